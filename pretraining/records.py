@@ -66,8 +66,7 @@ class PretrainingFiles(streaming.RecordFiles):
         def count(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             batch = streaming.parse_batch(serialized, schema)
             sequences = tf.cast(batch["next_sentence_weights"], tf.int64)
-            tokens = tf.cast(batch["input_mask"], tf.int64)
-            return tf.reduce_sum(sequences), tf.reduce_sum(tokens)
+            return tf.reduce_sum(sequences), tf.reduce_sum(batch["input_mask"])
 
         self.sequences = {}
         with progress.Bar(

@@ -192,10 +192,11 @@ class ShortRecords:
         context = tf.distribute.InputContext(1, 0, 1)
         parts: dict[str, list[np.ndarray]] = {name: [] for name in schema}
         batches = found.evaluation(1024, found.num_records, context)
-        for batch in batches.as_numpy_iterator():
-            is_real = batch.pop("example_weights") > 0
-            for name, value in batch.items():
-                parts[name].append(_narrow(value[is_real]))
+        with found.naming_bad_files():
+            for batch in batches.as_numpy_iterator():
+                is_real = batch.pop("example_weights") > 0
+                for name, value in batch.items():
+                    parts[name].append(_narrow(value[is_real]))
         full_length = schema["input_ids"].length
         sequences = [
             name

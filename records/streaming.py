@@ -45,10 +45,18 @@ Batch = dict[str, tf.Tensor]
 
 
 class Bound(NamedTuple):
-    """Feature values must lie in [0, limit); `what` names the limit."""
+    """Feature values must lie in [least, limit); `what` names the limits."""
 
     limit: int
     what: str
+    least: int = 0
+
+    @property
+    def words(self) -> str:
+        return f"outside {self.least}..{self.limit - 1} ({self.what})"
+
+
+_INT32 = Bound(2**31, "32 bits", -(2**31))
 
 
 class RecordFiles:
@@ -57,7 +65,8 @@ class RecordFiles:
     Args:
         files: paths.
         schema: feature name to type and length.
-        bounds: feature name to the range its values must lie in.
+        bounds: feature name to the range its values must lie in; integers
+            without one have to fit into 32 bits.
         length_flags: feature name to the flag that sets its length.
 
     Attributes:
@@ -77,7 +86,11 @@ class RecordFiles:
     ):
         self.files = files
         self.schema = schema
-        self.bounds = bounds
+        self.bounds = {
+            name: bounds.get(name, _INT32)
+            for name, feature in schema.items()
+            if feature.dtype == "int64"
+        }
         for path in files:
             self._check_schema(path, length_flags)
         self.counts = self._count()
@@ -130,7 +143,10 @@ class RecordFiles:
     # --- Batches -------------------------------------------------------------
 
     def decode(self, serialized: tf.Tensor) -> Batch:
-        """Decode records, [B] strings; fail if an id is out of bounds."""
+        """Decode records, [B] strings; fail if an integer is out of bounds.
+
+        Integers are int32 then.
+        """
         batch = parse_batch(serialized, self.schema)
         # The original does not check ids. A gather out of range returns zeros
         # on a GPU and, compiled by XLA, the row of the largest id: with the
@@ -142,16 +158,23 @@ class RecordFiles:
             largest = tf.reduce_max(batch[name])
             smallest = tf.reduce_min(batch[name])
             message = tf.strings.format(
-                f"{name} holds {{}}, outside 0..{bound.limit - 1} "
-                f"({bound.what})",
-                tf.where(smallest < 0, smallest, largest),
+                f"{name} holds {{}}, {bound.words}",
+                tf.where(smallest < bound.least, smallest, largest),
             )
-            inside = tf.logical_and(smallest >= 0, largest < bound.limit)
+            inside = (smallest >= bound.least) & (largest < bound.limit)
             checks.append(tf.debugging.Assert(inside, [message]))
         # The pipeline is a graph, where an operation runs only if an output
         # depends on it: the identities depend on the checks.
         with tf.control_dependencies(checks):
-            return {name: tf.identity(value) for name, value in batch.items()}
+            # tf.train.Example has no 32-bit integers, but int32 holds every id
+            # with half the bytes. A cast before the checks would let an id of
+            # 2^32 + 5 pass as 5.
+            return {
+                name: tf.cast(value, tf.int32)
+                if name in self.bounds
+                else tf.identity(value)
+                for name, value in batch.items()
+            }
 
     def stream(self, seed: int, start: int = 0) -> tf.data.Dataset:
         """Return the endless stream of undecoded records from a number on.
@@ -308,17 +331,21 @@ class RecordFiles:
         """Return what is wrong with a serialized record; None if nothing is."""
         try:
             example = tfrecord.decode_example(record)
-        except (IndexError, KeyError, ValueError) as error:
+        except ValueError as error:
             return f"not a tf.train.Example ({error})"
-        for name, bound in self.bounds.items():
-            if name not in example:
-                return f"has no feature {name!r}"
-            for value in example[name]:
-                if not 0 <= value < bound.limit:
-                    return (
-                        f"{name} holds {value}, outside 0..{bound.limit - 1} "
-                        f"({bound.what})"
-                    )
+        if lacking := [name for name in self.schema if name not in example]:
+            return f"has no feature {lacking[0]!r}"
+        for name, feature in self.schema.items():
+            values = example[name]
+            if len(values) != feature.length:
+                return f"{name} has {len(values)} values, not {feature.length}"
+            kind = "bytes" if isinstance(values, list) else values.dtype.name
+            if kind != feature.dtype:
+                return f"{name} holds {kind}, wanted {feature.dtype}"
+            if bound := self.bounds.get(name):
+                for value in values:
+                    if not bound.least <= value < bound.limit:
+                        return f"{name} holds {value}, {bound.words}"
         return None
 
 
@@ -331,8 +358,7 @@ def parse_batch(
 ) -> Batch:
     """Decode a batch of serialized tf.train.Example, [B] strings.
 
-    Features are [B, length], [B] for length 1. Integers are int32; records have
-    int64.
+    Features are [B, length], [B] for length 1, of the types of the schema.
     """
     spec = {
         name: tf.io.FixedLenFeature(
@@ -342,13 +368,7 @@ def parse_batch(
         for name, feature in schema.items()
     }
     # The whole batch at once, which is many times faster than one by one.
-    batch = tf.io.parse_example(serialized, spec)
-    # tf.train.Example has no 32-bit integers, but int32 holds every id with
-    # half the bytes.
-    return {
-        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-        for name, value in batch.items()
-    }
+    return tf.io.parse_example(serialized, spec)
 
 
 # --- Machines and devices ----------------------------------------------------

@@ -27,7 +27,7 @@ import contextlib
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
 from base import file_system
@@ -48,7 +48,20 @@ COMPRESSIONS = ("", "GZIP")
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 
 # Protobuf's wire types: how a field's value is encoded.
-_VARINT, _DELIMITED, _FOUR_BYTES = _WIRE_TYPES = (0, 2, 5)
+_VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5
+
+# Those of the values of each list. Numbers may be packed into one field.
+_WIRE_TYPES = {
+    _BYTES_LIST: (_DELIMITED,),
+    _FLOAT_LIST: (_DELIMITED, _FOUR_BYTES),
+    _INT64_LIST: (_DELIMITED, _VARINT),
+}
+
+_LONGEST_VARINT = 10  # bytes, of 64 bits
+
+# A record of token ids has some kilobytes. A longer one than this is damage, or
+# was made to fill the memory: gzip packs a gigabyte of zeros into a megabyte.
+_LONGEST_RECORD = 64 << 20  # bytes
 
 # Examples encoded at once: enough to spread the cost of many small array
 # operations, few enough for the caches of the processor.
@@ -326,13 +339,11 @@ def read_records(path: str) -> Iterator[bytes]:
                 if len(record) < length or len(footer) < 4:
                     raise EOFError
                 if _masked_crc_bytes(record) != footer:
-                    raise zlib.error
+                    raise zlib.error("a record has another checksum")
                 yield record
                 num_records += 1
-        except EOFError as error:
-            raise _damaged(path, "is cut off", num_records) from error
-        except (zlib.error, gzip.BadGzipFile) as error:
-            raise _damaged(path, "is corrupt", num_records) from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise _damaged(path, num_records, error) from error
 
 
 def count_records(path: str) -> int:
@@ -358,12 +369,10 @@ def count_records(path: str) -> int:
             file.seek(position)
             try:
                 position += _checked_length(file.read(12)) + 16
-            except EOFError as error:
-                raise _damaged(path, "is cut off", num_records) from error
-            except zlib.error as error:
-                raise _damaged(path, "is corrupt", num_records) from error
-            if position > size:
-                raise _damaged(path, "is cut off", num_records)
+                if position > size:
+                    raise EOFError
+            except (EOFError, zlib.error) as error:
+                raise _damaged(path, num_records, error) from error
             num_records += 1
     return num_records
 
@@ -380,10 +389,10 @@ def describe_first_record(path: str) -> dict[str, int]:
         raise UserError(f"{path}: has no records; make it again")
     try:
         features = decode_example(record)
-    except (IndexError, KeyError, UnicodeDecodeError, ValueError) as error:
+    except ValueError as error:
         raise UserError(
-            f"{path}: the first record is not a tf.train.Example; is this a "
-            "file made by the data generators?"
+            f"{path}: the first record is not a tf.train.Example ({error}); is "
+            "this a file made by the data generators?"
         ) from error
     return {name: len(values) for name, values in features.items()}
 
@@ -397,34 +406,48 @@ def decode_example(record: bytes) -> dict[str, np.ndarray | list[bytes]]:
     features = {}
     for _, example in _fields(record, {1}):
         for _, entry in _fields(example, {1}):
-            pair = dict(_fields(entry, {1, 2}))
-            name, value = pair[1], pair.get(2, b"")
+            pair = {1: b"", 2: b"", **dict(_fields(entry, {1, 2}))}
             values = np.zeros(0, np.int64)
-            for kind, numbers in _fields(value, {1, 2, 3}):
-                items = [item for _, item in _fields(numbers, {1})]
+            for kind, numbers in _fields(pair[2], {1, 2, 3}):
+                fields = _fields(numbers, {1}, _WIRE_TYPES[kind])
+                items = [item for _, item in fields]
                 values = items if kind == _BYTES_LIST else _numbers(kind, items)
-            features[name.decode()] = values
+            features[pair[1].decode()] = values
     return features
 
 
 def _numbers(kind: int, items: list[bytes]) -> np.ndarray:
-    """Decode the values of a float list or an int64 list."""
+    """Decode the values of a float list or an int64 list.
+
+    Raises:
+        ValueError: the last one is cut off, or one is too long.
+    """
     data = b"".join(items)
     if kind == _FLOAT_LIST:
         return np.frombuffer(data, "<f4").astype(np.float32)
-    if not data:
-        return np.zeros(0, np.int64)
-    # A byte below 128 ends a number. Shift the 7 bits of each byte to their
-    # place in its number, and add them up.
-    groups = np.frombuffer(data, np.uint8).astype(np.uint64)
-    starts = np.concatenate([[0], np.flatnonzero(groups < 128)[:-1] + 1])
-    sizes = np.diff(starts, append=len(groups))
-    places = np.arange(len(groups)) - np.repeat(starts, sizes)
-    parts = (groups & np.uint64(127)) << (7 * places).astype(np.uint64)
-    return np.add.reduceat(parts, starts).view(np.int64)
+    # A byte below 128 ends a number.
+    if any(item[-1:] > b"\x7f" for item in items):
+        raise ValueError("a number is cut off")
+    groups = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(groups < 128)
+    sizes = np.diff(ends, prepend=-1)
+    if sizes.max(initial=0) > _LONGEST_VARINT:
+        raise ValueError(f"a number has more than {_LONGEST_VARINT} bytes")
+    # The last byte of a number has its highest bits: shift those that are
+    # there by 7 and add the byte before.
+    values = groups[ends].astype(np.uint64)
+    for place in range(1, sizes.max(initial=0)):
+        more = sizes > place
+        lower = groups[ends[more] - place] & 127
+        values[more] = (values[more] << np.uint64(7)) | lower
+    return values.view(np.int64)
 
 
-def _fields(message: bytes, known: set[int]) -> Iterator[tuple[int, bytes]]:
+def _fields(
+    message: bytes,
+    known: set[int],
+    wire_types: Collection[int] = (_DELIMITED,),
+) -> Iterator[tuple[int, bytes]]:
     """Yield (number, bytes) of the fields of a protobuf message.
 
     A number that is a field of its own is yielded as its encoded bytes. So
@@ -432,13 +455,14 @@ def _fields(message: bytes, known: set[int]) -> Iterator[tuple[int, bytes]]:
     of which are valid, are read the same way.
 
     Raises:
-        ValueError: a field that is not `known`, or damage.
+        ValueError: a field that is not `known` or of another wire type, or
+            damage.
     """
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
         number, wire_type = tag >> 3, tag & 7
-        if number not in known or wire_type not in _WIRE_TYPES:
+        if number not in known or wire_type not in wire_types:
             raise ValueError(f"unexpected field {number}, type {wire_type}")
         if wire_type == _VARINT:
             end = _read_varint(message, position)[1]
@@ -454,15 +478,18 @@ def _fields(message: bytes, known: set[int]) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_varint(message: bytes, position: int) -> tuple[int, int]:
-    """Return the number at a position, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        value |= (byte & 127) << shift
-        shift += 7
+    """Return the number at a position, and the position after it.
+
+    Raises:
+        ValueError: it is cut off or too long.
+    """
+    value = 0
+    digits = message[position : position + _LONGEST_VARINT]
+    for place, byte in enumerate(digits):
+        value |= (byte & 127) << 7 * place
         if byte < 128:
-            return value, position
+            return value, position + place + 1
+    raise ValueError("a number is cut off or too long")
 
 
 def _checked_length(header: bytes) -> int:
@@ -470,16 +497,24 @@ def _checked_length(header: bytes) -> int:
 
     Raises:
         EOFError: the header is cut off.
-        zlib.error: its checksum is wrong.
+        zlib.error: its checksum is wrong, or the record is too long.
     """
     if len(header) < 12:
         raise EOFError
     if _masked_crc_bytes(header[:8]) != header[8:]:
-        raise zlib.error
-    return int.from_bytes(header[:8], "little")
+        raise zlib.error("a length has another checksum")
+    length = int.from_bytes(header[:8], "little")
+    if length > _LONGEST_RECORD:
+        raise zlib.error(
+            f"a record of {length:,} bytes, more than {_LONGEST_RECORD:,}"
+        )
+    return length
 
 
-def _damaged(path: str, how: str, num_records: int) -> UserError:
+def _damaged(path: str, num_records: int, error: Exception) -> UserError:
+    how, why = "is corrupt", f" ({error})"
+    if isinstance(error, EOFError):
+        how, why = "is cut off", ""
     return UserError(
-        f"{path}: {how} after {num_records} whole records; make it again"
+        f"{path}: {how} after {num_records} whole records{why}; make it again"
     )

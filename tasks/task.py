@@ -300,10 +300,12 @@ class Task(abc.ABC):
         """Return the input of a record of ids."""
         try:
             features = tfrecord.decode_example(data)
-        except (IndexError, KeyError, ValueError) as error:
+        except ValueError as error:
             raise BadInput(f"not a tf.train.Example ({error})") from error
         row = self._row_of_record(features)
         texts = {"row": row, "label_ids": features.get("label_ids")}
+        if isinstance(texts["label_ids"], list):
+            raise BadInput("label_ids holds bytes, wanted numbers")
         for name in (self.settings.id_column, "id", "unique_ids"):
             values = features.get(name, ()) if name else ()
             if len(values) == 1:

@@ -26,8 +26,8 @@ from prediction_runs import (
     write_classifier,
     write_lines,
 )
+from tiny import write_examples
 
-from records import tfrecord
 from tasks import saved_model
 
 pytest.importorskip("tensorflow_text")
@@ -285,24 +285,23 @@ def test_records_with_other_features_are_named(classifier, tmp_path):
     wrong = [
         ({"input_mask": [1, 0, 1, 0]}, "input_mask is not ones followed by"),
         ({"input_ids": [2, 99, 3, 0]}, "input_ids has 99; there are 14 tokens"),
+        ({"input_ids": [2, 2**32 + 5, 3, 0]}, "input_ids has 4294967301; th"),
+        ({"segment_ids": [0, 2**32, 0, 0]}, "segment_ids has 4294967296; th"),
         ({"segment_ids": [0, 2, 0, 0]}, "segment_ids has 2; there are 2"),
         ({"segment_ids": [0, 0]}, "4 input_ids, 4 input_mask, 2 segment_ids"),
         ({"segment_ids": None}, "no feature 'segment_ids'; it has input_ids"),
-        ({"input_ids": [2.5, 5, 3, 0]}, "input_ids holds floats, wanted whole"),
+        ({"input_ids": [2.5, 5.0]}, "input_ids holds floats, wanted whole"),
+        ({"label_ids": [b"text"]}, "label_ids holds bytes, wanted numbers"),
         ({"unique_ids": [1.5]}, "unique_ids is 1.5, wanted a whole number"),
         ({"unique_ids": [np.nan]}, "unique_ids is nan, wanted a whole number"),
     ]
     path = tmp_path / "in.tf_record"
-    with path.open("wb") as file, tfrecord.RecordWriter(file) as writer:
-        for change in ({}, *(change for change, _ in wrong)):
-            features = {k: v for k, v in (good | change).items() if v}
-            writer.write_examples(
-                {k: np.array([v]) for k, v in features.items()}
-            )
+    records = [good, *(good | change for change, _ in wrong)]
+    write_examples(path, [{k: v for k, v in r.items() if v} for r in records])
     (found,) = predict(classifier / "model", path, tmp_path / "1")
     assert found["id"] == 77
     rows = problems(tmp_path / "1")
-    assert [row["record"] for row in rows] == [*range(2, 10)]
+    assert [row["record"] for row in rows] == [*range(2, 13)]
     for row, (_, words) in zip(rows, wrong, strict=True):
         assert words in row["reason"]
 

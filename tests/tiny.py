@@ -49,3 +49,15 @@ def results_of(out: Path, name: str = "eval_results.txt") -> dict[str, float]:
 def values_of(variables: Sequence) -> dict[str, np.ndarray]:
     """Return {path: value} of keras variables."""
     return {variable.path: variable.numpy() for variable in variables}
+
+
+def write_examples(path: Path, examples: Sequence[dict[str, list]]) -> None:
+    """Write a TFRecord file of {feature: integers, floats or bytes}."""
+    kinds = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for features in examples:
+            example = tf.train.Example()
+            for name, values in features.items():
+                feature = example.features.feature[name]
+                getattr(feature, kinds[type(values[0])]).value.extend(values)
+            writer.write(example.SerializeToString())

@@ -5,8 +5,9 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny import write_examples
 
-from records import tfrecord
+from records import in_memory, tfrecord
 from records.streaming import Bound, RecordFiles
 
 SCHEMA = {"input_ids": tfrecord.Feature("int64", 2)}
@@ -96,6 +97,48 @@ def test_ids_out_of_bounds_are_blamed_on_file_and_record(paths):
     message = f"{paths[2]}, record 8: input_ids holds 50, outside 0..49"
     with pytest.raises(UserError, match=message), files.naming_bad_files():
         list(files.evaluation(10, 99, ONE_DEVICE))
+
+
+@pytest.mark.parametrize(
+    "name, second, problem",
+    [
+        ("input_ids", [2**32 + 5, 7], "input_ids holds 4294967301, outside"),
+        ("input_ids", [5, 2**31], "input_ids holds 2147483648, outside"),
+        ("input_ids", [5, -(2**32)], "input_ids holds -4294967296, outside"),
+        ("label_ids", [2**32], "label_ids holds 4294967296, outside.*32 bits"),
+        ("label_ids", [-1], None),
+        ("label_ids", [1, 1], "label_ids has 2 values, not 1"),
+        ("input_ids", [1.0, 1.0], "input_ids holds float32, wanted int64"),
+        ("input_ids", [b"a", b"b"], "input_ids holds bytes, wanted int64"),
+        ("input_ids", None, "has no feature 'input_ids'"),
+    ],
+)
+@pytest.mark.parametrize("reader", ["stream", "memory"])
+def test_what_a_later_record_holds_is_named(
+    tmp_path, name, second, problem, reader
+):
+    """An id of 2^32 + 5 would be 5 in 32 bits, and pass every check."""
+    path = str(tmp_path / "records")
+    good = {"input_ids": [1, 2], "input_mask": [1, 1], "label_ids": [0]}
+    bad = {key: v for key, v in {**good, name: second}.items() if v}
+    write_examples(path, [good, bad])
+    schema = {**SCHEMA, "input_mask": tfrecord.Feature("int64", 2)}
+    schema["label_ids"] = tfrecord.Feature("int64", 1)
+    given = [path], schema, {"input_ids": Bound(50, "words")}, {}
+
+    def read() -> list[int]:
+        if reader == "memory":
+            return list(in_memory.ShortRecords.read(*given).features[name])
+        files = RecordFiles(*given)
+        with files.naming_bad_files():
+            (batch,) = files.evaluation(2, 9, ONE_DEVICE)
+        return batch[name].numpy().tolist()
+
+    if not problem:
+        assert read() == [0, -1]
+        return
+    with pytest.raises(UserError, match=f"records, record 1: {problem}"):
+        read()
 
 
 def test_other_errors_pass_unchanged(files):

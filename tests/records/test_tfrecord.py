@@ -243,6 +243,77 @@ def test_one_flipped_bit_is_found(tmp_path):
         data[position] ^= 4
 
 
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("length", [2**26 + 1, 2**40, 2**63 - 1, 2**64 - 1])
+def test_a_length_beyond_the_longest_record_is_damage(
+    tmp_path, compression, length
+):
+    """Its checksum is right: it would be allocated, or end in a stack trace."""
+    header = length.to_bytes(8, "little")
+    header += tfrecord._masked_crc_bytes(header)
+    data = open(_write(tmp_path / "x", _batch(3)), "rb").read() + header
+    data += bytes(100)
+    (tmp_path / "x").write_bytes(gzip.compress(data) if compression else data)
+    for read in (tfrecord.count_records, lambda p: [*tfrecord.read_records(p)]):
+        with pytest.raises(UserError, match="x: is corrupt after 3 whole reco"):
+            read(str(tmp_path / "x"))
+
+
+def _field(number: int, wire_type: int, *parts: bytes) -> bytes:
+    """Return a protobuf field; one of type 2 gets its length."""
+    body = b"".join(parts)
+    length = b""
+    if wire_type == 2:
+        length = bytes([len(body) & 127 | 128, len(body) >> 7])
+    return bytes([number << 3 | wire_type]) + length + body
+
+
+def _example(*parts: bytes, kind: int = 3) -> bytes:
+    """Return an Example whose feature "a" has a list with these bytes."""
+    value = _field(2, 2, _field(kind, 2, *parts))
+    return _field(1, 2, _field(1, 2, _field(1, 2, b"a"), value))
+
+
+def test_a_message_made_by_hand_is_an_example():
+    record = _example(_field(1, 2, b"\x05\xac\x02"), _field(1, 0, b"\x07"))
+    assert tfrecord.decode_example(record)["a"].tolist() == [5, 300, 7]
+    most = _example(_field(1, 2, b"\xff" * 9 + b"\x01"))
+    assert tfrecord.decode_example(most)["a"].tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    "record, match",
+    [
+        (_example(_field(1, 2, b"\x80" * 10 + b"\x01")), "more than 10 bytes"),
+        (_example(_field(1, 2, b"\x05\x80"), _field(1, 2, b"\x01")), "cut off"),
+        (_example(_field(1, 0, b"\x80" * 10 + b"\x01")), "too long"),
+        (_example(_field(1, 0, b"\x80")), "cut off"),
+        pytest.param(b"\x80" * 10_000_000, "too long", id="endless"),
+        (b"\x0a" + b"\xff" * 9 + b"\x01", "past the end"),  # length -1
+        (b"\x0a" + b"\xff" * 8 + b"\x7f", "past the end"),
+        (_example(b"\x0a\x7f\x05"), "past the end"),
+        (_example(_field(1, 5, b"\0\0"), kind=2), "past the end"),
+        (_example(_field(1, 5, bytes(4))), "unexpected field 1, type 5"),
+        (_example(_field(1, 0, b"\x05"), kind=2), "unexpected field 1, type 0"),
+        (_example(_field(1, 0, b"\x05"), kind=1), "unexpected field 1, type 0"),
+        (_example(_field(1, 2, b"\0\0"), kind=2), "multiple"),
+        (_field(1, 0, b"\x01"), "unexpected field 1, type 0"),
+        (_field(1, 3, _field(1, 4)), "unexpected field 1, type 3"),
+        (_field(2, 2), "unexpected field 2"),
+        (_field(1, 2, _field(1, 2, _field(1, 2, b"\xff"))), "decode"),
+    ],
+)
+def test_damage_within_an_example_is_found(tmp_path, record, match):
+    import tensorflow as tf
+
+    with pytest.raises(ValueError, match=match):
+        tfrecord.decode_example(record)
+    with tf.io.TFRecordWriter(str(tmp_path / "x")) as writer:
+        writer.write(record)
+    with pytest.raises(UserError, match=f"x: the first record is not.*{match}"):
+        tfrecord.describe_first_record(str(tmp_path / "x"))
+
+
 def test_not_a_record_file(tmp_path):
     import tensorflow as tf
 
