@@ -28,7 +28,7 @@ from finetuning import distillation, fine_tuned, runner, sweeps
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
-from tasks.classifier.distillation import ClassifierTeaching
+from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.job import ClassifierJob
 from tasks.multi_label.job import MultiLabelJob
 from tasks.settings import RunSettings
@@ -106,8 +106,8 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         FLAGS.eval_batch_size,
     )
     if is_training and (options := distillation.read(FLAGS)):
-        distillation.distil(
-            options, ClassifierTeaching(job, FLAGS.transfer_file)
+        job.distillation = ClassifierDistillation(
+            job, options, FLAGS.transfer_file
         )
     return job
 

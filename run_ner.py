@@ -28,7 +28,7 @@ from finetuning import flags as finetuning_flags
 from ops import recompute
 from tasks.encoder.model import table_7
 from tasks.ner.data import Columns
-from tasks.ner.distillation import TaggerTeaching
+from tasks.ner.distillation import TaggerDistillation
 from tasks.ner.job import NerJob
 from tasks.settings import RunSettings
 from tasks.source import find_source
@@ -132,7 +132,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         FLAGS.eval_batch_size,
     )
     if is_training and (options := distillation.read(FLAGS)):
-        distillation.distil(options, TaggerTeaching(job))
+        job.distillation = TaggerDistillation(job, options)
     return job
 
 

@@ -42,7 +42,7 @@ from tasks.squad import mistakes as squad_mistakes
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.distillation import SpanTeaching
+from tasks.squad.distillation import SpanDistillation
 from tasks.squad.job import SquadJob
 from tasks.squad.records import QuestionReader
 from tasks.squad.windows import Lengths
@@ -195,7 +195,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         answer_options(),
     )
     if is_training and (options := distillation.read(FLAGS)):
-        distillation.distil(options, SpanTeaching(job))
+        job.distillation = SpanDistillation(job, options)
     return job
 
 

@@ -13,13 +13,12 @@ from absl import logging
 
 from checkpoints import lookup, run_settings
 from finetuning import (
-    distillation,
     failed_runs,
     fine_tuned,
     sweep_folder,
     sweeps,
 )
-from tasks import graph_tokenizer, reinit, saved_model
+from tasks import distillation, graph_tokenizer, reinit, saved_model
 from tasks.job import Job, LoadedModel
 from tasks.settings import RunSettings
 from training import (
@@ -137,7 +136,7 @@ def identity_of(job: Job) -> run.Identity:
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
-        **(teachers.adjustable() if teachers else {}),
+        **(teachers.options.adjustable() if teachers else {}),
     }
     return run.Identity(fixed, adjustable)
 
@@ -171,9 +170,10 @@ def plan(
     What XLA compiles depends on the lengths of batches, and where it compiles
     for each length, batches have few lengths.
     """
-    data = job.train_data(loaded)
+    data, objective = job.train_data(loaded), job.objective
     if job.distillation:
         data = job.distillation.train_data(data, loaded)
+        objective = job.distillation.objective()
     settings = with_steps(job.settings, job.num_examples(data))
     size, row = settings.train_batch_size, job.row()
     batches = data.training(size, settings.random_seed, is_fine=True)
@@ -193,7 +193,7 @@ def plan(
     return run.Training(
         strategy,
         loaded.model,
-        job.objective,
+        objective,
         settings,
         compiles,
         batches.make,

@@ -18,8 +18,8 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 
 import abc
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from base import cluster, file_system, pictures
 
@@ -37,6 +37,9 @@ from tasks.source import ModelSource
 from tasks.task import Task
 from training import curves, memory, prediction
 from training.objective import Objective
+
+if TYPE_CHECKING:
+    from tasks.distillation import Distillation
 
 
 class LoadedModel(NamedTuple):
@@ -91,21 +94,6 @@ class TrainingData(Protocol):
         """Return the endless stream of training batches."""
 
 
-class Distillation(Protocol):
-    """Teachers that a job learns from; see finetuning/distillation.py."""
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return what must not change when a run goes on."""
-
-    def adjustable(self) -> dict[str, Any]:
-        """Return what may change when a run goes on."""
-
-    def train_data(
-        self, data: TrainingData, loaded: LoadedModel
-    ) -> TrainingData:
-        """Return the training records with what teachers answer."""
-
-
 class Job(abc.ABC):
     """A fine-tuning task: its data, model, objective and scores.
 
@@ -131,7 +119,7 @@ class Job(abc.ABC):
     task_name: str
     fine_tuned_task: str | None = None
     objective: Objective
-    distillation: Distillation | None = None
+    distillation: "Distillation | None" = None
     lowest_usual_rate: float = 1e-5  # the paper has 2e-5 to 5e-5
     result_files: tuple[str, ...] = (
         "eval_results.txt",
@@ -273,18 +261,22 @@ class Job(abc.ABC):
             self._records[data.name] = self.cache.records(
                 data.name,
                 self.fingerprint(data),
-                lambda path: self._write_records(path, data),
+                lambda path: self.write_records(
+                    path, data, self.examples(data)
+                ),
                 has=lambda name: (
                     data == self.train or name not in self.training_features
                 ),
             )
         return self._records[data.name]
 
-    def _write_records(self, path: str, data: DataSet) -> None:
+    def write_records(
+        self, path: str, data: DataSet, examples: Iterable[Any]
+    ) -> None:
         """Write the record file of a data set; it appears when complete."""
         with file_system.atomic_file(path) as file:
             with tfrecord.RecordWriter(file) as writer:
-                for features in self.convert(data, self.examples(data)):
+                for features in self.convert(data, examples):
                     writer.write_examples(features)
         logging.info("Wrote %d records to %s", writer.num_records, path)
         if data == self.train:

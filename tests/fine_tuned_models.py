@@ -4,19 +4,25 @@ Nothing is trained: the heads are random, but large enough that predictions
 differ from input to input.
 """
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import scripts
 import tensorflow as tf
 
 import modeling
 from checkpoints import lookup, weight_files
 from checkpoints.checkpoint import write_model
 from checkpoints.trained_for import TrainedFor
+from finetuning import flags as finetuning_flags
+from finetuning import runner
+from records import in_memory
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
+from tasks.job import Job
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
@@ -146,6 +152,24 @@ def damage(source: Path, folder: Path) -> Path:
     tensors[bias][0] = np.nan
     weight_files.write(str(folder / lookup.WEIGHTS_NAME), tensors)
     return folder
+
+
+def changed(source: Path, folder: Path, **keys) -> Path:
+    """Write a copy of a model with other keys in its configuration."""
+    shutil.copytree(source, folder)
+    path = folder / lookup.BERT_CONFIG_NAME
+    config = json.loads(path.read_text()) | keys
+    path.write_text(json.dumps(config))
+    return folder
+
+
+def distilled_data(script, **flags) -> tuple[in_memory.ShortRecords, Job]:
+    """Return the training records of a command with a teacher, and its job."""
+    settings = finetuning_flags.read(scripts.parse(script, **flags))
+    Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
+    job = script.create_job(settings, True)
+    loaded = runner.create_model(job, tf.distribute.get_strategy())
+    return job.distillation.train_data(job.train_data(loaded), loaded), job
 
 
 def shapes_of(prefix: Path) -> dict[str, list[int]]:

@@ -79,22 +79,28 @@ def _recorded_definitions(script: str) -> Iterator[None]:
         flags.FlagValues.__setitem__ = add
 
 
-def run(module: ModuleType, **values) -> int | None:
-    """Call a script's main with flags set; others have their defaults.
-
-    No pictures are drawn unless `pictures` is given: they take a second.
-    """
+def parse(module: ModuleType, **values) -> flags.FlagValues:
+    """Set a script's flags and return them; others have their defaults."""
     module.FLAGS.unparse_flags()
     for flag in module.FLAGS:
         module.FLAGS[flag].unparse()
-    if "pictures" in module.FLAGS:
-        values = {"pictures": False} | values
     arguments = [
         f"--{name}={value}"
         for name, value in values.items()
         if value is not None
     ]
     module.FLAGS([module.__name__, *arguments])
+    return module.FLAGS
+
+
+def run(module: ModuleType, **values) -> int | None:
+    """Call a script's main with flags set; others have their defaults.
+
+    No pictures are drawn unless `pictures` is given: they take a second.
+    """
+    if "pictures" in module.FLAGS:
+        values = {"pictures": False} | values
+    parse(module, **values)
     logging.set_verbosity(logging.INFO)  # as base/logs.py does for a process
     return module.main([module.__name__])
 

@@ -116,9 +116,7 @@ def test_the_runs_of_a_sweep_have_one_commit(
 ):
     run_classifier = scripts.load("run_classifier")
     flags = flags_for(data_dir, tmp_path, num_restarts=2)
-    run_classifier.FLAGS.unparse_flags()
-    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
     commit = server.repositories["a/model"].commits["main"]
     command = sweep.command(sweep.runs[0], "out")
     assert f"--init_checkpoint={NAME}@{commit}" in command
@@ -197,9 +195,7 @@ def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(
     def command(count: int) -> list[str]:
         flags = flags_for(data_dir, tmp_path, num_restarts=count)
         flags["teacher_checkpoint"] = given
-        run_classifier.FLAGS.unparse_flags()
-        run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-        sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+        sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
         return sweep.command(sweep.runs[-1], "out")
 
     wanted = f"--teacher_checkpoint={given}@{commit}"
@@ -210,7 +206,6 @@ def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(
     training_state.TrainingState(str(folder), [], {}).save(1)
     replace_teacher(server, teachers[1])
     assert wanted in command(3)
-    run_classifier.FLAGS["teacher_checkpoint"].unparse()
 
 
 def test_readers_that_start_together(server, tmp_path):

@@ -1,7 +1,6 @@
 """run_classifier.py --teacher_checkpoint as a user runs it."""
 
 import json
-import shutil
 import types
 from pathlib import Path
 
@@ -22,13 +21,13 @@ from classifier_runs import (
     values_of,
     write_data,
 )
+from fine_tuned_models import changed, distilled_data
 
 from checkpoints import training_state, weight_files
-from finetuning import distillation, runner, sweeps
-from finetuning import flags as finetuning_flags
-from tasks import teaching
+from tasks import distillation
 from tasks.classifier import model as classifier_model
-from tasks.classifier.distillation import ClassifierTeaching
+from tasks.classifier.distillation import ClassifierDistillation
+from training.objective import Objective
 
 run_classifier = scripts.load("run_classifier")
 
@@ -112,19 +111,6 @@ def flags_of(places, out: Path, **more) -> dict:
     )
 
 
-def train_data(**flags):
-    """Return the training records of a command, and its job."""
-    run_classifier.FLAGS.unparse_flags()
-    for name in run_classifier.FLAGS:
-        run_classifier.FLAGS[name].unparse()
-    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    settings = finetuning_flags.read(run_classifier.FLAGS)
-    Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
-    job = run_classifier.create_job(settings, True)
-    loaded = runner.create_model(job, tf.distribute.get_strategy())
-    return job.distillation.train_data(job.train_data(loaded), loaded), job
-
-
 @pytest.fixture(scope="module")
 def finished(places, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "out"
@@ -139,20 +125,30 @@ def finished(places, tmp_path_factory) -> Path:
 def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     """Row by row, by hand, with the vocabularies of the teachers."""
     with caplog.at_level("INFO", logger="absl"):
-        data, job = train_data(**flags_of(places, tmp_path / "out"))
+        data, job = distilled_data(
+            run_classifier, **flags_of(places, tmp_path / "out")
+        )
     lines = (places["data"] / "train.tsv").read_text().splitlines()[1:]
     texts = [line.split("\t")[0] for line in lines] + TEXTS
     some = [0, 1, 7, 198, 199, 200, 201, 258, 259]
     few = [texts[row] for row in some]
     sure = by_hand(places["sure"], VOCAB, few)
     other = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
-    wanted = teaching.mean_probabilities([sure, other], 2.0)
+    wanted = distillation.mean_probabilities([sure, other], 2.0)
     found = data.features["soft_targets"]
     assert 0.2 < found[:, 1].mean() < 0.8 and found.std(axis=0).min() > 0.1
     np.testing.assert_allclose(found[some], wanted, atol=1e-5)
     weights = data.features["label_weights"]
     assert weights.tolist() == [1.0] * 200 + [0.0] * 60
     assert data.num_records == 260 == job.num_examples(data)
+    # What a run that goes on must not change, nor one without teachers.
+    fixed = job.distillation.fingerprint()
+    assert fixed.keys() == distillation.NO_FINGERPRINT.keys()
+    assert (fixed[distillation.FLAG], *list(fixed.values())[1:3]) == (
+        [teacher.digest for teacher in job.distillation.teachers],
+        2.0,
+        0.75,
+    )
     assert caplog.text.count("on the 200 training examples") == 2
     assert "200 rows with a label and 60 without" in caplog.text
     # Sorted by length and padded, each text keeps its target.
@@ -182,7 +178,7 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
     }
     lines = [json.dumps({"text": text}) for text in TEXTS]
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
-    data, _ = train_data(**flags)
+    data, _ = distilled_data(run_classifier, **flags)
     first, second = (by_hand(x, VOCAB, TEXTS[:9], None, 1) for x in folders)
     found = data.features["soft_targets"]
     np.testing.assert_allclose(
@@ -196,10 +192,11 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
 # --- The loss ----------------------------------------------------------------
 
 
-def lessons(labels) -> ClassifierTeaching:
-    """Return what the loss knows of a task."""
-    task = types.SimpleNamespace(labels=labels)
-    return ClassifierTeaching(types.SimpleNamespace(files=task))
+def objective_of(labels, temperature: float, alpha: float) -> Objective:
+    """Return the objective of a task."""
+    job = types.SimpleNamespace(files=types.SimpleNamespace(labels=labels))
+    options = distillation.Options((), temperature, alpha)
+    return ClassifierDistillation(job, options).objective()
 
 
 class Fixed:
@@ -223,8 +220,7 @@ def test_the_loss_of_a_batch_by_hand():
         "soft_targets": tf.constant(targets),
         "example_weights": tf.constant([1.0, 1.0, 1.0, 0.0]),
     }
-    options = distillation.Options(("a",), 4.0, 0.3)
-    objective = distillation.objective(options, lessons(["bad", "good"]))
+    objective = objective_of(["bad", "good"], 4.0, 0.3)
     sums = objective.forward(Fixed(logits), batch, True, None)
     assert set(sums) == set(objective.names)
     scaled = np.exp(logits / 4.0)
@@ -248,8 +244,7 @@ def test_the_loss_of_numbers_by_hand():
         "label_weights": tf.constant([1.0, 0.0, 0.0]),
         "soft_targets": tf.constant([[2.0], [3.0], [-1.0]]),
     }
-    options = distillation.Options(("a",), 1.0, 0.5)
-    objective = distillation.objective(options, lessons(None))
+    objective = objective_of(None, 1.0, 0.5)
     model = Fixed([[4.0], [3.0], [0.0]])
     sums = objective.forward(model, batch, True, None)
     assert [float(x) for x in sums["soft_loss"]] == [5.0, 3.0]
@@ -319,15 +314,10 @@ def test_a_run_in_two_parts_ends_with_the_same_bits(
         patch.setattr(training_state.TrainingState, "save", save_or_end)
         with pytest.raises(KeyboardInterrupt):
             scripts.run(run_classifier, **flags_of(places, tmp_path))
-    for name, value in (
-        ("distillation_alpha", 0.5),
-        ("distillation_temperature", 1.0),
-        ("teacher_checkpoint", places["sure"]),
-        ("transfer_file", places["data"] / "test.tsv"),
-    ):
-        other = flags_of(places, tmp_path, **{name: value})
-        line = scripts.error_of(run_classifier, **other)
-        assert f"belongs to a run with {name} = " in line
+    other = places["data"] / "test.tsv"
+    other = flags_of(places, tmp_path, transfer_file=other)
+    line = scripts.error_of(run_classifier, **other)
+    assert "belongs to a run with transfer_file = " in line
     names = distillation.NO_FINGERPRINT
     alone = flags_of(places, tmp_path, **dict.fromkeys(names, None))
     alone["transfer_file"] = None
@@ -355,34 +345,15 @@ def test_a_run_in_two_parts_ends_with_the_same_bits(
 def test_another_seed_runs_no_teacher(places, finished, tmp_path, caplog):
     more = {"random_seed": 7, "records_dir": finished}
     with caplog.at_level("INFO", logger="absl"):
-        train_data(**flags_of(places, tmp_path / "out", **more))
+        distilled_data(
+            run_classifier, **flags_of(places, tmp_path / "out", **more)
+        )
     assert "Running the teacher" not in caplog.text
     assert caplog.text.count("_teacher_") == 4
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_the_runs_of_a_sweep_get_the_flags(places, tmp_path):
-    flags = flags_of(places, tmp_path, num_restarts=2)
-    run_classifier.FLAGS.unparse_flags()
-    for name in run_classifier.FLAGS:
-        run_classifier.FLAGS[name].unparse()
-    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
-    line = sweep.command(sweep.runs[1], "o")
-    for name in ("teacher_checkpoint", "transfer_file", "distillation_alpha"):
-        assert f"--{name}={flags[name]}" in line
-
-
 # --- What goes wrong ---------------------------------------------------------
-
-
-def changed(folder: Path, source: Path, **keys) -> Path:
-    """Copy a teacher, with keys of its configuration changed."""
-    shutil.copytree(source, folder)
-    path = folder / "bert_config.json"
-    config = json.loads(path.read_text()) | keys
-    path.write_text(json.dumps(config))
-    return folder
 
 
 def test_teachers_that_cannot_teach(places, tmp_path):
@@ -395,24 +366,24 @@ def test_teachers_that_cannot_teach(places, tmp_path):
         tmp_path / "three", CONFIG, VOCAB, ["bad", "good", "so"]
     )
     reader = fine_tuned_models.write_reader(tmp_path / "reader", CONFIG, VOCAB)
-    unnamed = changed(tmp_path / "unnamed", sure, id2label=None)
+    unnamed = changed(sure, tmp_path / "unnamed", id2label=None)
     for teacher, words in (
         ("/nowhere", "--teacher_checkpoint=/nowhere: no such checkpoint"),
         (places["model"], "has no fine-tuned head for this task (output_wei"),
         (reader, "has no fine-tuned head for this task (output_wei"),
         (
-            changed(tmp_path / "task", sure, task="token_classification"),
+            changed(sure, tmp_path / "task", task="token_classification"),
             "task in its configuration is token_classification",
         ),
         (number, "predicts numbers, this task has classes"),
         (three, "was fine-tuned on the labels bad, good, so; those of this"),
         (unnamed, "was fine-tuned on the labels LABEL_0, LABEL_1; those of"),
         (
-            changed(tmp_path / "pair", sure, sentence_pairs=True),
+            changed(sure, tmp_path / "pair", sentence_pairs=True),
             "was fine-tuned on pairs, this task has single texts",
         ),
         (
-            changed(tmp_path / "long", sure, max_position_embeddings=8),
+            changed(sure, tmp_path / "long", max_position_embeddings=8),
             "--max_seq_length=40 is more than the model's max_position_emb",
         ),
     ):
@@ -439,27 +410,14 @@ def test_a_regression_is_not_taught_by_a_classifier(places, tmp_path):
 
 
 @pytest.mark.slow
-def test_weights_that_are_damaged(places, tmp_path):
-    """Cut off, not complete, not finite: found before the first step."""
-    cut, nan, part = (
-        changed(tmp_path / name, places["sure"])
-        for name in ("cut", "nan", "part")
-    )
-    path = cut / "bert_model.ckpt.data-00000-of-00001"
-    path.write_bytes(path.read_bytes()[:-2000])
-    prefix = str(places["sure"] / "bert_model.ckpt")
+def test_a_teacher_that_lacks_weights(places, tmp_path):
+    """It is found before the first step."""
+    teacher = changed(places["sure"], tmp_path / "part")
+    prefix = str(teacher / "bert_model.ckpt")
     tensors = weight_files.read_weights(prefix)
-    tensors["output_bias"] = np.array([0.0, np.nan], np.float32)
-    weight_files.write(str(nan / "bert_model.ckpt"), tensors)
     del tensors["bert/pooler/dense/kernel"]
-    weight_files.write(str(part / "bert_model.ckpt"), tensors)
-    for folder, words in (
-        (cut, "bert_model.ckpt is damaged at "),
-        (nan, "computes nan for row 1 of train: its weights are damaged"),
-        (part, "bert/pooler/dense/kernel"),
-    ):
-        out = tmp_path / "out"
-        with pytest.raises(UserError) as error:
-            train_data(**flags_of(places, out, teacher_checkpoint=folder))
-        assert words in str(error.value) and "\n" not in str(error.value)
-        assert not list(out.glob("*.npy"))
+    weight_files.write(prefix, tensors)
+    flags = flags_of(places, tmp_path / "out", teacher_checkpoint=teacher)
+    with pytest.raises(UserError, match="bert/pooler/dense/kernel"):
+        distilled_data(run_classifier, **flags)
+    assert not list((tmp_path / "out").glob("*.npy"))

@@ -46,9 +46,7 @@ def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
 
 def test_grid(model_dir, data_dir, tmp_path):
     flags = sweep_flags(model_dir, data_dir, tmp_path)
-    run_classifier.FLAGS.unparse_flags()
-    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
     found = sweep.runs
     assert [run.name for run in found] == [
         "lr0.0_seed12345",

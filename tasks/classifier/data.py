@@ -5,9 +5,10 @@ files are; .csv with quotes; .jsonl with a JSON object per line.
 """
 
 import functools
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from base import file_system, text_files
@@ -27,6 +28,8 @@ _SYNONYMS = {"contradictory": "contradiction"}
 # With more different labels the column most likely holds numbers to predict, or
 # the texts themselves.
 _MAX_LABELS = 1000
+
+_PART = 10_000  # examples converted at a time
 
 _PARTS = ("text_a", "text_b", "label", "guid")  # fields of Columns
 
@@ -389,6 +392,24 @@ def schema(
         "label_ids": tfrecord.Feature(label_type, 1),
         "is_real_example": tfrecord.Feature("int64", 1),
     }
+
+
+def converted(
+    examples: Iterable[Example],
+    label_id: Callable[[str | None], float],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> Iterator[tuple[list[Example], dict[str, np.ndarray], int]]:
+    """Yield some examples at a time, their features, and how many were cut.
+
+    There may be more than memory holds.
+    """
+    examples = iter(examples)
+    while part := list(itertools.islice(examples, _PART)):
+        yield (
+            part,
+            *convert_examples(part, label_id, max_seq_length, tokenizer),
+        )
 
 
 def convert_examples(

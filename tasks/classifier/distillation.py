@@ -1,10 +1,9 @@
 """Distillation of classifiers and regressions, also on texts without labels."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from base import file_system, progress
+from base import progress
 
 import numpy as np
 import tensorflow as tf
@@ -12,27 +11,25 @@ from absl import logging
 
 import modeling
 from ops import losses
-from records import in_memory, tfrecord
+from records import in_memory
 from records.streaming import Batch
-from tasks import teaching
+from tasks import distillation
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.transfer import TransferTexts
-from tasks.rows import log_example
+from tasks.distillation import RUNNING, SOFT_TARGETS, Options, Texts
+from tasks.job import DataSet
 from tasks.source import ModelSource
-from tasks.teaching import LABEL_WEIGHTS, SOFT_TARGETS, Texts
 from training import prediction
 from training.objective import Sums, example_weights
 
+_LABEL_WEIGHTS = "label_weights"  # float32 [n], 0 for rows without a label
+
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
-_PART = 10_000  # texts converted at a time
 
-_SHOWN = 5  # texts in the log
-
-
-class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
+class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
     """Teachers of a classifier or regression; answers are logits [n, K].
 
     Raises:
@@ -42,13 +39,18 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
     task_name = "classifier"
     head = "output_weights"
 
-    def __init__(self, job: ClassifierJob, transfer_file: str | None = None):
-        super().__init__(job)
+    def __init__(
+        self,
+        job: ClassifierJob,
+        options: Options,
+        transfer_file: str | None = None,
+    ):
+        super().__init__(job, options)
         self.transfer: TransferTexts | None = None
         if transfer_file:
             self.transfer = TransferTexts(transfer_file, job.create_task())
-            path = self.job.cache.path("transfer")
-            if not self.job.cache.has(path, self._transfer_fingerprint()):
+            path = job.cache.path("transfer")
+            if not job.cache.has(path, self._transfer_fingerprint()):
                 self.transfer.check()
         if self.learns_numbers:
             self.names = ("soft_loss", "label_loss", "tokens")
@@ -64,11 +66,9 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         return self.labels is None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the texts without labels."""
+        """Return the teachers, and the texts without labels."""
         transfer = self.transfer and self.transfer.fingerprint()
-        return {"transfer_file": transfer}
-
-    # --- Teachers ------------------------------------------------------------
+        return {**super().fingerprint(), "transfer_file": transfer}
 
     def problem(self, teacher: ModelSource, head: Sequence[int]) -> str | None:
         """Compare the kind of output, and how many texts are read."""
@@ -103,7 +103,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
             )
             data.append(transfer)
         added = data.num_records - len(is_labeled)
-        data.features[LABEL_WEIGHTS] = np.pad(is_labeled, (0, added))
+        data.features[_LABEL_WEIGHTS] = np.pad(is_labeled, (0, added))
         logging.info(
             "Learning from %s rows with a label and %s without",
             f"{len(is_labeled):,}",
@@ -125,7 +125,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         predictor: prediction.Predictor,
     ) -> np.ndarray:
         """Return a teacher's logits for the texts of a file."""
-        num_labeled = int(data.features[LABEL_WEIGHTS].sum())
+        num_labeled = int(data.features[_LABEL_WEIGHTS].sum())
         texts: Iterable[classifier_data.Example] = self.transfer
         total = data.num_records - num_labeled
         if name == "train":
@@ -133,14 +133,31 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
             total = num_labeled
         parts = (
             in_memory.ShortRecords({key: features[key] for key in _INPUTS})
-            for _, features, _ in _converted(texts, teacher)
+            for _, features, _ in classifier_data.converted(
+                texts,
+                lambda label: 0.0,
+                teacher.max_seq_length,
+                teacher.tokenizer,
+            )
         )
         size = self.job.settings.predict_batch_size
-        return teaching.predict(predictor, parts, size, total)
+        found: list[np.ndarray] = []
+        with progress.Bar(total, "rows", RUNNING) as bar:
+            for part in parts:
+                logits: np.ndarray | None = None
+                for rows, outputs in predictor.batches(part, size):
+                    values = outputs["logits"]
+                    if logits is None:
+                        shape = [part.num_records, *values.shape[1:]]
+                        logits = np.zeros(shape, np.float32)
+                    logits[rows] = values
+                    bar.update(len(rows))
+                found.append(logits)
+        return np.concatenate(found)
 
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
         """Return the accuracy on texts with labels, or the squared error."""
-        is_labeled = data.features[LABEL_WEIGHTS] > 0
+        is_labeled = data.features[_LABEL_WEIGHTS] > 0
         labels = data.features["label_ids"][is_labeled]
         found = logits[is_labeled]
         if self.learns_numbers:
@@ -153,16 +170,17 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         self,
         data: in_memory.ShortRecords,
         logits: Sequence[np.ndarray],
-        temperature: float,
     ) -> float:
         """Add the mean probabilities [n, K], or the mean numbers [n, 1]."""
         if self.learns_numbers:
             mean = np.mean(logits, axis=0, dtype=np.float32)
             data.features[SOFT_TARGETS] = mean
             return 0.0
-        targets = teaching.mean_probabilities(logits, temperature)
+        targets = distillation.mean_probabilities(
+            logits, self.options.temperature
+        )
         data.features[SOFT_TARGETS] = targets
-        return float(teaching.entropy(targets).mean())
+        return float(distillation.entropy(targets).mean())
 
     # --- Texts without labels ------------------------------------------------
 
@@ -176,31 +194,15 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
 
     def _write_transfer(self, path: str) -> None:
         """Write the record file of the texts; their label_ids are 0."""
-        total_cut, label_type = 0, self.job.cache.schema["label_ids"].dtype
-        with (
-            file_system.atomic_file(path) as file,
-            tfrecord.RecordWriter(file) as writer,
-            progress.Bar(None, "texts", "Converting texts") as bar,
-        ):
-            parts = _converted(self.transfer, self.job.source)
-            for examples, features, num_cut in parts:
-                if not writer.num_records:
-                    for row, example in enumerate(examples[:_SHOWN]):
-                        log_example(
-                            ("guid", example.guid),
-                            ("tokens", self.job.tokens_of(features, row)),
-                        )
-                features["label_ids"] = features["label_ids"].astype(label_type)
-                writer.write_examples(features)
-                total_cut += num_cut
-                bar.update(len(examples))
-        logging.info(
-            "Wrote %d texts without a label to %s, %d of them cut to %d tokens",
-            writer.num_records,
-            path,
-            total_cut,
-            self.job.source.max_seq_length,
-        )
+
+        def texts() -> Iterator[classifier_data.Example]:
+            with progress.Bar(None, "texts", "Converting texts") as bar:
+                for text in self.transfer:
+                    yield text
+                    bar.update(1)
+
+        data = DataSet("transfer", "transfer_file", self.transfer)
+        self.job.write_records(path, data, texts())
 
     # --- Loss ----------------------------------------------------------------
 
@@ -210,7 +212,6 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
 
     def sums(
         self,
-        temperature: float,
         model: modeling.TaskModel,
         batch: Batch,
         training: bool,
@@ -219,14 +220,16 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         """Return losses and metrics; those of labels of the rows with one."""
         logits = model(batch, training, dropout_seed)  # [B, K]
         weights = example_weights(batch, "label_ids")  # [B]
-        labeled = weights * batch[LABEL_WEIGHTS]  # [B]
+        labeled = weights * batch[_LABEL_WEIGHTS]  # [B]
         targets, labels = batch[SOFT_TARGETS], batch["label_ids"]
         if self.learns_numbers:
             squared = classifier_model.squared_error
             soft = squared(logits, targets[:, 0], weights)
             label = squared(logits, labels, labeled)
         else:
-            soft = losses.soft_loss(logits, targets, temperature, weights)
+            soft = losses.soft_loss(
+                logits, targets, self.options.temperature, weights
+            )
             label = losses.classification_loss(logits, labels, labeled)
         sums = {
             "soft_loss": (soft.loss, soft.weight),
@@ -236,18 +239,3 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
             "accuracy": (label.correct, label.weight),
         }
         return {name: sums[name] for name in self.names}
-
-
-def _converted(
-    texts: Iterable[classifier_data.Example], source: ModelSource
-) -> Iterator[tuple[list[classifier_data.Example], dict[str, np.ndarray], int]]:
-    """Yield some texts at a time, their features, and how many were cut.
-
-    There may be more than memory holds.
-    """
-    texts = iter(texts)
-    while part := list(itertools.islice(texts, _PART)):
-        features, num_cut = classifier_data.convert_examples(
-            part, lambda label: 0.0, source.max_seq_length, source.tokenizer
-        )
-        yield part, features, num_cut

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from base import file_system
@@ -158,32 +158,34 @@ class ClassifierJob(Job):
         }
 
     def convert(
-        self, data: DataSet, examples: Sequence[classifier_data.Example]
+        self, data: DataSet, examples: Iterable[classifier_data.Example]
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of all examples; log the first ones."""
-        features, num_cut = classifier_data.convert_examples(
+        """Yield the features of some examples at a time; log the first."""
+        count = total_cut = 0
+        label_type = np.float32 if self.is_regression else np.int64
+        for part, features, num_cut in classifier_data.converted(
             examples,
             self.label_ids,
             self.source.max_seq_length,
             self.tokenizer,
-        )
-        label_type = np.float32 if self.is_regression else np.int64
-        label_ids = features["label_ids"].astype(label_type)
-        features["label_ids"] = label_ids
-        for row, example in enumerate(examples[:_SHOWN]):
-            log_example(
-                ("guid", example.guid),
-                ("tokens", self.tokens_of(features, row)),
-                ("label", f"{example.label} (id = {label_ids[row]})"),
-            )
+        ):
+            label_ids = features["label_ids"].astype(label_type)
+            features["label_ids"] = label_ids
+            for row, example in enumerate(() if count else part[:_SHOWN]):
+                log_example(
+                    ("guid", example.guid),
+                    ("tokens", self.tokens_of(features, row)),
+                    ("label", f"{example.label} (id = {label_ids[row]})"),
+                )
+            count, total_cut = count + len(part), total_cut + num_cut
+            yield features
         logging.info(
             "%s: %d examples, %d of them cut to %d tokens",
             data.title,
-            len(examples),
-            num_cut,
+            count,
+            total_cut,
             self.source.max_seq_length,
         )
-        yield features
 
     # --- Scores and predictions ----------------------------------------------
 

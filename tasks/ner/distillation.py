@@ -15,18 +15,18 @@ import modeling
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
-from tasks import teaching
+from tasks import distillation
 from tasks.classifier import model as classifier_model
+from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
 from tasks.ner import model as ner_model
 from tasks.ner import windows as ner_windows
 from tasks.ner.job import NerJob, word_outputs
 from tasks.source import ModelSource
-from tasks.teaching import SOFT_TARGETS, Texts
 from training import prediction
 from training.objective import Sums
 
 
-class TaggerTeaching(teaching.Teaching[NerJob]):
+class TaggerDistillation(distillation.Distillation[NerJob]):
     """Teachers of a tagger; their answers are logits [words, K]."""
 
     task_name = "token_classification"
@@ -67,7 +67,7 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
             {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
         )
         size = self.job.settings.predict_batch_size
-        return word_outputs(predictor, examples, size, teaching.RUNNING)
+        return word_outputs(predictor, examples, size, RUNNING)
 
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
         """Return the accuracy."""
@@ -79,16 +79,17 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
         self,
         data: in_memory.ShortRecords,
         logits: Sequence[np.ndarray],
-        temperature: float,
     ) -> float:
         """Add the targets of the words, [n, S, K], 0 where there is none."""
-        targets = teaching.mean_probabilities(logits, temperature)
+        targets = distillation.mean_probabilities(
+            logits, self.options.temperature
+        )
         is_word = data.features["label_ids"] >= 0  # [n, S]
         soft = np.zeros([*is_word.shape, len(self.labels)], np.float32)
         soft[is_word] = targets
         data.features[SOFT_TARGETS] = soft
         data.sequences.append(SOFT_TARGETS)
-        return float(teaching.entropy(targets).mean())
+        return float(distillation.entropy(targets).mean())
 
     # --- Loss ----------------------------------------------------------------
 
@@ -98,7 +99,6 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
 
     def sums(
         self,
-        temperature: float,
         model: modeling.TaskModel,
         batch: Batch,
         training: bool,
@@ -110,7 +110,7 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
         soft = losses.soft_loss(
             logits,
             batch[SOFT_TARGETS],
-            temperature,
+            self.options.temperature,
             ner_model.word_weights(batch),
         )
         return {

@@ -14,18 +14,18 @@ from ops import losses
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
-from tasks import teaching
+from tasks import distillation
+from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
 from tasks.source import ModelSource
 from tasks.squad import model as squad_model
 from tasks.squad.job import SquadJob
-from tasks.teaching import SOFT_TARGETS, Texts
 from training import prediction
 from training.objective import Sums, example_weights
 
 _PART = 4096  # windows whose probabilities are computed at a time
 
 
-class SpanTeaching(teaching.Teaching[SquadJob]):
+class SpanDistillation(distillation.Distillation[SquadJob]):
     """Teachers of spans; their answers are logits [n, S, 2]."""
 
     task_name = "question_answering"
@@ -87,7 +87,7 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
     ) -> np.ndarray:
         """Return a teacher's logits for the tokens of the windows."""
         size = self.job.settings.predict_batch_size
-        logits = predictor(data, size, teaching.RUNNING)["logits"]
+        logits = predictor(data, size, RUNNING)["logits"]
         # As long as the longest batch.
         missing = data.full_length - logits.shape[1]
         return np.pad(logits, [(0, 0), (0, missing), (0, 0)])
@@ -108,7 +108,6 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
         self,
         data: in_memory.ShortRecords,
         logits: Sequence[np.ndarray],
-        temperature: float,
     ) -> float:
         """Add the targets of starts and ends, [n, S, 2]."""
         mask = data.features["input_mask"]  # [n, S]
@@ -118,15 +117,15 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
             part = slice(at, at + _PART)
             # Padding has the probability 0, as in the loss of the labels.
             is_padding = mask[part, None, :] == 0
-            probs = teaching.mean_probabilities(
+            probs = distillation.mean_probabilities(
                 [
                     np.where(is_padding, -np.inf, x[part].transpose(0, 2, 1))
                     for x in logits
                 ],
-                temperature,
+                self.options.temperature,
             )  # [n, 2, S]
             targets[part] = probs.transpose(0, 2, 1)
-            entropy += float(teaching.entropy(probs).sum())
+            entropy += float(distillation.entropy(probs).sum())
         data.features[SOFT_TARGETS] = targets
         data.sequences.append(SOFT_TARGETS)
         return entropy / (2 * len(targets))  # the mean of starts and ends
@@ -139,7 +138,6 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
 
     def sums(
         self,
-        temperature: float,
         model: modeling.TaskModel,
         batch: Batch,
         training: bool,
@@ -153,7 +151,7 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
         soft = losses.soft_loss(
             logits,
             tf.transpose(batch[SOFT_TARGETS], [2, 0, 1]),  # [2, B, S]
-            temperature,
+            self.options.temperature,
             tf.stack([weights, weights]),
         )
         rows = start.weight

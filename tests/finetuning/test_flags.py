@@ -12,10 +12,7 @@ from finetuning import flags as finetuning_flags
 
 
 def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:
-    f = scripts.load(script).FLAGS
-    f.unparse_flags()
-    for name in f:
-        f[name].unparse()
+    f = scripts.parse(scripts.load(script))
     f(["x", "--output_dir=out", *arguments])
     return f
 

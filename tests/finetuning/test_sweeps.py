@@ -20,10 +20,7 @@ from finetuning import sweeps
 
 def grid(*arguments: str) -> list[str]:
     """Return the names of the runs of a grid."""
-    f = scripts.load("run_swag").FLAGS
-    f.unparse_flags()
-    for name in f:
-        f[name].unparse()
+    f = scripts.parse(scripts.load("run_swag"))
     f(["run_swag", *arguments])
     return [run.name for run in sweeps.grid(f)]
 

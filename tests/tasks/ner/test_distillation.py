@@ -1,7 +1,5 @@
 """Distillation of taggers: targets word by word, loss and errors."""
 
-import json
-import shutil
 from pathlib import Path
 
 import fine_tuned_models
@@ -13,11 +11,9 @@ import tensorflow as tf
 import tiny
 
 from checkpoints import weight_files
-from finetuning import distillation, runner
-from finetuning import flags as finetuning_flags
-from tasks import teaching
+from tasks import distillation
 from tasks.ner import model as ner_model
-from tasks.ner.distillation import TaggerTeaching
+from tasks.ner.distillation import TaggerDistillation
 
 run_ner = scripts.load("run_ner")
 
@@ -45,15 +41,6 @@ def flags_of(places: Path, out: Path, **more) -> dict:
     )
 
 
-def create_job(flags: dict):
-    run_ner.FLAGS.unparse_flags()
-    for name in run_ner.FLAGS:
-        run_ner.FLAGS[name].unparse()
-    run_ner.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    settings = finetuning_flags.read(run_ner.FLAGS)
-    return run_ner.create_job(settings, True)
-
-
 def teacher_logits(places: Path, words: list[str]) -> np.ndarray:
     """Return the teacher's logits for a sentence of whole words, [words, K]."""
     model = ner_model.BertForTokenClassification(ner_runs.CONFIG, len(LABELS))
@@ -72,9 +59,8 @@ def teacher_logits(places: Path, words: list[str]) -> np.ndarray:
 
 @pytest.mark.slow
 def test_every_word_has_what_the_teacher_answers(places, tmp_path):
-    job = create_job(flags_of(places, tmp_path, distillation_temperature=2.0))
-    loaded = runner.create_model(job, tf.distribute.get_strategy())
-    data = job.distillation.train_data(job.train_data(loaded), loaded)
+    flags = flags_of(places, tmp_path, distillation_temperature=2.0)
+    data, job = fine_tuned_models.distilled_data(run_ner, **flags)
     targets = data.features["soft_targets"]  # [n, S, K]
     is_word = data.features["label_ids"] >= 0
     assert not targets[~is_word].any()
@@ -86,7 +72,7 @@ def test_every_word_has_what_the_teacher_answers(places, tmp_path):
         count = len(sentence.words)
         if number in (0, 3, 40):
             logits = teacher_logits(places, sentence.words)[:, order]
-            wanted = teaching.mean_probabilities([logits], 2.0)
+            wanted = distillation.mean_probabilities([logits], 2.0)
             found = targets[is_word][at : at + count]
             np.testing.assert_allclose(found, wanted, atol=1e-5)
         at += count
@@ -108,8 +94,8 @@ def test_the_loss_of_words_by_hand():
         "label_ids": tf.constant([[1, 0, -1]]),
         "soft_targets": tf.constant(targets),
     }
-    options = distillation.Options(("a",), 1.0, 0.25)
-    objective = distillation.objective(options, TaggerTeaching(None))
+    options = distillation.Options((), 1.0, 0.25)
+    objective = TaggerDistillation(None, options).objective()
     sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
@@ -123,12 +109,10 @@ def test_the_loss_of_words_by_hand():
 
 
 def test_what_cannot_teach(places, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(places / "teacher", other)
-    path = other / "bert_config.json"
-    config = json.loads(path.read_text())
-    config["id2label"]["1"] = "B-ORG"
-    path.write_text(json.dumps(config))
+    labels = dict(enumerate([LABELS[0], "B-ORG", *LABELS[2:]]))
+    other = fine_tuned_models.changed(
+        places / "teacher", tmp_path / "other", id2label=labels
+    )
     classifier = fine_tuned_models.write_classifier(
         tmp_path / "classifier", ner_runs.CONFIG, VOCAB, LABELS
     )

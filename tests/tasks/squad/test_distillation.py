@@ -1,7 +1,5 @@
 """Distillation on SQuAD: targets over the tokens of windows, loss, errors."""
 
-import json
-import shutil
 from pathlib import Path
 
 import fine_tuned_models
@@ -13,11 +11,9 @@ import tensorflow as tf
 import tiny
 
 from checkpoints import weight_files
-from finetuning import distillation, runner
-from finetuning import flags as finetuning_flags
-from tasks import teaching
+from tasks import distillation
 from tasks.squad import model as squad_model
-from tasks.squad.distillation import SpanTeaching
+from tasks.squad.distillation import SpanDistillation
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -43,13 +39,7 @@ def flags_of(places: Path, out: Path, **more) -> dict:
 @pytest.mark.slow
 def test_every_token_has_what_the_teacher_answers(places, tmp_path):
     flags = flags_of(places, tmp_path, distillation_temperature=2.0)
-    run_squad.FLAGS.unparse_flags()
-    for name in run_squad.FLAGS:
-        run_squad.FLAGS[name].unparse()
-    run_squad.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    job = run_squad.create_job(finetuning_flags.read(run_squad.FLAGS), True)
-    loaded = runner.create_model(job, tf.distribute.get_strategy())
-    data = job.distillation.train_data(job.train_data(loaded), loaded)
+    data, _ = fine_tuned_models.distilled_data(run_squad, **flags)
     targets = data.features["soft_targets"]  # [n, S, 2]
     mask = data.features["input_mask"]
     assert not targets[mask == 0].any() and (mask == 0).any()
@@ -62,7 +52,7 @@ def test_every_token_has_what_the_teacher_answers(places, tmp_path):
         size = data.lengths[row]
         features = data.gather(np.array([row]), size)
         logits = model({n: features[n] for n in INPUTS})
-        wanted = teaching.mean_probabilities([logits.numpy()], 2.0)
+        wanted = distillation.mean_probabilities([logits.numpy()], 2.0)
         np.testing.assert_allclose(
             targets[row, :size].T, wanted[:, 0], atol=1e-5
         )
@@ -80,8 +70,8 @@ def test_the_loss_of_spans_by_hand():
         "end_positions": tf.constant([0]),
         "soft_targets": tf.constant(targets),
     }
-    options = distillation.Options(("a",), 1.0, 0.25)
-    objective = distillation.objective(options, SpanTeaching(None))
+    options = distillation.Options((), 1.0, 0.25)
+    objective = SpanDistillation(None, options).objective()
     sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
@@ -96,10 +86,9 @@ def test_the_loss_of_spans_by_hand():
 
 def test_what_cannot_teach(places, tmp_path):
     def changed(name: str, **keys) -> Path:
-        shutil.copytree(places / "teacher", tmp_path / name)
-        path = tmp_path / name / "bert_config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | keys))
-        return tmp_path / name
+        return fine_tuned_models.changed(
+            places / "teacher", tmp_path / name, **keys
+        )
 
     words = [*tiny.SPECIAL, *squad_runs.VOCAB[:4:-1]]
     other = fine_tuned_models.write_reader(

@@ -1,6 +1,6 @@
-"""Outputs of teachers: computed once, kept, and never half-written."""
+"""Outputs of teachers, kept and never half-written; targets by hand."""
 
-import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -12,8 +12,8 @@ import fine_tuned_models
 import numpy as np
 import pytest
 
-from finetuning import distillation
 from records import cache as record_cache
+from tasks import distillation
 
 OUTPUTS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -33,12 +33,10 @@ def fine_tuned(tmp_path_factory) -> Path:
 def test_a_teacher_keeps_its_own_length(fine_tuned, tmp_path):
     teacher = distillation.open_teacher(str(fine_tuned), max_seq_length=40)
     assert teacher.source.max_seq_length == 20
-    shutil.copytree(fine_tuned, tmp_path, dirs_exist_ok=True)
-    path = tmp_path / "bert_config.json"
-    config = json.loads(path.read_text())
-    del config["max_seq_length"]
-    path.write_text(json.dumps(config))
-    other = distillation.open_teacher(str(tmp_path), max_seq_length=100)
+    other = fine_tuned_models.changed(
+        fine_tuned, tmp_path / "other", max_seq_length=None
+    )
+    other = distillation.open_teacher(str(other), max_seq_length=100)
     assert other.source.max_seq_length == 64  # of its position table
     assert other.digest != teacher.digest
     assert (
@@ -138,3 +136,30 @@ def test_models_that_are_no_teachers(fine_tuned, tmp_path):
             distillation.open_teacher(str(path), 40)
         line = str(error.value)
         assert line.startswith(f"--teacher_checkpoint={path}") and words in line
+
+
+# --- Targets -----------------------------------------------------------------
+
+
+def test_the_mean_of_teachers_is_one_of_probabilities():
+    logits = [np.log([[1.0, 3.0], [4.0, 1.0]]), np.log([[1.0, 1.0], [1, 4]])]
+    found = distillation.mean_probabilities(logits, 1.0)
+    np.testing.assert_allclose(found, [[0.375, 0.625], [0.5, 0.5]], rtol=1e-6)
+    assert found.dtype == np.float32
+    # At temperature 2 odds of 3 and 4 become their square roots.
+    share = 1.0 / (1.0 + math.sqrt(3.0))
+    found = distillation.mean_probabilities(logits, 2.0)
+    np.testing.assert_allclose(found[0, 0], (share + 0.5) / 2, rtol=1e-6)
+    # Of tags, [words, K], and of logits whose exponentials overflow.
+    large = np.array([[[1000.0, 999.0], [-1000.0, 1000.0]]])
+    found = distillation.mean_probabilities([large], 1.0)
+    np.testing.assert_allclose(
+        found, [[[0.7310586, 0.2689414], [0.0, 1.0]]], rtol=1e-5
+    )
+
+
+def test_a_perfect_student_has_the_entropy_of_the_targets():
+    targets = np.array([[1.0, 0.0], [0.5, 0.5]], np.float32)
+    np.testing.assert_allclose(
+        distillation.entropy(targets), [0.0, math.log(2.0)], rtol=1e-6
+    )
