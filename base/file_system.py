@@ -13,7 +13,9 @@ import importlib
 import os
 import secrets
 import shutil
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import IO
@@ -332,6 +334,35 @@ def empty_folder(folder: str) -> None:
     for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):
             os.remove(entry.path)
+
+
+def private_folder() -> str:
+    """Return this user's folder in the system's folder of temporary files.
+
+    Its name is always the same, so that a run finds there what a killed one
+    left. Everybody may write beside it: a folder or a link of that name that
+    somebody else has made is refused.
+
+    Raises:
+        UserError: it is not a directory of this user alone.
+    """
+    try:
+        path = os.path.join(tempfile.gettempdir(), f"bert-{os.getuid()}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        found = os.lstat(path)
+    except OSError as error:
+        raise UserError(
+            f"temporary files: {error}; set TMPDIR to a directory of your own"
+        ) from error
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not is_own or found.st_mode & 0o077:
+        raise UserError(
+            f"{path}: found {stat.filemode(found.st_mode)} of user "
+            f"{found.st_uid}, wanted a directory that only user {os.getuid()} "
+            "can use: remove it, or set TMPDIR to a directory of your own"
+        )
+    return path
 
 
 @contextlib.contextmanager

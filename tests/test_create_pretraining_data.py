@@ -194,7 +194,9 @@ def test_remote_paths(tmp_path, monkeypatch):
         tmp_path / "near"
     )
     assert len(os.listdir(tmp_path / "far")) == 3
-    assert sorted(os.listdir(tmp_path)) == ["far", "in.txt", "near"]
+    own = f"bert-{os.getuid()}"
+    assert sorted(os.listdir(tmp_path)) == [own, "far", "in.txt", "near"]
+    assert os.listdir(tmp_path / own) == []
 
 
 def _limit_file_size() -> None:

@@ -169,6 +169,16 @@ def test_a_connection_to_another_machine_is_found():
     assert hosts == ["nowhere.invalid"]
 
 
+def test_its_temporary_files_are_the_users_own(tmp_path, monkeypatch):
+    """In a folder that all users share the second one could start no page."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+    monkeypatch.setattr(site.packages, "load", lambda *names: None)
+    site.load_gradio()
+    folder = os.path.dirname(os.environ["GRADIO_TEMP_DIR"])
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+
+
 @needs_gradio
 def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
     def broken(model, text):

@@ -16,7 +16,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -83,7 +82,7 @@ def create_job(
         # Worker processes read and write it in small pieces.
         digest = hashlib.sha256("\n".join(outputs).encode()).hexdigest()
         scratch_dir = os.path.join(
-            tempfile.gettempdir(), f"{name}_{digest[:16]}"
+            file_system.private_folder(), f"{name}_{digest[:16]}"
         )
     return Job(
         list(outputs),

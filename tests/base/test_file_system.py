@@ -169,3 +169,44 @@ def test_streams_are_not_files(tmp_path):
     assert not file_system.is_stream(str(tmp_path))
     assert not file_system.is_stream(str(tmp_path / "none"))
     assert not file_system.is_stream("gs://bucket/file")
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files that everybody may write to."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_the_private_folder_is_found_again(temporary):
+    path = file_system.private_folder()
+    assert os.stat(path).st_mode & 0o777 == 0o700
+    with open(os.path.join(path, "left"), "w"):
+        pass
+    assert file_system.private_folder() == path
+    assert os.listdir(temporary) == [os.path.basename(path)]
+    assert os.listdir(path) == ["left"]
+
+
+@pytest.mark.parametrize("what", ["link", "file", "open", "other", "nowhere"])
+def test_a_private_folder_of_somebody_else_is_refused(
+    temporary, monkeypatch, what
+):
+    path = temporary / f"bert-{os.getuid()}"
+    if what == "link":
+        (temporary / "theirs").mkdir(mode=0o700)
+        path.symlink_to("theirs")
+    elif what == "file":
+        path.write_text("")
+    elif what == "open":
+        path.mkdir()
+        path.chmod(0o770)
+    elif what == "other":  # the folder is made by the real user
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    else:
+        monkeypatch.setattr("tempfile.tempdir", str(temporary / "nowhere"))
+    with pytest.raises(UserError, match="set TMPDIR to a directory of your ow"):
+        file_system.private_folder()

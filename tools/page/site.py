@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from base import packages
+from base import file_system, packages
 from base.errors import UserError
 
 from absl import logging
@@ -75,6 +75,9 @@ def load_gradio() -> ModuleType:
         UserError: it is not installed; tells how to install it.
     """
     os.environ.update(_ENVIRONMENT)
+    # Else it is "gradio" beside it, which fails if another user has made it.
+    folder = os.path.join(file_system.private_folder(), "gradio")
+    os.environ.setdefault("GRADIO_TEMP_DIR", folder)
     # A model with an hf:// name has imported it before, with its settings.
     hub = sys.modules.get("huggingface_hub.constants")
     if hub:
