@@ -35,8 +35,11 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
 
 # --- Processors that report AMX without having it ----------------------------
 
-# Where it is set, it says which instructions oneDNN may use.
-AMX_SETTING = "ONEDNN_MAX_CPU_ISA"
+# Where it is set, it says which instructions oneDNN may use. The value is all
+# but AMX. A lower one kills float16 products on processors with avx512_fp16:
+# TensorFlow looks at the processor and takes oneDNN's products, which then lack
+# the type.
+AMX_SETTING, WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 
 _PROBE = """
 import tensorflow as tf
@@ -59,13 +62,13 @@ def avoid_broken_amx(dtype: str) -> None:
         [sys.executable, "-c", _PROBE], capture_output=True, check=False
     )
     if probe.returncode == -signal.SIGILL:
-        os.environ[AMX_SETTING] = "AVX512_CORE_BF16"
+        os.environ[AMX_SETTING] = WITHOUT_AMX
         logging.warning(
             "This processor reports AMX, but its instructions fail, as on "
             "virtual machines that do not pass them on: set %s=%s, which "
             "does without AMX",
             AMX_SETTING,
-            os.environ[AMX_SETTING],
+            WITHOUT_AMX,
         )
 
 

@@ -142,7 +142,7 @@ def test_tpu_flags_reach_the_resolver(data, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "status, wanted", [(-signal.SIGILL, "AVX512_CORE_BF16"), (0, None)]
+    "status, wanted", [(-signal.SIGILL, "AVX512_CORE_FP16"), (0, None)]
 )
 def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
     """Only the probe that was killed changes what 16-bit products use."""
