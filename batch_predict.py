@@ -117,6 +117,7 @@ def main(_: list[str]) -> int:
     options = settings._asdict()
     for name in _NOT_IN_FINGERPRINT:
         del options[name]
+    options |= options.pop("normalization").to_dict()
     options["model"] = loading.fingerprint(settings)
     options["batch_size"] = FLAGS.batch_size
     file_system.make_directory(FLAGS.output_dir)

@@ -111,7 +111,7 @@ def main(_: list[str]) -> int:
     vocabulary.check_output_file(FLAGS.output_file, input_files)
     words = pretraining_words.count_words(
         FLAGS.input_file,
-        FLAGS.do_lower_case,
+        tokenization.Normalization.of(FLAGS.do_lower_case),
         FLAGS.output_file,
         FLAGS.num_workers,
         beam.options_of(FLAGS),

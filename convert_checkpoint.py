@@ -8,9 +8,10 @@ r"""Convert a BERT checkpoint to the original's format or Hugging Face's.
 The input may be a checkpoint prefix, a released directory, an output_dir of
 this project or a Hugging Face directory. The output holds the weights of the
 encoder and of its heads, pre-trained or fine-tuned, with configuration,
-vocabulary and casing, which are read from beside the input. Adam's slots and
-the step are left out, so that a training checkpoint shrinks to a third. A
-Hugging Face directory gets a model card, README.md, unless there is one.
+vocabulary and settings of the tokenizer, which are read from beside the input.
+Adam's slots and the step are left out, so that a training checkpoint shrinks to
+a third. A Hugging Face directory gets a model card, README.md, unless there is
+one.
 """
 
 import re
@@ -96,11 +97,11 @@ def main(_: list[str]) -> int:
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
-    vocabulary = do_lower_case = None
+    vocabulary = normalization = None
     if checkpoint.vocab_file:
         with tf.io.gfile.GFile(checkpoint.vocab_file, "rb") as file:
             vocabulary = file.read()
-        do_lower_case = checkpoint.do_lower_case
+        normalization = checkpoint.normalization
     else:
         logging.warning(
             "No vocab.txt beside %s and no --vocab_file: none written", prefix
@@ -113,14 +114,14 @@ def main(_: list[str]) -> int:
             config,
             checkpoint.trained_for,
             vocabulary,
-            do_lower_case,
+            normalization,
         )
     else:
         if vocabulary is not None:
             huggingface.write_tokenizer(
                 FLAGS.output,
                 vocabulary,
-                do_lower_case,
+                normalization,
                 config.max_position_embeddings,
             )
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)

@@ -46,8 +46,10 @@ flags.DEFINE_string("vocab_file", None, "The WordPiece vocabulary.")
 flags.DEFINE_bool(
     "do_lower_case",
     None,
-    "Lower-case the text: true for uncased models. Default: true unless the "
-    "vocabulary has capitals, as that of a cased model.",
+    "Lower-case the text: true for uncased models. Default: as the files of a "
+    "tokenizer beside the vocabulary say, which also tell whether accents stay "
+    "and ideographs are words; else true unless the vocabulary has capitals, "
+    "as that of a cased model.",
 )
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Predict all tokens of a word or none of them."

@@ -110,7 +110,7 @@ def main(_: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             counts = pretraining_words.count_words(
                 FLAGS.input_file,
-                tokenizer.basic_tokenizer.do_lower_case,
+                tokenizer.basic_tokenizer.normalization,
                 os.path.join(folder, "words"),
             )
     words = choose_words(tokenizer, counts)
@@ -139,7 +139,7 @@ def main(_: list[str]) -> int:
         config,
         checkpoint.trained_for,
         "".join(f"{line}\n" for line in lines).encode(),
-        checkpoint.do_lower_case,
+        checkpoint.normalization,
     )
     logging.info("Wrote the extended model to %s", FLAGS.output_dir)
     if words:

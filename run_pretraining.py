@@ -30,9 +30,9 @@ import tokenization
 from checkpoints import hub, run_settings
 from checkpoints.checkpoint import (
     Checkpoint,
-    known_lower_case,
+    known_normalization,
     open_checkpoint,
-    resolve_lower_case,
+    resolve_normalization,
 )
 from modeling import BertConfig
 from pretraining import objectives
@@ -314,12 +314,12 @@ def read_tokenizer(
             )
         return None
     prefix = checkpoint.prefix or FLAGS.resume_from or ""
-    if known_lower_case(prefix) is None:
+    if "do_lower_case" not in known_normalization(prefix):
         prefix = ""  # the vocabulary decides, also for a model of the hub
-    do_lower_case = resolve_lower_case(
+    normalization = resolve_normalization(
         FLAGS.do_lower_case, prefix, checkpoint.vocab_file
     )
-    return pretraining_run.TokenizerFiles(checkpoint.vocab_file, do_lower_case)
+    return pretraining_run.TokenizerFiles(checkpoint.vocab_file, normalization)
 
 
 def read_data(config: BertConfig, flag: str) -> PretrainingFiles:

@@ -12,7 +12,8 @@ The steps from text to tokens:
 1. drop control characters, U+0000 and U+FFFD;
 2. put spaces around every CJK ideograph, so that each is a word;
 3. split at whitespace;
-4. `do_lower_case` only: lower-case each word and drop its accents;
+4. `do_lower_case` only: lower-case each word and drop its accents
+   (a `Normalization` can ask for one of them, or leave out step 2);
 5. split off every punctuation mark as a word of its own;
 6. WordPiece: cover each word from left to right with the longest pieces that
    the vocabulary has.
@@ -30,7 +31,7 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from base import errors, file_system
 
@@ -245,13 +246,16 @@ def _is_cjk(code: int) -> bool:
 
 
 def _clean_char(code: int) -> str | int | None:
-    """Return the replacement of a character in steps 1 and 2; None drops it."""
+    """Return the replacement of a character in step 1; None drops it."""
     char = chr(code)
     if code in (0, 0xFFFD) or _is_control(char):
         return None
-    if _is_whitespace(char):
-        return " "
-    return f" {char} " if _is_cjk(code) else code
+    return " " if _is_whitespace(char) else code
+
+
+def _clean_and_space_char(code: int) -> str | int | None:
+    """Return the replacement of a character in steps 1 and 2."""
+    return f" {chr(code)} " if _is_cjk(code) else _clean_char(code)
 
 
 def _space_punctuation(code: int) -> str | int:
@@ -276,7 +280,11 @@ class _CharTable(dict):
         return replacement
 
 
-_CLEAN = _CharTable(_clean_char)
+# By Normalization.tokenize_chinese_chars.
+_CLEAN = {
+    False: _CharTable(_clean_char),
+    True: _CharTable(_clean_and_space_char),
+}
 
 # Characters that cleaning does not change: those of European words and their
 # punctuation. There are more, but with these most words need no cleaning.
@@ -289,39 +297,98 @@ _ACCENTS = _CharTable(_drop_accent)
 # --- Tokenizers --------------------------------------------------------------
 
 
+class Normalization(NamedTuple):
+    """What steps 2 and 4 do to a text; the names are those of transformers.
+
+    The original lower-cases and strips accents, or does neither, and always
+    makes words of ideographs. Other models keep the accents of lower-cased
+    German, or leave Japanese to WordPiece.
+
+    Attributes:
+        do_lower_case: words are lower-cased.
+        strip_accents: words lose their accents, by NFD.
+        tokenize_chinese_chars: every CJK ideograph is a word of its own.
+    """
+
+    do_lower_case: bool
+    strip_accents: bool
+    tokenize_chinese_chars: bool
+
+    @classmethod
+    def of(
+        cls,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+    ) -> "Normalization":
+        """Return the settings; strip_accents None: if words are lower-cased."""
+        if strip_accents is None:
+            strip_accents = do_lower_case
+        return cls(do_lower_case, strip_accents, tokenize_chinese_chars)
+
+    def spelled(self) -> "Normalization":
+        """Return the settings under which words keep their case and accents."""
+        return self._replace(do_lower_case=False, strip_accents=False)
+
+    def to_dict(self) -> dict[str, bool]:
+        """Return do_lower_case, and what is not as in the original, for JSON.
+
+        `of` reads it. Files and fingerprints of the original's models have one
+        key, as those written before there were others.
+        """
+        usual = self.of(self.do_lower_case)
+        return {
+            name: value
+            for name, value in self._asdict().items()
+            if name == "do_lower_case" or value != getattr(usual, name)
+        }
+
+
 def whitespace_tokenize(text: str) -> list[str]:
     """Split at whitespace, including that of Unicode."""
     return text.split()
 
 
-def clean(text: str | bytes) -> str:
-    """Drop control characters and put spaces around ideographs (steps 1, 2)."""
-    return convert_to_unicode(text).translate(_CLEAN)
-
-
 class BasicTokenizer:
-    """Splits text into words and punctuation marks (steps 1 to 5)."""
+    """Splits text into words and punctuation marks (steps 1 to 5).
 
-    def __init__(self, do_lower_case: bool = True):
-        self.do_lower_case = do_lower_case
+    Args:
+        do_lower_case, strip_accents, tokenize_chinese_chars: see
+            `Normalization.of`.
+    """
+
+    def __init__(
+        self,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+    ):
+        self.normalization = Normalization.of(
+            do_lower_case, strip_accents, tokenize_chinese_chars
+        )
+        self._clean = _CLEAN[tokenize_chinese_chars]
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Return the words of a text, lower-cased if `do_lower_case`."""
+        """Return the words of a text, normalized."""
         return [
             part
-            for word in clean(text).split()
+            for word in self.clean(text).split()
             for part in self.split_word(word)
         ]
 
+    def clean(self, text: str | bytes) -> str:
+        """Drop control characters, put spaces around ideographs (1, 2)."""
+        return convert_to_unicode(text).translate(self._clean)
+
     def split_word(self, word: str) -> list[str]:
         """Split one whitespace-separated word of cleaned text (steps 4, 5)."""
-        if self.do_lower_case:
+        if self.normalization.do_lower_case:
             # Word by word, as in the original: the lower case of a capital
             # sigma depends on whether a letter follows it.
             word = word.lower()
-            if not word.isascii():
-                # NFD makes an accent a character of its own, which is dropped.
-                word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
+        if self.normalization.strip_accents and not word.isascii():
+            # NFD makes an accent a character of its own, which is dropped.
+            word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
         return word.translate(_PUNCTUATION).split()
 
 
@@ -385,17 +452,27 @@ class _Cache(dict):
 class FullTokenizer:
     """Converts text to tokens and to ids, with one vocabulary (all steps).
 
+    The arguments behind the vocabulary are those of `Normalization.of`.
+
     Attributes:
         vocab: token -> id. Not to be changed, since ids of words are cached.
         inv_vocab: id -> token.
     """
 
-    def __init__(self, vocab_file: str, do_lower_case: bool = True):
+    def __init__(
+        self,
+        vocab_file: str,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+    ):
         self.vocab_file = str(vocab_file)
         self.vocab = load_vocab(self.vocab_file)
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
-        self.basic_tokenizer = BasicTokenizer(do_lower_case)
+        self.basic_tokenizer = BasicTokenizer(
+            do_lower_case, strip_accents, tokenize_chinese_chars
+        )
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
         # Ids are cached as bytes of int32: joining bytes is one copy of memory,
         # while a list has an object per id.
@@ -443,7 +520,7 @@ class FullTokenizer:
     def _compute_word(self, word: str) -> bytes:
         """Return the ids of the text between two spaces, uncleaned."""
         if not _SURELY_CLEAN.fullmatch(word):
-            words = clean(word).split()
+            words = self.basic_tokenizer.clean(word).split()
             if words != [word]:
                 # A line of Chinese has no spaces and never repeats, but the
                 # ideographs that cleaning splits it into do: look these up.

@@ -4,7 +4,7 @@
     checkpoint.prefix, checkpoint.config, checkpoint.tokenizer, ...
 
 A model is four files: weights, configuration (`bert_config.json`), vocabulary
-(`vocab.txt`) and the casing of its tokenizer (`tokenizer_config.json`). The
+(`vocab.txt`) and its tokenizer's settings (`tokenizer_config.json`). The
 flags --bert_config_file, --vocab_file and --do_lower_case override the files
 beside a checkpoint.
 """
@@ -26,6 +26,7 @@ import tokenization
 from checkpoints import casing, hub, huggingface, lookup, weight_files
 from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig
+from tokenization import Normalization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +65,9 @@ class Checkpoint:
         return reader.get_variable_to_shape_map()
 
     @functools.cached_property
-    def do_lower_case(self) -> bool:
-        """Whether text is lower-cased; see `resolve_lower_case`."""
-        return resolve_lower_case(
+    def normalization(self) -> Normalization:
+        """How text is normalized; see `resolve_normalization`."""
+        return resolve_normalization(
             self.given_lower_case, self.prefix, self.vocab_file
         )
 
@@ -81,7 +82,7 @@ class Checkpoint:
                 "--vocab_file"
             )
         tokenizer = tokenization.FullTokenizer(
-            self.vocab_file, self.do_lower_case
+            self.vocab_file, *self.normalization
         )
         tokenization.validate_special_tokens(
             tokenizer.vocab, ("[CLS]", "[SEP]"), self.vocab_file
@@ -197,60 +198,60 @@ def read_config(
     return BertConfig.from_dict(encoder), trained_for
 
 
-def known_lower_case(prefix: str) -> bool | None:
-    """Return whether a model lower-cases; None: its files do not tell.
+def known_normalization(prefix: str) -> dict[str, bool]:
+    """Return the fields of Normalization that a model's files or name tell.
 
-    The setting is in the tokenizer_config.json beside a checkpoint. The
-    released checkpoints have no such file; their casing follows from the name
-    of their directory (uncased_L-12_H-768_A-12), or of their repository on the
-    hub.
+    They are in the tokenizer_config.json beside a checkpoint, or in the
+    tokenizer.json of transformers. The released checkpoints have no such file;
+    their casing follows from the name of their directory
+    (uncased_L-12_H-768_A-12), or of their repository on the hub.
     """
     if not prefix:
-        return None
-    trained = huggingface.lower_cases(lookup.folder_of(prefix))
-    if trained is None:
+        return {}
+    found = casing.read(lookup.folder_of(prefix))
+    if "do_lower_case" not in found:
         name = hub.repository_of(prefix) or prefix
         trained = tokenization.casing_of_checkpoint(name)
-    return trained
+        if trained is not None:
+            found["do_lower_case"] = trained
+    return found
 
 
-def resolve_lower_case(
+def resolve_normalization(
     do_lower_case: bool | None, prefix: str, vocab_file: str | None
-) -> bool:
-    """Return whether to lower-case text, by a flag or by the model; log it.
+) -> Normalization:
+    """Return how to normalize text, by a flag or by the model; log it.
 
-    Where neither the files of a checkpoint nor its name tell its casing, its
-    vocabulary decides: one with capitals is a cased one. Other text is
-    lower-cased, as by the original, but for models of the hub, most of which
-    are not the original's: there the flag is required. A flag that contradicts
-    the files of the checkpoint is an error.
+    Where neither the files of a checkpoint nor its name tell its casing, the
+    files beside the vocabulary do, then the vocabulary itself: one with
+    capitals is a cased one. Other text is lower-cased, as by the original, but
+    for models of the hub, most of which are not the original's: there the flag
+    is required. A flag that contradicts the files is an error.
     """
-    trained = known_lower_case(prefix)
+    said = known_normalization(prefix)
+    if vocab_file:
+        said = casing.read(os.path.dirname(vocab_file)) | said
+    trained = said.pop("do_lower_case", None)
     if trained is not None:
-        if do_lower_case is None:
-            logging.info(
-                "do_lower_case = %s, as %s was trained", trained, prefix
-            )
-        elif trained != do_lower_case:
+        trained = casing.agreed(do_lower_case, trained, prefix or vocab_file)
+    elif do_lower_case is False:
+        # A vocabulary without capitals may be of a script that has none, whose
+        # accents are to stay: no contradiction.
+        trained = False
+    else:
+        vocab = tokenization.load_vocab(vocab_file) if vocab_file else {}
+        repository = hub.repository_of(prefix)
+        is_told = do_lower_case is not None or casing.looks_cased(vocab)
+        if repository and not is_told:
             raise UserError(
-                f"--do_lower_case={do_lower_case}, but {prefix} was trained "
-                f"with {trained}: leave the flag out, or correct "
-                f"{huggingface.TOKENIZER_CONFIG_NAME} beside the checkpoint"
+                f"{hub.SCHEME}{repository} does not tell its casing (no "
+                f"do_lower_case in its {casing.TOKENIZER_CONFIG_NAME}): give "
+                "--do_lower_case, or --nodo_lower_case for a cased model"
             )
-        return trained
-    # A vocabulary without capitals may be of a script that has none, whose
-    # accents are to stay: no contradiction.
-    if do_lower_case is False:
-        return False
-    vocab = tokenization.load_vocab(vocab_file) if vocab_file else {}
-    repository = hub.repository_of(prefix)
-    if do_lower_case is None and repository and not casing.looks_cased(vocab):
-        raise UserError(
-            f"{hub.SCHEME}{repository} does not tell its casing (no "
-            f"do_lower_case in its {huggingface.TOKENIZER_CONFIG_NAME}): "
-            "give --do_lower_case, or --nodo_lower_case for a cased model"
-        )
-    return casing.choose(vocab, vocab_file, do_lower_case) if vocab else True
+        trained = True
+        if vocab:
+            trained = casing.choose(vocab, vocab_file, do_lower_case)
+    return casing.with_others(trained, said)
 
 
 def write_checkpoint(
@@ -259,12 +260,12 @@ def write_checkpoint(
     config: BertConfig,
     trained_for: TrainedFor,
     vocabulary: bytes | None,
-    do_lower_case: bool | None,
+    normalization: Normalization | None,
 ) -> str:
     """Write a model's files to a directory; return the prefix of its weights.
 
-    Files of the same names are replaced; of a vocabulary or a casing that is
-    None, none is written.
+    Files of the same names are replaced; of a vocabulary or a normalization
+    that is None, none is written.
     """
     named = BertConfig.from_dict(config.to_dict() | trained_for.to_dict())
     file_system.write_text(
@@ -272,7 +273,7 @@ def write_checkpoint(
     )
     if vocabulary is not None:
         huggingface.write_tokenizer(
-            directory, vocabulary, do_lower_case, config.max_position_embeddings
+            directory, vocabulary, normalization, config.max_position_embeddings
         )
     # Last: the weights' index makes the model visible to find_checkpoint.
     prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
@@ -286,7 +287,7 @@ def write_model(
     config: BertConfig,
     trained_for: TrainedFor,
     vocab_file: str | None,
-    do_lower_case: bool | None,
+    normalization: Normalization | None,
     step: int | None = None,
 ) -> str:
     """Write a model in memory, without optimizer slots; see `write_checkpoint`.
@@ -306,7 +307,7 @@ def write_model(
     if step is not None:
         tensors["global_step"] = np.int64(step)
     write_checkpoint(
-        output_dir, tensors, config, trained_for, vocabulary, do_lower_case
+        output_dir, tensors, config, trained_for, vocabulary, normalization
     )
     logging.info("Wrote the weights alone to %s", prefix)
     return prefix

@@ -4,9 +4,9 @@
     hf://google/bert_uncased_L-2_H-128_A-2@refs/pr/1
 
 A name stands for a Hugging Face directory (see huggingface.py): configuration,
-vocabulary, casing and safetensors, and no other file of the repository. The
-client, huggingface_hub, keeps them in its cache (HF_HOME, by default
-~/.cache/huggingface), so that the next run needs no network; with
+vocabulary, settings of the tokenizer and safetensors, and no other file of the
+repository. The client, huggingface_hub, keeps them in its cache (HF_HOME, by
+default ~/.cache/huggingface), so that the next run needs no network; with
 HF_HUB_OFFLINE=1 it opens no connection. HF_ENDPOINT names another server.
 """
 
@@ -24,7 +24,7 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import huggingface
+from checkpoints import casing, huggingface
 
 SCHEME = "hf://"
 
@@ -33,7 +33,8 @@ SCHEME = "hf://"
 _SMALL = (
     huggingface.CONFIG_NAME,
     huggingface.VOCAB_NAME,
-    huggingface.TOKENIZER_CONFIG_NAME,
+    casing.TOKENIZER_CONFIG_NAME,
+    casing.TOKENIZER_NAME,
 )
 _WEIGHTS = (
     huggingface.WEIGHTS_NAME,

@@ -30,12 +30,13 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
+from checkpoints import casing
 from modeling import LEFT_TO_RIGHT, BertConfig
+from tokenization import Normalization
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
-TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
 VOCAB_NAME = "vocab.txt"
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
@@ -309,15 +310,6 @@ def _write_json(path: str, value: Mapping[str, Any]) -> None:
     file_system.write_text(path, text)
 
 
-def lower_cases(directory: str) -> bool | None:
-    """Whether the tokenizer lower-cases; None: no file tells."""
-    if not _exists(directory, TOKENIZER_CONFIG_NAME):
-        return None
-    path = _path(directory, TOKENIZER_CONFIG_NAME)
-    value = text_files.read_json_object(path).get("do_lower_case")
-    return value if isinstance(value, bool) else None
-
-
 # --- Weights -----------------------------------------------------------------
 
 
@@ -474,26 +466,26 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def write_tokenizer(
-    directory: str, vocabulary: bytes, do_lower_case: bool | None, length: int
+    directory: str,
+    vocabulary: bytes,
+    normalization: Normalization | None,
+    length: int,
 ) -> None:
-    """Write vocab.txt, and tokenizer_config.json for transformers.
+    """Write vocab.txt, and tokenizer_config.json unless nothing is known.
 
-    The latter needs to know whether text is lower-cased, and so loses its
-    accents. `length` is the most tokens in a sequence.
+    `length` is the most tokens in a sequence.
     """
     with file_system.atomic_file(_path(directory, VOCAB_NAME)) as file:
         file.write(vocabulary)
-    if do_lower_case is None:
+    if normalization is None:
         return
     settings = {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": do_lower_case,
+        **normalization._asdict(),
         "model_max_length": length,
-        "tokenize_chinese_chars": True,
-        "strip_accents": None,
         **{
             f"{name}_token": f"[{name.upper()}]"
             for name in ("unk", "sep", "pad", "cls", "mask")
         },
     }
-    _write_json(_path(directory, TOKENIZER_CONFIG_NAME), settings)
+    _write_json(_path(directory, casing.TOKENIZER_CONFIG_NAME), settings)

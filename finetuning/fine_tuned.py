@@ -43,7 +43,7 @@ def write_model(job: Job, model: modeling.TaskModel, step: int) -> None:
         job.config,
         job.trained_for(),
         job.source.vocab_file,
-        job.source.do_lower_case,
+        job.source.checkpoint.normalization,
         step,
     )
 

@@ -304,7 +304,7 @@ def write_saved_model(job: Job, loaded: LoadedModel) -> None:
     """
     directory = job.settings.export_dir
     tokenizer = graph_tokenizer.Tokenizer(
-        job.source.vocab_file, job.source.do_lower_case
+        job.source.vocab_file, *job.source.checkpoint.normalization
     )
     graph = job.create_graph(loaded, tokenizer)
     if not cluster.is_chief():

@@ -22,6 +22,7 @@ from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
+from tokenization import Normalization
 from training import compilation, curves, evaluation, memory, reporting, run
 from training.settings import Settings
 
@@ -156,15 +157,15 @@ def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
 
 
 class TokenizerFiles(NamedTuple):
-    """The vocabulary and the casing to write beside the weights.
+    """The vocabulary to write beside the weights, and the text it is for.
 
     Attributes:
         vocab_file: is copied.
-        do_lower_case: whether the text of the records was lower-cased.
+        normalization: of the text of the records.
     """
 
     vocab_file: str
-    do_lower_case: bool
+    normalization: Normalization
 
 
 class PretrainingRun:
@@ -246,14 +247,14 @@ class PretrainingRun:
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
-        vocab_file, do_lower_case = self.tokenizer or (None, None)
+        vocab_file, normalization = self.tokenizer or (None, None)
         write_model(
             folder,
             self.model,
             self.model.config,
             self.objective.trained_for(),
             vocab_file,
-            do_lower_case,
+            normalization,
             step,
         )
 

@@ -181,9 +181,9 @@ def _wait_for_chief(path: str, fingerprint: Mapping[str, Any]) -> None:
 def text_fingerprint(
     tokenizer: tokenization.FullTokenizer, max_seq_length: int
 ) -> dict[str, Any]:
-    """Return the fingerprint of tokenization: vocabulary, casing, length."""
+    """Return the fingerprint of tokenization: vocabulary, text, length."""
     return {
         "vocabulary": file_system.sha256(tokenizer.vocab_file),
-        "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
+        **tokenizer.basic_tokenizer.normalization.to_dict(),
         "max_seq_length": max_seq_length,
     }

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tokenization
+from tokenization import Normalization
 
 _CODE_POINTS = 0x110000
 
@@ -40,13 +41,13 @@ class Table(NamedTuple):
     values: np.ndarray  # code points, or SELF
 
 
-def _replacements(do_lower_case: bool) -> Iterator[tuple[int, ...]]:
+def _replacements(normalization: Normalization) -> Iterator[tuple[int, ...]]:
     """Yield the replacement of each code point by itself, without neighbors.
 
     Computed by the tokenizer, many code points at a time: each is put between
     two letters, as in "aXb", and the words are joined by spaces again.
     """
-    basic = tokenization.BasicTokenizer(do_lower_case)
+    basic = tokenization.BasicTokenizer(*normalization)
     mark = "zz"
     for first in range(0, _CODE_POINTS, 4096):
         codes = range(first, first + 4096)
@@ -70,13 +71,13 @@ def _replacements(do_lower_case: bool) -> Iterator[tuple[int, ...]]:
 
 
 @functools.cache
-def replacement_table(do_lower_case: bool) -> Table:
+def replacement_table(normalization: Normalization) -> Table:
     """Return the table of replacements of all code points; cached."""
     numbers: dict[tuple[int, ...], int] = {(SELF,): 0}
     entries = np.array(
         [
             numbers.setdefault(replacement, len(numbers))
-            for replacement in _replacements(do_lower_case)
+            for replacement in _replacements(normalization)
         ],
         np.int32,
     )

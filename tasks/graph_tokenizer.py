@@ -53,14 +53,20 @@ class TokenSpans(NamedTuple):
 
 
 class Tokenizer(tf.Module):
-    """FullTokenizer as TensorFlow operations, with the same ids.
+    """FullTokenizer as TensorFlow operations: same arguments, same ids.
 
     Raises:
         UserError: tensorflow-text is not installed, or the vocabulary lacks a
             special token or has U+FFFD.
     """
 
-    def __init__(self, vocab_file: str, do_lower_case: bool = True):
+    def __init__(
+        self,
+        vocab_file: str,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+    ):
         super().__init__()
         tensorflow_text = packages.load(
             "tensorflow_text",
@@ -71,7 +77,9 @@ class Tokenizer(tf.Module):
         tokenization.validate_special_tokens(
             vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocab_file
         )
-        self.do_lower_case = do_lower_case
+        self.normalization = tokenization.Normalization.of(
+            do_lower_case, strip_accents, tokenize_chinese_chars
+        )
         self.tokens = list(vocab)
         special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
         self.ids = {name: vocab[name] for name in special}
@@ -88,10 +96,12 @@ class Tokenizer(tf.Module):
                 f"{vocab_file}: U+FFFD is a token, but no text has it after "
                 "cleaning; put a placeholder on its line"
             )
-        self._table = character_tables.replacement_table(do_lower_case)
-        self._clean = character_tables.replacement_table(False)
+        self._table = character_tables.replacement_table(self.normalization)
+        self._clean = character_tables.replacement_table(
+            self.normalization.spelled()
+        )
         self._plain = PlainTokenizer(
-            tensorflow_text, matchable, do_lower_case, self._ids
+            tensorflow_text, matchable, self.normalization, self._ids
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -114,9 +124,9 @@ class Tokenizer(tf.Module):
         return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
 
     def cased_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the words of BasicTokenizer(do_lower_case=False).
+        """Return the words with their case and accents.
 
-        These have their case and accents: ragged strings [n, words].
+        Ragged strings [n, words], those of Normalization.spelled().
         """
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
         replaced, _ = self._replace(codes, self._clean)
@@ -216,9 +226,10 @@ class Tokenizer(tf.Module):
             each, flat [c], None if nothing is sorted.
         """
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
-        if not self.do_lower_case:
+        if self.normalization.do_lower_case:
+            codes = codes.with_flat_values(self._final_sigmas(codes))
+        if not self.normalization.strip_accents:
             return codes, None
-        codes = codes.with_flat_values(self._final_sigmas(codes))
         order = self._order(codes)
         return codes.with_flat_values(
             tf.gather(codes.flat_values, order)

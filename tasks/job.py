@@ -229,7 +229,7 @@ class Job(abc.ABC):
             bert_config_file=self.settings.bert_config_file,
             task=self.task_name,
             vocab_file=self.source.vocab_file,
-            do_lower_case=self.source.do_lower_case,
+            normalization=self.source.checkpoint.normalization,
             max_seq_length=self.source.max_seq_length,
             trained_for=self.trained_for(),
             **self.options(),

@@ -129,7 +129,7 @@ def describe(
         bert_config_file=checkpoint.bert_config_file,
         task=task,
         vocab_file=checkpoint.tokenizer.vocab_file,
-        do_lower_case=checkpoint.do_lower_case,
+        normalization=checkpoint.normalization,
         trained_for=checkpoint.trained_for,
         **found,
     )
@@ -198,7 +198,7 @@ def load_graph(
     tokenizer = None
     if has_texts:
         tokenizer = graph_tokenizer.Tokenizer(
-            settings.vocab_file, settings.do_lower_case
+            settings.vocab_file, *settings.normalization
         )
     return task.graph(model, tokenizer)
 

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 import tokenization
 from tasks import character_tables
+from tokenization import Normalization
 
 # Code points behind these are not tried, and count as not plain.
 _CODE_POINTS = 0x20000
@@ -48,10 +49,10 @@ class PlainTokenizer:
         self,
         tensorflow_text: ModuleType,
         tokens: list[str],
-        do_lower_case: bool,
+        normalization: Normalization,
         otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
     ):
-        self._normalize = _normalizer(tensorflow_text, do_lower_case)
+        self._normalize = _normalizer(tensorflow_text, normalization)
         self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
             vocab=tokens,
             token_out_type=tf.int32,
@@ -59,7 +60,7 @@ class PlainTokenizer:
             max_bytes_per_word=_LONGEST_WORD,
         )
         self._pattern = _pattern(
-            plain_characters(tensorflow_text, do_lower_case)
+            plain_characters(tensorflow_text, normalization)
         )
         self._otherwise = otherwise
 
@@ -97,11 +98,15 @@ class PlainTokenizer:
 
 
 def _normalizer(
-    tensorflow_text: ModuleType, do_lower_case: bool
+    tensorflow_text: ModuleType, normalization: Normalization
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return the function that prepares strings [n] for WordPiece."""
-    if not do_lower_case:
+    if not normalization.do_lower_case:
         return tf.identity
+    if not normalization.strip_accents:
+        # Of ASCII letters alone: beyond them TensorFlow's lower case depends
+        # on the language of the process.
+        return tf.strings.lower
     return tensorflow_text.FastBertNormalizer(
         lower_case_nfd_strip_accents=True
     ).normalize
@@ -112,7 +117,7 @@ def _normalizer(
 
 @functools.cache
 def plain_characters(
-    tensorflow_text: ModuleType, do_lower_case: bool
+    tensorflow_text: ModuleType, normalization: Normalization
 ) -> np.ndarray:
     """Return the code points that are plain, sorted; cached."""
     # Later versions of Unicode may say what unassigned code points are.
@@ -122,9 +127,9 @@ def plain_characters(
         if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")
         and code != _SIGMA
     ]
-    table = character_tables.replacement_table(do_lower_case)
+    table = character_tables.replacement_table(normalization)
     ours = character_tables.replaced(table, codes)
-    normalized = _normalizer(tensorflow_text, do_lower_case)(
+    normalized = _normalizer(tensorflow_text, normalization)(
         tf.constant([chr(code) for code in codes])
     )
     theirs = [text.decode() for text in normalized.numpy()]

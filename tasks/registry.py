@@ -59,11 +59,15 @@ def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
         )
     described = find(found["task"]).described
     fields = {name: found[name] for name in described if name in found}
-    lacking = set(Task.described) - set(fields)
+    lacking = {*Task.described, "do_lower_case"} - set(found)
     if lacking:
         raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
     if fields.get("labels") is not None:
         fields["labels"] = tuple(fields["labels"])
+    names = tokenization.Normalization._fields
+    fields["normalization"] = tokenization.Normalization.of(
+        **{name: found[name] for name in names if name in found}
+    )
     return fields
 
 

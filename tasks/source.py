@@ -55,11 +55,6 @@ class ModelSource(NamedTuple):
         """The path of the vocabulary."""
         return self.tokenizer.vocab_file
 
-    @property
-    def do_lower_case(self) -> bool:
-        """Whether text is lower-cased."""
-        return self.checkpoint.do_lower_case
-
 
 def find_source(settings: RunSettings, is_training: bool) -> ModelSource:
     """Return the checkpoint to train from or to use, and the files beside it.

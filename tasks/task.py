@@ -51,7 +51,7 @@ class Settings(NamedTuple):
         bert_config_file: of a checkpoint; None: beside it.
         task: a key of registry.TASKS.
         vocab_file: the model's.
-        do_lower_case: of its tokenizer.
+        normalization: of its tokenizer.
         max_seq_length: tokens of a row.
         trained_for: what the checkpoint says of its head.
         labels: of a classifier or a tagger; None for a regression.
@@ -73,7 +73,7 @@ class Settings(NamedTuple):
     bert_config_file: str | None
     task: str
     vocab_file: str
-    do_lower_case: bool
+    normalization: tokenization.Normalization
     max_seq_length: int
     trained_for: TrainedFor = TrainedFor()
     labels: tuple[str, ...] | None = None
@@ -151,7 +151,8 @@ class Task(abc.ABC):
 
     Attributes:
         name: a key of registry.TASKS.
-        described: fields of Settings that an exported model's export.json has.
+        described: fields of Settings that an exported model's export.json has,
+            beside those of its normalization.
         required: pattern of the variables that a checkpoint must have.
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
@@ -159,7 +160,7 @@ class Task(abc.ABC):
     """
 
     name: str
-    described: tuple[str, ...] = ("task", "max_seq_length", "do_lower_case")
+    described: tuple[str, ...] = ("task", "max_seq_length")
     required: str
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
@@ -167,7 +168,7 @@ class Task(abc.ABC):
     def __init__(self, settings: Settings):
         self.settings = settings
         self.tokenizer = tokenization.FullTokenizer(
-            settings.vocab_file, settings.do_lower_case
+            settings.vocab_file, *settings.normalization
         )
         self.names = self.text_names
         if settings.text_columns:
@@ -221,7 +222,9 @@ class Task(abc.ABC):
 
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""
-        return {name: getattr(self.settings, name) for name in self.described}
+        settings = self.settings
+        found = {name: getattr(settings, name) for name in self.described}
+        return found | settings.normalization._asdict()
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.

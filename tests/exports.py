@@ -9,6 +9,7 @@ from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig
 from tasks import registry
 from tasks.task import Settings, Task
+from tokenization import Normalization
 
 export_saved_model = scripts.load("export_saved_model")
 
@@ -62,7 +63,9 @@ def create_task(name: str, vocab_file: str, **options) -> Task:
         **options: other settings than those of HEADS.
     """
     task, own = HEADS[name]
-    settings = Settings("", False, None, task, vocab_file, True, 20)
+    settings = Settings(
+        "", False, None, task, vocab_file, Normalization.of(), 20
+    )
     return registry.create_task(settings._replace(**own | options))
 
 

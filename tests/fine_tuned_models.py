@@ -26,6 +26,7 @@ from tasks.job import Job
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
+from tokenization import Normalization
 
 
 def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
@@ -38,7 +39,12 @@ def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
         settings |= bilstm_size._asdict()
     trained_for = TrainedFor(**settings)
     write_model(
-        str(folder), model, model.config, trained_for, str(vocab_file), True
+        str(folder),
+        model,
+        model.config,
+        trained_for,
+        str(vocab_file),
+        Normalization.of(),
     )
     return folder
 

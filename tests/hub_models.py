@@ -1,6 +1,7 @@
 """A model for the hub server of the tests, and a client that asks it alone."""
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ import hub_server
 import mask_models
 import scripts
 
-from checkpoints import hub
+from checkpoints import casing, hub
+
+NORMALIZER = {"type": "BertNormalizer", "lowercase": True}
 
 
 def write_model(folder: Path) -> Path:
@@ -26,6 +29,9 @@ def write_model(folder: Path) -> Path:
         output=folder / "hf",
         output_format="huggingface",
     )
+    parts = casing._FIXED_PARTS | {"normalizer": NORMALIZER}
+    text = json.dumps(parts)
+    (folder / "hf" / casing.TOKENIZER_NAME).write_text(text)
     return folder / "hf"
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-from checkpoints import huggingface, lookup, weight_files
+from checkpoints import casing, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from checkpoints.trained_for import TrainedFor
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
@@ -26,6 +26,7 @@ from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
+from tokenization import Normalization
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 
@@ -360,14 +361,25 @@ def test_an_activation_without_a_name_there_is_refused(tmp_path, is_there):
     convert(source, out, "original")
 
 
-def test_casing_travels(directory, tmp_path):
-    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_lower_case": False},
+        {"do_lower_case": True, "strip_accents": False},
+        {"do_lower_case": False, "strip_accents": True},
+        {"do_lower_case": True, "tokenize_chinese_chars": False},
+    ],
+)
+def test_settings_of_the_tokenizer_travel(directory, tmp_path, settings):
+    path = directory / "tokenizer_config.json"
+    path.write_text(json.dumps(settings))
     (directory / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     convert(directory, tmp_path / "out", "original")
-    prefix = lookup.find_checkpoint(str(tmp_path / "out"))
-    assert open_checkpoint(prefix).do_lower_case is False
-    found = Path(open_checkpoint(prefix).vocab_file).read_text()
-    assert found == "[PAD]\n[UNK]\n"
+    convert(tmp_path / "out", tmp_path / "back", "huggingface")
+    for place in ("out", "back"):
+        found = open_checkpoint(str(tmp_path / place))
+        assert found.normalization == Normalization.of(**settings)
+        assert Path(found.vocab_file).read_text() == "[PAD]\n[UNK]\n"
 
 
 def pickled(weights: dict, directory: Path) -> None:
@@ -438,4 +450,4 @@ def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):
     vocab_file = GOLDEN / "vocab" / "cased.txt"
     out = tmp_path / "out"
     convert(directory, out, "huggingface", vocab_file=str(vocab_file))
-    assert huggingface.lower_cases(str(out)) is False
+    assert not casing.read(str(out))["do_lower_case"]

@@ -134,7 +134,7 @@ def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
     vocab = source / "vocab.txt"
     vocab.write_text(vocab.read_text() + "The\nParis\n")
     export(source, tmp_path / "1")
-    assert made.pop().tokenizer.do_lower_case is False
+    assert not made.pop().tokenizer.normalization.do_lower_case
 
 
 def test_the_task_of_a_hugging_face_directory_is_its_architecture(tmp_path):

@@ -9,7 +9,7 @@ from pretraining_runs import VOCAB, flags_for, write_data
 from tiny import SPECIAL
 
 from checkpoints import lookup
-from checkpoints.checkpoint import known_lower_case, open_checkpoint
+from checkpoints.checkpoint import known_normalization, open_checkpoint
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -37,7 +37,7 @@ def casing_of(monkeypatch, data, tmp_path):
         values = flags_for(data, tmp_path / "out") | flags
         scripts.run(run_pretraining, **values)
         tokenizer = found.pop()
-        return tokenizer and tokenizer.do_lower_case
+        return tokenizer and tokenizer.normalization.do_lower_case
 
     monkeypatch.setattr(run_pretraining, "main", main)
     return read
@@ -129,6 +129,6 @@ def test_a_cased_model_stays_cased(data, tmp_path, caplog):
         settings = json.loads((folder / "tokenizer_config.json").read_text())
         assert settings["do_lower_case"] is False
         prefix = str(folder / "bert_model.ckpt")
-        assert known_lower_case(prefix) is False
+        assert known_normalization(prefix)["do_lower_case"] is False
     tokenizer = open_checkpoint(prefix).tokenizer
     assert tokenizer.tokenize("The paris") == ["The", "[UNK]"]

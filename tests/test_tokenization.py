@@ -1,6 +1,7 @@
 """tokenization.py gives the original's tokens, on its goldens and beyond."""
 
 import doctest
+import itertools
 import json
 import multiprocessing
 import pickle
@@ -15,12 +16,13 @@ from base import errors
 import numpy as np
 import pytest
 import reference_tokenizer
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
-from tokenization import FullTokenizer
+from tokenization import FullTokenizer, Normalization
 
 CASINGS = ["uncased", "cased"]
 
@@ -398,3 +400,76 @@ def test_truncated_lengths_are_those_of_popping_from_the_longer_text():
             first, second, limit, np.minimum, np.maximum
         )
         np.testing.assert_array_equal(np.stack(arrays, axis=1), wanted)
+
+
+# --- Accents and ideographs --------------------------------------------------
+
+NORMALIZATIONS = [
+    Normalization(*values)
+    for values in itertools.product([True, False], repeat=3)
+]
+
+
+def is_alike(text: str) -> bool:
+    """Whether the package `tokenizers` treats a text as the original does.
+
+    It drops characters for private use and unassigned ones, has no final
+    sigma, keeps special tokens, and words are [UNK] from 101 characters on.
+    U+1ACB is an accent to Unicode 14 alone.
+    """
+    return (
+        not any(
+            unicodedata.category(char) in ("Co", "Cn", "Cs")
+            or char in "\u03a3\u1acb"
+            for char in text
+        )
+        and not any(token in text for token in tokenization.SPECIAL_TOKENS)
+        and all(len(word) <= 100 for word in text.split())
+    )
+
+
+@pytest.mark.parametrize("strip_accents", [None, True, False])
+@pytest.mark.parametrize("tokenize_chinese_chars", [True, False])
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_accents_and_ideographs_are_as_in_transformers(
+    golden, tmp_path, do_lower_case, strip_accents, tokenize_chinese_chars
+):
+    """With every character in the vocabulary: [UNK] would hide differences."""
+    texts = [case["text"] for case in golden]
+    texts += [
+        "Für Élise, Straße, İstanbul ı ǅ x\u0345 \u1e9e",
+        "Cafe\u0301 ÀÉÎõü a\u0323\u0301 Ångström \ufb01 Ⅷ",
+        "日本語の文、コンピュータ がぎ 中文字，漢字 한국어 ＡＢ",
+    ]
+    texts = list(filter(is_alike, texts))
+    assert len(texts) > 900
+    forms = [(text, text.lower()) for text in texts]
+    letters = {*"".join(itertools.chain(*forms))}
+    letters |= {*unicodedata.normalize("NFD", "".join(letters))}
+    letters = sorted(x for x in letters if x.strip())
+    path = tmp_path / "vocab.txt"
+    tokens = [*tokenization.SPECIAL_TOKENS, *letters]
+    tokens += ["##" + letter for letter in letters]
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    theirs = tokenizers.BertWordPieceTokenizer(
+        str(path),
+        clean_text=True,
+        handle_chinese_chars=tokenize_chinese_chars,
+        strip_accents=strip_accents,
+        lowercase=do_lower_case,
+    )
+    ours = FullTokenizer(
+        str(path), do_lower_case, strip_accents, tokenize_chinese_chars
+    )
+    for text in texts:
+        wanted = theirs.encode(text, add_special_tokens=False).ids
+        assert ours.text_to_ids(text) == wanted, ascii(text)
+        assert ours.vocab["[UNK]"] not in wanted
+
+
+def test_settings_of_the_original_have_one_key():
+    """Fingerprints and files of earlier versions stay valid."""
+    for lower in (True, False):
+        assert Normalization.of(lower).to_dict() == {"do_lower_case": lower}
+    for each in NORMALIZATIONS:
+        assert Normalization.of(**each.to_dict()) == each

@@ -64,7 +64,8 @@ def make_plan(
 ) -> Plan:
     """Check the flags of create_pretraining_data.py and return the plan.
 
-    Without do_lower_case the vocabulary decides.
+    Without do_lower_case the files beside the vocabulary or the vocabulary
+    itself decide.
 
     Raises:
         UserError: a value out of its range, or a file or token is missing.
@@ -72,7 +73,7 @@ def make_plan(
     check_values(config, compression)
     outputs = expand_output_files(output_file)
     inputs = file_system.input_states(input_file)
-    do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
+    normalization = check_vocabulary(vocab_file, do_lower_case, config)
     folder, name = os.path.split(outputs[0])
     job = create_job(
         outputs,
@@ -84,7 +85,7 @@ def make_plan(
             "input_file": inputs,
             "output_file": outputs,
             "vocab_file (SHA-256)": file_system.sha256(vocab_file),
-            "do_lower_case": do_lower_case,
+            **normalization.to_dict(),
             **dataclasses.asdict(config),
             "compression": compression,
             "random_seed": random_seed,
@@ -96,7 +97,7 @@ def make_plan(
         vocabulary = file.read()
     steps = GeneratorSteps(
         vocabulary,
-        do_lower_case,
+        normalization,
         config,
         random_seed,
         compression,
@@ -151,14 +152,14 @@ def check_values(config: InstanceConfig, compression: str) -> None:
 
 def check_vocabulary(
     vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
-) -> bool:
+) -> tokenization.Normalization:
     """Check that the vocabulary has what masking needs.
 
-    Returns whether to lower-case the text: the flag, or what the vocabulary
-    shows.
+    Returns how to normalize the text; see `casing.of_vocabulary`.
 
     Raises:
-        UserError: a special token is missing, or there are no others.
+        UserError: a special token is missing, or there are no others; the
+            flag contradicts the files beside the vocabulary.
     """
     vocab = tokenization.load_vocab(vocab_file)
     needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -169,7 +170,7 @@ def check_vocabulary(
             f"{vocab_file}: found special tokens only, so there is nothing to "
             "draw random replacements from; give a vocabulary with words"
         )
-    return casing.choose(vocab, vocab_file, do_lower_case)
+    return casing.of_vocabulary(vocab, vocab_file, do_lower_case)
 
 
 def expand_output_files(names: str) -> list[str]:

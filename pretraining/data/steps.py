@@ -42,7 +42,7 @@ class GeneratorSteps(Steps):
     Attributes:
         vocabulary: the bytes of the vocabulary: workers on other machines need
             not reach its path.
-        do_lower_case: whether to lower-case the text.
+        normalization: of the text.
         instances: lengths and probabilities.
         random_seed: of all buckets.
         compression: "GZIP", or "" for plain TFRecord files.
@@ -53,7 +53,7 @@ class GeneratorSteps(Steps):
     """
 
     vocabulary: bytes
-    do_lower_case: bool
+    normalization: tokenization.Normalization
     instances: InstanceConfig
     random_seed: int
     compression: str
@@ -80,7 +80,7 @@ class GeneratorSteps(Steps):
             path = os.path.join(folder, "vocab.txt")
             with open(path, "wb") as file:
                 file.write(self.vocabulary)
-            tokenizer = tokenization.FullTokenizer(path, self.do_lower_case)
+            tokenizer = tokenization.FullTokenizer(path, *self.normalization)
         self._maker = BucketMaker(
             tokenizer,
             self.instances,

@@ -25,6 +25,7 @@ from base.jobs.steps import Report, Steps
 import tokenization
 from pretraining.data import documents
 from pretraining.data.documents import Range
+from tokenization import Normalization
 
 _BLOCK_BYTES = 1 << 22
 
@@ -106,15 +107,15 @@ class WordCounter:
     different result is split once.
     """
 
-    def __init__(self, do_lower_case: bool):
-        self._basic = tokenization.BasicTokenizer(do_lower_case)
+    def __init__(self, normalization: Normalization):
+        self._basic = tokenization.BasicTokenizer(*normalization)
         self._splits: dict[str, list[str]] = {}
 
     def count(self, texts: Iterable[str]) -> collections.Counter[str]:
         """Return word -> number of occurrences in all texts."""
         raw_words, words = collections.Counter(), collections.Counter()
         for text in texts:
-            raw_words.update(tokenization.clean(text).split())
+            raw_words.update(self._basic.clean(text).split())
         for raw_word, number in raw_words.items():
             split = self._splits.get(raw_word)
             if split is None:
@@ -135,11 +136,11 @@ class WordSteps(Steps):
     Values and the output file are lines "number word".
 
     Attributes:
-        do_lower_case: whether to lower-case the text.
+        normalization: of the text.
         no_words: the error for a text without a word.
     """
 
-    do_lower_case: bool
+    normalization: Normalization
     no_words: str
 
     name = "build_vocab"
@@ -147,7 +148,7 @@ class WordSteps(Steps):
 
     def setup(self) -> None:
         """Create the counter, which remembers what it has split."""
-        self._counter = WordCounter(self.do_lower_case)
+        self._counter = WordCounter(self.normalization)
 
     def map(
         self, chunk: list, report: Report
@@ -204,7 +205,7 @@ def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
 
 def count_words(
     input_file: str,
-    do_lower_case: bool,
+    normalization: Normalization,
     output_file: str,
     num_workers: int | None = None,
     beam_options: str | None = None,
@@ -231,11 +232,11 @@ def count_words(
         {
             "version": _WORDS_VERSION,
             "input_file": inputs,
-            "do_lower_case": do_lower_case,
+            **normalization.to_dict(),
         },
     )
     steps = WordSteps(
-        do_lower_case,
+        normalization,
         f"--input_file: no text in {len(inputs)} file(s), the first of them "
         f"{inputs[0][0]}",
     )

@@ -140,8 +140,13 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
             "The model was fine-tuned on pairs, which MediaPipe cannot give "
             "it: it reads one text"
         )
-    if not settings.do_lower_case:
+    if not settings.normalization.do_lower_case:
         logging.warning(
             "The model is cased: MediaPipe lower-cases its texts, which gives "
             "wrong ids"
+        )
+    if not settings.normalization.tokenize_chinese_chars:
+        logging.warning(
+            "The model leaves ideographs to WordPiece: MediaPipe makes a word "
+            "of each, which gives wrong ids"
         )

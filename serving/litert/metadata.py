@@ -24,8 +24,9 @@ NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
 VOCAB, LABELS, DESCRIPTION = "vocab.txt", "labels.txt", "export.json"
 
 # Version of export.json. Raise it when an older serving/litert/model.py would
-# misunderstand the file.
-VERSION = 1
+# misunderstand the file. Version 1 has no strip_accents.
+VERSION = 2
+_READABLE = (1, VERSION)
 
 # Input of the signature -> the name by which MediaPipe finds it.
 INPUT_NAMES = {
@@ -199,7 +200,7 @@ def read_description(path: str) -> tuple[dict[str, Any], bytes]:
         raise UserError(
             f"--model={path}: {DESCRIPTION} inside is not JSON: {error}"
         ) from error
-    if not isinstance(found, dict) or found.get("version") != VERSION:
+    if not isinstance(found, dict) or found.get("version") not in _READABLE:
         version = found.get("version") if isinstance(found, dict) else None
         raise UserError(
             f"--model={path} has version {version!r} of {DESCRIPTION}, this "

@@ -46,7 +46,10 @@ class Entities(Task):
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
-        self.basic = tokenization.BasicTokenizer(do_lower_case=False)
+        # Words keep their case and accents.
+        self.basic = tokenization.BasicTokenizer(
+            *settings.normalization.spelled()
+        )
         # Without tags, the converter marks the words with the class of O.
         self.converter = ner_windows.Converter(
             self.tokenizer, ["O"], settings.max_seq_length, False

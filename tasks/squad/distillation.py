@@ -53,8 +53,8 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
             record_cache.text_fingerprint(tokenizer, length)
             for tokenizer in (teacher.tokenizer, self.job.tokenizer)
         )
-        for name in ("vocabulary", "do_lower_case"):
-            if theirs[name] != own[name]:
+        for name in theirs | own:
+            if theirs.get(name) != own.get(name):
                 return (
                     f"has another {name} than the student: the teacher's "
                     "probabilities are of tokens, which have to be the same; "

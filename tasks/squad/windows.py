@@ -134,8 +134,8 @@ def convert(
     if num_workers == 1:
         parts = [_convert_chunk((tokenizer, lengths), c) for c in chunks]
     else:
-        casing = tokenizer.basic_tokenizer.do_lower_case
-        arguments = tokenizer.vocab_file, casing, lengths
+        normalization = tokenizer.basic_tokenizer.normalization
+        arguments = tokenizer.vocab_file, normalization, lengths
         count = min(num_workers or workers.num_cores(), len(chunks))
         found = {}
         with workers.WorkerPool(
@@ -170,11 +170,11 @@ class _Chunk(NamedTuple):
 
 
 def _set_up(
-    arguments: tuple[str, bool, Lengths],
+    arguments: tuple[str, tokenization.Normalization, Lengths],
 ) -> tuple[tokenization.FullTokenizer, Lengths]:
     """Return what a worker process keeps between chunks."""
-    vocab_file, do_lower_case, lengths = arguments
-    return tokenization.FullTokenizer(vocab_file, do_lower_case), lengths
+    vocab_file, normalization, lengths = arguments
+    return tokenization.FullTokenizer(vocab_file, *normalization), lengths
 
 
 def _convert_chunk(

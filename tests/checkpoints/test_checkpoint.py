@@ -16,13 +16,15 @@ from checkpoints.checkpoint import (
     Checkpoint,
     open_checkpoint,
     read_config,
-    resolve_lower_case,
+    resolve_normalization,
     write_model,
 )
 from checkpoints.trained_for import TrainedFor, id2label_of
 from modeling import BertConfig
+from tokenization import Normalization
 
 NOTHING = TrainedFor()
+UNCASED, CASED = Normalization.of(True), Normalization.of(False)
 
 
 def config_with(**settings) -> BertConfig:
@@ -129,16 +131,16 @@ def test_missing_files_are_asked_for_by_their_flag(tmp_path):
 
 
 def test_casing_by_file_by_directory_name_or_by_flag(tmp_path):
-    assert resolve_lower_case(None, "", None) is True
-    assert resolve_lower_case(False, "", None) is False
+    assert resolve_normalization(None, "", None) == UNCASED
+    assert resolve_normalization(False, "", None) == CASED
     released = "cased_L-12_H-768_A-12/bert_model.ckpt"
-    assert resolve_lower_case(None, released, None) is False
+    assert resolve_normalization(None, released, None) == CASED
     with pytest.raises(UserError, match="trained with False: leave the flag"):
-        resolve_lower_case(True, released, None)
+        resolve_normalization(True, released, None)
     settings = json.dumps({"do_lower_case": False})
     (tmp_path / "tokenizer_config.json").write_text(settings)
     prefix = str(tmp_path / "model.ckpt")
-    assert resolve_lower_case(None, prefix, None) is False
+    assert resolve_normalization(None, prefix, None) == CASED
 
 
 def write_vocab(path, *tokens) -> str:
@@ -157,7 +159,8 @@ def test_without_file_and_name_the_vocabulary_tells_the_casing(
     place = folder / "vocab.txt"
 
     def resolve(flag: bool | None) -> bool:
-        return resolve_lower_case(flag, prefix, str(place))
+        found = resolve_normalization(flag, prefix, str(place))
+        return found.do_lower_case
 
     path = write_vocab(place, "The", "A")
     assert resolve(None) is False
@@ -178,10 +181,10 @@ def test_without_file_and_name_the_vocabulary_tells_the_casing(
         resolve(False)
 
 
-@pytest.mark.parametrize("do_lower_case", [True, None])
+@pytest.mark.parametrize("normalization", [UNCASED, None])
 @pytest.mark.parametrize("is_link", [True, False])
 def test_a_vocabulary_in_the_folder_is_kept(
-    model, tmp_path, do_lower_case, is_link
+    model, tmp_path, normalization, is_link
 ):
     """A copy onto itself would leave an empty file."""
     vocab = tmp_path / "vocab.txt"
@@ -192,13 +195,15 @@ def test_a_vocabulary_in_the_folder_is_kept(
         vocab.symlink_to(tmp_path / "vocab.txt")
     config = config_with(vocab_size=5)
     write_model(
-        str(tmp_path), model, config, NOTHING, str(vocab), do_lower_case
+        str(tmp_path), model, config, NOTHING, str(vocab), normalization
     )
     assert (tmp_path / "vocab.txt").read_text() == tokens
 
 
-@pytest.mark.parametrize("do_lower_case", [True, False, None])
-def test_a_written_model_is_found_again(model, tmp_path, do_lower_case):
+@pytest.mark.parametrize(
+    "normalization", [UNCASED, CASED, Normalization(True, False, False), None]
+)
+def test_a_written_model_is_found_again(model, tmp_path, normalization):
     vocab = tmp_path / "words.txt"
     vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nà\n")
     folder = tmp_path / "model"
@@ -207,15 +212,14 @@ def test_a_written_model_is_found_again(model, tmp_path, do_lower_case):
     before = values_of(model.variables)
     trained_for = TrainedFor(sentence_pairs=False)
     prefix = write_model(
-        str(folder), model, config, trained_for, str(vocab), do_lower_case
+        str(folder), model, config, trained_for, str(vocab), normalization
     )
     found = open_checkpoint(str(folder))
     assert found.prefix == prefix
     assert found.config.to_dict() == config.to_dict()
     assert found.trained_for == trained_for
     tokenizer = found.tokenizer
-    casing = True if do_lower_case is None else do_lower_case
-    assert tokenizer.basic_tokenizer.do_lower_case == casing
+    assert tokenizer.basic_tokenizer.normalization == (normalization or UNCASED)
     assert list(tokenizer.vocab)[2:] == ["[CLS]", "[SEP]", "à"]
     for variable in model.variables:
         variable.assign(tf.zeros_like(variable))
@@ -227,7 +231,7 @@ def test_a_written_model_is_found_again(model, tmp_path, do_lower_case):
 def test_only_the_chief_writes_a_model(model, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "is_chief", lambda: False)
     prefix = write_model(
-        str(tmp_path), model, config_with(), NOTHING, None, True
+        str(tmp_path), model, config_with(), NOTHING, None, None
     )
     assert prefix == str(tmp_path / lookup.WEIGHTS_NAME)
     assert not list(tmp_path.iterdir())

@@ -21,7 +21,7 @@ from checkpoints import (
     training_state,
     weight_files,
 )
-from checkpoints.checkpoint import open_checkpoint, resolve_lower_case
+from checkpoints.checkpoint import open_checkpoint, resolve_normalization
 
 TINY = "google/tiny"
 
@@ -128,7 +128,7 @@ def test_a_name_that_the_client_refuses(new_process):
 
 @needs_client_2
 def test_what_is_asked_for(server, tmp_path):
-    """Three small files, the weights, and no other file of the model."""
+    """Four small files, the weights, and no other file of the model."""
     with hub_models.client_of(server, tmp_path):
         found = requests_of(server, f"hf://{TINY}")
         commit = server.repositories[TINY].commits["main"]
@@ -137,12 +137,14 @@ def test_what_is_asked_for(server, tmp_path):
             f"GET /api/models/{TINY}/tree/{commit}",
         ]
         # By several threads, so in any order.
-        small = ("config.json", "tokenizer_config.json", "vocab.txt")
-        files = [f"/{TINY}/resolve/{commit}/{name}" for name in small]
+        small = ["config.json", "tokenizer.json", "tokenizer_config.json"]
+        files = [
+            f"/{TINY}/resolve/{commit}/{name}" for name in [*small, "vocab.txt"]
+        ]
         wanted = [f"{m} {file}" for m in ("GET", "HEAD") for file in files]
-        assert sorted(found[2:8]) == sorted(wanted)
+        assert sorted(found[2:10]) == sorted(wanted)
         weights = f"/{TINY}/resolve/{commit}/model.safetensors"
-        assert found[8:] == [f"HEAD {weights}", f"GET {weights}"]
+        assert found[10:] == [f"HEAD {weights}", f"GET {weights}"]
         # The same process asks nothing, another one for the commit alone.
         assert requests_of(server, f"hf://{TINY}") == []
         hub._fetch.cache_clear()
@@ -261,7 +263,8 @@ def resolve(do_lower_case: bool | None, place) -> bool:
     """Return the casing of a model in the cache."""
     vocab = place / "vocab.txt"
     vocab_file = str(vocab) if vocab.exists() else None
-    return resolve_lower_case(do_lower_case, str(place), vocab_file)
+    found = resolve_normalization(do_lower_case, str(place), vocab_file)
+    return found.do_lower_case
 
 
 def test_the_casing_follows_from_the_repository_or_is_asked_for(tmp_path):

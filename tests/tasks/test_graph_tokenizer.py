@@ -1,5 +1,6 @@
 """The tokenizer in the graph gives tokenization.py's ids, exactly."""
 
+import itertools
 import json
 import sys
 
@@ -118,6 +119,50 @@ def test_ids_of_the_golden_strings(tokenizers, casing):
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
     cases = [json.loads(line) for line in text.split("\n") if line]
     check(tokenizers, casing, [case["text"] for case in cases])
+
+
+# Texts with accents, composed and not, in order and not; sigmas; ideographs.
+NORMALIZED = [
+    "Für Élise Straße İstanbul ΟΔΟΣ. Σ",
+    "Cafe\u0301 a\u0301\u0323 \U0001d165\U0001d16d\u302e \u0345Σ",
+    "日本語の文、がぎ 中文字，漢字 한국어 Σ中",
+    "plain",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokenize_chinese_chars", [True, False])
+@pytest.mark.parametrize("strip_accents", [True, False])
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_accents_and_ideographs(
+    tmp_path, do_lower_case, strip_accents, tokenize_chinese_chars
+):
+    """Ids, places and words; every character is in the vocabulary."""
+    text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
+    texts = [json.loads(line)["text"] for line in text.split("\n") if line]
+    texts = NORMALIZED + [t.encode(errors="ignore").decode() for t in texts]
+    normalization = do_lower_case, strip_accents, tokenize_chinese_chars
+    basic = tokenization.BasicTokenizer(*normalization)
+    words = [basic.tokenize(text) for text in texts]
+    letters = sorted({*"".join(itertools.chain(*words))} - {"\ufffd"})
+    tokens = [*tokenization.SPECIAL_TOKENS, *letters]
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*tokens, *("##" + x for x in letters)]) + "\n")
+    made = graph_tokenizer.Tokenizer(str(path), *normalization)
+    full = tokenization.FullTokenizer(str(path), *normalization)
+    check({"": (made, full)}, "", texts)
+    pieces = made.with_offsets(tf.constant(texts))
+    assert pieces.ids.to_list() == [full.text_to_ids(text) for text in texts]
+    for text, starts, ends in zip(
+        texts, pieces.starts.to_list(), pieces.ends.to_list(), strict=True
+    ):
+        for start, end in zip(starts, ends, strict=True):
+            assert 0 <= start < end <= len(text), ascii(text)
+    spelled = tokenization.BasicTokenizer(False, None, tokenize_chinese_chars)
+    found = made.cased_words(tf.constant(texts)).to_list()
+    assert [[word.decode() for word in row] for row in found] == [
+        spelled.tokenize(text) for text in texts
+    ]
 
 
 @pytest.mark.slow

@@ -66,7 +66,9 @@ class PageModel:
         """Return task and sizes of the model in a line."""
         config = self.model.config
         layers = config.num_hidden_layers
-        casing = "uncased" if self.settings.do_lower_case else "cased"
+        casing = (
+            "uncased" if self.settings.normalization.do_lower_case else "cased"
+        )
         return (
             f"{self.settings.task.replace('_', ' ')}, "
             f"{layers} layer{'s' if layers > 1 else ''} of "

@@ -159,6 +159,6 @@ def test_the_casing_is_the_flags_or_the_vocabularys(
             InstanceConfig(),
             flag,
         )
-    assert made.steps.do_lower_case is casing
+    assert made.steps.normalization.do_lower_case is casing
     assert made.job.fingerprint["do_lower_case"] is casing
     assert words in caplog.text and bool(words) is bool(caplog.text)
