@@ -17,7 +17,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from base import errors, startup
@@ -97,6 +97,17 @@ def real_path(path: str) -> str:
     Links are followed; remote paths only lose a slash at their end.
     """
     return path.rstrip("/") if is_remote(path) else os.path.realpath(path)
+
+
+def names_in_shared_folder(paths: Iterable[str]) -> list[str]:
+    """Return paths relative to the folder that all of them share.
+
+    They stay the same when it is moved, and differ as the paths do: those of
+    /data/a/x and /data/b/x are a/x and b/x. Remote paths are allowed.
+    """
+    full = [os.path.abspath(path) for path in paths]
+    root = os.path.commonpath(map(os.path.dirname, full)) if full else ""
+    return [os.path.relpath(path, root) for path in full]
 
 
 def file_state(path: str) -> list[int] | None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from base import progress
+from base import file_system, progress
 from base.errors import UserError
 
 import tensorflow as tf
@@ -92,18 +92,18 @@ class PretrainingFiles(streaming.RecordFiles):
     def describe(self) -> dict[str, Any]:
         """Return the entries of training_config.json about the records.
 
-        Names of files come without folders: the records may be moved between
-        two runs. Their order decides that of the records.
+        Names of files come without folders, but for those that tell two files
+        of one name apart: the records may be moved between two runs. Their
+        order decides that of the records.
         """
         lengths = {name: f.length for name, f in self.schema.items()}
+        names = [os.path.basename(path) for path in self.files]
+        if len(set(names)) < len(names):
+            names = file_system.names_in_shared_folder(self.files)
+        counts = [self.sequences[path] for path in self.files]
         facts = {
-            "data": {
-                os.path.basename(path): n for path, n in self.sequences.items()
-            },
-            "file_order": {
-                str(number): os.path.basename(path)
-                for number, path in enumerate(self.files, 1)
-            },
+            "data": dict(zip(names, counts, strict=True)),
+            "file_order": {str(n): name for n, name in enumerate(names, 1)},
             "max_seq_length": lengths["input_ids"],
         }
         if not self.is_packed:

@@ -172,7 +172,8 @@ def test_a_connection_to_another_machine_is_found():
 def test_its_temporary_files_are_the_users_own(tmp_path, monkeypatch):
     """In a folder that all users share the second one could start no page."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+    monkeypatch.setenv("GRADIO_TEMP_DIR", "")  # restored after the test
+    monkeypatch.delenv("GRADIO_TEMP_DIR")
     monkeypatch.setattr(site.packages, "load", lambda *names: None)
     site.load_gradio()
     folder = os.path.dirname(os.environ["GRADIO_TEMP_DIR"])

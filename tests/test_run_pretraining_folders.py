@@ -1,13 +1,17 @@
 """run_pretraining.py and what its output_dir holds already."""
 
+import shutil
 from pathlib import Path
 
+import pretraining_runs
 import pytest
 import scripts
 from pretraining_runs import flags_for, write_data
 from tiny import results_of
 
 from checkpoints import run_settings
+from modeling import BertConfig
+from pretraining import records
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -75,3 +79,23 @@ def test_a_run_goes_on_with_its_files_in_their_order(data, tmp_path):
     swapped = first | {"input_file": ",".join(files[::-1])}
     line = scripts.error_of(run_pretraining, **swapped)
     assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
+
+
+def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
+    """Else a run would go on with one of them changed, or in another order."""
+    for folder, rows in (("a", 3), ("b", 4)):
+        (tmp_path / "1" / folder).mkdir(parents=True)
+        pretraining_runs.write_records(tmp_path / "1" / folder / "x", rows, 0)
+    shutil.copytree(tmp_path / "1", tmp_path / "2")
+
+    def describe(*names: str) -> dict:
+        files = [str(tmp_path / name) for name in names]
+        config = BertConfig.from_dict(pretraining_runs.CONFIG)
+        lengths = pretraining_runs.LENGTH, pretraining_runs.PREDICTIONS
+        return records.find_data(files, config, *lengths).describe()
+
+    found = describe("1/a/x", "1/b/x")
+    assert found["data"] == {"a/x": 3, "b/x": 4}
+    assert found != describe("1/b/x", "1/a/x")
+    assert found == describe("2/a/x", "2/b/x")
+    assert describe("1/b/x") == describe("2/b/x")  # in one folder: its name

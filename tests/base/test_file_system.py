@@ -171,6 +171,15 @@ def test_streams_are_not_files(tmp_path):
     assert not file_system.is_stream("gs://bucket/file")
 
 
+@pytest.mark.parametrize("folder", ["/data", "data", "gs://bucket/data"])
+def test_names_in_the_folder_that_files_share(folder):
+    paths = [f"{folder}/{name}" for name in ("a/x", "b/x", "b/c/y")]
+    names = file_system.names_in_shared_folder
+    assert names(paths) == ["a/x", "b/x", "b/c/y"]
+    assert names(paths[1:]) == ["x", "c/y"]
+    assert names(paths[:1]) == ["x"] and names([]) == []
+
+
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
     """A folder for temporary files that everybody may write to."""

@@ -118,7 +118,9 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
     """
     sizes = {path: os.path.getsize(path) for path in files}
     target = share * sum(sizes.values())
-    order = sorted(files, key=lambda path: hash64(os.path.basename(path)))
+    names = file_system.names_in_shared_folder(files)
+    by_hash = sorted(zip(map(hash64, names), files, strict=True))
+    order = [path for _, path in by_hash]
     found, total = [], 0
     for path in order:
         if abs(total + sizes[path] - target) < abs(total - target):

@@ -49,9 +49,9 @@ def checksums(files: Iterable[str]) -> dict[str, str]:
 
     The folder that they share is left out: where they stand does not matter.
     """
-    paths = [os.path.abspath(path) for path in files]
-    root = os.path.commonpath(map(os.path.dirname, paths)) if paths else ""
-    return {os.path.relpath(path, root): checksum(path) for path in paths}
+    paths = list(map(os.path.abspath, files))
+    names = file_system.names_in_shared_folder(paths)
+    return dict(zip(names, map(checksum, paths), strict=True))
 
 
 def checksum(path: str) -> str:

@@ -59,6 +59,17 @@ def test_many_files_are_held_out_whole(tmp_path):
     assert len(held_out.choose_files(files, 0.001)) == 1
 
 
+def test_the_choice_among_files_of_one_name_is_by_their_folders(tmp_path):
+    """As wikiextractor names them; nor does their order decide."""
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "wiki_00").write_text("some text\n")
+    files = sorted(map(str, tmp_path.glob("*/*")))
+    found = held_out.choose_files(files, 0.25)
+    assert len(found) == 5 and found != files[:5]
+    assert held_out.choose_files(files[::-1], 0.25) == found
+
+
 def test_files_of_the_user_are_held_out_and_not_trained_on(tmp_path):
     files = write_files(tmp_path, 4)
     _, train, held = prepare(tmp_path, files, chosen=files[1:2])
