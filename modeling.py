@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from base import text_files
+from base import lazy, text_files
 from base.errors import UserError
 
 import keras
@@ -39,6 +39,8 @@ from ops.elementwise import fold_seed
 
 Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
 Tokens = unpadding.Tokens | None  # places of real tokens; None: x has padding
+
+__getattr__ = lazy.attributes_of("compat.modeling")
 
 # --- Configuration -----------------------------------------------------------
 
@@ -114,11 +116,6 @@ class BertConfig:
                     f"bert config: {name} must be a number in [0, 1), found "
                     f"{value!r}"
                 )
-        if self.hidden_size % self.num_attention_heads:
-            raise UserError(
-                f"bert config: hidden_size {self.hidden_size} is not a "
-                f"multiple of num_attention_heads {self.num_attention_heads}"
-            )
         get_activation(self.hidden_act)
         if self.attention_direction not in (BIDIRECTIONAL, LEFT_TO_RIGHT):
             raise UserError(
@@ -138,7 +135,19 @@ class BertConfig:
         known = {field.name for field in dataclasses.fields(cls)}
         config = cls(**{k: v for k, v in json_object.items() if k in known})
         vars(config).update(json_object)
+        config.check_heads()
         return config
+
+    def check_heads(self) -> None:
+        """Raise a UserError if the heads do not divide the hidden size.
+
+        The constructor takes such sizes, as the original's; no model does.
+        """
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"bert config: hidden_size {self.hidden_size} is not a "
+                f"multiple of num_attention_heads {self.num_attention_heads}"
+            )
 
     @classmethod
     def from_json_file(cls, json_file: str) -> "BertConfig":
@@ -401,6 +410,36 @@ class Embeddings(Layer):
 # --- Transformer layers (section 3, "Model Architecture") --------------------
 
 
+def attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    bias: tf.Tensor,
+    seed: Seed,
+    rate: float,
+    compute: Compute = PLAIN,
+) -> tf.Tensor:
+    """Return softmax(query key^T / sqrt(D) + bias) value, [B, N, F, D].
+
+    query is [B, N, F, D], key and value [B, N, T, D], bias broadcasts to
+    [B, N, F, T]; seed and rate are of the dropout of the softmax.
+    """
+    # A score is a sum of D products. If these are independent and of variance
+    # 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is all but an
+    # argmax, with hardly a gradient. So sqrt(D) divides it.
+    scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+    probs = elementwise.fused(
+        elementwise.attention_probs,
+        scores,
+        bias,
+        seed,
+        is_compiled=compute.fuse,
+        scale=1.0 / math.sqrt(query.shape[-1]),
+        rate=rate,
+    )  # [B, N, F, T]
+    return tf.matmul(probs, value)  # [B, N, F, D]
+
+
 class SelfAttention(Layer):
     """Multi-head scaled dot-product attention (Vaswani et al. 2017, 3.2).
 
@@ -413,7 +452,6 @@ class SelfAttention(Layer):
         super().__init__("self")
         hidden, stddev = config.hidden_size, config.initializer_range
         self.num_heads = config.num_attention_heads
-        self.head_size = hidden // self.num_heads
         self.query = Dense(hidden, hidden, stddev, "query")
         self.key = Dense(hidden, hidden, stddev, "key")
         self.value = Dense(hidden, hidden, stddev, "value")
@@ -454,21 +492,16 @@ class SelfAttention(Layer):
                 return tokens.split_heads(y)
             return elementwise.split_heads(y, length, self.num_heads)
 
-        # A score is a sum of D products. If these are independent and of
-        # variance 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is
-        # all but an argmax, with hardly a gradient. So sqrt(D) divides it.
         def attend(query, key, value):
-            scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-            probs = elementwise.fused(
-                elementwise.attention_probs,
-                scores,
+            return attention(
+                query,
+                key,
+                value,
                 bias,
                 self.dropout.stream(seed),
-                is_compiled=compute.fuse,
-                scale=1.0 / math.sqrt(self.head_size),
-                rate=self.dropout.rate,
-            )  # [B, N, F, T]
-            return tf.matmul(probs, value)  # [B, N, F, D]
+                self.dropout.rate,
+                compute,
+            )
 
         if compute.recompute == recompute.ATTENTION:
             attend = recompute.recomputed(attend)
@@ -687,12 +720,23 @@ class BertModel(Layer):
         TensorShape([1, 128])
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return the original's model for its arguments; docs/migration.md."""
+        if (
+            "is_training" in kwargs
+            or len(args) > 1
+            and args[1] in (True, False)
+        ):
+            return __getattr__("OriginalBertModel")(*args, **kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self, config: BertConfig, name: str = "bert", dtype: str | None = None
     ):
         super().__init__(name)
         if dtype not in (None, *DTYPES):
             raise UserError(f"--dtype={dtype}: choose {', '.join(DTYPES)}")
+        config.check_heads()
         self.config = config
         self.embeddings = Embeddings(config, dtype or "float32")
         self.encoder = Encoder(config)
@@ -808,6 +852,11 @@ def attention_bias(
         places = tf.range(elementwise.shape_of(input_ids)[1])  # [S]
         before = places <= tf.expand_dims(places, 1)  # [F, T]
         visible *= tf.cast(before, tf.float32)  # [B, 1, F, T]
+    return mask_bias(visible)
+
+
+def mask_bias(visible: tf.Tensor) -> tf.Tensor:
+    """Return 0 where a mask of scores is 1, and -10000 where it is 0."""
     # -10000 as in the original: exp(-10000) is 0 in float32, as good as
     # minus infinity. But if a query sees no key, as in a row of padding alone,
     # minus infinity gives a softmax of NaN, and -10000 everywhere finite ones.

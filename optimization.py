@@ -21,6 +21,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
+from base import lazy
 from base.errors import UserError
 
 import keras
@@ -30,6 +31,8 @@ import tensorflow as tf
 # weight decay: norms and biases, as in the original. Embeddings, kernels and
 # output_weights decay.
 EXCLUDE_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
+
+__getattr__ = lazy.attributes_of("compat.optimization")
 
 # --- Learning rate -----------------------------------------------------------
 
@@ -257,6 +260,29 @@ class AdamWeightDecay:
         is_applied: tf.Tensor | None = None,
     ) -> None:
         """Update one variable (or one device's copy of it) and its slots."""
+        # Assigned when everything is computed from the old values.
+        targets = (adam_m, adam_v, variable)
+        values = self.next_values(
+            path, variable, gradient, adam_m, adam_v, learning_rate, step
+        )
+        for target, value in zip(targets, values, strict=True):
+            # A selection and not tf.cond: it can be part of a program of XLA
+            # and of a strategy's update, and needs no transfer from a GPU.
+            if is_applied is not None:
+                value = tf.where(is_applied, value, target)
+            target.assign(value)
+
+    def next_values(
+        self,
+        path: str,
+        variable: tf.Variable,
+        gradient: tf.Tensor,
+        adam_m: tf.Variable,
+        adam_v: tf.Variable,
+        learning_rate: tf.Tensor,
+        step: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the values of adam_m, adam_v and variable after an update."""
         # bfloat16 has 8 significant bits: there 0.999 v + 0.001 g^2 would
         # often round to v.
         gradient = tf.cast(gradient, tf.float32)
@@ -276,17 +302,7 @@ class AdamWeightDecay:
         if self.uses_weight_decay(path):
             update += self.weight_decay_rate * variable
         update *= learning_rate * self.trust_ratio(path, variable, update)
-        # Assigned last, when everything is computed from the old values.
-        for target, value in (
-            (adam_m, next_m),
-            (adam_v, next_v),
-            (variable, variable - update),
-        ):
-            # A selection and not tf.cond: it can be part of a program of XLA
-            # and of a strategy's update, and needs no transfer from a GPU.
-            if is_applied is not None:
-                value = tf.where(is_applied, value, target)
-            target.assign(value)
+        return next_m, next_v, variable - update
 
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor
@@ -322,7 +338,7 @@ class Lamb(AdamWeightDecay):
 OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb}
 
 
-def create_optimizer(
+def named_optimizer(
     name: str = "adamw",
     weight_decay_rate: float = 0.01,
     bias_correction: bool = False,

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from base import errors, file_system
+from base import errors, file_system, lazy
 
 import numpy as np
 
@@ -50,6 +50,8 @@ MAX_CACHED_WORDS = 2**18
 MAX_CACHED_CHARS = 64
 
 _ID_BYTES = 4  # int32
+
+__getattr__ = lazy.attributes_of("compat.tokenization")
 
 _CJK_RANGES = (
     (0x4E00, 0x9FFF),  # CJK Unified Ideographs

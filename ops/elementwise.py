@@ -336,8 +336,7 @@ def shape_of(x: tf.Tensor) -> list[Any]:
     x.shape has None for sizes that are unknown while a graph is traced, and
     tf.shape(x) hides the known ones, which reshapes and XLA need.
     """
-    dynamic = tf.shape(x)
     return [
-        dynamic[axis] if size is None else size
-        for axis, size in enumerate(x.shape)
+        tf.shape(x)[axis] if size is None else size
+        for axis, size in enumerate(x.shape.as_list())
     ]

@@ -44,7 +44,7 @@ def test_thirty_steps_are_the_originals(jit_compile):
         name: tf.constant(golden[name]) for name in small_models.FEATURES
     }
     variables = golden_model.trainable_variables
-    optimizer = optimization.create_optimizer("adamw")
+    optimizer = optimization.named_optimizer("adamw")
     optimizer.create_slots(variables)
     schedule = create_schedule(
         float(golden["learning_rate"]),
@@ -187,7 +187,7 @@ def by_hand(name, w, gradients, lrs, decays, bias_correction=False):
 def test_updates_are_those_of_the_formulas(name, bias_correction, jit_compile):
     variables = make_variables()
     starts = [v.numpy() for v in variables]
-    optimizer = optimization.create_optimizer(
+    optimizer = optimization.named_optimizer(
         name, bias_correction=bias_correction
     )
     slots = optimizer.create_slots(variables)
@@ -225,27 +225,27 @@ def test_updates_are_those_of_the_formulas(name, bias_correction, jit_compile):
 
 
 def test_lamb_trust_ratio_is_one_where_a_norm_is_zero():
-    optimizer = optimization.create_optimizer("lamb", weight_decay_rate=0.0)
+    optimizer = optimization.named_optimizer("lamb", weight_decay_rate=0.0)
     for w, u in (([0.0, 0.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0])):
         ratio = optimizer.trust_ratio(KERNEL, tf.constant(w), tf.constant(u))
         assert float(ratio) == 1.0
 
 
 def test_kernels_and_embeddings_decay_norms_and_biases_do_not():
-    optimizer = optimization.create_optimizer()
+    optimizer = optimization.named_optimizer()
     for variable in small_models.golden_model().variables:
         path = variable.path
         is_kernel = path.endswith(("kernel", "embeddings", "output_weights"))
         assert optimizer.uses_weight_decay(path) == is_kernel, path
     assert not optimizer.uses_weight_decay("x/layer_norm/scale")
-    assert not optimization.create_optimizer(
+    assert not optimization.named_optimizer(
         weight_decay_rate=0.0
     ).uses_weight_decay(KERNEL)
 
 
 def test_unknown_optimizer_names_the_choices():
     with pytest.raises(UserError, match="adamw, lamb"):
-        optimization.create_optimizer("sgd")
+        optimization.named_optimizer("sgd")
 
 
 MIRRORED = """
@@ -263,7 +263,7 @@ for strategy in (
 ):
     with strategy.scope():
         variables = make_variables()
-        optimizer = optimization.create_optimizer({name!r})
+        optimizer = optimization.named_optimizer({name!r})
         slots = optimizer.create_slots(variables)
 
     @tf.function

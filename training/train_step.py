@@ -66,7 +66,7 @@ class Step:
             settings.continuous_schedule,
         )
         with strategy.scope():
-            self.optimizer = optimization.create_optimizer(
+            self.optimizer = optimization.named_optimizer(
                 settings.optimizer,
                 settings.weight_decay_rate,
                 settings.bias_correction,

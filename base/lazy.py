@@ -1,0 +1,24 @@
+"""Names that a module takes from another one when they are first used."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def attributes_of(module: str) -> Callable[[str], Any]:
+    """Return a `__getattr__` (PEP 562) that looks names up in `module`.
+
+    For the folder compat/ alone: it has the names of the original's modules and
+    is built on ours, so these cannot import it. Nothing is imported before a
+    name is asked for that a module itself does not have.
+    """
+
+    def __getattr__(name: str) -> Any:
+        # Python and its tools ask every module for names such as __path__.
+        if not name.startswith("__"):
+            found = vars(importlib.import_module(module))
+            if name in found:
+                return found[name]
+        raise AttributeError(f"{module[7:]!r} has no attribute {name!r}")
+
+    return __getattr__

@@ -1,0 +1,83 @@
+"""The losses of the original's run_pretraining.py, in variable scopes."""
+
+from typing import Any
+
+import tensorflow as tf
+
+import modeling
+from compat import gone
+from compat.modeling import run_layer
+from pretraining import model
+
+v1 = tf.compat.v1
+
+Losses = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+
+gather_indexes = model.vectors_at
+
+
+def get_masked_lm_output(
+    bert_config: modeling.BertConfig,
+    input_tensor: tf.Tensor,
+    output_weights: Any,
+    positions: tf.Tensor,
+    label_ids: tf.Tensor,
+    label_weights: tf.Tensor,
+) -> Losses:
+    """Return the loss, that of each position and log probabilities [B * P, V].
+
+    Args:
+        bert_config: of the encoder.
+        input_tensor: its sequence_output, [B, S, H].
+        output_weights: its table of word embeddings, [V, H].
+        positions: of the masked tokens, [B, P].
+        label_ids: the tokens, [B, P].
+        label_weights: 0 for places that are not used, [B, P].
+    """
+    with v1.variable_scope("cls/predictions"):
+        logits, _ = run_layer(
+            lambda: model.LanguageModelHead(bert_config),
+            bert_config.initializer_range,
+            input_tensor,
+            positions,
+            tf.convert_to_tensor(output_weights),
+        )
+    rows = tf.reshape(logits, [-1, bert_config.vocab_size])
+    log_probs = tf.nn.log_softmax(rows)
+    each = _negative_at(log_probs, label_ids)  # [B * P]
+    weights = tf.cast(tf.reshape(label_weights, [-1]), tf.float32)
+    total = tf.reduce_sum(weights * each)
+    return total / (tf.reduce_sum(weights) + 1e-5), each, log_probs
+
+
+def get_next_sentence_output(
+    bert_config: modeling.BertConfig, input_tensor: tf.Tensor, labels: tf.Tensor
+) -> Losses:
+    """Return the loss, that of each row and log probabilities [B, 2].
+
+    input_tensor is the pooled_output [B, H]; a label of 1 is a random B.
+    """
+    with v1.variable_scope("cls/seq_relationship"):
+        logits, _ = run_layer(
+            lambda: modeling.OutputLayer(
+                bert_config.hidden_size, 2, "seq_relationship"
+            ),
+            bert_config.initializer_range,
+            input_tensor,
+        )
+    log_probs = tf.nn.log_softmax(logits)
+    each = _negative_at(log_probs, labels)
+    return tf.reduce_mean(each), each, log_probs
+
+
+def _negative_at(log_probs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Return the cross entropy of each row of [N, K] for labels of N."""
+    return -tf.gather(log_probs, tf.reshape(labels, [-1]), batch_dims=1)
+
+
+model_fn_builder = gone.function(
+    "model_fn_builder", "pretraining.model.BertForPreTraining"
+)
+input_fn_builder = gone.function(
+    "input_fn_builder", "records.streaming.training_batches"
+)

@@ -1,0 +1,38 @@
+"""What the original's tokenization.py has beside ours."""
+
+from collections.abc import Iterable, Mapping
+
+from base.errors import UserError
+
+import tokenization
+
+
+def convert_tokens_to_ids(
+    vocab: Mapping[str, int], tokens: Iterable[str]
+) -> list[int]:
+    """Return the id of each token; see tokenization.convert_by_vocab."""
+    return tokenization.convert_by_vocab(vocab, tokens)
+
+
+def convert_ids_to_tokens(
+    inv_vocab: Mapping[int, str], ids: Iterable[int]
+) -> list[str]:
+    """Return the token of each id; see tokenization.convert_by_vocab."""
+    return tokenization.convert_by_vocab(inv_vocab, ids)
+
+
+def printable_text(text: str | bytes) -> str:
+    """Return text as str, to print it."""
+    return tokenization.convert_to_unicode(text)
+
+
+def validate_case_matches_checkpoint(
+    do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+    """Raise a UserError if a released model has the other casing."""
+    wanted = tokenization.casing_of_checkpoint(init_checkpoint)
+    if wanted not in (None, do_lower_case):
+        raise UserError(
+            f"{init_checkpoint} is {'un' if wanted else ''}cased: found "
+            f"do_lower_case {do_lower_case}, wanted {wanted}"
+        )
