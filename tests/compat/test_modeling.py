@@ -90,6 +90,7 @@ def test_a_graph_gives_the_originals_numbers():
         np.testing.assert_array_equal(last, layers[-1])
 
 
+@pytest.mark.slow
 def test_scopes_name_and_share_the_weights():
     golden = small_models.golden_arrays()
     with tf.Graph().as_default(), v1.Session() as session:

@@ -14,6 +14,7 @@ from compat import run_pretraining
 v1 = tf.compat.v1
 
 
+@pytest.mark.slow
 def test_thirty_steps_are_the_originals():
     """Model, losses and optimizer as the original's model_fn joins them."""
     golden, folder = small_models.golden_arrays(), small_models.GOLDEN_MODEL
