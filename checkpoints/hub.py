@@ -70,9 +70,9 @@ class Name(NamedTuple):
 # --- Names -------------------------------------------------------------------
 
 
-def is_name(path: str | None) -> bool:
-    """Whether a path has the form hf://... of a model on the hub."""
-    return (path or "").startswith(SCHEME)
+def is_name(path: object) -> bool:
+    """Whether a value has the form hf://... of a model on the hub."""
+    return isinstance(path, str) and path.startswith(SCHEME)
 
 
 def parse(text: str, flag: str = "init_checkpoint") -> Name:

@@ -179,7 +179,9 @@ def open_reader(prefix: str) -> Reader:
     try:
         if tf.io.gfile.isdir(prefix):
             return huggingface.Reader(prefix)
-        return tf.train.load_checkpoint(prefix)
+        reader = tf.train.load_checkpoint(prefix)
+        reader.get_variable_to_shape_map()  # fails for names of other bytes
+        return reader
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise UserError(
             f"{prefix} cannot be read as a checkpoint: {error}"

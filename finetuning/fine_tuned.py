@@ -108,8 +108,13 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
 
 def read_scores(output_dir: str) -> dict[int, float]:
     """Return {step: score} of the evaluations so far."""
-    found = text_files.read_own_json(os.path.join(output_dir, _SCORES)) or {}
-    return {int(step): score for step, score in found.items()}
+    path = os.path.join(output_dir, _SCORES)
+    found = text_files.read_own_json(path) or {}
+    try:
+        return {int(step): float(score) for step, score in found.items()}
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        logging.warning("%s is damaged: its scores do not count", path)
+        return {}
 
 
 def write_scores(output_dir: str, scores: Mapping[int, float]) -> None:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from base import errors
 from base.errors import UserError
 
 import tensorflow as tf
@@ -310,9 +311,11 @@ class RecordFiles:
             tf.errors.InvalidArgumentError,
             tf.errors.NotFoundError,
             tf.errors.OutOfRangeError,
+            UnicodeDecodeError,  # TensorFlow's words have a damaged name
         ) as error:
             logging.error(
-                "Reading failed (%s); looking for the file", error.message
+                "Reading failed (%s); looking for the file",
+                errors.reason(error),
             )
             for path in self.files:
                 try:

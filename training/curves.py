@@ -81,7 +81,7 @@ def read(
     reports = _windows(output_dir)
     if not reports:
         return None
-    rate = scalars.read_curves(output_dir)["learning_rate"]
+    rate = scalars.read_curves(output_dir).get("learning_rate", {})
     scores = scalars.read_curves(reporting.eval_folder(output_dir))
     width = settings.scalar_steps(log_steps, reports[-1].step)
     loss = merged(reports, width)
@@ -96,6 +96,7 @@ def _windows(output_dir: str) -> list[Window]:
     return [
         Window(point["step"], point["steps"], point["loss"])
         for point in scalars.read(output_dir)
+        if "loss" in point and point.get("steps", 0) > 0 < point["step"]
     ]
 
 

@@ -8,7 +8,9 @@ steps, since it does them again.
 
 import json
 import os
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 from base import file_system, text_files
 
@@ -30,20 +32,33 @@ def read(folder: str) -> list[dict[str, float]]:
     """Return the numbers of every step, in order; none without a file.
 
     A step that was written twice has the later numbers. The last line of a
-    killed process may be cut off; it does not count.
+    killed process may be cut off; it does not count, as no damaged line does.
     """
     path = os.path.join(folder, NAME)
     if not tf.io.gfile.exists(path):
         return []
     found = {}
-    with tf.io.gfile.GFile(path) as file:
+    with tf.io.gfile.GFile(path, "rb") as file:
         for line in file.read().splitlines():
             try:
                 point = text_files.parse_json(line)
             except ValueError:
                 continue
-            found[point["step"]] = point
+            if _is_point(point):
+                found[point["step"]] = point
     return [found[step] for step in sorted(found)]
+
+
+def _is_point(value: Any) -> bool:
+    """Whether a value of JSON is a step with its finite numbers."""
+    return (
+        isinstance(value, dict)
+        and "step" in value
+        and all(
+            type(number) in (int, float) and abs(number) <= sys.float_info.max
+            for number in value.values()
+        )
+    )
 
 
 def read_curves(folder: str) -> dict[str, Curve]:

@@ -160,14 +160,15 @@ class Run:
         entry, state = self.entries.get(path), file_system.file_state(path)
         if not entry or not state:
             return False
-        if entry["bytes"] != state[0]:
+        size = entry.get("bytes") if isinstance(entry, dict) else None
+        if size != state[0]:
             logging.warning(
-                "%s has %d bytes instead of %d: it is made again",
+                "%s has %d bytes instead of %s: it is made again",
                 path,
                 state[0],
-                entry["bytes"],
+                size,
             )
-        return entry["bytes"] == state[0]
+        return size == state[0]
 
 
 @contextlib.contextmanager
@@ -239,12 +240,12 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     """Return the manifest of earlier runs of a command, {} without one."""
     outputs = filter(file_system.file_state, job.outputs)
     manifest = text_files.read_own_json(job.manifest)
-    if manifest is None:
+    if not _is_manifest(manifest):
         if job.flag and (path := next(outputs, None)):
             raise UserError(
                 f"{path} exists, but was not written by this command "
-                f"(there is no {job.manifest}); delete it or name another "
-                f"--{job.flag}"
+                f"(there is no {job.manifest}, or it is damaged); delete it or "
+                f"name another --{job.flag}"
             )
         return {}
     found = differences(manifest["fingerprint"], job.fingerprint)
@@ -264,6 +265,14 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     )
 
 
+def _is_manifest(found: Any) -> bool:
+    """Whether a value of JSON has the parts of a manifest."""
+    parts = ("fingerprint", "files")
+    return isinstance(found, dict) and all(
+        isinstance(found.get(part), dict) for part in parts
+    )
+
+
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Return a phrase for each difference between two fingerprints."""
     new = json.loads(json.dumps(new))  # The old one has been through JSON.
@@ -280,12 +289,14 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         changed += [item for item in now if item not in before]
         item = (changed or now)[0]  # of equal items in another order, any
         path, how = item, ""
-        if isinstance(item, list):
+        if isinstance(item, list) and item:
             path = item[0]
             sizes = [
                 state[1]
                 for state in (*before, *now)
-                if state[0] == path and len(state) == 3
+                if isinstance(state, list)
+                and state[:1] == [path]
+                and len(state) == 3
             ]
             if len(sizes) == 2:
                 how = f" ({sizes[0]} bytes, now {sizes[1]})"

@@ -141,6 +141,20 @@ def test_what_a_later_record_holds_is_named(
         read()
 
 
+def test_a_record_that_is_no_example_is_named(tmp_path):
+    """TensorFlow's words hold its bytes, and need not be UTF-8."""
+    path = str(tmp_path / "records")
+    write_examples(path, [{"input_ids": [1, 2]}])
+    record = next(tfrecord.read_records(path))
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(record)
+        writer.write(b"\xec\xec")
+    files = RecordFiles([path], SCHEMA, {}, {})
+    words = "record 1: not a tf.train.Example"
+    with pytest.raises(UserError, match=words), files.naming_bad_files():
+        list(files.evaluation(2, 9, ONE_DEVICE))
+
+
 def test_other_errors_pass_unchanged(files):
     with pytest.raises(tf.errors.InvalidArgumentError):
         with files.naming_bad_files():

@@ -1,0 +1,479 @@
+"""The readers of files that are fuzzed, each with a sample that it can read."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from base.errors import UserError
+from base.jobs import run as jobs_run
+
+import classifier_runs
+import corpus_runs
+import fine_tuned_models
+import litert_files
+import numpy as np
+import pretraining_runs
+import pyarrow
+import squad_files
+import swag_runs
+import tensorflow as tf
+import tiny
+from pyarrow import parquet
+
+import tokenization
+from checkpoints import checkpoint, huggingface, lookup, run_settings
+from finetuning import fine_tuned
+from modeling import BertConfig
+from pretraining import records as pretraining_records
+from pretraining.data import documents as pretraining_documents
+from records import tfrecord
+from serving.litert.model import LiteRtModel
+from tasks import loading, reading, registry
+from tasks.classifier import data as classifier_data
+from tasks.classifier import glue
+from tasks.encoder import lines as encoder_lines
+from tasks.ner import data as ner_data
+from tasks.ner import scores as ner_scores
+from tasks.squad import answers as squad_answers
+from tasks.squad import data as squad_data
+from tasks.squad import ensemble, triviaqa
+from tasks.squad.records import Questions
+from tasks.swag import data as swag_data
+from training import curves, scalars
+
+
+class Reader(NamedTuple):
+    """A reader of files, and a sample of them.
+
+    Attributes:
+        sample: writes the files into an empty folder.
+        read: reads the folder.
+        cases: in `make test`.
+        writes: whether it may change the files of the folder.
+        failed: (file, content) that ended in a stack trace once.
+    """
+
+    sample: Callable[[Path], Any]
+    read: Callable[[Path], Any]
+    cases: int
+    writes: bool
+    failed: tuple[tuple[str, bytes], ...]
+
+
+READERS: dict[str, Reader] = {}
+
+
+def _reader(
+    sample: Callable[[Path], Any] | Mapping[str, Any],
+    cases: int = 100,
+    writes: bool = False,
+    failed: tuple[tuple[str, bytes], ...] = (),
+) -> Callable[[Callable], Callable]:
+    """Add a function to READERS; `sample` as in Reader, or {name: content}."""
+
+    def add(read: Callable) -> Callable:
+        make = sample if callable(sample) else lambda at: _write(at, sample)
+        READERS[read.__name__] = Reader(make, read, cases, writes, failed)
+        return read
+
+    return add
+
+
+def _write(folder: Path, files: Mapping[str, Any]) -> None:
+    """Write {name: bytes, text, or a value as JSON}."""
+    for name, value in files.items():
+        if not isinstance(value, (str, bytes)):
+            value = json.dumps(value)
+        data = value if isinstance(value, bytes) else value.encode()
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def _lines(*values: Any) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+def _each(read: Callable, *arguments: Any) -> None:
+    """Call one of several functions that read a folder."""
+    try:
+        read(*arguments)
+    except UserError:
+        pass
+
+
+# --- Records -----------------------------------------------------------------
+
+
+def _sample_records(folder: Path) -> None:
+    pretraining_runs.write_records(folder / "a.tfrecord", 5, 1)
+    pretraining_runs.write_records(folder / "b.tfrecord.gz", 5, 1, "GZIP")
+
+
+@_reader(_sample_records, cases=25)
+def pretraining(folder):
+    files = pretraining_records.find_data(
+        sorted(map(str, folder.iterdir())),
+        BertConfig.from_dict(pretraining_runs.CONFIG),
+        pretraining_runs.LENGTH,
+        pretraining_runs.PREDICTIONS,
+    )
+    context = tf.distribute.InputContext(1, 0, 1)
+    with files.naming_bad_files():
+        for _ in files.evaluation(4, files.num_records, context):
+            pass
+
+
+def _classifier(folder: Path) -> Path:
+    config, vocab = classifier_runs.CONFIG, classifier_runs.VOCAB
+    return fine_tuned_models.write_classifier(
+        folder, config, vocab, ["bad", "good"], length=24
+    )
+
+
+def _sample_inputs(folder: Path) -> None:
+    _classifier(folder / "model")
+    data = _lines({"text": "a good film", "id": "x"}, {"text": "bad"})
+    files = {"a.jsonl": data, "b.jsonl.gz": gzip.compress(data.encode())}
+    _write(folder, files | {"c.txt": "a good film\nbad\n"})
+    names = ("input_ids", "input_mask", "segment_ids")
+    ids = {name: np.ones((3, 24), np.int64) for name in names}
+    with open(folder / "d.tfrecord", "wb") as file:
+        with tfrecord.RecordWriter(file) as writer:
+            writer.write_examples(ids | {"unique_ids": np.arange(3)[:, None]})
+
+
+@_reader(_sample_inputs)
+def predictions(folder):
+    task = registry.create_task(loading.find(str(folder / "model")))
+    for path in sorted(folder.glob("*.*")):
+        file = reading.inspect(str(path))
+        for window in reading.read_windows(file, task.parse):
+            task.encode(window.inputs)
+
+
+# --- Models ------------------------------------------------------------------
+
+
+def _sample_model(folder: Path) -> None:
+    _classifier(folder / "model")
+    name = '"bert_model.ckpt"\n'
+    text = f"model_checkpoint_path: {name}all_model_checkpoint_paths: {name}"
+    (folder / "model" / "checkpoint").write_text(text)
+
+
+@_reader(_sample_model)
+def model(folder):
+    _open_model(folder / "model")
+
+
+def _open_model(folder: Path) -> None:
+    found = checkpoint.open_checkpoint(str(folder))
+    found.tokenizer.tokenize("a good film")
+    loading.find(str(folder))
+    lookup.latest_checkpoint(str(folder))
+    found.read_weights()
+
+
+def _sample_shards(folder: Path) -> None:
+    config, vocab = tiny.config_of(tiny.SPECIAL), "\n".join(tiny.SPECIAL)
+    source = tiny.write_model(folder / "a", config, tiny.SPECIAL)
+    weights = checkpoint.open_checkpoint(str(source)).read_weights()
+    huggingface.write_config(str(folder), config, "BertModel")
+    huggingface.write_weights(str(folder), weights)
+    huggingface.write_tokenizer(str(folder), vocab.encode(), True, 8)
+    for path in source.iterdir():
+        path.unlink()
+    name = "model-00001-of-00001.safetensors"
+    os.rename(folder / huggingface.WEIGHTS_NAME, folder / name)
+    places = {huggingface.from_key(key): name for key in weights}
+    _write(folder, {huggingface.INDEX_NAME: {"weight_map": places}})
+
+
+@_reader(_sample_shards)
+def huggingface_model(folder):
+    _open_model(folder)
+
+
+def _sample_litert(folder: Path) -> None:
+    litert_files.export(_classifier(folder / "a"), folder / "b.tflite")
+    for path in (folder / "a").iterdir():
+        path.unlink()
+
+
+@_reader(_sample_litert, cases=50)
+def litert(folder):
+    found = LiteRtModel(str(folder / "b.tflite"), num_threads=1)
+    found.predict(["a good film", "bad"])
+
+
+# --- Tasks -------------------------------------------------------------------
+
+
+@_reader(
+    {
+        "a/train.tsv": "sentence\tlabel\nA\tgood\nIt was\tbad\n\nNo\tgood\n",
+        "b/train.csv": 'label,sentence\ngood,"A ""film"",\nit was"\nbad,no\n',
+        "c/train.jsonl": _lines(
+            {"sentence": "a", "label": 1}, {"sentence": "b", "label": "x, y"}
+        ),
+    }
+)
+def own_tables(folder):
+    for path in sorted(folder.iterdir()):
+        for kind in ((False, False), (True, False), (False, True)):
+            _each(_own_table, str(path), *kind)
+
+
+def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
+    columns = glue.Columns("sentence", None, "label")
+    files = classifier_data.own_files(
+        folder, columns, is_regression, None, multi_label
+    )
+    classifier_data.read_examples(folder, files.train, files)
+
+
+@_reader({"a.tsv": "language\ta\tb\n" + "en\tx y\tz\t1\n" * 3})
+def glue_files(folder):
+    for files in map(glue.find, ("cola", "sts-b", "mnli", "xnli")):
+        splits = (files.train, *files.dev.values(), *files.test.values())
+        for split in splits:
+            split = split._replace(file="a.tsv")
+            _each(classifier_data.read_examples, str(folder), split, files)
+
+
+_CHOICES = {"context": "a", "choices": ["b", "c"], "label": 1}
+
+
+@_reader(
+    {
+        "a.csv": swag_runs.csv_lines(swag_runs.questions(3, 1)),
+        "b.jsonl": _lines(_CHOICES, _CHOICES | {"start": "s", "id": "i"}),
+    }
+)
+def swag(folder):
+    for path in folder.iterdir():
+        _each(swag_data.read_questions, str(path))
+
+
+@_reader(
+    {
+        "a.txt": "-DOCSTART- O\n\nAnn I-PER\nsaw O\nOslo I-LOC\n\nShe O\n",
+        "b.jsonl": _lines(
+            {"tokens": ["Ann", "."], "tags": ["B-PER", "O"]},
+            {"tokens": ["a"], "tags": ["O"], "document": 1},
+        ),
+    }
+)
+def named_entities(folder):
+    for path in folder.iterdir():
+        _each(_named_entities, str(path))
+
+
+def _named_entities(path: str) -> None:
+    file = ner_data.read_file(path, ner_data.Columns())
+    tags = [["O"] * len(sentence.words) for sentence in file.sentences]
+    ner_scores.prediction_lines(file, tags)
+    ner_data.entity_types(ner_data.with_iob2_tags(file))
+
+
+_ANN = squad_files.question("1", "Who?", ("Ann", 0))
+_SQUAD = squad_files.content(
+    ("Ann lives in Oslo.", [_ANN]),
+    ("It is a city.", [squad_files.question("2", "What?", ("a city", 6))]),
+)
+_NO_ANSWER = squad_files.question("2", is_impossible=True)
+_SQUAD_2 = squad_files.content(("Oslo.", [_NO_ANSWER]), ("Ann.", [_ANN]))
+
+
+@_reader({"1.json": _SQUAD, "2.json": _SQUAD_2})
+def squad(folder):
+    for is_training in (True, False):
+        for name, is_2 in (("1.json", False), ("2.json", True)):
+            files = [str(folder / name)]
+            _each(squad_data.read_squad, files, is_training, is_2)
+
+
+_CANDIDATE = {"text": "a", "probability": 1, "start_logit": 0, "end_logit": 0.5}
+
+
+@_reader(
+    {
+        "1.json": _SQUAD,
+        squad_answers.NBEST: {"1": [_CANDIDATE] * 2, "2": [_CANDIDATE]},
+        squad_answers.NULL_ODDS: {"1": 0.5, "2": -1},
+        squad_answers.THRESHOLD: {"threshold": 0.5, "weights": []},
+    }
+)
+def squad_answers_of_runs(folder):
+    data = squad_data.read_squad([str(folder / "1.json")], False, False)
+    questions = Questions(data, None, {})
+    _each(ensemble.read_lists, str(folder), questions, True)
+    squad_answers.null_threshold(None, [], str(folder))
+
+
+_TRIVIA = {
+    "Question": "Who?",
+    "QuestionId": "q1",
+    "Answer": {"Value": "Puzo", "Aliases": ["Mario Puzo"]},
+    "EntityPages": [{"Filename": "Doc.txt"}, {"Filename": "Gone.txt"}],
+    "SearchResults": [{"Filename": "a/Doc.txt"}],
+}
+
+
+@_reader({"a.json": {"Data": [_TRIVIA]}, "wikipedia/Doc.txt": "Mario Puzo."})
+def trivia(folder):
+    triviaqa.read_triviaqa([str(folder / "a.json")], str(folder))
+
+
+# --- Corpora -----------------------------------------------------------------
+
+_WIKITEXT = """'''A''' [[b|c]] {{x|y={{z}}}} &lt;ref&gt;r&lt;/ref&gt; is here.
+== H ==
+* one
+{|
+|-
+| a || b
+|}
+[[File:a.png|b [[c]]]] &lt;nowiki&gt;[[&lt;/nowiki&gt; {{lang|de|Berg}} end."""
+_DUMP = corpus_runs.dump(
+    corpus_runs.page(f"River {number}", text)
+    for number, text in enumerate((corpus_runs.article(1), _WIKITEXT))
+)
+
+
+@_reader(
+    {
+        "a.txt.bz2": bz2.compress(_DUMP.encode()),
+        "b.txt.gz": gzip.compress(_DUMP.encode()),
+        "c.txt.xz": lzma.compress(_DUMP.encode()),
+        "d.txt": _DUMP,
+        "e.txt": "One. Two.\n\nThree? Four.\n",
+        "f.jsonl": _lines({"text": "One. Two."}, {"text": None}),
+    }
+)
+def corpora(folder):
+    for path in sorted(folder.iterdir()):
+        corpus_runs.outcomes_of(path, max_document_mb=1)
+
+
+def _sample_parquet(folder: Path) -> None:
+    columns = {"id": [1, 2, 3], "text": ["One. Two.", None, "Three." * 99]}
+    parquet.write_table(pyarrow.table(columns), folder / "a.parquet")
+
+
+@_reader(_sample_parquet)
+def parquet_files(folder):
+    corpora(folder)
+
+
+@_reader(
+    {
+        "a.txt": "One. Two.\n\nThree ||| four.\n",
+        "vocab.txt": "\n".join([*tiny.SPECIAL, "one", "two"]),
+    }
+)
+def texts(folder):
+    path, vocab = (str(folder / name) for name in ("a.txt", "vocab.txt"))
+    whole = pretraining_documents.Range(path)
+    list(pretraining_documents.read_parts(whole, 100, 1 << 20))
+    tokenizer = tokenization.FullTokenizer(vocab)
+    tokenization.validate_special_tokens(tokenizer.vocab, tiny.SPECIAL, vocab)
+    list(encoder_lines.Reader(path, tokenizer, 16).lines())
+
+
+# --- State of runs -----------------------------------------------------------
+
+_POINTS = [
+    {"step": 10 * n, "steps": 10, "loss": 1 / n, "learning_rate": 0.1}
+    for n in range(1, 25)
+]
+
+
+@_reader(
+    {
+        "training_config.json": {
+            "fixed": {"seed": 1, "data": {"a": 1}},
+            "adjustable": {"init_checkpoint": "hf://a/b@c", "steps": 1},
+        },
+        "checkpoint": 'model_checkpoint_path: "model.ckpt-1"\n',
+        "model.ckpt-1.index": "",
+        "scalars.jsonl": _lines(*_POINTS),
+        "eval/scalars.jsonl": _lines(*_POINTS[:2]),
+        "scores.json": {"10": 0.5},
+    },
+    writes=True,
+    failed=(
+        ("scores.json", b"[1]"),
+        ("scores.json", b'{"a": 1}'),
+        ("scalars.jsonl", b"5\n"),
+        ("scalars.jsonl", b"\xff\n"),
+        ("scalars.jsonl", b'{"step": []}\n'),
+        ("scalars.jsonl", b'{"step": 1, "steps": 1, "loss": 1}\n'),
+        ("scalars.jsonl", b'{"step": 1}\n'),
+        ("scalars.jsonl", b'{"loss": 1}\n'),
+        (
+            "training_config.json",
+            b'{"fixed": {}, "adjustable": {"init_checkpoint": 5}}',
+        ),
+    ),
+)
+def runs(folder):
+    out = str(folder)
+    _each(lookup.checkpoint_to_resume, out)
+    fixed = {"seed": 1, "data": {"a": 1}}
+    _each(run_settings.claim_output_dir, out, fixed, {"steps": 1})
+    _each(run_settings.pinned, "hf://a/b", out)
+    _each(fine_tuned.read_scores, out)
+    _each(curves.does_not_fall, out)
+    _each(curves.read, out, 10, ["loss"])
+    scalars.forget_after(out, 100)
+
+
+def _job(folder: Path) -> jobs_run.Job:
+    outputs = [f"{folder}/out-{number}" for number in range(2)]
+    fingerprint = {"a": 1, "files": [["x", 1]]}
+    return jobs_run.create_job(
+        outputs, str(folder), "out", "output_dir", fingerprint
+    )
+
+
+def _sample_job(folder: Path) -> None:
+    """Write a job that was killed; the manifest has one of its two files."""
+    job = _job(folder)
+    with jobs_run.open_run(job):
+        for index in range(2):
+            with jobs_run.publish(job.target(index)) as (file, _):
+                file.write(b"text")
+    files = {job.outputs[1]: {"bytes": 4}}
+    manifest = {"fingerprint": job.fingerprint, "files": files, "total": {}}
+    Path(job.manifest).write_text(json.dumps(manifest))
+    Path(job.target(1).entry).unlink()
+
+
+@_reader(
+    _sample_job,
+    writes=True,
+    failed=(
+        (".out.manifest.json", b"5"),
+        (".out.manifest.json", b"{}"),
+        (".out.manifest.json", b'{"fingerprint": [], "files": {}}'),
+        (
+            ".out.manifest.json",
+            b'{"fingerprint": {"a": 1, "files": [["x", 1]]}, "files": 1}',
+        ),
+        (
+            ".out.manifest.json",
+            b'{"fingerprint": {"a": 1, "files": [[], "x", 5]}, "files": {}}',
+        ),
+        (".out.scratch/file-00000.json", b"5"),
+        (".out.scratch/file-00000.json", b'{"a": 1}'),
+    ),
+)
+def jobs(folder):
+    with jobs_run.open_run(_job(folder)):
+        pass
