@@ -1,8 +1,10 @@
 """The tasks by name: one row each. This module imports no TensorFlow."""
 
 import importlib
+import inspect
+import types
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from base.errors import UserError
 
@@ -52,23 +54,60 @@ def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
     Raises:
         UserError: it names no task, or lacks what every task needs.
     """
-    if found.get("task") not in TASKS:
+    task = found.get("task")
+    if not isinstance(task, str) or task not in TASKS:
         raise UserError(
-            f"{place}: task is {found.get('task')!r}, wanted one of "
-            f"{', '.join(TASKS)}"
+            f"{place}: task is {task!r}, wanted one of {', '.join(TASKS)}"
         )
-    described = find(found["task"]).described
+    described = find(task).described
     fields = {name: found[name] for name in described if name in found}
-    lacking = {*Task.described, "do_lower_case"} - set(found)
-    if lacking:
-        raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
+    normalization = {
+        name: found[name]
+        for name in tokenization.Normalization._fields
+        if name in found
+    }
+    kinds = get_type_hints(Settings) | get_type_hints(
+        tokenization.Normalization
+    )
+    needed = {*Task.described, "do_lower_case", *fields, *normalization}
+    check_types(found, {name: kinds[name] for name in needed}, place)
     if fields.get("labels") is not None:
         fields["labels"] = tuple(fields["labels"])
-    names = tokenization.Normalization._fields
-    fields["normalization"] = tokenization.Normalization.of(
-        **{name: found[name] for name in names if name in found}
-    )
+    fields["normalization"] = tokenization.Normalization.of(**normalization)
     return fields
+
+
+def check_types(
+    found: Mapping[str, Any], kinds: Mapping[str, Any], place: str
+) -> None:
+    """Check that an object of JSON has values of these types.
+
+    An int has to be positive. A tuple is a list in JSON.
+
+    Raises:
+        UserError: a value is missing or of another type.
+    """
+    if lacking := kinds.keys() - found.keys():
+        raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
+    for name, kind in kinds.items():
+        if not _is_of_type(found[name], kind):
+            raise UserError(
+                f"{place}: {name} is {str(found[name])[:100]!r}, wanted "
+                f"{inspect.formatannotation(kind)}"
+            )
+
+
+def _is_of_type(value: Any, kind: Any) -> bool:
+    if isinstance(kind, types.UnionType):
+        return any(_is_of_type(value, one) for one in get_args(kind))
+    if get_origin(kind) is tuple:
+        item, _ = get_args(kind)
+        return isinstance(value, list) and all(
+            _is_of_type(one, item) for one in value
+        )
+    if kind is int:
+        return type(value) is int and value > 0
+    return type(value) in ((int, float) if kind is float else (kind,))
 
 
 def check_task(

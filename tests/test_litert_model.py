@@ -7,6 +7,8 @@ import subprocess
 import sys
 import zipfile
 
+from base.errors import UserError
+
 import classifier_runs
 import litert_files
 import numpy as np
@@ -236,7 +238,8 @@ def test_damaged_files_are_named(tmp_path, files):
 
     bad.write_bytes(data[: len(data) // 2])
     assert "is cut short, or was not written by export_litert.py" in error()
-    bad.write_bytes(data[: data.index(b"PK\x03\x04")])
+    graph = data[: data.index(b"PK\x03\x04")]
+    bad.write_bytes(graph)
     assert "has no vocabulary inside" in error()
     bad.write_bytes(b"")
     assert "is not a LiteRT file" in error()
@@ -244,16 +247,57 @@ def test_damaged_files_are_named(tmp_path, files):
     with zipfile.ZipFile(bad, "a") as archive:
         archive.writestr("vocab.txt", "twice")
     assert "vocab.txt" in error()
+    bad.write_bytes(graph)
+    with zipfile.ZipFile(bad, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("vocab.txt", bytes(10**6))
+    assert "files that are not stored" in error()
+    inside = metadata.read_files(str(good))
+    for name, content, words in (
+        ("export.json", b"[" * 100_000, "nested too deeply"),
+        ("export.json", b"[1]", "wanted a JSON object"),
+        ("vocab.txt", b"[CLS]\n[SEP]\n\xff", "vocab.txt inside: line 3"),
+        ("vocab.txt", b"\n" * 999 + inside["vocab.txt"], "out of bounds"),
+    ):
+        bad.write_bytes(metadata.with_files(graph, inside | {name: content}))
+        assert words in error(), words
     for change, words in (
-        (lambda d: d.update(version=2), "has version 2"),
+        (lambda d: d.update(version=3), "has version 3"),
         (lambda d: d.update(task="poetry"), "task is 'poetry'"),
+        (lambda d: d.update(task=["encoder"]), "task is ['encoder']"),
+        (lambda d: d.update(task="encoder"), "its graph is damaged or another"),
         (lambda d: d.pop("max_seq_length"), "inside lacks max_seq_length"),
+        (lambda d: d.update(max_seq_length="x"), "max_seq_length is 'x'"),
+        (lambda d: d.update(max_seq_length=10**30), "more than the file holds"),
         (lambda d: d.pop("lengths"), "inside lacks lengths"),
         (lambda d: d.update(lengths=[24]), "ids_24"),
+        (lambda d: d.update(lengths=[1, "x"]), "lengths is"),
         (lambda d: d.update(labels=["a", "b", "c"]), "3 labels"),
+        (lambda d: d.update(labels=[1, 2]), "labels is"),
     ):
         with_description(good, bad, change)
         assert words in error(), words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_archive", [False, True])
+def test_a_file_with_a_wrong_byte_is_named(tmp_path, files, of_archive):
+    """LiteRT checks the flatbuffer, and the graph once it runs."""
+    data = files("classifier").read_bytes()
+    bad = tmp_path / "bad.tflite"
+    middle = data.index(b"PK\x03\x04")
+    generator = np.random.default_rng(2)
+    refused = 0
+    for place in generator.integers(
+        *((middle, len(data)) if of_archive else (8, middle)), 100
+    ):
+        byte = bytes(generator.integers(0, 256, 1, np.uint8))
+        bad.write_bytes(data[:place] + byte + data[place + 1 :])
+        try:
+            LiteRtModel(str(bad), num_threads=1).predict(["a good film " * 9])
+        except UserError as error:
+            assert "bad.tflite" in str(error)
+            refused += 1
+    assert refused > 9
 
 
 @pytest.mark.slow

@@ -10,12 +10,16 @@ a Python writer too, which does not import in mediapipe 1.2.2.
 """
 
 import io
-import json
+import os
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import text_files
 from base.errors import UserError
+
+from tasks import registry
 
 # The name of the metadata in the LiteRT file, and its flatbuffer identifier.
 NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
@@ -157,7 +161,11 @@ def with_files(data: bytes, files: Mapping[str, bytes]) -> bytes:
 
 
 def read_files(path: str) -> dict[str, bytes]:
-    """Return the files of the archive behind a LiteRT file."""
+    """Return the files of the archive behind a LiteRT file.
+
+    They are stored, not compressed, so that together they are no larger than
+    the LiteRT file.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(8)
@@ -168,17 +176,36 @@ def read_files(path: str) -> dict[str, bytes]:
                     "b'TFL3'"
                 )
             with zipfile.ZipFile(file) as archive:
-                names = archive.namelist()
+                entries = archive.infolist()
+                names = [entry.filename for entry in entries]
                 if len(set(names)) < len(names):
                     raise UserError(
                         f"--model={path} has two files of one name inside: "
-                        f"{', '.join(sorted(names))}"
+                        f"{', '.join(sorted(names)[:10])}"
                     )
+                # Compressed ones, or several at one place, could be larger
+                # than the memory.
+                sizes = [entry.file_size for entry in entries]
+                if any(
+                    entry.compress_type or entry.compress_size != size
+                    for entry, size in zip(entries, sizes, strict=True)
+                ) or sum(sizes) > os.path.getsize(path):
+                    raise zipfile.BadZipFile("files that are not stored")
                 return {name: archive.read(name) for name in names}
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"--model={path} cannot be read: {reason}") from error
-    except zipfile.BadZipFile as error:
+    except UserError:
+        raise
+    # Of damaged entries zipfile raises all of them.
+    except (
+        zipfile.BadZipFile,
+        struct.error,
+        EOFError,
+        RuntimeError,
+        OverflowError,
+        ValueError,
+    ) as error:
         raise UserError(
             f"--model={path} has no vocabulary inside ({error}): it is cut "
             "short, or was not written by export_litert.py"
@@ -194,23 +221,17 @@ def read_description(path: str) -> tuple[dict[str, Any], bytes]:
             f"--model={path} has no {', '.join(sorted(lacking))} inside: "
             "export it with export_litert.py"
         )
-    try:
-        found = json.loads(files[DESCRIPTION])
-    except ValueError as error:
+    place = f"--model={path}: {DESCRIPTION} inside"
+    found = text_files.json_object(place, files[DESCRIPTION])
+    if found.get("version") not in _READABLE:
         raise UserError(
-            f"--model={path}: {DESCRIPTION} inside is not JSON: {error}"
-        ) from error
-    if not isinstance(found, dict) or found.get("version") not in _READABLE:
-        version = found.get("version") if isinstance(found, dict) else None
-        raise UserError(
-            f"--model={path} has version {version!r} of {DESCRIPTION}, this "
-            f"program reads {VERSION}: export it with the same version of the "
-            "project"
+            f"--model={path} has version {found.get('version')!r} of "
+            f"{DESCRIPTION}, this program reads {VERSION}: export it with the "
+            "same version of the project"
         )
-    lacking = {"lengths", "max_position_embeddings"} - set(found)
-    if lacking:
-        raise UserError(
-            f"--model={path}: {DESCRIPTION} inside lacks "
-            f"{', '.join(sorted(lacking))}"
-        )
+    registry.check_types(
+        found,
+        {"lengths": tuple[int, ...], "max_position_embeddings": int},
+        place,
+    )
     return found, files[VOCAB]

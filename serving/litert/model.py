@@ -55,6 +55,15 @@ class LiteRtModel:
         described = registry.described_settings(
             details, f"--model={path}: {metadata.DESCRIPTION} inside"
         )
+        longest = described["max_seq_length"]
+        positions = details["max_position_embeddings"]
+        # The table of positions is in the file.
+        if not longest <= positions <= os.path.getsize(path):
+            raise UserError(
+                f"--model={path}: {metadata.DESCRIPTION} inside has "
+                f"max_seq_length {longest} and max_position_embeddings "
+                f"{positions}, more than the file holds"
+            )
         # The tokenizer reads a file.
         with tempfile.TemporaryDirectory() as folder:
             vocab_file = os.path.join(folder, metadata.VOCAB)
@@ -68,7 +77,13 @@ class LiteRtModel:
                 **described,
                 **options,
             )
-            self.task = registry.create_task(self.settings)
+            try:
+                self.task = registry.create_task(self.settings)
+            except UserError as error:
+                words = str(error).replace(
+                    vocab_file, f"{metadata.VOCAB} inside"
+                )
+                raise UserError(f"--model={path}: {words}") from error
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // self.settings.max_seq_length
         )
@@ -95,11 +110,28 @@ class LiteRtModel:
                 )
                 for length in self.lengths or [None]
             }
-        except (ValueError, RuntimeError) as error:
-            raise UserError(
-                f"--model={path} cannot be loaded: "
-                f"{str(error).splitlines()[0][:200]}"
-            ) from error
+            self._try()
+        except UserError:
+            raise
+        # The runtime has these two; what the graph gives raises the others
+        # where it is not what export.json says.
+        except (ValueError, RuntimeError, LookupError, TypeError) as error:
+            raise self._unusable(error) from error
+
+    def _try(self) -> None:
+        """Predict a short text."""
+        cells = ["[MASK]"] * len(self.task.text_names)
+        texts = self.task.texts_of_line(cells)
+        item = Input("", Place(self.path, 1), texts)
+        predict.predict(self.task, self, [item], 1)
+
+    def _unusable(self, error: Exception) -> UserError:
+        kind = "" if isinstance(error, RuntimeError) else type(error).__name__
+        return UserError(
+            f"--model={self.path} cannot be used, its graph is damaged or "
+            f"another than {metadata.DESCRIPTION} inside says: "
+            + " ".join([kind, *str(error).split()])[:200]
+        )
 
     def predict(
         self, texts: Sequence[str | Mapping[str, Any]]
@@ -153,9 +185,13 @@ class LiteRtModel:
             name: np.ascontiguousarray(value, np.int32).reshape(-1, length)
             for name, value in features.items()
         }
+        try:
+            outputs = self._run(rows)
+        except (ValueError, RuntimeError) as error:
+            raise self._unusable(error) from error
         outputs = {
             name: value.reshape([*leading, *value.shape[1:]])
-            for name, value in self._run(rows).items()
+            for name, value in outputs.items()
         }
         labels = self.settings.labels
         if labels is not None:
