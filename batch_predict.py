@@ -86,6 +86,7 @@ flags.DEFINE_integer(
     32,
     "Rows of max_seq_length tokens in a batch; of shorter rows more.",
     lower_bound=1,
+    upper_bound=2**17,
 )
 flags.DEFINE_integer(
     "n_best_size",

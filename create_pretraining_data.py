@@ -55,7 +55,11 @@ flags.DEFINE_bool(
     "do_whole_word_mask", False, "Predict all tokens of a word or none of them."
 )
 flags.DEFINE_integer(
-    "max_seq_length", 128, "Tokens per sequence.", lower_bound=8
+    "max_seq_length",
+    128,
+    "Tokens per sequence.",
+    lower_bound=8,
+    upper_bound=10**5,
 )
 flags.DEFINE_integer(
     "max_predictions_per_seq",
@@ -63,6 +67,7 @@ flags.DEFINE_integer(
     "Most tokens to predict in a sequence; should be about max_seq_length * "
     "masked_lm_prob.",
     lower_bound=1,
+    upper_bound=10**5,
 )
 flags.DEFINE_integer(
     "random_seed",
@@ -76,6 +81,7 @@ flags.DEFINE_integer(
     10,
     "Passes over the text, each with masks of its own.",
     lower_bound=1,
+    upper_bound=10**4,
 )
 flags.DEFINE_float(
     "masked_lm_prob",

@@ -79,6 +79,7 @@ flags.DEFINE_integer(
     32,
     "Lines of max_seq_length tokens in a batch; of shorter lines more.",
     lower_bound=1,
+    upper_bound=2**17,
 )
 flags.DEFINE_bool(
     "pad_to_max_length",

@@ -44,7 +44,11 @@ flags.DEFINE_string(
     "model", None, "The file that export_litert.py has written."
 )
 flags.DEFINE_integer(
-    "num_threads", None, "Threads; default: all cores.", lower_bound=1
+    "num_threads",
+    None,
+    "Threads; default: all cores.",
+    lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_integer(
     "batch_size",
@@ -52,6 +56,7 @@ flags.DEFINE_integer(
     "Rows of max_seq_length tokens in a batch, of shorter rows more; default: "
     "as many as make 512 tokens.",
     lower_bound=1,
+    upper_bound=2**17,
 )
 
 # Predictions

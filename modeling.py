@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from base import lazy, text_files
+from base import lazy, machine_memory, text_files
 from base.errors import UserError
 
 import keras
@@ -62,16 +62,17 @@ BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
 DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
 
 
-# The keys of BertConfig that are whole numbers from 1, and numbers in [0, 1).
-_SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
+# The keys of BertConfig that are whole numbers from 1, with the largest, and
+# numbers in [0, 1). The memory limits widths; layers would be built for days.
+_SIZES = {
+    "vocab_size": 2**31 - 1,
+    "hidden_size": 2**31 - 1,
+    "num_hidden_layers": 1000,
+    "num_attention_heads": 2**31 - 1,
+    "intermediate_size": 2**31 - 1,
+    "max_position_embeddings": 2**31 - 1,
+    "type_vocab_size": 2**31 - 1,
+}
 _RATES = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -102,12 +103,12 @@ class BertConfig:
 
     def __post_init__(self):
         """Raise a UserError if a value is of no use in a model."""
-        for name in _SIZES:
+        for name, most in _SIZES.items():
             value = getattr(self, name)
-            if type(value) is not int or value < 1:
+            if type(value) is not int or not 1 <= value <= most:
                 raise UserError(
-                    f"bert config: {name} must be a whole number of at least "
-                    f"1, found {value!r}"
+                    f"bert config: {name} must be a whole number from 1 to "
+                    f"{most}, found {value!r}"
                 )
         for name in _RATES:
             value = getattr(self, name)
@@ -252,6 +253,16 @@ class Layer(keras.layers.Layer):
         for part in list(vars(self).values()):
             if isinstance(part, Layer):
                 part.build()
+
+    def add_weight(self, shape: list[int], name: str, **settings: Any) -> Any:
+        """Create a variable, if the machine has memory for it."""
+        machine_memory.check_fits(
+            4 * math.prod(shape),
+            f"the variable {self.path}/{name} of shape {shape}",
+            "make the sizes of the model smaller, or correct them",
+            is_added=True,
+        )
+        return super().add_weight(shape=shape, name=name, **settings)
 
     def weight(self, name: str, shape: list[int], stddev: float) -> Any:
         """Create a variable: truncated normal, or zeros for stddev 0."""
@@ -767,6 +778,8 @@ class BertModel(Layer):
                 f"max_position_embeddings {longest}; shorten the sequences "
                 "or train a model with more positions"
             )
+        if isinstance(batch, int) and isinstance(length, int):
+            self._check_fits(batch, length)
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)
@@ -800,6 +813,25 @@ class BertModel(Layer):
             ),
             encoder_layers=layers,
             embedding_output=unflatten(embedded),
+        )
+
+    def _check_fits(self, batch: int, length: int) -> None:
+        """Check that the memory holds what one layer has at the same time.
+
+        That is the input and the inner activations of feed-forward, or the
+        scores of attention. A GPU has memory of its own, and says by itself
+        that it is full.
+        """
+        if {d.device_type for d in tf.config.list_logical_devices()} != {"CPU"}:
+            return
+        c, size = self.config, tf.as_dtype(self.embeddings.output_dtype).size
+        of_token = max(
+            c.hidden_size + c.intermediate_size, c.num_attention_heads * length
+        )
+        machine_memory.check_fits(
+            size * batch * length * of_token,
+            f"a batch of {batch} sequences of {length} tokens",
+            "use smaller batches or shorter sequences",
         )
 
 

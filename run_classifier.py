@@ -46,7 +46,11 @@ finetuning_flags.define_finetuning_flags(
     predict_batch="Examples in a batch of --do_predict.",
 )
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Examples in a batch of --do_eval.", lower_bound=1
+    "eval_batch_size",
+    8,
+    "Examples in a batch of --do_eval.",
+    lower_bound=1,
+    upper_bound=2**17,
 )
 
 # Task and data

@@ -46,7 +46,11 @@ finetuning_flags.define_finetuning_flags(
     "--feature_based computes activations.",
 )
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Windows in a batch of --do_eval.", lower_bound=1
+    "eval_batch_size",
+    8,
+    "Windows in a batch of --do_eval.",
+    lower_bound=1,
+    upper_bound=2**17,
 )
 
 # Data

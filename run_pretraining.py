@@ -157,7 +157,11 @@ training_flags.define_tpu_flags()
 
 # Evaluation
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Records in an evaluation batch.", lower_bound=1
+    "eval_batch_size",
+    8,
+    "Records in an evaluation batch.",
+    lower_bound=1,
+    upper_bound=2**17,
 )
 flags.DEFINE_integer(
     "max_eval_steps", 100, "Evaluate at most this many batches.", lower_bound=1

@@ -44,7 +44,11 @@ finetuning_flags.define_finetuning_flags(
     predict_batch="Choices in a batch of --do_predict.",
 )
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Choices in a batch of --do_eval.", lower_bound=1
+    "eval_batch_size",
+    8,
+    "Choices in a batch of --do_eval.",
+    lower_bound=1,
+    upper_bound=2**17,
 )
 flags.DEFINE_string(
     "data_dir",

@@ -77,12 +77,16 @@ def _parse_flags(argv: list[str]) -> list[str]:
 
 
 def check_number(flag: flags.Flag, value: object) -> None:
-    """Raise a ValueError for a float that is NaN, or infinite with bounds.
+    """Raise a ValueError for a number that no computation can take.
 
     absl's bounds let NaN pass, and infinity where there is no upper bound. A
     flag with a bound, such as a rate, has to be finite; one without any, such
-    as a threshold, may be infinite.
+    as a threshold, may be infinite. A whole number has 32 bits, unless the flag
+    has a bound of its own: TensorFlow takes no more of most of them.
     """
+    if type(value) is int and flag.parser.upper_bound is None:
+        if abs(value) >= 2**31:
+            raise ValueError(f"wanted a whole number below {2**31:,}")
     if not isinstance(value, float) or math.isfinite(value):
         return
     bounds = flag.parser.lower_bound, flag.parser.upper_bound
@@ -109,7 +113,7 @@ def _guarded(
     except KeyboardInterrupt:
         sys.exit(as_line("interrupted"))
     except Exception as error:
-        if line := _file_failure(error):
+        if line := _file_failure(error) or _out_of_memory(error):
             sys.exit(as_line(line))
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
@@ -135,6 +139,20 @@ def _file_failure(error: Exception) -> str | None:
         if not file.endswith("tensorflow/python/lib/io/file_io.py"):
             return None
     return f"a file operation failed: {words}"
+
+
+def _out_of_memory(error: Exception) -> str | None:
+    """Return a line for an array that the memory does not hold."""
+    # Of numpy, of TensorFlow's operations, of XLA.
+    words = str(error).partition("\n")[0]
+    if not isinstance(error, MemoryError) and not re.search(
+        "OOM when allocating|[Oo]ut of memory", words
+    ):
+        return None
+    return (
+        f"out of memory: {_OPERATION.sub('', words) or 'nothing is free'}; use "
+        "smaller batches, shorter sequences or a smaller model"
+    )
 
 
 def reason(error: Exception) -> str:

@@ -111,8 +111,8 @@ _TYPES = {
     str | None: ("a string", lambda value: isinstance(value, str)),
     bool | None: ("true or false", lambda value: isinstance(value, bool)),
     int | None: (
-        "a whole number of at least 1",
-        lambda value: type(value) is int and value >= 1,
+        "a whole number of at least 1, of 32 bits",
+        lambda value: type(value) is int and 1 <= value < 2**31,
     ),
     Sequence[float] | None: (
         "a list of numbers from 0 to 1",

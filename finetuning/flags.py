@@ -9,7 +9,7 @@ from absl import flags, logging
 from checkpoints import run_settings
 from finetuning import fine_tuned, sweep_folder, sweeps
 from tasks import saved_model
-from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
 from training import flags as training_flags
 
@@ -58,6 +58,7 @@ def define_finetuning_flags(
         "Layers of a new BiLSTM between the encoder and the output layer, "
         "trained together with them (paper, table 5); 0: none.",
         lower_bound=0,
+        upper_bound=MAX_LAYERS,
     )
     flags.DEFINE_integer(
         "bilstm_units",
@@ -106,7 +107,9 @@ def define_finetuning_flags(
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    flags.DEFINE_integer("predict_batch_size", 8, predict_batch, lower_bound=1)
+    flags.DEFINE_integer(
+        "predict_batch_size", 8, predict_batch, lower_bound=1, upper_bound=2**17
+    )
     training_flags.define_training_flags(True, _WHY_BIAS_CORRECTION)
     training_flags.define_tpu_flags()
     sweeps.define_flags()

@@ -211,12 +211,19 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
     """Return the training settings with steps from epochs, as the original.
 
     Raises:
-        UserError: there are too few examples for one step.
+        UserError: there are too few examples for one step, or too many epochs.
     """
     size, epochs = settings.training.train_batch_size, settings.num_train_epochs
     # In the original's order of operations: 3 epochs of 10 examples in batches
     # of 4 are int(7.5) = 7 steps, not 3 * int(2.5) = 6.
-    steps = int(num_examples / size * epochs)
+    exact = num_examples / size * epochs
+    if exact >= 2**31:
+        raise UserError(
+            f"--num_train_epochs={epochs:g}: {num_examples} training examples "
+            f"in batches of {size} make {exact:.0e} steps, wanted fewer than "
+            f"{2**31:,}"
+        )
+    steps = int(exact)
     if steps < 1:
         raise UserError(
             f"{num_examples} training examples in batches of {size} for "

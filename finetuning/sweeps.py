@@ -73,6 +73,7 @@ def define_flags() -> None:
         "Train this many times, with seeds random_seed, random_seed + 1, ...; "
         "keep the best on the development set.",
         lower_bound=1,
+        upper_bound=1000,
     )
     for name, (flag, _) in _GRID.items():
         flags.DEFINE_list(

@@ -61,19 +61,22 @@ class BiLstmSize(NamedTuple):
 
 
 NO_BILSTM = BiLstmSize()
+MAX_LAYERS = 100
 
 
 def size_in(trained_for: TrainedFor) -> BiLstmSize:
     """Return the size in the configuration of a fine-tuned model.
 
     Raises:
-        UserError: it has layers without units, or units without layers.
+        UserError: it has layers without units, or units without layers, or too
+            many layers.
     """
     layers, units = trained_for.bilstm_layers, trained_for.bilstm_units
-    if bool(layers) != bool(units):
+    if bool(layers) != bool(units) or (layers or 0) > MAX_LAYERS:
         raise UserError(
             "bert config: bilstm_layers and bilstm_units must be whole "
-            f"numbers of at least 1, found {layers!r} and {units!r}"
+            f"numbers of at least 1, and at most {MAX_LAYERS} layers, found "
+            f"{layers!r} and {units!r}"
         )
     return BiLstmSize(layers or 0, units or 0)
 

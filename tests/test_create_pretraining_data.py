@@ -19,6 +19,7 @@ from absl import flags
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
+from pretraining.data import generation
 from pretraining.data import schema as pretraining_schema
 from records import tfrecord
 
@@ -254,7 +255,14 @@ def test_bad_flags(corpus, tmp_path, monkeypatch, flags, text):
 
 @pytest.mark.parametrize(
     "flag, value",
-    [("random_seed", -1), ("random_seed", 2**32), ("num_workers", 100_000)],
+    [
+        ("random_seed", -1),
+        ("random_seed", 2**32),
+        ("num_workers", 100_000),
+        ("max_seq_length", 10**8),
+        ("max_predictions_per_seq", 10**14),
+        ("dupe_factor", 10**20),
+    ],
 )
 def test_numbers_that_are_refused(corpus, tmp_path, flag, value):
     with pytest.raises(flags.IllegalFlagValueError, match=flag):
@@ -292,7 +300,16 @@ def test_vocabulary_must_have_what_is_needed(corpus, tmp_path):
     assert "nothing to draw random replacements from" in message
 
 
-def test_examples_and_summary_are_logged(corpus, tmp_path, caplog):
+def test_examples_and_summary_are_logged(corpus, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(generation, "_NUMBERS_LOGGED", 140)
+    with caplog.at_level(logging.INFO):
+        generator_runs.run(
+            corpus, tmp_path / "long", max_seq_length=200, dupe_factor=1
+        )
+    lines = [record.getMessage() for record in caplog.records]
+    sizes = [len(x.split()) for x in lines if x.startswith("input_ids: ")]
+    assert sizes == 20 * [1 + 140]
+    caplog.clear()
     with caplog.at_level(logging.INFO):
         generator_runs.run(corpus, tmp_path / "x")
     text = "\n".join(record.getMessage() for record in caplog.records)

@@ -3,6 +3,7 @@
 import doctest
 import json
 
+from base import machine_memory
 from base.errors import UserError
 
 import numpy as np
@@ -80,6 +81,20 @@ def test_error_of_a_too_long_sequence_names_both_lengths():
         model(tf.zeros([1, 41], tf.int32))
     assert "41" in str(error.value) and "40" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_what_the_memory_does_not_hold_is_named(monkeypatch):
+    """Sizes of variables and of batches, before they are allocated."""
+    model = BertModel(tiny_config())
+    free = (10**9, "it")
+    monkeypatch.setattr(machine_memory, "free_bytes", lambda: free)
+    monkeypatch.setattr(machine_memory, "resident_bytes", lambda: 0)
+    with pytest.raises(UserError, match=r"word_embeddings .*\[\d+, 32\].*GB"):
+        BertModel(tiny_config(vocab_size=2**31 - 1))
+    forward = tf.function(model, autograph=False).get_concrete_function
+    forward(tf.TensorSpec([10**4, 40], tf.int32))
+    with pytest.raises(UserError, match="100000 sequences of 40 tokens"):
+        forward(tf.TensorSpec([10**5, 40], tf.int32))
 
 
 # --- Variables ---------------------------------------------------------------

@@ -27,6 +27,7 @@ def define_training_flags(
         32,
         "Examples in a step, of all devices and micro-batches together.",
         lower_bound=1,
+        upper_bound=2**17,
     )
     flags.DEFINE_integer(
         "gradient_accumulation_steps",

@@ -42,12 +42,14 @@ with measured peaks.
 Letters are those of modeling.py.
 """
 
-import contextlib
 import math
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
+
+from base import machine_memory
+from base.errors import UserError
+from base.machine_memory import in_words
 
 import tensorflow as tf
 from absl import logging
@@ -170,6 +172,9 @@ def log_estimate(
     """Log what a run will need; warn where that is more than there is.
 
     `length` tells the tokens of a step's sequences, `first` the steps done.
+
+    Raises:
+        UserError: it is more than twice as much.
     """
     last = min(step.settings.last_step, first + _LOOK_AHEAD)
     longest = max(map(length, range(first, last)))
@@ -182,87 +187,43 @@ def log_estimate(
         "activations %s (--recompute=%s, length %d), update %s; together at "
         "most %s",
         each,
-        _text(found["weights"]),
-        _text(found["slots"]),
-        _text(found["gradients"]),
-        _text(found["activations"]),
+        in_words(found["weights"]),
+        in_words(found["slots"]),
+        in_words(found["gradients"]),
+        in_words(found["activations"]),
         step.settings.recompute,
         longest,
-        _text(found["update"]),
-        _text(total),
+        in_words(found["update"]),
+        in_words(total),
     )
     free, where = free_bytes(kind)
+    if total > 2 * free:  # no error of the estimate
+        raise UserError(
+            f"training needs {in_words(total)} of memory, estimated for "
+            f"batches of {step.settings.train_batch_size} of length {longest}, "
+            f"and {in_words(free)} of {where} are free: use a smaller "
+            "--train_batch_size, a shorter --max_seq_length or a smaller model"
+        )
     if total > free:
         logging.warning(
             "The estimate of %s is more than what is free of the memory of "
             "%s, %s: the run may be killed without a message. "
             "--recompute=layers, --gradient_accumulation_steps or a shorter "
             "--max_seq_length needs less",
-            _text(total),
+            in_words(total),
             where,
-            _text(free),
+            in_words(free),
         )
 
 
-def _text(count: float) -> str:
-    """Return bytes for people: 438 MB, 5.4 GB."""
-    if count < 1e9:
-        return f"{count / 1e6:.0f} MB"
-    return f"{count / 1e9:.1f} GB"
-
-
-def free_bytes(kind: str, root: Path = Path("/")) -> tuple[float, str]:
+def free_bytes(kind: str) -> tuple[float, str]:
     """Return the bytes that a run may use, and whose memory they are.
 
-    Infinite where that is not known: on TPUs, and elsewhere than on Linux.
-    `kind` is CPU, GPU or TPU; another `root` of the file system is for tests.
+    Infinite where that is not known, as on TPUs. `kind` is CPU, GPU or TPU.
     """
-    if kind == "GPU":
-        return _smallest_gpu(), "a GPU"
-    memory = proc_entries(root / "proc/meminfo")
-    if kind == "TPU" or not memory:
-        return math.inf, ""
-    own = proc_entries(root / "proc/self/status")["VmRSS"]
-    free, group = memory["MemAvailable"] + own, _group_limit(root)
-    if group < free:
-        return group, "this control group (container)"
-    return free, "this machine"
-
-
-def proc_entries(path: Path) -> dict[str, int]:
-    """Return the sizes in a file such as /proc/meminfo, {name: bytes}.
-
-    It is empty where there is no such file.
-    """
-    found = {}
-    with contextlib.suppress(OSError):
-        for line in path.read_text("utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if value.endswith(" kB"):
-                found[name] = 1024 * int(value.split()[0])
-    return found
-
-
-def _group_limit(root: Path) -> float:
-    """Return the least memory limit of the process' control groups."""
-    limit = math.inf
-    with contextlib.suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
-            # 0::/user.slice/job, or in version 1 5:memory:/docker/1f
-            _, controllers, group = line.split(":", 2)
-            if controllers == "memory":
-                tree, name = "memory", "memory.limit_in_bytes"
-            elif controllers == "":
-                tree, name = ".", "memory.max"
-            else:
-                continue
-            # A group is limited by those above it too.
-            place = Path(group.lstrip("/"))
-            for part in (place, *place.parents):
-                path = root / "sys/fs/cgroup" / tree / part / name
-                with contextlib.suppress(OSError, ValueError):
-                    limit = min(limit, int(path.read_text("utf-8")))  # or "max"
-    return limit
+    if kind == "CPU":
+        return machine_memory.free_bytes()
+    return (_smallest_gpu(), "a GPU") if kind == "GPU" else (math.inf, "")
 
 
 def _smallest_gpu() -> float:

@@ -33,6 +33,7 @@ from records import tfrecord
 _GENERATOR_VERSION = 3
 
 _NUM_EXAMPLES_LOGGED = 20
+_NUMBERS_LOGGED = 1024  # of each feature of an example
 _FEATURES_LOGGED = tuple(schema.packed_schema(1, 1, 1))
 
 
@@ -252,11 +253,12 @@ def _log_examples(plan: Plan, path: str) -> None:
         for record in itertools.islice(file, _NUM_EXAMPLES_LOGGED):
             features = tfrecord.decode_example(record)
             length = int(features["input_mask"].sum())
+            length = min(length, _NUMBERS_LOGGED)
             shown = [tokens[i] for i in features["input_ids"][:length].tolist()]
             logging.info("*** Example ***")
             logging.info("tokens: %s", " ".join(shown))
             for name in _FEATURES_LOGGED:
                 if name not in features:
                     continue  # of packed records only
-                values = " ".join(map(str, features[name].tolist()))
-                logging.info("%s: %s", name, values)
+                values = features[name][:_NUMBERS_LOGGED].tolist()
+                logging.info("%s: %s", name, " ".join(map(str, values)))

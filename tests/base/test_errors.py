@@ -48,6 +48,12 @@ def end_of(body: str, *arguments: str) -> subprocess.CompletedProcess:
         ("return 1", 1, "the second"),
         ("raise errors.UserError('x: bad\\nthing')", 1, "ERROR: x: bad thing"),
         ("os.kill(os.getpid(), signal.SIGINT)", 1, "ERROR: interrupted"),
+        (
+            "raise MemoryError('Unable to allocate 3.64 TiB')",
+            1,
+            "ERROR: out of memory: Unable to allocate 3.64 TiB; use smaller "
+            "batches, shorter sequences or a smaller model",
+        ),
         ("raise KeyError('a bug')", 1, "KeyError: 'a bug'"),
     ],
 )
@@ -64,6 +70,12 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
     [
         ("--cuont=1", "Unknown command line flag 'cuont'. Did you mean: count"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
+        (
+            "--count=2147483648",
+            "flag --count=2147483648: wanted a whole number",
+        ),
+        (f"--count={-(10**19)}", "flag --count=-1"),
+        ("--count=" + 5000 * "9", "flag --count=9"),
         ("count=1", "unexpected argument 'count=1': flags are --name=value"),
         ("--rate=nan", "flag --rate=nan: wanted a finite number"),
         ("--rate=inf", "flag --rate=inf: wanted a finite number"),

@@ -69,6 +69,7 @@ def test_what_a_model_was_trained_for_is_no_part_of_the_encoder(tmp_path):
     [
         {"bilstm_units": "9"},
         {"max_seq_length": 0},
+        {"max_seq_length": 10**30},
         {"sentence_pairs": 1},
         {"task": 3},
         {"id2label": ["a"]},

@@ -201,7 +201,7 @@ def test_the_size_of_a_command():
     ):
         with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
             bilstm.choose_size(given, own, is_training)
-    for wrong in ((2,), (2, 0), (-1, 3), ("2", 3), (True, 3)):
+    for wrong in ((2,), (2, 0), (-1, 3), (101, 3), ("2", 3), (True, 3)):
         keys = dict(zip(BiLstmSize._fields, wrong, strict=False))
         with pytest.raises(UserError, match="must be a? ?whole number"):
             bilstm.size_in(TrainedFor.from_dict(keys))

@@ -1,7 +1,10 @@
 """The estimate of a run's memory: computed by hand, and what is advised."""
 
+import contextlib
 import math
 import types
+
+from base.errors import UserError
 
 import pytest
 import tensorflow as tf
@@ -149,47 +152,25 @@ def test_measured_peaks():
 def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
     monkeypatch, caplog
 ):
+    """Or ends, if it needs more than twice of what is free."""
     caplog.set_level("INFO", "absl")
     lengths = [8, 40, 16, *[8] * 7]
-    for free, warns in ((10**6, True), (math.inf, False)):
+    step = step_of(tiny_config(), 90)
+    found = memory.estimate(step, 40, memory.ONE_SEQUENCE)
+    needed = memory.total_bytes(step, found, "CPU")
+    for free, warns, ends in (
+        (math.inf, False, False),
+        (needed - 1, True, False),
+        (needed // 2 - 1, False, True),
+    ):
         monkeypatch.setattr(
             memory, "free_bytes", lambda kind, free=free: (free, "it")
         )
         caplog.clear()
-        memory.log_estimate(
-            step_of(tiny_config(), 90),
-            lambda step: lengths[step],
-            0,
-            memory.ONE_SEQUENCE,
-        )
+        error = pytest.raises(UserError, match="batches of 16 of length 40")
+        with error if ends else contextlib.nullcontext():
+            memory.log_estimate(
+                step, lambda step: lengths[step], 0, memory.ONE_SEQUENCE
+            )
         assert "(--recompute=none, length 40)" in caplog.text
         assert ("more than what is free" in caplog.text) == warns
-
-
-@pytest.mark.parametrize(
-    "group, file",
-    [
-        ("0::/job/step\n", "memory.max"),  # of the container's root
-        ("0::/job/step\n", "job/memory.max"),
-        ("9:cpu:/x\n5:memory:/job\n", "memory/job/memory.limit_in_bytes"),
-        ("5:memory:/job\n", "memory/memory.limit_in_bytes"),
-    ],
-)
-def test_the_memory_of_the_machine_or_its_group(tmp_path, group, file):
-    assert memory.free_bytes("CPU", tmp_path)[0] == math.inf, "no /proc"
-    proc = tmp_path / "proc"
-    (proc / "self").mkdir(parents=True)
-    (proc / "meminfo").write_text(
-        "MemTotal:       1000 kB\nMemAvailable:    300 kB\n"
-    )
-    (proc / "self/status").write_text("Name:\tpython\nVmRSS:\t   100 kB\n")
-    (proc / "self/cgroup").write_text(group)
-    assert memory.free_bytes("CPU", tmp_path) == (409_600, "this machine")
-    path = tmp_path / "sys/fs/cgroup" / file
-    path.parent.mkdir(parents=True)
-    path.write_text("200000\n")
-    found = memory.free_bytes("CPU", tmp_path)
-    assert found == (200_000, "this control group (container)")
-    path.write_text("max\n")
-    assert memory.free_bytes("CPU", tmp_path) == (409_600, "this machine")
-    assert memory.free_bytes("TPU", tmp_path)[0] == math.inf

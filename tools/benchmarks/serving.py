@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from base import machine_memory
 from base.errors import UserError
 
 import numpy as np
@@ -30,7 +31,6 @@ from tasks.task import Settings
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
-from training import memory
 
 SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
 
@@ -377,7 +377,7 @@ def measure(
             files = [model] if model.is_file() else model.rglob("*")
             stored = sum(path.stat().st_size for path in files)
             status = Path(f"/proc/{server.process.pid}/status")
-            resident = memory.proc_entries(status).get("VmRSS", 0)
+            resident = machine_memory.proc_entries(status).get("VmRSS", 0)
             yield Row(
                 f"serving {size}, start and memory, {name}",
                 f"{server.start_seconds:.1f} s",

@@ -1,0 +1,49 @@
+"""The memory of the machine or of its group, and what does not fit."""
+
+import math
+
+from base import machine_memory
+from base.errors import UserError
+
+import pytest
+
+
+def test_what_does_not_fit_is_named(monkeypatch):
+    free = 3 * 10**9
+    monkeypatch.setattr(machine_memory, "free_bytes", lambda: (free, "it"))
+    monkeypatch.setattr(machine_memory, "resident_bytes", lambda: 10**9)
+    machine_memory.check_fits(free, "x", "y")
+    machine_memory.check_fits(free - 10**9, "x", "y", is_added=True)
+    for is_added, left in ((False, "3.0"), (True, "2.0")):
+        with pytest.raises(UserError) as error:
+            machine_memory.check_fits(free + 1, "x", "y", is_added)
+        line = f"x needs 3.0 GB of memory, {left} GB of it are free: y"
+        assert str(error.value) == line
+
+
+@pytest.mark.parametrize(
+    "group, file",
+    [
+        ("0::/job/step\n", "memory.max"),  # of the container's root
+        ("0::/job/step\n", "job/memory.max"),
+        ("9:cpu:/x\n5:memory:/job\n", "memory/job/memory.limit_in_bytes"),
+        ("5:memory:/job\n", "memory/memory.limit_in_bytes"),
+    ],
+)
+def test_the_memory_of_the_machine_or_its_group(tmp_path, group, file):
+    assert machine_memory.free_bytes(tmp_path)[0] == math.inf, "no /proc"
+    proc = tmp_path / "proc"
+    (proc / "self").mkdir(parents=True)
+    (proc / "meminfo").write_text(
+        "MemTotal:       1000 kB\nMemAvailable:    300 kB\n"
+    )
+    (proc / "self/status").write_text("Name:\tpython\nVmRSS:\t   100 kB\n")
+    (proc / "self/cgroup").write_text(group)
+    assert machine_memory.free_bytes(tmp_path) == (409_600, "this machine")
+    path = tmp_path / "sys/fs/cgroup" / file
+    path.parent.mkdir(parents=True)
+    path.write_text("200000\n")
+    found = machine_memory.free_bytes(tmp_path)
+    assert found == (200_000, "this control group (container)")
+    path.write_text("max\n")
+    assert machine_memory.free_bytes(tmp_path) == (409_600, "this machine")
