@@ -121,9 +121,10 @@ class TrainingState:
         targets.update(
             {n: v for n, v in self._loss_scale.items() if n in found}
         )
+        step = weight_files.read_step(reader, prefix)
         for name, variable in targets.items():
             variable.assign(weight_files.read_tensor(reader, prefix, name))
-        return int(weight_files.read_tensor(reader, prefix, "global_step"))
+        return step
 
     def checksum(self) -> int:
         """Return a checksum of the state of the run, to compare machines."""

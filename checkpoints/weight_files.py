@@ -182,16 +182,22 @@ def open_reader(prefix: str) -> Reader:
         reader = tf.train.load_checkpoint(prefix)
         reader.get_variable_to_shape_map()  # fails for names of other bytes
         return reader
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    # MemoryError: the index says that a part of it is larger than the memory.
+    except (
+        tf.errors.OpError,
+        ValueError,
+        RuntimeError,
+        MemoryError,
+    ) as error:
         raise UserError(
             f"{prefix} cannot be read as a checkpoint: {error}"
         ) from error
 
 
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
-    """Return one tensor; a UserError if its bytes are damaged."""
+    """Return one tensor; a UserError if it is damaged or holds no numbers."""
     try:
-        return reader.get_tensor(name)
+        value = np.asarray(reader.get_tensor(name))
     # IndexError: the file ends too early.
     except (
         tf.errors.OpError,
@@ -202,6 +208,11 @@ def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
         raise UserError(
             f"{prefix} is damaged at {name}: {error}; use an earlier checkpoint"
         ) from error
+    if value.dtype.kind in "OSUc":  # texts and complex numbers
+        raise UserError(
+            f"{prefix}: {name} holds {value.dtype}, wanted real numbers"
+        )
+    return value
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
@@ -220,7 +231,17 @@ def global_step(path: str) -> int:
     reader = open_reader(prefix)
     if not reader.has_tensor("global_step"):
         return 0
-    return int(read_tensor(reader, prefix, "global_step"))
+    return read_step(reader, prefix)
+
+
+def read_step(reader: Reader, prefix: str) -> int:
+    """Return `global_step`; a UserError if it is no whole number."""
+    value = read_tensor(reader, prefix, "global_step")
+    if value.shape or value.dtype.kind not in "iu" or value < 0:
+        raise UserError(
+            f"{prefix}: global_step is {value}, wanted a number of steps"
+        )
+    return int(value)
 
 
 def is_training_only(name: str) -> bool:

@@ -9,7 +9,7 @@ from paths import GOLDEN
 from tiny import values_of
 
 import modeling
-from checkpoints import weight_files
+from checkpoints import training_state, weight_files
 from pretraining import model as pretraining_model
 
 GOLDEN_MODEL = GOLDEN / "model"
@@ -85,6 +85,42 @@ def test_damage_on_disk_is_named(model, tmp_path):
     data.write_bytes(content)
     with pytest.raises(UserError, match="is damaged at"):
         weight_files.restore_weights(model.variables, prefix)
+
+
+@pytest.mark.parametrize(
+    "name, value, problem",
+    [
+        ("bert/pooler/dense/bias", [b"x"] * 8, "bias holds object, wanted r"),
+        ("bert/pooler/dense/bias", [1j] * 8, "bias holds complex128, wanted"),
+        ("global_step", b"x", "global_step holds .*, wanted real"),
+        ("global_step", [1, 2], r"global_step is \[1 2\], wanted a number of"),
+        ("global_step", np.nan, "global_step is nan, wanted a number of"),
+        ("global_step", -4, "global_step is -4, wanted a number of steps"),
+    ],
+)
+def test_variables_that_are_no_numbers_are_named(
+    model, tmp_path, name, value, problem
+):
+    prefix = str(tmp_path / "c")
+    tensors = weight_files.as_tensors(model.variables)
+    weight_files.write(prefix, {**tensors, "global_step": 1, name: value})
+    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    with pytest.raises(UserError, match=f"c: .*{problem}"):
+        state.restore(prefix)
+    with pytest.raises(UserError, match=f"c: .*{problem}"):
+        weight_files.restore_weights(model.variables, prefix)
+        weight_files.global_step(prefix)
+
+
+def test_a_footer_that_names_more_than_the_memory_is_one_line(model, tmp_path):
+    prefix = str(tmp_path / "c")
+    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    index = bytearray((tmp_path / "c.index").read_bytes())
+    # Two places and sizes as varints, 2^62 each.
+    index[-48:-12] = (b"\x80" * 8 + b"\x40") * 4
+    (tmp_path / "c.index").write_bytes(index)
+    with pytest.raises(UserError, match="c cannot be read as a checkpoint"):
+        weight_files.open_reader(prefix)
 
 
 @pytest.mark.parametrize("shape", [[], [2]], ids=["scalar", "vector"])
