@@ -13,17 +13,23 @@ Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
 .jsonl, with a header) from data_dir; --text_a_column, --text_b_column and
 --label_column name the columns; --regression predicts numbers; --multi_label
 any number of labels for each example, separated by commas.
+--processor=my_module:MyProcessor takes examples from a class of yours, a
+subclass of run_classifier.DataProcessor as for the original.
 
 A small model can learn from a larger one that is fine-tuned already, also on
 text without labels: --teacher_checkpoint, --transfer_file
 (docs/distillation.md).
 """
 
-from base import errors, file_system
+import functools
+import sys
+
+from base import errors, file_system, lazy
 from base.errors import UserError
 
 from absl import flags
 
+from compat.processors import METHODS, Processor, ProcessorJob
 from finetuning import distillation, fine_tuned, runner, sweeps
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
@@ -36,6 +42,9 @@ from tasks.source import ModelSource, find_source
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
+
+# What programs written against the original import: DataProcessor, ...
+__getattr__ = lazy.attributes_of("compat.run_classifier")
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
@@ -57,6 +66,12 @@ flags.DEFINE_integer(
 classifier_flags.define_task_flags()
 flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."
+)
+flags.DEFINE_string(
+    "processor",
+    None,
+    "module:Class, a subclass of run_classifier.DataProcessor that returns the "
+    "examples and labels; --task_name is not needed then.",
 )
 
 # Distillation
@@ -94,13 +109,21 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    files = read_files(settings, source, is_training)
+    processor = None
+    if FLAGS.processor:
+        # Its module imports run_classifier, which a script is not, but
+        # __main__. A second import would define all flags again.
+        sys.modules.setdefault("run_classifier", sys.modules[__name__])
+        processor = Processor(FLAGS.processor, FLAGS.data_dir)
+    files = read_files(settings, source, is_training, processor)
     for name, part in _NEEDED.items():
         if FLAGS[name].value and not getattr(files, part):
             raise UserError(
                 f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
             )
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
+    if processor:
+        job_type = functools.partial(ProcessorJob, processor)
     job = job_type(
         settings,
         source,
@@ -117,7 +140,10 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
 
 
 def read_files(
-    settings: RunSettings, source: ModelSource, is_training: bool
+    settings: RunSettings,
+    source: ModelSource,
+    is_training: bool,
+    processor: Processor | None,
 ) -> glue.TaskFiles:
     """Return the task; its labels are those of the model that is used.
 
@@ -130,7 +156,11 @@ def read_files(
     is_described = not is_training and weights in (None, source.prefix)
     labels = source.trained_for.labels if is_described else None
     labels = labels and tuple(map(str, labels))  # they may be numbers
-    files = classifier_flags.read_files(FLAGS, FLAGS.regression, labels)
+    if processor:
+        needed = {part for flag, part in _NEEDED.items() if FLAGS[flag].value}
+        files = processor.files([part for part in METHODS if part in needed])
+    else:
+        files = classifier_flags.read_files(FLAGS, FLAGS.regression, labels)
     if is_described:
         files = glue.with_labels_of(files, labels, source.prefix)
         is_pair = source.trained_for.sentence_pairs
@@ -142,10 +172,17 @@ def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
     distillation.check(FLAGS, "transfer_file")
-    training_flags.require(FLAGS, "task_name", "data_dir")
+    if not FLAGS.processor:
+        training_flags.require(FLAGS, "task_name")
+    training_flags.require(FLAGS, "data_dir")
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
     classifier_flags.check_own_only(FLAGS, "regression")
+    if FLAGS.processor and (FLAGS.regression or FLAGS.multi_label):
+        raise UserError(
+            "--processor has one class for each example: leave --regression "
+            "and --multi_label out"
+        )
     if FLAGS.multi_label and (FLAGS.regression or FLAGS.teacher_checkpoint):
         other = "regression" if FLAGS.regression else "teacher_checkpoint"
         raise UserError(

@@ -393,6 +393,29 @@ class BasicTokenizer:
             word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
         return word.translate(_PUNCTUATION).split()
 
+    # Single steps by the original's names: programs call these, private or not.
+
+    @property
+    def do_lower_case(self) -> bool:
+        """Whether words are lower-cased."""
+        return self.normalization.do_lower_case
+
+    def _clean_text(self, text: str) -> str:
+        return text.translate(_CLEAN[False])
+
+    def _tokenize_chinese_chars(self, text: str) -> str:
+        return "".join(f" {c} " if _is_cjk(ord(c)) else c for c in text)
+
+    def _is_chinese_char(self, cp: int) -> bool:
+        return _is_cjk(cp)
+
+    def _run_strip_accents(self, text: str) -> str:
+        return unicodedata.normalize("NFD", text).translate(_ACCENTS)
+
+    def _run_split_on_punc(self, text: str) -> list[str]:
+        marked = (f"\0{c}\0" if _is_punctuation(c) else c for c in text)
+        return [piece for piece in "".join(marked).split("\0") if piece]
+
 
 class WordpieceTokenizer:
     """Splits words into the longest pieces of a vocabulary (step 6)."""

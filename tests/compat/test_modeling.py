@@ -115,6 +115,7 @@ def test_scopes_name_and_share_the_weights():
         assert all(abs(one - other).max() > 0.1 for other in different)
 
 
+@pytest.mark.slow
 def test_dropout_is_new_in_every_run():
     config = small_models.tiny_config()
     with tf.Graph().as_default(), v1.Session() as session:
@@ -178,6 +179,7 @@ with tf.Session() as session:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
+@pytest.mark.slow
 def test_parts_put_together_are_the_model():
     """embedding_lookup, _postprocessor and transformer_model, same names."""
     golden, config = small_models.golden_arrays(), golden_config()

@@ -1,5 +1,6 @@
 """What the original's tokenization.py has beside ours."""
 
+import json
 import subprocess
 import sys
 
@@ -24,6 +25,29 @@ def test_public_names():
     code = "import tokenization, sys; tokenization.printable_text('a'); "
     code += "assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_single_steps_of_a_basic_tokenizer():
+    """By the original's names; together they are `tokenize`."""
+    basic = tokenization.BasicTokenizer(do_lower_case=True)
+    assert basic.do_lower_case
+    assert basic._clean_text("a\u200d\x00b\u3000c\ufffd\n") == "ab c "
+    assert basic._tokenize_chinese_chars("ah\u535a\u63a8z") == (
+        "ah \u535a  \u63a8 z"
+    )
+    assert basic._is_chinese_char(0x535A)
+    assert not basic._is_chinese_char(0xAC00)  # Hangul
+    assert basic._run_strip_accents("H\u00e9llo") == "Hello"
+    assert basic._run_split_on_punc("a b,c!") == ["a b", ",", "c", "!"]
+    with (GOLDEN / "tokenization.jsonl").open() as file:
+        texts = [json.loads(line)["text"] for line in file]
+    for text in texts:
+        words = []
+        cleaned = basic._tokenize_chinese_chars(basic._clean_text(text))
+        for word in tokenization.whitespace_tokenize(cleaned):
+            word = basic._run_strip_accents(word.lower())
+            words += basic._run_split_on_punc(word)
+        assert " ".join(words).split() == basic.tokenize(text)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""Fine-tuning on the examples of a user's DataProcessor (--processor)."""
+
+import hashlib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from base import text_files
+from base.errors import UserError
+
+import tokenization
+from tasks.classifier import glue
+from tasks.classifier.data import Example
+from tasks.classifier.job import ClassifierJob
+from tasks.job import DataSet
+
+# Part -> the method of a processor that returns its examples.
+METHODS = {part: f"get_{part}_examples" for part in ("train", "dev", "test")}
+
+
+class Processor:
+    """A user's processor, its labels and examples checked.
+
+    Args:
+        name: "module:Class", the module in the current folder or installed.
+        data_dir: what its methods are called with.
+    """
+
+    def __init__(self, name: str, data_dir: str):
+        self.name, self.data_dir = name, data_dir
+        module, _, cls = name.partition(":")
+        # As `python -m` does; a script's own folder alone is not enough.
+        sys.path.append(os.getcwd())
+        try:
+            self._processor = getattr(importlib.import_module(module), cls)()
+        except (ImportError, ValueError, AttributeError) as error:
+            raise UserError(
+                f"--processor={name}: {error}; wanted module:Class, such as "
+                "my_module:MyProcessor for a class in my_module.py"
+            ) from error
+        labels = self._call("get_labels")
+        self.labels = tuple(map(str, labels))
+        if len(set(self.labels)) < max(2, len(self.labels)):
+            raise UserError(
+                f"--processor={name}: get_labels() returns {labels!r}, wanted "
+                "two or more different labels"
+            )
+        self._examples: dict[str, list[Example]] = {}
+
+    def _call(self, method: str, *arguments: str) -> Any:
+        """Return what a method of the processor returns."""
+        if not hasattr(self._processor, method):
+            raise UserError(f"--processor={self.name} has no method {method}")
+        try:
+            return getattr(self._processor, method)(*arguments)
+        except NotImplementedError:
+            raise UserError(
+                f"--processor={self.name} does not define {method}, which this "
+                "command needs"
+            ) from None
+
+    def examples(self, part: str) -> list[Example]:
+        """Return the examples of train, dev or test; they are read once."""
+        if part not in self._examples:
+            method = METHODS[part]
+            found = [
+                self._example(
+                    x, part, f"--processor={self.name}, {method}[{n}]"
+                )
+                for n, x in enumerate(self._call(method, self.data_dir) or ())
+            ]
+            if not found:
+                raise UserError(
+                    f"--processor={self.name}: {method} returns no example"
+                )
+            self._examples[part] = found
+        return self._examples[part]
+
+    def _example(self, found: Any, part: str, at: str) -> Example:
+        """Return one of the user's examples, checked."""
+        try:
+            guid = str(found.guid)
+            text_a = tokenization.convert_to_unicode(found.text_a)
+            text_b = found.text_b and tokenization.convert_to_unicode(
+                found.text_b
+            )
+        except (AttributeError, ValueError) as error:
+            raise UserError(
+                f"{at}: {error}; wanted an InputExample of texts"
+            ) from None
+        text_files.check_cell(guid, f"{at}: guid")
+        if not text_a.strip():
+            raise UserError(f"{at}: text_a is empty")
+        if part == "test":  # the original's test examples have some label
+            return Example(guid, text_a, text_b)
+        if found.label not in self.labels:
+            raise UserError(
+                f"{at}: unknown label {found.label!r}; get_labels() returns "
+                f"{', '.join(self.labels)}"
+            )
+        return Example(guid, text_a, text_b, found.label)
+
+    def files(self, parts: Sequence[str]) -> glue.TaskFiles:
+        """Return the task of the processor; `parts` are what a run needs."""
+        is_pair = any(x.text_b for part in parts for x in self.examples(part))
+        columns = glue.Columns(
+            "text_a", "text_b" if is_pair else None, "label", "guid"
+        )
+        train, dev, test = (
+            glue.Split(part, columns) if part in parts else None
+            for part in METHODS
+        )
+        return glue.TaskFiles(
+            self.labels,
+            train,
+            {"dev": dev} if dev else {},
+            {"test": test} if test else {},
+            ("accuracy", "macro_f1"),
+        )
+
+
+class ProcessorJob(ClassifierJob):
+    """A classifier on the examples of a processor."""
+
+    def __init__(self, processor: Processor, *arguments: Any):
+        self._processor = processor
+        super().__init__(*arguments)
+
+    def read(self, data: DataSet) -> list[Example]:
+        """Return the examples of a part."""
+        return self._processor.examples(data.source.file)
+
+    def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return the checksum of the examples: no file is known."""
+        text = json.dumps(self.read(data)).encode()
+        return {"data": hashlib.sha256(text).hexdigest()}

@@ -1,0 +1,279 @@
+"""The original's run_classifier.py: processors, examples, features, model."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from base import file_system, text_files
+
+import numpy as np
+import tensorflow as tf
+
+import modeling
+import tokenization
+from compat import gone
+from compat.modeling import dropout, run_layer
+from records import tfrecord
+from tasks import rows
+from tasks.classifier import data, glue
+
+_SHOWN = 5  # examples in the log
+
+# --- Examples ----------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class InputExample:
+    """A text or a pair, and its label unless it is a test example."""
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | None = None
+
+
+class PaddingInputExample:
+    """Fills up the last batch; its features are zeros."""
+
+
+@dataclasses.dataclass
+class InputFeatures:
+    """What the model reads of an example, lists of max_seq_length ids."""
+
+    input_ids: list[int]
+    input_mask: list[int]
+    segment_ids: list[int]
+    label_id: int
+    is_real_example: bool = True
+
+
+class DataProcessor:
+    """Reads the examples of a task; subclasses define all four methods.
+
+    `run_classifier.py --processor=module:Class` trains on one.
+    """
+
+    def get_train_examples(self, data_dir: str) -> list[InputExample]:
+        """Return the examples to train on."""
+        raise NotImplementedError
+
+    def get_dev_examples(self, data_dir: str) -> list[InputExample]:
+        """Return the examples to score."""
+        raise NotImplementedError
+
+    def get_test_examples(self, data_dir: str) -> list[InputExample]:
+        """Return the examples to predict."""
+        raise NotImplementedError
+
+    def get_labels(self) -> list[str]:
+        """Return the labels; the place of a label is its class id."""
+        raise NotImplementedError
+
+    @classmethod
+    def _read_tsv(
+        cls, input_file: str, quotechar: str | None = None
+    ) -> list[list[str]]:
+        """Return the cells of a file with tabs, quoted only by `quotechar`."""
+        quoting = csv.QUOTE_MINIMAL if quotechar else csv.QUOTE_NONE
+        text = text_files.read_text(input_file)
+        # newline="": a text may hold characters at which Python ends lines.
+        lines = io.StringIO(text, newline="")
+        return list(
+            csv.reader(
+                lines, delimiter="\t", quotechar=quotechar, quoting=quoting
+            )
+        )
+
+
+class _GlueProcessor(DataProcessor):
+    """A task of tasks/classifier/glue.py."""
+
+    task_name: str
+    language = "zh"  # of XNLI; an attribute in the original, too
+
+    def get_train_examples(self, data_dir: str) -> list[InputExample]:
+        """Return the examples to train on."""
+        return self._examples(data_dir, "train", self._files().train)
+
+    def get_dev_examples(self, data_dir: str) -> list[InputExample]:
+        """Return the examples of the first development set."""
+        title, split = next(iter(self._files().dev.items()))
+        return self._examples(data_dir, title, split)
+
+    def get_test_examples(self, data_dir: str) -> list[InputExample]:
+        """Return the examples of the first test set; all have one label."""
+        split = next(iter(self._files().test.values()))
+        return self._examples(data_dir, "test", split)
+
+    def get_labels(self) -> list[str]:
+        """Return the labels; the place of a label is its class id."""
+        return list(self._files().labels)
+
+    def _files(self) -> glue.TaskFiles:
+        return glue.find(self.task_name, self.language)
+
+    def _examples(
+        self, data_dir: str, title: str, split: glue.Split
+    ) -> list[InputExample]:
+        files = self._files()
+        return [
+            InputExample(
+                f"{title}-{x.guid}",
+                x.text_a,
+                x.text_b,
+                x.label or files.labels[0],
+            )
+            for x in data.read_examples(data_dir, split, files)
+        ]
+
+
+class XnliProcessor(_GlueProcessor):
+    """XNLI in `language`."""
+
+    task_name = "xnli"
+
+
+class MnliProcessor(_GlueProcessor):
+    """MultiNLI; dev and test are the matched sets."""
+
+    task_name = "mnli"
+
+
+class MrpcProcessor(_GlueProcessor):
+    """The Microsoft Research Paraphrase Corpus."""
+
+    task_name = "mrpc"
+
+
+class ColaProcessor(_GlueProcessor):
+    """The Corpus of Linguistic Acceptability."""
+
+    task_name = "cola"
+
+
+# --- Features ----------------------------------------------------------------
+
+
+def convert_single_example(
+    ex_index: int,
+    example: InputExample | PaddingInputExample,
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> InputFeatures:
+    """Return the features of an example; the first ones are logged."""
+    if isinstance(example, PaddingInputExample):
+        zeros = [0] * max_seq_length
+        return InputFeatures(zeros, list(zeros), list(zeros), 0, False)
+    row, _ = rows.row_of_texts(
+        example.text_a, example.text_b, max_seq_length, tokenizer
+    )
+    features = rows.pad([row], max_seq_length)
+    label_id = list(label_list).index(example.label)
+    if ex_index < _SHOWN:
+        tokens = tokenizer.convert_ids_to_tokens(row.input_ids.tolist())
+        rows.log_example(
+            ("guid", example.guid),
+            ("tokens", " ".join(tokens)),
+            ("label", f"{example.label} (id = {label_id})"),
+        )
+    ids = {name: values[0].tolist() for name, values in features.items()}
+    return InputFeatures(label_id=label_id, **ids)
+
+
+def convert_examples_to_features(
+    examples: Sequence[InputExample | PaddingInputExample],
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> list[InputFeatures]:
+    """Return the features of all examples."""
+    return [
+        convert_single_example(
+            number, example, label_list, max_seq_length, tokenizer
+        )
+        for number, example in enumerate(examples)
+    ]
+
+
+def file_based_convert_examples_to_features(
+    examples: Sequence[InputExample | PaddingInputExample],
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+    output_file: str,
+) -> None:
+    """Write the features of all examples as TFRecords."""
+    features = convert_examples_to_features(
+        examples, label_list, max_seq_length, tokenizer
+    )
+    columns = {
+        name: np.array([getattr(x, name) for x in features], np.int64)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    columns["label_ids"] = np.array([x.label_id for x in features])
+    is_real = [x.is_real_example for x in features]
+    columns["is_real_example"] = np.array(is_real, np.int64)
+    with file_system.atomic_file(output_file) as file:
+        with tfrecord.RecordWriter(file) as writer:
+            writer.write_examples(columns)
+
+
+def _truncate_seq_pair(
+    tokens_a: list[Any], tokens_b: list[Any], max_length: int
+) -> None:
+    """Cut two lists in place, from the longer one, to max_length together."""
+    kept_a, kept_b = tokenization.truncated_lengths(
+        len(tokens_a), len(tokens_b), max_length
+    )
+    del tokens_a[kept_a:], tokens_b[kept_b:]
+
+
+# --- Model -------------------------------------------------------------------
+
+
+def create_model(
+    bert_config: modeling.BertConfig,
+    is_training: bool,
+    input_ids: tf.Tensor,
+    input_mask: tf.Tensor,
+    segment_ids: tf.Tensor,
+    labels: tf.Tensor,
+    num_labels: int,
+    use_one_hot_embeddings: bool,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return loss, loss of each row, logits and probabilities [B, K].
+
+    Variables are those of modeling.BertModel, output_weights and output_bias.
+    """
+    model = modeling.BertModel(
+        config=bert_config,
+        is_training=is_training,
+        input_ids=input_ids,
+        input_mask=input_mask,
+        token_type_ids=segment_ids,
+        use_one_hot_embeddings=use_one_hot_embeddings,
+    )
+    x = model.get_pooled_output()
+    logits, _ = run_layer(
+        lambda: modeling.OutputLayer(x.shape[-1], num_labels, "classifier"),
+        0.02,
+        dropout(x, 0.1 if is_training else None),
+    )
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        tf.cast(labels, tf.int32), logits
+    )
+    return tf.reduce_mean(each), each, logits, tf.nn.softmax(logits)
+
+
+model_fn_builder = gone.function(
+    "model_fn_builder", "tasks.classifier.model.BertForSequenceClassification"
+)
+input_fn_builder = gone.function(
+    "input_fn_builder", "records.in_memory.ShortRecords"
+)
+file_based_input_fn_builder = gone.function(
+    "file_based_input_fn_builder", "records.in_memory.ShortRecords"
+)
