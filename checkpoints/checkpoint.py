@@ -114,8 +114,14 @@ class Checkpoint:
             )
 
     def warn_of_untrained_pooler(self) -> None:
-        """Warn if the pooler of a pre-trained model has its initial weights."""
-        if self.trained_for.objective:
+        """Warn if the pooler has random weights, for outputs that read it."""
+        if "bert/pooler/dense/kernel" not in self.shapes:
+            logging.warning(
+                "%s has no pooler (bert/pooler/...): pooled_output is that of "
+                "random weights; use mean_output",
+                self.prefix,
+            )
+        elif self.trained_for.objective:
             logging.warning(
                 "%s was pre-trained with --objective=%s, which does not train "
                 "the pooler: pooled_output is that of random weights; use "
@@ -159,6 +165,16 @@ def open_checkpoint(
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
     config, trained_for = read_config(prefix, bert_config_file)
+    if prefix and not bert_config_file:
+        names = lookup.BERT_CONFIG_NAME, huggingface.CONFIG_NAME
+        if all(lookup.beside(prefix, name) for name in names):
+            logging.info(
+                "%s and %s are beside %s: read is %s, which belongs to the "
+                "format of the weights",
+                *names,
+                prefix,
+                os.path.basename(lookup.config_beside(prefix)),
+            )
     if not vocab_file and prefix:
         vocab_file = lookup.beside(prefix, lookup.VOCAB_NAME)
     return Checkpoint(
@@ -175,15 +191,16 @@ def read_config(
     prefix: str, bert_config_file: str | None = None
 ) -> tuple[BertConfig, TrainedFor]:
     """Return the configuration that a flag names or a checkpoint has."""
-    path = bert_config_file or (
-        prefix and lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
-    )
-    if path:
+    path = bert_config_file or (prefix and lookup.config_beside(prefix))
+    if (
+        bert_config_file
+        or os.path.basename(path or "") == lookup.BERT_CONFIG_NAME
+    ):
         found = BertConfig.from_json_file(path)
+    elif path:
+        found = huggingface.read_config(prefix)
     elif not prefix:
         raise UserError("--bert_config_file is required without a checkpoint")
-    elif tf.io.gfile.isdir(prefix):
-        path, found = prefix, huggingface.read_config(prefix)
     else:
         raise UserError(
             f"no {lookup.BERT_CONFIG_NAME} beside {prefix}: name it with "

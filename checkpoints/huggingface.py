@@ -227,14 +227,21 @@ def read_config(directory: str) -> BertConfig:
                 "model computes something else and cannot be loaded"
             )
     activation = theirs.get("hidden_act", "gelu")
-    if activation not in _ACTIVATIONS:
+    if activation not in tuple(_ACTIVATIONS):  # a list has no hash
         raise UserError(
             f"{path}: hidden_act {activation!r} is unknown; known are "
             f"{', '.join(_ACTIVATIONS)}"
         )
     ours = {k: v for k, v in theirs.items() if k not in _NOT_OURS}
     ours["hidden_act"] = _ACTIVATIONS[activation]
-    architectures = theirs.get("architectures") or ()
+    architectures = theirs.get("architectures") or []
+    if not isinstance(architectures, list) or not all(
+        isinstance(name, str) for name in architectures
+    ):
+        raise UserError(
+            f"{path}: architectures is {architectures!r}, wanted a list of "
+            "names of classes"
+        )
     if theirs.get(_CAUSAL):
         check_reads_no_cls(architectures, path)
         del ours[_CAUSAL]
@@ -244,11 +251,20 @@ def read_config(directory: str) -> BertConfig:
     for name in filter(TASKS.get, architectures):
         ours["task"] = TASKS[name]
     problem = ours.pop("problem_type", None)
-    if problem not in _PROBLEM_TYPES:
+    if problem not in tuple(_PROBLEM_TYPES):
         raise UserError(
             f"{path}: problem_type {problem!r} is unknown; known are "
             f"{', '.join(filter(None, _PROBLEM_TYPES))}"
         )
+    if problem == "regression":
+        names = theirs.get("id2label")
+        count = theirs.get("num_labels", 2)  # their default
+        count = len(names) if isinstance(names, dict) else count
+        if count != 1:
+            raise UserError(
+                f"{path}: problem_type is regression with {count} outputs "
+                "(id2label, else num_labels); this project predicts one number"
+            )
     if _PROBLEM_TYPES[problem]:
         ours["task"] = problem
     try:

@@ -209,6 +209,19 @@ def beside(prefix: str, name: str) -> str | None:
     return path if tf.io.gfile.exists(path) else None
 
 
+def config_beside(prefix: str) -> str | None:
+    """Return the path of a checkpoint's configuration; None: no file.
+
+    Of two, the one that belongs to the format of the weights: "gelu" in
+    config.json and "gelu" in bert_config.json are different functions.
+    """
+    ours = beside(prefix, BERT_CONFIG_NAME)
+    theirs = beside(prefix, huggingface.CONFIG_NAME)
+    if tf.io.gfile.isdir(prefix) and (theirs or not ours):
+        return os.path.join(prefix, huggingface.CONFIG_NAME)
+    return ours
+
+
 def folder_of(prefix: str) -> str:
     """Return the directory that holds a checkpoint's files."""
     if tf.io.gfile.isdir(prefix):  # a Hugging Face directory

@@ -38,7 +38,7 @@ class TrainedFor(NamedTuple):
 
     objective: str | None = None
     task: str | None = None
-    id2label: Mapping[str, Any] | None = None
+    id2label: Mapping[str, str] | None = None
     sentence_pairs: bool | None = None
     max_seq_length: int | None = None
     bilstm_layers: int | None = None
@@ -53,6 +53,8 @@ class TrainedFor(NamedTuple):
     def from_dict(cls, json_object: Mapping[str, Any]) -> "TrainedFor":
         """Return the keys of a configuration that are fields here.
 
+        Labels that are numbers become strings, as which they are written.
+
         Raises:
             UserError: a value is of another type.
         """
@@ -64,14 +66,17 @@ class TrainedFor(NamedTuple):
                 raise UserError(
                     f"bert config: {name} must be {wanted}, found {value!r}"
                 )
-        return found
+        names = found.id2label
+        return found._replace(
+            id2label=names and {i: str(name) for i, name in names.items()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the keys of bert_config.json; None has none."""
         return {n: v for n, v in self._asdict().items() if v is not None}
 
     @property
-    def labels(self) -> tuple[Any, ...] | None:
+    def labels(self) -> tuple[str, ...] | None:
         """The labels in the order of the outputs; None without labels."""
         names = self.id2label
         # JSON keys are strings: "10" would sort before "2".
@@ -121,10 +126,12 @@ _TYPES = {
             and all(type(x) in (int, float) and 0 <= x <= 1 for x in value)
         ),
     ),
-    Mapping[str, Any] | None: (
-        "an object whose keys are numbers",
+    Mapping[str, str] | None: (
+        "an object whose keys are numbers and whose values are names",
         lambda value: (
-            isinstance(value, dict) and all(map(str.isdecimal, value))
+            isinstance(value, dict)
+            and all(map(str.isdecimal, value))
+            and all(type(name) in (str, int) for name in value.values())
         ),
     ),
 }

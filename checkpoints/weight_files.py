@@ -145,11 +145,6 @@ def check_required(
             + "): it is not a BERT checkpoint with the original's names, has "
             "fewer layers than the configuration, or no head for this task"
         )
-    if pooler:
-        logging.warning(
-            "%s has no pooler (bert/pooler/...): it starts from new weights",
-            prefix,
-        )
 
 
 def log_report(report: LoadReport, prefix: str) -> None:

@@ -86,10 +86,8 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
             f"{prefix} has a BiLSTM, but the configuration does not: give "
             "--bilstm_layers and --bilstm_units as in training"
         )
-    # A prefix that is a directory is a Hugging Face model, which has a
-    # configuration of its own. Without a configuration the task is unknown.
-    has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
-    if has_config or tf.io.gfile.isdir(prefix):
+    # Without a configuration the task is unknown.
+    if lookup.config_beside(prefix):
         _, trained_for = checkpoint.read_config(prefix)
         registry.check_task(
             trained_for.task, job.fine_tuned_task, prefix, "this script"

@@ -322,8 +322,7 @@ class PretrainingRun:
         check_same_objective(
             source, self.objective, flag, "score it with its own"
         )
-        has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
-        if not has_config and not tf.io.gfile.isdir(prefix):
+        if not lookup.config_beside(prefix):
             return
         found = read_config(prefix)[0].attention_direction
         if found != self.objective.attention_direction:

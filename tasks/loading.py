@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import hub, huggingface, lookup, weight_files
+from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.masked_lm import filling
@@ -255,11 +255,8 @@ def fingerprint(settings: Settings) -> list[tuple[str, str]]:
             if ".data-" not in name and "assets.extra" not in name
         ]
     else:
-        config = settings.bert_config_file or lookup.beside(
-            settings.path,
-            huggingface.CONFIG_NAME
-            if file_system.is_directory(settings.path)
-            else lookup.BERT_CONFIG_NAME,
+        config = settings.bert_config_file or lookup.config_beside(
+            settings.path
         )
         files = [*weight_files.files_of(settings.path), settings.vocab_file]
         files += [config] if config else []

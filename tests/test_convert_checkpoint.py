@@ -17,11 +17,12 @@ import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-from checkpoints import casing, weight_files
+from checkpoints import casing, huggingface, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from checkpoints.trained_for import TrainedFor
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
 from pretraining import model as pretraining_model
+from tasks import loading
 from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
@@ -302,6 +303,23 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
             ["BertForPreTraining with is_decoder reads [CLS]"],
         ),
         ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
+        ({"hidden_act": ["gelu"]}, ["hidden_act ['gelu'] is unknown"]),
+        ({"architectures": 5}, ["architectures is 5"]),
+        ({"architectures": [["BertModel"]]}, ["architectures is [['BertM"]),
+        ({"problem_type": ["regression"]}, ["problem_type ['regression'] is"]),
+        ({"problem_type": "ranking"}, ["problem_type 'ranking' is unknown"]),
+        (
+            {
+                "problem_type": "regression",
+                "id2label": dict.fromkeys("012", "x"),
+            },
+            ["problem_type is regression with 3 outputs"],
+        ),
+        ({"problem_type": "regression"}, ["regression with 2 outputs"]),
+        (
+            {"id2label": {"0": ["a"]}},
+            ["id2label must be", "found {'0': ['a']}"],
+        ),
         ({"vocab_size": None}, ["vocab_size is missing"]),
         ({"hidden_size": 32}, ["contradict", "[61, 32]", "[61, 16]"]),
         ({"num_hidden_layers": 1}, ["16 variables", "layer_1"]),
@@ -316,6 +334,42 @@ def test_configurations_that_are_not_the_models(
     line = error_of(directory, tmp_path / "out")
     assert all(word in line for word in words), line
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "problem, count, task",
+    [
+        ("multi_label_classification", 3, "multi_label_classification"),
+        ("single_label_classification", 3, "classifier"),
+        ("regression", 1, "classifier"),
+        (None, 3, "classifier"),
+    ],
+)
+def test_a_problem_type_is_what_it_is(tmp_path, problem, count, task):
+    config = modeling.BertConfig.from_size("tiny", 30)
+    model = classifier_model.BertForSequenceClassification(config, count)
+    source = tmp_path / "theirs"
+    source.mkdir()
+    names = {str(number): number for number in range(count)}
+    huggingface.write_config(
+        str(source),
+        config,
+        "BertForSequenceClassification",
+        problem_type=problem,
+        id2label=names,
+    )
+    tensors = {v.path: v.numpy() for v in model.variables}
+    huggingface.write_weights(str(source), tensors)
+    convert(source, tmp_path / "ours", "original")
+    for place in (source, tmp_path / "ours"):
+        found = open_checkpoint(str(place))
+        assert loading.choose_task(found) == task
+        assert found.trained_for.labels == tuple("012"[:count])
+    convert(tmp_path / "ours", tmp_path / "back", "huggingface")
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    has_several = problem == "multi_label_classification"
+    assert config.get("problem_type") == (problem if has_several else None)
+    assert config["id2label"] == {n: str(name) for n, name in names.items()}
 
 
 def test_is_decoder_travels_as_attention_direction(directory, tmp_path):

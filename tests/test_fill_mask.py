@@ -40,7 +40,9 @@ def test_a_line_separator_is_part_of_its_line(model_dir, tmp_path):
     assert sentences == ["A [MASK]\u2028cat.", "The [MASK]."]
 
 
-def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path, capsys):
+def test_a_model_without_a_pooler_fills_masks(
+    model_dir, tmp_path, capsys, caplog
+):
     """As one that was trained for masked words alone."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
@@ -49,6 +51,7 @@ def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path, capsys):
     assert len(kept) == len(values) - 2
     weight_files.write(str(folder / "bert_model.ckpt"), kept)
     assert printed(model_dir, capsys) == printed(folder, capsys)
+    assert "no pooler" not in caplog.text  # nothing reads it
 
 
 def printed(model_dir, capsys, **flags) -> str:

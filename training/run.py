@@ -444,10 +444,15 @@ def resume_or_start(
         logging.info("Starting from new weights, seed %d", settings.random_seed)
         return 0
     new = [v.path for v in model.variables if v.path in new_variables]
-    weight_files.restore_weights(
+    report = weight_files.restore_weights(
         [v for v in model.variables if v.path not in new_variables],
         settings.init_checkpoint,
     )
+    if model.uses_pooler and any("/pooler/" in path for path in report.new):
+        logging.warning(
+            "%s has no pooler (bert/pooler/...): it starts from new weights",
+            settings.init_checkpoint,
+        )
     logging.info("Starting from the weights of %s", settings.init_checkpoint)
     if new:
         # bert/encoder/layer_11/output/... -> bert/encoder/layer_11

@@ -362,9 +362,10 @@ def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
     others = [x for x in labels if x != "O" and not ner_data.is_entity_tag(x)]
     if not labels or others:
         raise UserError(
-            f"{source.prefix or output_dir} is not a fine-tuned tagger: its "
+            f"{source.prefix or output_dir} is not a tagger of entities: its "
             f"configuration names {', '.join(labels) or 'no labels'} "
-            "(id2label), wanted O, B-type, I-type; --do_train first"
+            "(id2label), wanted O, B-type, I-type; --do_train first, or give a "
+            "tagger of other tags to batch_predict.py or export_saved_model.py"
         )
     return labels
 

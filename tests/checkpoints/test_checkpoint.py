@@ -39,6 +39,11 @@ def test_labels_are_in_the_order_of_their_numbers():
     assert NOTHING.labels is None and TrainedFor(id2label={}).labels is None
 
 
+def test_labels_that_are_numbers_are_names():
+    found = TrainedFor.from_dict({"id2label": {"0": 0, "1": 10}})
+    assert found.labels == ("0", "10") and found.class_names(2) == ["0", "10"]
+
+
 def test_outputs_without_a_label_have_a_number_as_name():
     found = TrainedFor(id2label={"0": "no", "2": "yes"})
     assert found.class_names(3) == ["no", "LABEL_1", "yes"]
@@ -74,6 +79,8 @@ def test_what_a_model_was_trained_for_is_no_part_of_the_encoder(tmp_path):
         {"task": 3},
         {"id2label": ["a"]},
         {"id2label": {"a": "b"}},
+        {"id2label": {"0": None}},
+        {"hidden_act": ["gelu"]},
     ],
     ids=str,
 )
@@ -81,7 +88,8 @@ def test_a_setting_of_another_type_is_named(tmp_path, setting):
     path = tmp_path / "c.json"
     path.write_text(json.dumps(config_with().to_dict() | setting))
     (name,) = setting
-    with pytest.raises(UserError, match=f"c.json: .*{name} must be"):
+    words = f"{name} must be|unknown activation"
+    with pytest.raises(UserError, match=f"c.json: .*({words})"):
         open_checkpoint(None, str(path))
 
 

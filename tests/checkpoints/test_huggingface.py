@@ -192,7 +192,35 @@ def test_half_precision_becomes_float32(directory, dtype):
     np.testing.assert_array_equal(reader.get_tensor(key), wanted)
 
 
-def test_no_pooler_is_said_and_new(directory, caplog):
+def test_of_two_configurations_the_one_of_the_weights_is_read(
+    directory, tmp_path, caplog
+):
+    """Both say "gelu", which means another function in each."""
+    theirs = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(
+        json.dumps(theirs | {"hidden_act": "gelu"})
+    )
+    alone = open_checkpoint(str(directory))
+    assert alone.config.hidden_act == "gelu_erf" and not caplog.text
+    ours = alone.config.to_dict() | {"hidden_act": "gelu"}
+    (directory / "bert_config.json").write_text(json.dumps(ours))
+    weight_files.write(str(tmp_path / "a"), {"x": np.zeros(2, np.float32)})
+    for path in tmp_path.glob("a.*"):
+        path.rename(directory / path.name)
+    for place, name, activation in (
+        (directory, "config.json", "gelu_erf"),
+        (directory / "a", "bert_config.json", "gelu"),
+    ):
+        caplog.clear()
+        with caplog.at_level("INFO", logger="absl"):
+            found = open_checkpoint(str(place))
+        assert found.config.hidden_act == activation
+        assert f"read is {name}" in caplog.text
+    (directory / "config.json").unlink()
+    assert open_checkpoint(str(directory)).config.hidden_act == "gelu"
+
+
+def test_no_pooler_is_said_where_it_is_read(directory, caplog):
     """What a masked LM saved alone looks like."""
     weights = {
         k: v for k, v in weights_of(directory).items() if "pooler" not in k
@@ -202,4 +230,7 @@ def test_no_pooler_is_said_and_new(directory, caplog):
     with caplog.at_level("WARNING", logger="absl"):
         report = weight_files.restore_weights(model.variables, str(directory))
     assert report.new == ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"]
-    assert "no pooler" in caplog.text
+    assert not caplog.text
+    checkpoint = open_checkpoint(str(directory))
+    checkpoint.warn_of_untrained_pooler()
+    assert "no pooler" in caplog.text and "use mean_output" in caplog.text

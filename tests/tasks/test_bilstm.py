@@ -6,8 +6,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import toy_training
 
 import modeling
+from checkpoints import training_state, weight_files
 from checkpoints.checkpoint import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks import bilstm, heads
@@ -16,6 +18,7 @@ from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
+from training import run
 
 CONFIG = modeling.BertConfig(
     vocab_size=30,
@@ -172,6 +175,25 @@ def test_the_pooler_is_not_trained(name):
     assert sum(path.startswith("bilstm/") for path in paths) == 12
     head = [v for v in model.variables if v.path.endswith("output_weights")]
     assert head[0].shape[1] == 2 * SIZE.bilstm_units
+
+
+@pytest.mark.parametrize("name", [None, *MODELS])
+def test_a_missing_pooler_is_said_where_the_head_reads_it(
+    tmp_path, caplog, name
+):
+    encoder = modeling.TaskModel(CONFIG).variables
+    tensors = weight_files.as_tensors(encoder)
+    kept = {n: v for n, v in tensors.items() if "/pooler/" not in n}
+    weight_files.write(str(tmp_path / "model.ckpt"), kept)
+    model = modeling.TaskModel(CONFIG) if name is None else MODELS[name]()
+    out = tmp_path / "out"
+    out.mkdir()
+    settings = toy_training.settings_of(
+        out, init_checkpoint=str(tmp_path / "model.ckpt")
+    )
+    state = training_state.TrainingState(str(out), model.variables, {})
+    assert run.resume_or_start(state, model, settings) == 0
+    assert ("has no pooler" in caplog.text) == (name is None)
 
 
 # --- Sizes -------------------------------------------------------------------
