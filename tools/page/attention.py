@@ -76,7 +76,7 @@ def probabilities(
         for dense in (attention.query, attention.key)
     )
     scores = tf.matmul(query, key, transpose_b=True)  # [1, N, F, T]
-    scale = 1.0 / math.sqrt(attention.head_size)
+    scale = 1.0 / math.sqrt(query.shape[-1])
     probs = elementwise.attention_probs(scores, bias, scale=scale, rate=0.0)
     return tf.cast(probs[0], tf.float32)
 
