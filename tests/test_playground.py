@@ -1,6 +1,7 @@
 """playground.py: mistakes on the command line, the server, its connections."""
 
 import importlib.util
+import json
 import os
 import re
 import signal
@@ -27,6 +28,29 @@ needs_gradio = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None,
     reason="Gradio: pip install -r requirements-playground.txt",
 )
+
+UPLOAD = (
+    b'--x\r\nContent-Disposition: form-data; name="files"; '
+    b'filename="a.txt"\r\n\r\nstored\r\n--x--\r\n'
+)
+# Gradio would fetch this address.
+FILE = {"path": "http://203.0.113.1/a", "meta": {"_type": "gradio.FileData"}}
+REFUSED = [
+    ("gradio_api/upload", UPLOAD),
+    ("upload", UPLOAD),
+    ("gradio_api//upload?x=1", UPLOAD),
+    ("gradio_api/process_recording", UPLOAD),
+    ("gradio_api/component_server", b"{}"),
+    ("gradio_api/queue/join", json.dumps({"data": [FILE, ""]}).encode()),
+    ("gradio_api/queue/join", b"[" * 100_000),
+    ("gradio_api/run/show", b"{}"),
+    ("gradio_api/file=/etc/hostname", None),
+    ("gradio_api/file=http://127.0.0.1/", None),
+    ("gradio_api/file/etc/hostname", None),
+    ("gradio_api/proxy=http://127.0.0.1/", None),
+    ("gradio_api/custom_component/x/client/component/index.js", None),
+    ("assets/%2e%2e/%2e%2e/%2e%2e/routes.py", None),
+]
 
 LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "None")
 
@@ -218,15 +242,13 @@ def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
         foreign = urllib.request.Request(address, headers={"Host": "evil.org"})
         with pytest.raises(urllib.error.HTTPError, match="400"):
             urllib.request.urlopen(foreign, timeout=60)
-        for path in ("gradio_api/upload", "upload", "gradio_api//upload?x=1"):
-            upload = urllib.request.Request(
-                address + path,
-                b'--x\r\nContent-Disposition: form-data; name="files"; '
-                b'filename="a.txt"\r\n\r\nstored\r\n--x--\r\n',
-                {"Content-Type": "multipart/form-data; boundary=x"},
-            )
+        for path, body in REFUSED:
+            kind = {"Content-Type": "application/json"}
+            if body and not body.startswith(b"{"):
+                kind = {"Content-Type": "multipart/form-data; boundary=x"}
+            request = urllib.request.Request(address + path, body, kind)
             with pytest.raises(urllib.error.HTTPError, match="403"):
-                urllib.request.urlopen(upload, timeout=60)
+                urllib.request.urlopen(request, timeout=60)
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=60)[1]
     finally:

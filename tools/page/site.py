@@ -14,6 +14,7 @@ import ipaddress
 import itertools
 import json
 import os
+import re
 import socket
 import sys
 import unicodedata
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from base import file_system, packages
+from base import file_system, packages, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -61,6 +62,15 @@ _STYLE = Path(__file__).with_name("style.css")
 
 _FONTS = ("system-ui", "sans-serif")
 _MONO_FONTS = ("ui-monospace", "monospace")
+
+# The requests of the page in a browser.
+_ROUTES = re.compile(
+    r"/(config/?|favicon.ico|manifest.json|robots.txt|theme.css"
+    r"|(assets|static|svelte)/.*|gradio_api/(queue/(join|data)|heartbeat/\w+"
+    r"|(app_id|cancel|info|login_check|reset|startup-events|token|user)/?"
+    r"|theme.css))?"
+)
+_MAX_REQUEST = 10_000_000  # bytes of a request, for the texts of its fields
 
 # Of the kinds of a text, in their order.
 _COLORS = ("blue", "orange", "green", "purple", "red", "yellow", "teal")
@@ -283,8 +293,13 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
-class _NoUploads:
-    """Refuses the files that Gradio would store: no tab takes one."""
+class _PageAlone:
+    """Refuses the requests that the page itself does not make.
+
+    Gradio has routes that store files, serve files and fetch addresses; and it
+    fetches the address in a value that looks like the data of a file. The
+    fields of the page are texts.
+    """
 
     def __init__(self, app: Any):
         self.app = app
@@ -292,10 +307,38 @@ class _NoUploads:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         from starlette import responses
 
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        is_allowed = _ROUTES.fullmatch(scope["path"])
+        if is_allowed and scope.get("method") == "POST":
+            parts, size, is_last = [], 0, False
+            while not is_last and size <= _MAX_REQUEST:
+                message = await receive()
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                is_last = not message.get("more_body")
+            body = b"".join(parts)
+            is_allowed = is_last and _has_texts_alone(body)
+            rest, receive = receive, None
+            messages = iter([{"type": "http.request", "body": body}])
+
+            async def receive() -> Any:
+                return next(messages, None) or await rest()
+
         answer = self.app
-        if "/upload" in scope.get("path", ""):
-            answer = responses.PlainTextResponse("no uploads", 403)
+        if not is_allowed:
+            answer = responses.PlainTextResponse("not part of the page", 403)
         await answer(scope, receive, send)
+
+
+def _has_texts_alone(body: bytes) -> bool:
+    """Whether the values of a request are texts and numbers."""
+    try:
+        values = text_files.json_object("request", body or b"{}").get("data")
+    except UserError:
+        return False
+    return not any(isinstance(value, dict | list) for value in values or ())
 
 
 def _middleware(host: str) -> list[Any]:
@@ -308,7 +351,7 @@ def _middleware(host: str) -> list[Any]:
     from starlette import middleware
     from starlette.middleware import trustedhost
 
-    refused = [middleware.Middleware(_NoUploads)]
+    refused = [middleware.Middleware(_PageAlone)]
     if is_local(host):
         refused.append(
             middleware.Middleware(
