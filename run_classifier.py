@@ -30,7 +30,7 @@ from base.errors import UserError
 from absl import flags
 
 from compat.processors import METHODS, Processor, ProcessorJob
-from finetuning import distillation, fine_tuned, runner, sweeps
+from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
@@ -98,12 +98,7 @@ _TITLES = {"train": "training", "dev": "development", "test": "test"}
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    settings = finetuning_flags.read(FLAGS)
-    sweep = sweeps.read(FLAGS, __file__)
-    if sweep:
-        return runner.run_sweep(settings, create_job, sweep)
-    job = create_job(settings, settings.do_train)
-    return runner.run_job(job, settings.do_train, settings.do_eval)
+    return runner.run_script(FLAGS, __file__, create_job)
 
 
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:

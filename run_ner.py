@@ -23,7 +23,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints.trained_for import TrainedFor
-from finetuning import distillation, runner, sweeps
+from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
 from ops import recompute
 from tasks.encoder.model import table_7
@@ -103,12 +103,7 @@ _NEEDED = {
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    settings = finetuning_flags.read(FLAGS)
-    sweep = sweeps.read(FLAGS, __file__)
-    if sweep:
-        return runner.run_sweep(settings, create_job, sweep)
-    job = create_job(settings, settings.do_train)
-    return runner.run_job(job, settings.do_train, settings.do_eval)
+    return runner.run_script(FLAGS, __file__, create_job)
 
 
 def create_job(settings: RunSettings, is_training: bool) -> NerJob:

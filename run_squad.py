@@ -30,7 +30,7 @@ from base.errors import UserError
 
 from absl import flags
 
-from finetuning import distillation, runner, sweeps
+from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
 from tasks import source
 from tasks.settings import RunSettings
@@ -173,12 +173,7 @@ def main(_: list[str]) -> int:
         return answer_together()
     finetuning_flags.check(FLAGS)
     distillation.check(FLAGS)
-    settings = finetuning_flags.read(FLAGS)
-    sweep = sweeps.read(FLAGS, __file__)
-    if sweep:
-        return runner.run_sweep(settings, create_job, sweep)
-    job = create_job(settings, settings.do_train)
-    return runner.run_job(job, settings.do_train, settings.do_eval)
+    return runner.run_script(FLAGS, __file__, create_job)
 
 
 def create_job(settings: RunSettings, is_training: bool) -> SquadJob:

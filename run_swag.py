@@ -26,7 +26,7 @@ from base.errors import UserError
 from absl import flags
 
 from finetuning import flags as finetuning_flags
-from finetuning import runner, sweeps
+from finetuning import runner
 from tasks.settings import RunSettings
 from tasks.source import find_source
 from tasks.swag import data as swag_data
@@ -69,12 +69,7 @@ _NEEDED = {
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    settings = finetuning_flags.read(FLAGS)
-    sweep = sweeps.read(FLAGS, __file__)
-    if sweep:
-        return runner.run_sweep(settings, create_job, sweep)
-    job = create_job(settings, settings.do_train)
-    return runner.run_job(job, settings.do_train, settings.do_eval)
+    return runner.run_script(FLAGS, __file__, create_job)
 
 
 def create_job(settings: RunSettings, is_training: bool) -> SwagJob:

@@ -9,7 +9,7 @@ from base import cluster, file_system
 from base.errors import UserError
 
 import tensorflow as tf
-from absl import logging
+from absl import flags, logging
 
 from checkpoints import lookup, run_settings
 from finetuning import (
@@ -18,6 +18,7 @@ from finetuning import (
     sweep_folder,
     sweeps,
 )
+from finetuning import flags as finetuning_flags
 from tasks import distillation, graph_tokenizer, reinit, saved_model
 from tasks.job import Job, LoadedModel
 from tasks.settings import RunSettings
@@ -35,6 +36,15 @@ from training.settings import Settings
 # (settings, is_training) -> the task that a script's flags describe. With
 # is_training the model is trained first, else it is used as it is.
 CreateJob = Callable[[RunSettings, bool], Job]
+
+
+def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
+    """Do what the flags of a script ask for; return the exit status."""
+    settings = finetuning_flags.read(f)
+    if sweep := sweeps.read(f, script):
+        return run_sweep(settings, create_job, sweep)
+    job = create_job(settings, settings.do_train)
+    return run_job(job, settings.do_train, settings.do_eval)
 
 
 def run_job(job: Job, do_train: bool, do_eval: bool) -> int:

@@ -10,6 +10,7 @@ need TensorFlow import it themselves.
 """
 
 import abc
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,6 +152,7 @@ class Task(abc.ABC):
 
     Attributes:
         name: a key of registry.TASKS.
+        graph_class: module and class of its graph, imported when needed.
         described: fields of Settings that an exported model's export.json has,
             beside those of its normalization.
         required: pattern of the variables that a checkpoint must have.
@@ -160,6 +162,7 @@ class Task(abc.ABC):
     """
 
     name: str
+    graph_class: tuple[str, str]
     described: tuple[str, ...] = ("task", "max_seq_length")
     required: str
     text_names: tuple[str, ...] = ("text",)
@@ -209,7 +212,6 @@ class Task(abc.ABC):
     ) -> "modeling.TaskModel":
         """Return a new model; `dtype` is that of matrix products."""
 
-    @abc.abstractmethod
     def graph(
         self,
         model: "modeling.TaskModel",
@@ -219,6 +221,9 @@ class Task(abc.ABC):
 
         Without a tokenizer it takes ids alone.
         """
+        module, name = self.graph_class
+        graph_class = getattr(importlib.import_module(module), name)
+        return graph_class(self, model, tokenizer)
 
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""

@@ -9,7 +9,6 @@ from tasks.task import Outputs, Prediction, RowTask, Settings, number
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import graph_tokenizer
     from tasks.classifier import model
 
 
@@ -17,6 +16,7 @@ class Classification(RowTask):
     """A label with probabilities, or a number, for a text or a pair."""
 
     name = "classifier"
+    graph_class = ("tasks.classifier.model", "ClassifierGraph")
     described = (*RowTask.described, "labels", "sentence_pairs")
     required = "^(bert|bilstm|output_)"
 
@@ -72,13 +72,3 @@ class Classification(RowTask):
             dtype,
             bilstm.size_in(self.settings.trained_for),
         )
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "model.ClassifierGraph":
-        """Return the graph: texts in, labels and probabilities out."""
-        from tasks.classifier.model import ClassifierGraph
-
-        return ClassifierGraph(self, model, tokenizer)

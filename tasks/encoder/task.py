@@ -7,14 +7,13 @@ from tasks.task import Outputs, Prediction, RowTask, number
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
-    from tasks.encoder.model import EncoderGraph
 
 
 class Vectors(RowTask):
     """Vectors of an encoder for each text."""
 
     name = "encoder"
+    graph_class = ("tasks.encoder.model", "EncoderGraph")
 
     @property
     def required(self) -> str:
@@ -37,13 +36,3 @@ class Vectors(RowTask):
         import modeling
 
         return modeling.TaskModel(config, dtype)
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "EncoderGraph":
-        """Return the graph: texts in, vectors out."""
-        from tasks.encoder.model import EncoderGraph
-
-        return EncoderGraph(self, model, tokenizer)

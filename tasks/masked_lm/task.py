@@ -14,8 +14,6 @@ from tasks.task import BadInput, Outputs, Prediction, RowTask, Settings, number
 if TYPE_CHECKING:
     import modeling
     from pretraining import model as pretraining_model
-    from tasks import graph_tokenizer
-    from tasks.masked_lm.model import MaskedLmGraph
 
 # Likely misspellings of [MASK], for a hint in the error message.
 _MISSPELLED = re.compile(r"\[mask\]|<mask>|\bMASK\b", re.IGNORECASE)
@@ -40,6 +38,7 @@ class MaskedTokens(RowTask):
     """The likeliest tokens for every [MASK] of a text."""
 
     name = "masked_lm"
+    graph_class = ("tasks.masked_lm.model", "MaskedLmGraph")
     described = (*RowTask.described, "top_k")
     # Pooler and next sentence head may be missing: they are not used.
     required = "^(bert/(?!pooler/)|cls/predictions/)"
@@ -95,16 +94,6 @@ class MaskedTokens(RowTask):
         from pretraining import model as pretraining_model
 
         return pretraining_model.BertForPreTraining(config, dtype)
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "MaskedLmGraph":
-        """Return the graph: texts with [MASK] in, tokens out."""
-        from tasks.masked_lm.model import MaskedLmGraph
-
-        return MaskedLmGraph(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the tokens of ids; those of -1 are empty."""

@@ -12,7 +12,6 @@ from tasks.task import Outputs, Prediction, number
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import graph_tokenizer
     from tasks.multi_label import model
 
 # The probability from which on a label is predicted, where none was tuned.
@@ -23,6 +22,7 @@ class MultiLabel(Classification):
     """Labels with a probability each, for a text or a pair."""
 
     name = "multi_label_classification"
+    graph_class = ("tasks.multi_label.model", "MultiLabelGraph")
     described = (*Classification.described, "thresholds")
 
     @property
@@ -65,13 +65,3 @@ class MultiLabel(Classification):
             dtype,
             bilstm.size_in(self.settings.trained_for),
         )
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "model.MultiLabelGraph":
-        """Return the graph: texts in, labels and probabilities out."""
-        from tasks.multi_label.model import MultiLabelGraph
-
-        return MultiLabelGraph(self, model, tokenizer)

@@ -33,14 +33,13 @@ from tasks.task import (
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import graph_tokenizer
-    from tasks.ner.model import TaggerGraph
 
 
 class Entities(Task):
     """The entities of each text, or a tag for each of its words."""
 
     name = "token_classification"
+    graph_class = ("tasks.ner.model", "TaggerGraph")
     described = (*Task.described, "labels")
     required = "^(bert/(?!pooler/)|bilstm|output_|layer_weights)"
 
@@ -182,16 +181,6 @@ class Entities(Task):
         return model.BertForTokenClassification(
             config, count, dtype, bilstm.size_in(trained_for)
         )
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "TaggerGraph":
-        """Return the graph: texts or words in, a tag per word out."""
-        from tasks.ner.model import TaggerGraph
-
-        return TaggerGraph(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""

@@ -31,7 +31,6 @@ from tasks.task import (
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import graph_tokenizer
     from tasks.squad import model
 
 _NO_TOKEN = "the context has no token"
@@ -41,6 +40,7 @@ class QuestionAnswering(Task):
     """A part of the context for each question."""
 
     name = "question_answering"
+    graph_class = ("tasks.squad.model", "QuestionAnsweringGraph")
     described = (
         *Task.described,
         "doc_stride",
@@ -226,16 +226,6 @@ class QuestionAnswering(Task):
         return model.BertForQuestionAnswering(
             config, dtype, bilstm.size_in(self.settings.trained_for)
         )
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "model.QuestionAnsweringGraph":
-        """Return the graph: questions and contexts in, answers out."""
-        from tasks.squad.model import QuestionAnsweringGraph
-
-        return QuestionAnsweringGraph(self, model, tokenizer)
 
 
 def _entry(

@@ -20,7 +20,6 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
     from tasks.swag import model
 
 
@@ -28,6 +27,7 @@ class MultipleChoice(RowTask):
     """The likeliest of several choices to continue a context."""
 
     name = "multiple_choice"
+    graph_class = ("tasks.swag.model", "MultipleChoiceGraph")
     required = "^(bert|bilstm|output_)"
     text_names = ("context", "choices")
     is_grouped = True
@@ -100,16 +100,6 @@ class MultipleChoice(RowTask):
         return model.BertForMultipleChoice(
             config, dtype, bilstm.size_in(self.settings.trained_for)
         )
-
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "model.MultipleChoiceGraph":
-        """Return the graph: context and choices in, answer out."""
-        from tasks.swag.model import MultipleChoiceGraph
-
-        return MultipleChoiceGraph(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
