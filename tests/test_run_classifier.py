@@ -163,34 +163,6 @@ def test_a_head_for_other_labels_starts_anew(
 
 
 @pytest.mark.slow
-def test_the_fine_tuned_length_holds(model_dir, data_dir, tmp_path, caplog):
-    """Without --max_seq_length a model is used at the length it was fine-tuned.
-
-    The default, 128, is more than the 64 positions of this model.
-    """
-    flags = flags_for(model_dir, data_dir, tmp_path, max_seq_length=12)
-    scripts.run(run_classifier, **flags | {"num_train_epochs": 1})
-    config = json.loads((tmp_path / "bert_config.json").read_text())
-    assert config["max_seq_length"] == 12
-    wanted = results_of(tmp_path)
-    again = flags | {
-        "init_checkpoint": str(tmp_path),
-        "output_dir": str(tmp_path / "again"),
-        "do_train": False,
-        "max_seq_length": None,
-    }
-    scripts.run(run_classifier, **again)
-    found = results_of(tmp_path / "again")
-    assert found["eval_loss"] == wanted["eval_loss"]
-    with caplog.at_level("WARNING"):
-        scripts.run(run_classifier, **again | {"max_seq_length": 30})
-    assert (
-        "--max_seq_length=30; the model was fine-tuned with 12" in caplog.text
-    )
-    assert results_of(tmp_path / "again")["eval_loss"] != wanted["eval_loss"]
-
-
-@pytest.mark.slow
 def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
     """With a rate of 0 nothing gets better: the first evaluation is best."""
     flags = flags_for(

@@ -1,17 +1,20 @@
 """What run_classifier.py finds in its folders, and what it leaves in them."""
 
+import json
 import shutil
 import signal
 from pathlib import Path
 
+import fine_tuned_models
 import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from classifier_runs import CONFIG, VOCAB, flags_for, values_of, write_data
+from classifier_runs import CONFIG, VOCAB, flags_for, write_data
 from tiny import results_of
 
 from finetuning import runner
+from training import curves
 
 run_classifier = scripts.load("run_classifier")
 
@@ -40,15 +43,21 @@ def files_of(folder) -> dict[str, bytes]:
 
 
 def stop_at(step, number, monkeypatch):
-    """Send a signal while the weights of a step are scored."""
+    """Send a signal while the weights of a step are scored.
+
+    None: end the run when they are, as if it were killed.
+    """
     score = runner.score_and_keep
 
-    def score_and_signal(job, loaded, done):
-        if done == step:
+    def score_and_stop(job, loaded, done):
+        if done == step and number:
             signal.raise_signal(number)
-        return score(job, loaded, done)
+        ends = score(job, loaded, done)
+        if done == step and not number:
+            raise KeyboardInterrupt
+        return ends
 
-    monkeypatch.setattr(runner, "score_and_keep", score_and_signal)
+    monkeypatch.setattr(runner, "score_and_keep", score_and_stop)
 
 
 # --- Folders that another model or run has -----------------------------------
@@ -97,24 +106,36 @@ def test_a_name_that_tensorflow_takes_for_a_pattern(flags, tmp_path):
 # --- Signals -----------------------------------------------------------------
 
 
-def test_a_signal_during_an_evaluation_is_saved(flags, monkeypatch):
-    """The run goes on there, to the same bits as a run in one piece."""
-    flags |= {"eval_steps": 20, "save_checkpoints_steps": 1000}
+def test_interrupted_runs_end_with_the_same_bits(flags, monkeypatch):
+    """Scores and curves too: one gets a signal while it scores, one is killed.
+
+    That one scores step 20 again, from the checkpoint at 16.
+    """
     whole = Path(flags["output_dir"])
+    flags |= {"eval_steps": 20, "save_checkpoints_steps": 16}
     assert scripts.run(run_classifier, **flags) == 0
-    parts = whole.with_name("parts")
-    flags |= {"output_dir": str(parts)}
+    signalled, killed = whole.with_name("signalled"), whole.with_name("killed")
+    flags |= {"output_dir": str(signalled)}
     with monkeypatch.context() as patch:
         stop_at(20, signal.SIGTERM, patch)
         assert scripts.run(run_classifier, **flags) == 1
-    assert tf.train.latest_checkpoint(str(parts)).endswith("model.ckpt-20")
+    assert tf.train.latest_checkpoint(str(signalled)).endswith("model.ckpt-20")
     assert scripts.run(run_classifier, **flags) == 0
-    for name in ("bert_model.ckpt", "model.ckpt-50"):
-        one, two = values_of(whole / name), values_of(parts / name)
-        assert all((one[variable] == two[variable]).all() for variable in one)
-    assert (parts / "scores.json").read_text() == (
-        whole / "scores.json"
-    ).read_text()
+    flags |= {"output_dir": str(killed)}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        stop_at(20, None, patch)
+        scripts.run(run_classifier, **flags)
+    assert tf.train.latest_checkpoint(str(killed)).endswith("model.ckpt-16")
+    assert list(json.loads((killed / "scores.json").read_text())) == ["20"]
+    assert scripts.run(run_classifier, **flags) == 0
+    wanted = curves.read(str(whole), 100, ("loss",), "accuracy")
+    for parts in (signalled, killed):
+        for name in ("bert_model.ckpt", "model.ckpt-50"):
+            fine_tuned_models.check_same_bits(parts / name, whole / name)
+        assert (parts / "scores.json").read_text() == (
+            whole / "scores.json"
+        ).read_text()
+        assert curves.read(str(parts), 100, ("loss",), "accuracy") == wanted
 
 
 def test_a_signal_during_the_last_evaluation_ends_the_run(flags, monkeypatch):

@@ -94,22 +94,6 @@ def test_two_choices_in_json_lines(finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
-    """Nor is its export; without --do_train that is an error."""
-    flags = flags_for(model_dir, data_dir, finished, do_eval=False)
-    flags |= {"do_export": True}
-    file = finished / "saved_model" / "1" / "saved_model.pb"
-    before = file.stat().st_mtime_ns
-    with caplog.at_level("INFO", logger="absl"):
-        assert scripts.run(run_swag, **flags) == 0
-    words = f"saved_model/1 exists already and holds the weights of {finished}"
-    assert f"{words}/bert_model.ckpt: not written again" in caplog.text
-    assert file.stat().st_mtime_ns == before
-    flags["do_train"] = False
-    assert "exists already" in scripts.error_of(run_swag, **flags)
-
-
-@pytest.mark.slow
 def test_an_export_of_older_weights_is_an_error(
     finished, model_dir, data_dir, tmp_path
 ):
@@ -133,16 +117,6 @@ def test_an_export_of_older_weights_is_an_error(
     found = signatures["serving_default"](**strings())["probabilities"]
     probs = table_of(out / "test_results.tsv")
     np.testing.assert_allclose(found, probs, atol=1e-5)
-
-
-def test_an_export_of_another_run_is_not_replaced(
-    model_dir, data_dir, tmp_path
-):
-    """Nothing is fine-tuned yet, so the existing export is not of this run."""
-    flags = flags_for(model_dir, data_dir, tmp_path / "out")
-    flags |= {"do_export": True, "export_dir": str(tmp_path)}
-    assert "exists already" in scripts.error_of(run_swag, **flags)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

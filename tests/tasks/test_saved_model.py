@@ -85,84 +85,19 @@ def ask(tmp_path_factory) -> Iterator[Callable[..., list[dict]]]:
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    """A model for pairs with three labels, and its SavedModel."""
-    tf.keras.utils.set_random_seed(2)
-    model = classifier_model.BertForSequenceClassification(CONFIG, 3)
-    model.output_weights.assign(model.output_weights * 40)
-    folder = tmp_path_factory.mktemp("classifier")
-    source = write_model(
-        folder / "model",
-        model.variables,
-        id2label={"0": "no", "1": "maybe", "2": "yes"},
-        sentence_pairs=True,
-    )
-    return model, export(source, folder / "served" / "1")
+def encoder(tmp_path_factory):
+    """An encoder and its SavedModel."""
+    tf.keras.utils.set_random_seed(4)
+    model = modeling.TaskModel(CONFIG)
+    folder = tmp_path_factory.mktemp("encoder")
+    source = write_model(folder / "model", model.variables)
+    return model, export(source, folder / "1")
 
 
 @pytest.mark.slow
-def test_outputs_for_pairs_of_strings(classifier, ask):
-    model, directory = classifier
-    text_a = ["The films.", "good", "Café " * 30]
-    text_b = ["bad ΣΟΣ", "", "the"]
-    (found,) = ask(
-        directory, "serving_default", {"text_a": text_a, "text_b": text_b}
-    )
-    rows = [
-        ids_of("[CLS] the film ##s . [SEP] bad σ ##ος [SEP]"),
-        ids_of("[CLS] good [SEP]"),
-        ids_of("[CLS]", "caf ##e " * 8, "[SEP] the [SEP]"),
-    ]
-    segments = [[0] * 6 + [1] * 4, [0] * 3, [0] * 18 + [1] * 2]
-    for number, (ids, segment) in enumerate(zip(rows, segments, strict=True)):
-        logits = model(
-            {
-                "input_ids": tf.constant([ids]),
-                "segment_ids": tf.constant([segment]),
-            }
-        )
-        probs = tf.nn.softmax(logits)[0].numpy()
-        np.testing.assert_allclose(
-            found["probabilities"][number], probs, atol=1e-5
-        )
-        name = ["no", "maybe", "yes"][probs.argmax()]
-        assert found["label"][number] == name
-        np.testing.assert_allclose(
-            found["score"][number], probs.max(), atol=1e-5
-        )
-
-
-@pytest.mark.slow
-def test_outputs_for_ids_of_any_shape(classifier, ask):
-    model, directory = classifier
-    rng = np.random.default_rng(0)
-    questions = []
-    for batch, length in ((1, 3), (4, 20)):
-        questions.append(
-            {
-                "input_ids": rng.integers(1, 18, [batch, length]).tolist(),
-                "input_mask": np.ones([batch, length], int).tolist(),
-                "segment_ids": rng.integers(0, 2, [batch, length]).tolist(),
-            }
-        )
-    for question, found in zip(
-        questions, ask(directory, "ids", *questions), strict=True
-    ):
-        features = {k: tf.constant(v) for k, v in question.items()}
-        wanted = tf.nn.softmax(model(features))
-        np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_the_vocabulary_is_an_asset(classifier):
-    asset = classifier[1] / "assets" / "vocab.txt"
-    assert asset.read_text().split() == VOCAB
-
-
-@pytest.mark.slow
-def test_each_weight_is_stored_once(classifier):
+def test_each_weight_is_stored_once(encoder):
     """Keras stores a copy of each variable beside the one that is served."""
-    model, directory = classifier
+    model, directory = encoder
     stored = tf.train.load_checkpoint(str(directory / "variables/variables"))
     shapes = sorted(
         shape
@@ -173,9 +108,9 @@ def test_each_weight_is_stored_once(classifier):
 
 
 @pytest.mark.slow
-def test_ids_signature_uses_no_text_operation(classifier):
+def test_ids_signature_uses_no_text_operation(encoder):
     """A server without them can load it as far as this signature needs."""
-    loaded = tf.saved_model.load(str(classifier[1]))
+    loaded = tf.saved_model.load(str(encoder[1]))
     graph = loaded.signatures["ids"].graph
     names = {op.type for op in graph.get_operations()}
     assert not any("Wordpiece" in name or "Unicode" in name for name in names)
@@ -203,14 +138,16 @@ def test_outputs_of_a_masked_lm_are_its_probabilities(tmp_path, ask):
             assert found["scores"][row][place] == [0.0] * 3
 
 
-@pytest.mark.slow
-def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path, ask):
-    model = pretraining_model.BertForPreTraining(CONFIG)
-    source = write_model(tmp_path / "model", model.variables)
-    directory = export(source, tmp_path / "1", top_k=1000)
-    (found,) = ask(directory, "serving_default", {"text": ["a [MASK] film"]})
-    tokens = tokenization.load_vocab(str(source / "vocab.txt"))
-    assert np.array(found["tokens"]).size == len(tokens)
+def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("\n".join(VOCAB))
+    task = create_task("masked_lm", str(vocab_file), top_k=1000)
+    graph = task.graph(
+        task.create_model(CONFIG, "float32"),
+        graph_tokenizer.Tokenizer(str(vocab_file)),
+    )
+    found = graph.from_texts(tf.constant(["a [MASK] film"]))
+    assert found["tokens"].shape[-1] == len(VOCAB)
 
 
 def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
@@ -235,10 +172,8 @@ def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_outputs_of_an_encoder(tmp_path, ask):
-    model = modeling.TaskModel(CONFIG)
-    source = write_model(tmp_path / "model", model.variables)
-    directory = export(source, tmp_path / "1")
+def test_outputs_of_an_encoder(encoder, ask):
+    model, directory = encoder
     (found,) = ask(directory, "serving_default", {"text": ["good film", "bad"]})
     output = model.encode(
         {"input_ids": tf.constant([ids_of("[CLS] bad [SEP]")])}
@@ -254,16 +189,6 @@ def test_outputs_of_an_encoder(tmp_path, ask):
         tf.reduce_mean(output.sequence_output[0], axis=0),
         atol=1e-5,
     )
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    """An encoder and its SavedModel."""
-    tf.keras.utils.set_random_seed(4)
-    model = modeling.TaskModel(CONFIG)
-    folder = tmp_path_factory.mktemp("encoder")
-    source = write_model(folder / "model", model.variables)
-    return model, export(source, folder / "1")
 
 
 @pytest.mark.slow
