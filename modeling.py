@@ -700,13 +700,15 @@ class BertOutput(NamedTuple):
     embedding_output: tf.Tensor  # [B, S, H]
 
 
+@keras.saving.register_keras_serializable("bert")
 class BertModel(Layer):
     """The encoder that all tasks share: embeddings, L layers and the pooler.
 
     Args:
         config: the sizes.
         name: the first part of every variable's path.
-        dtype: of activations, one of DTYPES; variables are float32.
+        dtype: of activations, one of DTYPES; variables are float32. None: the
+            one of Keras' policy, which is float32 unless it was set.
 
     Call arguments:
         input_ids: [B, S], ids of word pieces.
@@ -745,11 +747,15 @@ class BertModel(Layer):
         self, config: BertConfig, name: str = "bert", dtype: str | None = None
     ):
         super().__init__(name)
-        if dtype not in (None, *DTYPES):
-            raise UserError(f"--dtype={dtype}: choose {', '.join(DTYPES)}")
+        dtype = dtype or keras.config.dtype_policy().compute_dtype
+        if dtype not in DTYPES:
+            raise UserError(
+                f"--dtype={dtype} (or Keras' policy): choose "
+                f"{', '.join(DTYPES)}"
+            )
         config.check_heads()
         self.config = config
-        self.embeddings = Embeddings(config, dtype or "float32")
+        self.embeddings = Embeddings(config, dtype)
         self.encoder = Encoder(config)
         # The paper's C is the last hidden vector of [CLS]. The original adds
         # this dense layer with tanh, pre-trained by next sentence prediction.
@@ -770,14 +776,24 @@ class BertModel(Layer):
         compute: Compute = PLAIN,
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
+        if input_ids.shape.rank != 2 or not input_ids.dtype.is_integer:
+            raise UserError(
+                "input_ids must be whole numbers [B, S], found "
+                f"{input_ids.dtype.name} {input_ids.shape}; texts go through "
+                "a tokenizer first, and keras.Input takes dtype='int32'"
+            )
         batch, length = elementwise.shape_of(input_ids)  # B, S
         longest = self.config.max_position_embeddings
-        if isinstance(length, int) and length > longest:
-            raise UserError(
-                f"sequence length {length} is more than the model's "
-                f"max_position_embeddings {longest}; shorten the sequences "
-                "or train a model with more positions"
+        too_long = (
+            f"is more than the model's max_position_embeddings {longest}; "
+            "shorten the sequences or train a model with more positions"
+        )
+        if not isinstance(length, int):
+            tf.debugging.assert_less_equal(
+                length, longest, f"the sequence length {too_long}"
             )
+        elif length > longest:
+            raise UserError(f"sequence length {length} {too_long}")
         if isinstance(batch, int) and isinstance(length, int):
             self._check_fits(batch, length)
         if segment_ids is None:
@@ -814,6 +830,30 @@ class BertModel(Layer):
             encoder_layers=layers,
             embedding_output=unflatten(embedded),
         )
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what Keras writes into its files, for `from_config`."""
+        return {
+            "name": self.name,
+            "bert_config": self.config.to_dict(),
+            "dtype": self.embeddings.output_dtype,
+            # Keras keeps `trainable` of the outermost layer alone.
+            "frozen": [
+                variable.path.removeprefix(f"{self.path}/")
+                for variable in self.weights
+                if not variable.trainable
+            ],
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BertModel":
+        """Return the model, with new weights, of a `get_config`."""
+        bert_config = BertConfig.from_dict(config["bert_config"])
+        model = cls(bert_config, config["name"], config["dtype"])
+        for variable in model.weights:
+            path = variable.path.removeprefix(f"{model.path}/")
+            variable.trainable = path not in config["frozen"]
+        return model
 
     def _check_fits(self, batch: int, length: int) -> None:
         """Check that the memory holds what one layer has at the same time.

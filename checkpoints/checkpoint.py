@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -185,6 +186,37 @@ def open_checkpoint(
         do_lower_case,
         bert_config_file,
     )
+
+
+class Loaded(NamedTuple):
+    """A pre-trained encoder and what belongs to it."""
+
+    config: BertConfig
+    tokenizer: tokenization.FullTokenizer
+    model: modeling.BertModel
+
+
+def load(
+    name: str, dtype: str | None = None, do_lower_case: bool | None = None
+) -> Loaded:
+    """Return configuration, tokenizer and encoder of a checkpoint.
+
+    A head that it has is left out.
+
+    Args:
+        name: a prefix, a directory, or hf://owner/name[@revision].
+        dtype: of the activations, as for BertModel.
+        do_lower_case: None for what the files of the checkpoint say.
+
+    Raises:
+        UserError: there is no checkpoint, or a file is missing or damaged.
+    """
+    checkpoint = open_checkpoint(name, None, None, do_lower_case, "model")
+    tokenizer = checkpoint.tokenizer
+    model = modeling.BertModel(checkpoint.config, dtype=dtype)
+    weight_files.restore_weights(model.weights, checkpoint.prefix)
+    checkpoint.warn_of_untrained_pooler()
+    return Loaded(checkpoint.config, tokenizer, model)
 
 
 def read_config(

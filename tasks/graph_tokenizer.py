@@ -17,8 +17,8 @@ Letters in shapes: n texts, c characters of all texts.
 """
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from base import packages
 from base.errors import UserError
@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 import tokenization
+from checkpoints.checkpoint import Loaded
 from tasks import character_tables
 from tasks.character_tables import PAGE, Table
 from tasks.plain_texts import PlainTokenizer
@@ -342,6 +343,53 @@ def _is_in(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
 
 
 # --- Features ----------------------------------------------------------------
+
+
+def batch_encoder(
+    loaded: Loaded, max_seq_length: int = 128
+) -> Callable[..., Any]:
+    """Return a function from batches of texts to those of a model's features.
+
+        encode = batch_encoder(checkpoints.load("uncased_L-12_H-768_A-12"))
+        data = tf.data.Dataset.from_tensor_slices((texts, labels))
+        data = data.shuffle(10_000).batch(32).map(encode)
+
+    It takes strings [n], or a pair of them for pairs of texts, and returns the
+    features of `make_features`. What else the data set has, labels and weights,
+    follows unchanged.
+
+    Raises:
+        UserError: the model has fewer positions than max_seq_length.
+    """
+    longest = loaded.config.max_position_embeddings
+    if not 3 <= max_seq_length <= longest:
+        raise UserError(
+            f"max_seq_length={max_seq_length}: choose 3 to {longest}, the "
+            "model's max_position_embeddings"
+        )
+    tokenizer = Tokenizer(
+        loaded.tokenizer.vocab_file,
+        *loaded.tokenizer.basic_tokenizer.normalization,
+    )
+
+    def encode(texts: Any, *rest: Any) -> Any:
+        pair = texts if isinstance(texts, tuple) else (texts,)
+        pair = [tf.convert_to_tensor(text) for text in pair]
+        for text in pair:
+            if text.dtype != tf.string or text.shape.rank != 1:
+                raise UserError(
+                    f"texts must be a batch of strings [n], found "
+                    f"{text.dtype.name} {text.shape}; batch the data set first"
+                )
+        if any(value.dtype == tf.string for value in tf.nest.flatten(rest)):
+            raise UserError(
+                "strings follow the texts; wanted (texts, labels), or "
+                "((texts, texts), labels) for pairs, and numbers as labels"
+            )
+        features = make_features(tokenizer, *[*pair, None][:2], max_seq_length)
+        return (features, *rest) if rest else features
+
+    return encode
 
 
 def make_features(
