@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import huggingface, lookup
+from checkpoints import huggingface, index_table, lookup
 
 # What tf.train.load_checkpoint returns, whose class is not public, or a
 # huggingface.Reader.
@@ -174,6 +174,7 @@ def open_reader(prefix: str) -> Reader:
     try:
         if tf.io.gfile.isdir(prefix):
             return huggingface.Reader(prefix)
+        index_table.check(prefix + SUFFIXES[-1])
         reader = tf.train.load_checkpoint(prefix)
         reader.get_variable_to_shape_map()  # fails for names of other bytes
         return reader

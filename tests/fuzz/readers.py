@@ -1,10 +1,13 @@
 """The readers of files that are fuzzed, each with a sample that it can read."""
 
 import bz2
+import functools
 import gzip
 import json
 import lzma
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +16,15 @@ from base.errors import UserError
 from base.jobs import run as jobs_run
 
 import classifier_runs
+import corpora
 import corpus_runs
 import fine_tuned_models
+import hub_models
 import litert_files
 import numpy as np
 import pretraining_runs
 import pyarrow
+import safetensors
 import squad_files
 import swag_runs
 import tensorflow as tf
@@ -44,6 +50,7 @@ from tasks.squad import data as squad_data
 from tasks.squad import ensemble, triviaqa
 from tasks.squad.records import Questions
 from tasks.swag import data as swag_data
+from tasks.task import Settings, Task
 from training import curves, scalars
 
 
@@ -136,21 +143,36 @@ def _classifier(folder: Path) -> Path:
 
 
 def _sample_inputs(folder: Path) -> None:
-    _classifier(folder / "model")
-    data = _lines({"text": "a good film", "id": "x"}, {"text": "bad"})
-    files = {"a.jsonl": data, "b.jsonl.gz": gzip.compress(data.encode())}
-    _write(folder, files | {"c.txt": "a good film\nbad\n"})
+    texts = {task: _lines(*litert_files.TEXTS[task]) for task in _TASKS}
+    _write(folder, {f"{task}.jsonl": text for task, text in texts.items()})
+    zipped = gzip.compress(texts["classifier"].encode())
+    _write(folder, {"a.txt": "a good film\nbad\n", "b.jsonl.gz": zipped})
     names = ("input_ids", "input_mask", "segment_ids")
     ids = {name: np.ones((3, 24), np.int64) for name in names}
-    with open(folder / "d.tfrecord", "wb") as file:
+    with open(folder / "c.tfrecord", "wb") as file:
         with tfrecord.RecordWriter(file) as writer:
             writer.write_examples(ids | {"unique_ids": np.arange(3)[:, None]})
 
 
+_TASKS = (
+    "classifier",
+    "question_answering",
+    "token_classification",
+    "multiple_choice",
+)
+
+
+@functools.cache
+def _task(name: str) -> Task:
+    words, normalization = corpora.VOCAB_FILE, tokenization.Normalization.of()
+    settings = Settings("", False, None, name, words, normalization, 100)
+    return registry.create_task(settings._replace(labels=("O", "B-A")))
+
+
 @_reader(_sample_inputs)
 def predictions(folder):
-    task = registry.create_task(loading.find(str(folder / "model")))
-    for path in sorted(folder.glob("*.*")):
+    for path in sorted(folder.iterdir()):
+        task = _task(path.stem if path.stem in _TASKS else "classifier")
         file = reading.inspect(str(path))
         for window in reading.read_windows(file, task.parse):
             task.encode(window.inputs)
@@ -180,17 +202,13 @@ def _open_model(folder: Path) -> None:
 
 
 def _sample_shards(folder: Path) -> None:
-    config, vocab = tiny.config_of(tiny.SPECIAL), "\n".join(tiny.SPECIAL)
-    source = tiny.write_model(folder / "a", config, tiny.SPECIAL)
-    weights = checkpoint.open_checkpoint(str(source)).read_weights()
-    huggingface.write_config(str(folder), config, "BertModel")
-    huggingface.write_weights(str(folder), weights)
-    huggingface.write_tokenizer(str(folder), vocab.encode(), True, 8)
-    for path in source.iterdir():
-        path.unlink()
+    with tempfile.TemporaryDirectory() as work:
+        source = hub_models.write_model(Path(work))
+        shutil.copytree(source, folder, dirs_exist_ok=True)
     name = "model-00001-of-00001.safetensors"
     os.rename(folder / huggingface.WEIGHTS_NAME, folder / name)
-    places = {huggingface.from_key(key): name for key in weights}
+    with safetensors.safe_open(folder / name, "numpy") as file:
+        places = dict.fromkeys(file.keys(), name)
     _write(folder, {huggingface.INDEX_NAME: {"weight_map": places}})
 
 
@@ -200,14 +218,14 @@ def huggingface_model(folder):
 
 
 def _sample_litert(folder: Path) -> None:
-    litert_files.export(_classifier(folder / "a"), folder / "b.tflite")
-    for path in (folder / "a").iterdir():
-        path.unlink()
+    with tempfile.TemporaryDirectory() as work:
+        source = _classifier(Path(work, "model"))
+        litert_files.export(source, folder / "a.tflite")
 
 
 @_reader(_sample_litert, cases=50)
 def litert(folder):
-    found = LiteRtModel(str(folder / "b.tflite"), num_threads=1)
+    found = LiteRtModel(str(folder / "a.tflite"), num_threads=1)
     found.predict(["a good film", "bad"])
 
 
@@ -356,7 +374,7 @@ _DUMP = corpus_runs.dump(
         "f.jsonl": _lines({"text": "One. Two."}, {"text": None}),
     }
 )
-def corpora(folder):
+def corpus(folder):
     for path in sorted(folder.iterdir()):
         corpus_runs.outcomes_of(path, max_document_mb=1)
 
@@ -368,7 +386,7 @@ def _sample_parquet(folder: Path) -> None:
 
 @_reader(_sample_parquet)
 def parquet_files(folder):
-    corpora(folder)
+    corpus(folder)
 
 
 @_reader(
