@@ -194,7 +194,7 @@ def main(_: list[str]) -> int:
         return 0
     file_system.make_directory(work.path, "work_dir")
     # A report of a divided text only reads: it need not wait for a run.
-    is_divided = os.path.exists(held_out.path_of(work.path))
+    is_divided = text_files.read_own_json(held_out.path_of(work.path))
     with (
         contextlib.nullcontext()
         if FLAGS.report_only and is_divided

@@ -57,7 +57,7 @@ def prepare(
 
     Raises:
         UserError: too few documents, or the directory was begun with another
-            text.
+            text, or has files of somebody else.
     """
     path = path_of(work_dir)
     folders = [os.path.join(os.path.dirname(path), name) for name in FOLDERS]
@@ -75,6 +75,14 @@ def prepare(
             return known["how"]
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
+        if not os.path.exists(path) and os.listdir(folder):
+            raise UserError(
+                f"{folder} has files that this script did not write, and would "
+                "remove: name another --work_dir"
+            )
+    # Empty until the folders are full: what is in them is this script's.
+    file_system.write_text(path, "{}")
+    for folder in folders:
         file_system.empty_folder(folder)
     max_bytes = round(max_mb * 1e6) or sys.maxsize
     chosen = [*held_out_files]

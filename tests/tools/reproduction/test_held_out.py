@@ -103,6 +103,21 @@ def test_a_second_call_reads_what_the_first_one_did(tmp_path):
         prepare(tmp_path, files, share=0.2)
 
 
+def test_files_that_it_did_not_write_are_not_removed(tmp_path):
+    """A work_dir may be where the text is; what a failure leaves may go."""
+    own = tmp_path / "work" / "corpus" / "train"
+    own.mkdir(parents=True)
+    files = write_files(own, 3)
+    with pytest.raises(UserError, match="train has files that this script di"):
+        prepare(tmp_path, files)
+    assert len(list(own.iterdir())) == 3
+    one = write_files(tmp_path, 1, documents=1)
+    with pytest.raises(UserError, match="too few documents"):
+        prepare(tmp_path, one, name="2")
+    (tmp_path / "2" / "corpus" / "train" / "half").write_text("killed")
+    assert prepare(tmp_path, files, name="2")[1]
+
+
 def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
     path = tmp_path / "a.txt"
     text = "\n\na\nb\n \n\t\nc\n\u00a0\nd\n\u3000 \ne"
