@@ -42,7 +42,8 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "work_dir",
     "demo_output",
-    "Directory for corpus, records, model, logs and curves.",
+    "Directory for corpus, records, model, logs and curves; new, or of an "
+    "earlier run.",
 )
 flags.DEFINE_bool(
     "quick",
@@ -202,15 +203,8 @@ def main(_: list[str]) -> int:
     if not FLAGS.work_dir:
         raise UserError("--work_dir is required")
     file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
+    claim(FLAGS.work_dir, scale)
     steps = Steps(FLAGS.work_dir)
-    found = text_files.read_own_json(steps.path("scale.json"))
-    if found not in (None, scale._asdict()):
-        raise UserError(
-            f"--work_dir={FLAGS.work_dir} was begun "
-            f"{'without' if FLAGS.quick else 'with'} --quick: give the same "
-            "flags, or another --work_dir"
-        )
-    write_json(steps.path("scale.json"), scale._asdict())
 
     steps.begin("Writing the corpus")
     texts = list(demo_corpus.documents().items())[: scale.documents]
@@ -294,6 +288,30 @@ def main(_: list[str]) -> int:
             "found the table above, wanted one like that in README.md"
         )
     return 0
+
+
+def claim(work_dir: str, scale: Scale) -> None:
+    """Check that a directory is new, or was begun by the demo at this scale.
+
+    Raises:
+        UserError: it has other files, which the demo might replace.
+    """
+    file_system.make_directory(work_dir, "work_dir")
+    path = os.path.join(work_dir, "scale.json")
+    found = text_files.read_own_json(path)
+    if found is None:
+        if names := sorted(os.listdir(work_dir)):
+            raise UserError(
+                f"--work_dir={work_dir} holds {names[0]}, which the demo did "
+                "not make: name an empty or a new directory"
+            )
+        write_json(path, scale._asdict())
+    elif found != scale._asdict():
+        raise UserError(
+            f"--work_dir={work_dir} was begun "
+            f"{'without' if FLAGS.quick else 'with'} --quick: give the same "
+            "flags, or another --work_dir"
+        )
 
 
 def write_json(path: str, value: dict) -> None:

@@ -20,11 +20,19 @@ demo = scripts.load("demo")
     [
         ("", "--work_dir is required"),
         ("a,b", "--work_dir=a,b: ',' has a meaning in the lists"),
-        (__file__, "test_demo.py/logs cannot be written: Not a directory"),
+        (__file__, "test_demo.py cannot be written: "),
     ],
 )
 def test_a_folder_that_cannot_be_used(work_dir, words):
     assert words in scripts.error_of(demo, work_dir=work_dir)
+
+
+@pytest.mark.parametrize("name", ["bert_config.json", "scale.json", "model"])
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("another's")
+    assert f"holds {name}" in scripts.error_of(demo, work_dir=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "another's"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the signal")
@@ -96,6 +104,7 @@ def test_demo_from_end_to_end(tmp_path, monkeypatch, capsys):
         "4_run_pretraining.log",
         "5_fill_mask.log",
     ]
+    demo.claim(str(tmp_path), demo.QUICK)  # its own folder, a second time
     with pytest.raises(UserError, match="was begun with"):
         scripts.run(demo, work_dir=tmp_path, quick=False)
 
