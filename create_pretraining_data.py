@@ -17,7 +17,7 @@ is killed, the same command continues it and ends with the same bytes.
 import dataclasses
 import time
 
-from base import beam, errors
+from base import beam, errors, lazy
 from base.errors import UserError
 
 from absl import flags, logging
@@ -26,6 +26,9 @@ from pretraining.data import generation, summary
 from pretraining.data.instances import InstanceConfig
 
 FLAGS = flags.FLAGS
+
+# What programs written against the original import.
+__getattr__ = lazy.attributes_of("compat.create_pretraining_data")
 
 # Required
 flags.DEFINE_string(

@@ -16,7 +16,7 @@ input may be larger than memory. --input_file=- reads standard input,
 
 import os
 
-from base import cluster, errors, file_system, interrupts
+from base import cluster, errors, file_system, interrupts, lazy
 from base.errors import UserError
 
 import tensorflow as tf
@@ -33,6 +33,9 @@ from training import flags as training_flags
 from training.prediction import Predictor
 
 FLAGS = flags.FLAGS
+
+# What programs written against the original import.
+__getattr__ = lazy.attributes_of("compat.extract_features")
 
 # --- Flags -------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ to themselves alone.
 
 import contextlib
 
-from base import errors, file_system
+from base import errors, file_system, lazy
 from base.errors import UserError
 
 import tensorflow as tf
@@ -44,6 +44,9 @@ from training import flags as training_flags
 from training.settings import Settings
 
 FLAGS = flags.FLAGS
+
+# What programs written against the original import.
+__getattr__ = lazy.attributes_of("compat.run_pretraining")
 
 # What to do
 flags.DEFINE_bool("do_train", False, "Train.")

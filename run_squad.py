@@ -25,7 +25,7 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 
 import math
 
-from base import errors, file_system
+from base import errors, file_system, lazy
 from base.errors import UserError
 
 from absl import flags
@@ -49,6 +49,9 @@ from tasks.squad.windows import Lengths
 from training import reporting
 
 FLAGS = flags.FLAGS
+
+# What programs written against the original import.
+__getattr__ = lazy.attributes_of("compat.run_squad")
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=384,

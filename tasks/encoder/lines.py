@@ -38,6 +38,15 @@ _SECONDS_BETWEEN_REPORTS = 10.0
 # --- Reading -----------------------------------------------------------------
 
 
+def split_pair(text: str) -> tuple[str, str]:
+    """Return both texts of `first ||| second`; the second is "" without one.
+
+    As in the original, a line with several ` ||| ` is cut at the last one.
+    """
+    first, bar, second = text.rpartition(" ||| ")
+    return (first, second) if bar else (text, "")
+
+
 class Line(NamedTuple):
     """The ids of one line of the input."""
 
@@ -116,12 +125,9 @@ class Reader:
     def _encode(self, index: int, text: str) -> Line:
         """Return the ids of a sentence, or of a pair `first ||| second`.
 
-        As in the original, a line with several ` ||| ` is cut at the last one,
-        and a pair is shortened from its longer side.
+        As in the original, a pair is shortened from its longer side.
         """
-        first, bar, second = text.rpartition(" ||| ")
-        if not bar:
-            first, second = text, ""
+        first, second = split_pair(text)
         row, is_cut = row_of_texts(
             first, second, self.max_seq_length, self.tokenizer
         )

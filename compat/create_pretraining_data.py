@@ -1,0 +1,188 @@
+"""The original's create_pretraining_data.py: instances in memory.
+
+No TensorFlow here: worker processes import the script that has these names.
+"""
+
+import dataclasses
+import functools
+import random
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from base import file_system
+
+import numpy as np
+from absl import flags
+
+import tokenization
+from pretraining.data import documents, masking
+from pretraining.data.buckets import BucketMaker
+from pretraining.data.instances import InstanceConfig
+from records import tfrecord
+
+
+@dataclasses.dataclass
+class TrainingInstance:
+    """A masked sequence [CLS] A [SEP] B [SEP] as tokens."""
+
+    tokens: list[str]
+    segment_ids: list[int]
+    masked_lm_positions: list[int]
+    masked_lm_labels: list[str]
+    is_random_next: bool
+
+
+def create_training_instances(
+    input_files: Sequence[str],
+    tokenizer: tokenization.FullTokenizer,
+    max_seq_length: int,
+    dupe_factor: int,
+    short_seq_prob: float,
+    masked_lm_prob: float,
+    max_predictions_per_seq: int,
+    rng: random.Random,
+) -> list[TrainingInstance]:
+    """Return the shuffled instances of all documents, as one bucket's.
+
+    The documents are in memory; the script makes records of any corpus.
+    """
+    config = InstanceConfig(
+        max_seq_length,
+        max_predictions_per_seq,
+        masked_lm_prob,
+        short_seq_prob,
+        do_whole_word_mask=_whole_words(),
+        dupe_factor=dupe_factor,
+    )
+    parts = sorted(
+        part
+        for path in input_files
+        for part in documents.read_parts(
+            documents.Range(path), sys.maxsize, sys.maxsize
+        )
+    )
+    maker = BucketMaker(tokenizer, config, rng.getrandbits(32))
+    with tempfile.NamedTemporaryFile() as file:
+        maker.write(0, parts, file)
+        file.flush()
+        found = [
+            _instance(tfrecord.decode_example(record), tokenizer.inv_vocab)
+            for record in tfrecord.read_records(file.name)
+        ]
+    rng.shuffle(found)  # the passes too, as the original
+    return found
+
+
+def _whole_words() -> bool:
+    """Return --do_whole_word_mask, which the original reads here too."""
+    name = "do_whole_word_mask"
+    return name in flags.FLAGS and flags.FLAGS[name].value
+
+
+def _instance(
+    features: Mapping[str, np.ndarray],
+    names: Mapping[int, str] | Sequence[str],
+) -> TrainingInstance:
+    """Return the instance of the features of a record."""
+    length = int(features["input_mask"].sum())
+    count = int(features["masked_lm_weights"].sum())
+
+    def tokens(name: str, size: int) -> list[str]:
+        return [names[number] for number in features[name][:size].tolist()]
+
+    return TrainingInstance(
+        tokens("input_ids", length),
+        features["segment_ids"][:length].tolist(),
+        features["masked_lm_positions"][:count].tolist(),
+        tokens("masked_lm_ids", count),
+        bool(features["next_sentence_labels"][0]),
+    )
+
+
+def create_masked_lm_predictions(
+    tokens: Sequence[str],
+    masked_lm_prob: float,
+    max_predictions_per_seq: int,
+    vocab_words: Sequence[str],
+    rng: random.Random,
+) -> tuple[list[str], list[int], list[str]]:
+    """Mask a sequence [CLS] A [SEP] or [CLS] A [SEP] B [SEP].
+
+    Returns:
+        the masked tokens, the places of those to predict, and their labels.
+    """
+    vocab, vocabulary = _vocabulary(tuple(vocab_words))
+    input_ids = tokenization.convert_by_vocab(vocab, tokens)
+    features = masking.mask_sequences(
+        masking.Sequences(
+            np.array([input_ids], np.int32),
+            np.array([tokens.index("[SEP]") - 1]),
+            np.array([len(tokens)]),
+        ),
+        np.array([False]),
+        InstanceConfig(
+            len(tokens),
+            max_predictions_per_seq,
+            masked_lm_prob,
+            do_whole_word_mask=_whole_words(),
+        ),
+        vocabulary,
+        np.random.default_rng(rng.getrandbits(64)),
+    )
+    found = _instance(
+        {name: values.reshape(-1) for name, values in features.items()},
+        list(vocab),
+    )
+    return found.tokens, found.masked_lm_positions, found.masked_lm_labels
+
+
+@functools.lru_cache(maxsize=1)  # programs call with the same words, often
+def _vocabulary(
+    words: tuple[str, ...],
+) -> tuple[dict[str, int], masking.MaskingVocabulary]:
+    """Return words with special tokens as {word: place}, and for masking."""
+    names = dict.fromkeys([*words, *tokenization.SPECIAL_TOKENS])
+    vocab = {name: place for place, name in enumerate(names)}
+    return vocab, masking.MaskingVocabulary.from_vocab(vocab)
+
+
+def write_instance_to_example_files(
+    instances: Sequence[TrainingInstance],
+    tokenizer: tokenization.FullTokenizer,
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    output_files: Sequence[str],
+) -> None:
+    """Write instances as records, to each file in turn."""
+
+    def padded(rows: Sequence[Sequence[Any]], width: int, kind: Any) -> Any:
+        matrix = np.zeros([len(rows), width], kind)
+        for place, row in enumerate(rows):
+            matrix[place, : len(row)] = row
+        return matrix
+
+    to_ids, predicted = tokenizer.convert_tokens_to_ids, max_predictions_per_seq
+    for number, path in enumerate(output_files):
+        own = instances[number :: len(output_files)]
+        labels = [to_ids(x.masked_lm_labels) for x in own]
+        ids = [to_ids(x.tokens) for x in own]
+        ones = [[1] * len(row) for row in ids]
+        weights = [[1.0] * len(row) for row in labels]
+        places = [x.masked_lm_positions for x in own]
+        segments = [x.segment_ids for x in own]
+        features = {
+            "input_ids": padded(ids, max_seq_length, np.int64),
+            "input_mask": padded(ones, max_seq_length, np.int64),
+            "segment_ids": padded(segments, max_seq_length, np.int64),
+            "masked_lm_positions": padded(places, predicted, np.int64),
+            "masked_lm_ids": padded(labels, predicted, np.int64),
+            "masked_lm_weights": padded(weights, predicted, np.float32),
+            "next_sentence_labels": np.array(
+                [[x.is_random_next] for x in own], np.int64
+            ).reshape(-1, 1),
+        }
+        with file_system.atomic_file(path) as file:
+            with tfrecord.RecordWriter(file) as writer:
+                writer.write_examples(features)

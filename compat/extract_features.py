@@ -1,0 +1,70 @@
+"""The original's extract_features.py: lines of text as features."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from base import text_files
+
+import tokenization
+from compat import gone
+from tasks import rows
+from tasks.encoder.lines import split_pair
+
+
+@dataclasses.dataclass
+class InputExample:
+    """A line: a text, or a pair."""
+
+    unique_id: int
+    text_a: str
+    text_b: str | None
+
+
+@dataclasses.dataclass
+class InputFeatures:
+    """What the model reads of a line; tokens are without padding."""
+
+    unique_id: int
+    tokens: list[str]
+    input_ids: list[int]
+    input_mask: list[int]
+    input_type_ids: list[int]
+
+
+def read_examples(input_file: str) -> list[InputExample]:
+    """Return an example for each line, a text or `first ||| second`."""
+    lines = text_files.read_text(input_file).removesuffix("\n").split("\n")
+    pairs = [split_pair(line.strip()) for line in lines]
+    return [InputExample(n, a, b or None) for n, (a, b) in enumerate(pairs)]
+
+
+def convert_examples_to_features(
+    examples: Sequence[InputExample],
+    seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> list[InputFeatures]:
+    """Return the features of all lines, padded to seq_length."""
+    found = []
+    for example in examples:
+        row, _ = rows.row_of_texts(
+            example.text_a, example.text_b, seq_length, tokenizer
+        )
+        padded = rows.pad([row], seq_length)
+        found.append(
+            InputFeatures(
+                example.unique_id,
+                tokenizer.convert_ids_to_tokens(row.input_ids.tolist()),
+                padded["input_ids"][0].tolist(),
+                padded["input_mask"][0].tolist(),
+                padded["segment_ids"][0].tolist(),
+            )
+        )
+    return found
+
+
+model_fn_builder = gone.function(
+    "model_fn_builder", "tasks.encoder.model.encode_layers"
+)
+input_fn_builder = gone.function(
+    "input_fn_builder", "tasks.encoder.lines.WindowRecords"
+)

@@ -1,0 +1,289 @@
+"""The original's run_squad.py: examples, windows as features, answers."""
+
+import collections
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from base import file_system
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+import modeling
+import tokenization
+from compat import gone
+from compat.modeling import run_layer
+from tasks.squad import answers, data, decoding, texts, windows
+
+v1 = tf.compat.v1
+
+# --- Examples ----------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class SquadExample:
+    """A question, and the words of its paragraph.
+
+    start_position and end_position are words; -1 if it is impossible, None if
+    it is to be predicted.
+    """
+
+    qas_id: str
+    question_text: str
+    doc_tokens: list[str]
+    orig_answer_text: str | None = None
+    start_position: int | None = None
+    end_position: int | None = None
+    is_impossible: bool = False
+
+
+def _flag(name: str) -> Any:
+    """Return a flag of run_squad.py, which the original reads here too."""
+    return flags.FLAGS[name].value if name in flags.FLAGS else None
+
+
+def read_squad_examples(
+    input_file: str, is_training: bool
+) -> list[SquadExample]:
+    """Return the questions of a file; --version_2_with_negative holds."""
+    is_version_2 = bool(_flag("version_2_with_negative"))
+    found = data.read_squad([input_file], is_training, is_version_2)
+    words = [paragraph.words() for paragraph in found.paragraphs]
+    return [
+        SquadExample(x.qas_id, x.question_text, words[x.paragraph])
+        if not is_training
+        else SquadExample(
+            x.qas_id,
+            x.question_text,
+            words[x.paragraph],
+            x.orig_answer_text,
+            x.start_position,
+            x.end_position,
+            x.is_impossible,
+        )
+        for x in found.examples
+    ]
+
+
+def _squad_data(examples: Sequence[SquadExample]) -> data.SquadData:
+    """Return examples as run_squad.py has them."""
+    found = data.SquadData([], [])
+    last = None
+    for example in examples:
+        if example.doc_tokens != last:
+            last = example.doc_tokens
+            ends = (
+                np.cumsum([len(word) + 1 for word in last], dtype=np.int32) - 1
+            )
+            starts = ends - np.array([len(word) for word in last], np.int32)
+            paragraph = data.Paragraph(" ".join(last), starts, ends)
+            found.paragraphs.append(paragraph)
+        has_place = example.start_position is not None
+        found.examples.append(
+            data.SquadExample(
+                example.qas_id,
+                example.question_text,
+                len(found.paragraphs) - 1,
+                orig_answer_text=example.orig_answer_text or "",
+                start_position=example.start_position if has_place else -1,
+                end_position=example.end_position if has_place else -1,
+                is_impossible=bool(example.is_impossible),
+            )
+        )
+    return found
+
+
+# --- Features ----------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class InputFeatures:
+    """A window: the model's input, and where its tokens are from.
+
+    `source` is what write_predictions needs: all windows of the conversion.
+    """
+
+    unique_id: int
+    example_index: int
+    doc_span_index: int
+    tokens: list[str]
+    token_to_orig_map: dict[int, int]
+    token_is_max_context: dict[int, bool]
+    input_ids: list[int]
+    input_mask: list[int]
+    segment_ids: list[int]
+    start_position: int | None = None
+    end_position: int | None = None
+    is_impossible: bool | None = None
+    source: Any = dataclasses.field(default=None, repr=False)
+
+
+def convert_examples_to_features(
+    examples: Sequence[SquadExample],
+    tokenizer: tokenization.FullTokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
+    is_training: bool,
+    output_fn: Callable[[InputFeatures], Any],
+) -> None:
+    """Call output_fn with the features of every window."""
+    lengths = windows.Lengths(max_seq_length, doc_stride, max_query_length)
+    squad_data = _squad_data(examples)
+    found = windows.convert(squad_data, tokenizer, lengths)
+    rows = windows.rows(found, tokenizer.vocab, max_seq_length)
+    is_max_context = decoding.max_context(
+        found.example, found.doc_start, found.doc_length
+    )
+    at, spans = 0, collections.Counter()
+    for number in range(len(found)):
+        example = int(found.example[number])
+        size = int(found.doc_length[number])
+        first = int(found.query_length()[number]) + 2  # behind [CLS], [SEP]
+        doc = int(found.doc_place()[number])
+        ids = rows["input_ids"][number].tolist()
+        features = InputFeatures(
+            int(rows["unique_ids"][number]),
+            example,
+            spans[example],
+            tokenizer.convert_ids_to_tokens(ids[: first + size + 1]),
+            dict(enumerate(found.doc_words[doc : doc + size].tolist(), first)),
+            dict(enumerate(is_max_context[at : at + size].tolist(), first)),
+            ids,
+            rows["input_mask"][number].tolist(),
+            rows["segment_ids"][number].tolist(),
+            source=(squad_data, found, tokenizer),
+        )
+        if is_training:
+            features.start_position = int(found.start_positions[number])
+            features.end_position = int(found.end_positions[number])
+            features.is_impossible = bool(examples[example].is_impossible)
+        output_fn(features)
+        spans[example] += 1
+        at += size
+
+
+# --- Model -------------------------------------------------------------------
+
+
+def create_model(
+    bert_config: modeling.BertConfig,
+    is_training: bool,
+    input_ids: tf.Tensor,
+    input_mask: tf.Tensor,
+    segment_ids: tf.Tensor,
+    use_one_hot_embeddings: bool,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return start and end logits, both [B, S].
+
+    Variables are those of modeling.BertModel and cls/squad/output_weights and
+    output_bias.
+    """
+    model = modeling.BertModel(
+        config=bert_config,
+        is_training=is_training,
+        input_ids=input_ids,
+        input_mask=input_mask,
+        token_type_ids=segment_ids,
+        use_one_hot_embeddings=use_one_hot_embeddings,
+    )
+    x = model.get_sequence_output()
+    with v1.variable_scope("cls/squad"):
+        logits, _ = run_layer(
+            lambda: modeling.OutputLayer(x.shape[-1], 2, "squad"), 0.02, x
+        )  # [B, S, 2]
+    return logits[..., 0], logits[..., 1]
+
+
+# --- Answers -----------------------------------------------------------------
+
+RawResult = collections.namedtuple(
+    "RawResult", ["unique_id", "start_logits", "end_logits"]
+)
+
+
+def get_final_text(pred_text: str, orig_text: str, do_lower_case: bool) -> str:
+    """Return the part of the words orig_text that the pieces pred_text are."""
+    split = tokenization.BasicTokenizer(do_lower_case).tokenize
+    words = orig_text.split(" ")
+    place = texts.final_place(
+        pred_text, words, lambda word: " ".join(split(word))
+    )
+    return orig_text[slice(*place)] if place else orig_text
+
+
+def write_predictions(
+    all_examples: Sequence[SquadExample],
+    all_features: Sequence[InputFeatures],
+    all_results: Sequence[RawResult],
+    n_best_size: int,
+    max_answer_length: int,
+    do_lower_case: bool,
+    output_prediction_file: str,
+    output_nbest_file: str,
+    output_null_log_odds_file: str,
+) -> None:
+    """Write the answers, the n-best lists and, for SQuAD 2.0, the null odds.
+
+    The flags --version_2_with_negative and --null_score_diff_threshold hold.
+    Casing is the tokenizer's of convert_examples_to_features, from which
+    all_features have to be.
+    """
+    del all_examples, do_lower_case
+    results = {result.unique_id: result for result in all_results}
+    source = all_features[0].source if all_features else None
+    ids = [feature.unique_id for feature in all_features]
+    if (
+        not source
+        or len(ids) != len(source[1])
+        or not results.keys() >= set(ids)
+    ):
+        raise UserError(
+            f"write_predictions: found {len(ids)} windows and {len(results)} "
+            "results, wanted a result for each window that "
+            "convert_examples_to_features made"
+        )
+    squad_data, found, tokenizer = source
+    start_logits, end_logits = (
+        np.array([getattr(results[number], name) for number in ids], np.float32)
+        for name in ("start_logits", "end_logits")
+    )
+    is_version_2 = bool(_flag("version_2_with_negative"))
+    decoded = decoding.decode(
+        squad_data,
+        found,
+        start_logits,
+        end_logits,
+        tokenizer,
+        decoding.AnswerOptions(
+            n_best_size,
+            max_answer_length,
+            is_version_2,
+            bool(_flag("verbose_logging")),
+            ignore_padding=False,
+        ),
+        has_bar=False,
+    )
+    threshold = _flag("null_score_diff_threshold") or 0.0
+    best = {key: c.text for key, c in decoded.answers(threshold).items()}
+    written = {
+        output_prediction_file: json.dumps(best, indent=4),
+        output_nbest_file: answers.nbest_json(decoded.nbest),
+    }
+    if is_version_2:
+        odds = json.dumps(decoded.null_odds, indent=4)
+        written[output_null_log_odds_file] = odds
+    for path, text in written.items():
+        file_system.write_text(path, text + "\n")
+
+
+model_fn_builder = gone.function(
+    "model_fn_builder", "tasks.squad.model.BertForQuestionAnswering"
+)
+input_fn_builder = gone.function(
+    "input_fn_builder", "records.in_memory.ShortRecords"
+)
