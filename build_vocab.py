@@ -87,6 +87,7 @@ flags.DEFINE_integer(
     "Number N of tokens [unused1] to [unusedN]; with 99 of them [UNK] has id "
     "100 as in the published vocabularies.",
     lower_bound=0,
+    upper_bound=10**7,  # that of vocab_size
 )
 
 # How the words are counted

@@ -268,7 +268,8 @@ def read_keep_steps() -> tuple[int, ...]:
     """
     steps = set()
     for text in filter(None, map(str.strip, FLAGS.keep_steps)):
-        step = int(text) if text.isdecimal() else 0
+        # Python turns no more than 4,300 digits into a number.
+        step = int(text) if text.isdecimal() and len(text) < 20 else 0
         if not 1 <= step <= FLAGS.num_train_steps:
             raise UserError(
                 f"--keep_steps: {text!r} is not a step of this run; give "

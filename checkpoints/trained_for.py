@@ -130,7 +130,7 @@ _TYPES = {
         "an object whose keys are numbers and whose values are names",
         lambda value: (
             isinstance(value, dict)
-            and all(map(str.isdecimal, value))
+            and all(key.isdecimal() and len(key) < 10 for key in value)
             and all(type(name) in (str, int) for name in value.values())
         ),
     ),

@@ -462,13 +462,14 @@ def add_special_tokens(
 
 
 def _matchable(tokens: Sequence[str]) -> list[str]:
-    """Return tokens for WordPiece, with others for those with white space.
+    """Return tokens for WordPiece, with others for those no word has.
 
-    No word has white space, so such tokens stand for nothing. The library's
-    WordPiece would still find parts of them: with a token "new york" in the
-    vocabulary, "new new" was [UNK]. No text has U+FFFD after cleaning.
+    No word has white space or U+0000, so such tokens stand for nothing. The
+    library's WordPiece would still find parts of them, with a token "new york"
+    in the vocabulary "new new" was [UNK], and takes no U+0000. No text has
+    U+FFFD after cleaning.
     """
     return [
-        f"{_LONG_WORD}{number}" if re.search(r"\s", token) else token
+        f"{_LONG_WORD}{number}" if re.search(r"[\s\0]", token) else token
         for number, token in enumerate(tokens)
     ]

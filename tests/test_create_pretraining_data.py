@@ -239,6 +239,7 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
         ({"input_file": "/no/*.txt"}, "no file matches '/no/*.txt'"),
         ({"input_file": ","}, "--input_file is empty"),
         ({"output_file": "x@0"}, "--output_file=x@0: wanted name@N"),
+        ({"output_file": "x@" + "9" * 5000}, "wanted name@N"),
         ({"output_file": "/tmp/"}, "'/tmp/' is not a file name"),
         ({"output_file": "a,/tmp"}, "/tmp is a directory; add a file name"),
         ({"output_file": "a,b,./a"}, "/a is named twice"),

@@ -200,6 +200,7 @@ def encoder(tmp_path_factory):
         ({"export_path": __file__}, "exists already"),
         ({"lengths": "32,x"}, "--lengths: 'x' is not a number"),
         ({"lengths": "-8"}, "--lengths: '-8' is not a number"),
+        pytest.param({"lengths": "9" * 5000}, "is not a number", id="9..."),
         ({"lengths": "16,16"}, "--lengths names a length twice"),
         ({"lengths": "65"}, "--lengths: 65 is more than the 64"),
     ],

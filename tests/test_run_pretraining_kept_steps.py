@@ -96,7 +96,9 @@ def test_steps_that_are_over_are_named(data, tmp_path, caplog):
     assert "so the weights of 5 cannot be kept" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["0", "13", "x", "3,-1", "1.5"])
+@pytest.mark.parametrize(
+    "text", ["0", "13", "x", "3,-1", "1.5", pytest.param("9" * 5000, id="9...")]
+)
 def test_bad_steps(data, tmp_path, text):
     line = scripts.error_of(
         run_pretraining, **flags_for(data, tmp_path, keep_steps=text)

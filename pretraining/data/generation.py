@@ -186,7 +186,9 @@ def expand_output_files(names: str) -> list[str]:
     for name in map(os.path.expanduser, map(str.strip, names.split(","))):
         base, at, number = name.rpartition("@")
         if at and re.fullmatch(r"\d+", number):
-            if not 1 <= int(number) <= 99999 or not os.path.basename(base):
+            # Python turns no more than 4,300 digits into a number.
+            is_known = len(number) <= 5 and int(number) >= 1
+            if not is_known or not os.path.basename(base):
                 raise UserError(
                     f"--output_file={name}: wanted name@N with N from 1 to "
                     "99999"

@@ -81,6 +81,7 @@ def test_what_a_model_was_trained_for_is_no_part_of_the_encoder(tmp_path):
         {"id2label": {"a": "b"}},
         {"id2label": {"0": None}},
         {"hidden_act": ["gelu"]},
+        {"id2label": {10 * "9": "b"}},
     ],
     ids=str,
 )

@@ -283,14 +283,15 @@ def test_unusable_vocabularies_are_errors(tmp_path):
 
 
 @pytest.mark.parametrize("casing", CASINGS)
-def test_tokens_with_white_space_do_not_count(casing, tmp_path):
-    """Such as "new york" in the place of an unused token."""
+def test_tokens_that_no_word_has_do_not_count(casing, tmp_path):
+    """Such as "new york", or one with U+0000, in an unused token's place."""
     tokens = open(vocab_file(casing), encoding="utf-8").read().split("\n")
-    tokens[2:5] = ["new york", "the cat", "##ed the"]
+    tokens[2:6] = ["new york", "the cat", "##ed the", "c\0at"]
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(tokens), encoding="utf-8")
     texts = ["New new york", "new york new", "the cats walked the", "the the"]
     texts += ["n\u00e9w york", "the\u3000cat"]  # not plain characters
+    texts += ["the c\0at", "\0"]
     is_uncased = casing == "uncased"
     full = tokenization.FullTokenizer(str(path), is_uncased)
     graph = graph_tokenizer.Tokenizer(str(path), is_uncased)
