@@ -162,7 +162,6 @@ def read(f: flags.FlagValues) -> RunSettings:
             "init_checkpoint": training_flags.read_init_checkpoint(f),
             "bilstm": bilstm,
             "is_length_given": f["max_seq_length"].present > 0,
-            "is_restart": f.num_restarts > 1 or sweeps.is_run_of_sweep(),
             "training": training._replace(
                 bias_correction=_read_bias_correction(f)
             ),

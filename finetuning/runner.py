@@ -13,7 +13,6 @@ from absl import flags, logging
 
 from checkpoints import lookup, run_settings
 from finetuning import (
-    failed_runs,
     fine_tuned,
     sweep_folder,
     sweeps,
@@ -111,8 +110,18 @@ def use_weights(
     finally:
         if signs:
             # The last line of the run, so that it is read.
-            rate = job.lowest_usual_rate
-            logging.warning("%s", failed_runs.warning(signs, settings, rate))
+            logging.warning(
+                "%s failed: %s. Its answers depend little on the input, or not "
+                "at all. What usually helps, with another --output_dir: "
+                "another --random_seed, --bias_correction if it was off, "
+                "another --learning_rate, more --num_train_epochs, a longer "
+                "--warmup_proportion, or several runs (--num_restarts=5), of "
+                "which the best is kept",
+                "This run"
+                if settings.do_train
+                else "The run that fine-tuned this model",
+                "; ".join(signs),
+            )
 
 
 def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:

@@ -58,9 +58,6 @@ _INPUTS = (
     "teacher_checkpoint",
 )
 
-# Environment variable of the processes of a sweep's runs.
-_RUN_OF_SWEEP = "BERT_RUN_OF_SWEEP"
-
 # Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
 
@@ -204,11 +201,6 @@ def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:
     return [("sweep_batch_sizes", int(size)) for size in dict.fromkeys(sizes)]
 
 
-def is_run_of_sweep() -> bool:
-    """Return whether a sweep has started this process to make a run of it."""
-    return _RUN_OF_SWEEP in os.environ
-
-
 # --- Making the runs ---------------------------------------------------------
 
 
@@ -328,9 +320,6 @@ def run_command(command: Sequence[str]) -> int:
             command,
             # The lock of a work directory is held until training has ended.
             close_fds=False,
-            # Not a flag: with another command line a run that is finished
-            # would be made again.
-            env={**os.environ, _RUN_OF_SWEEP: "1"},
             start_new_session=True,
             preexec_fn=child_processes.end_with_parent,
         )

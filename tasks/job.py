@@ -109,8 +109,6 @@ class Job(abc.ABC):
             heads that have the variables of another task's head.
         objective: what to minimize.
         distillation: teachers; None: labels alone are learned from.
-        lowest_usual_rate: a learning rate below it is advised to be raised if
-            a run fails.
         result_files: what evaluation and prediction write to output_dir.
         training_features: features that only the training records have.
     """
@@ -120,7 +118,6 @@ class Job(abc.ABC):
     fine_tuned_task: str | None = None
     objective: Objective
     distillation: "Distillation | None" = None
-    lowest_usual_rate: float = 1e-5  # the paper has 2e-5 to 5e-5
     result_files: tuple[str, ...] = (
         "eval_results.txt",
         mistakes.NAME,

@@ -19,8 +19,6 @@ class RunSettings(NamedTuple):
         is_length_given: whether the flag was given; if not, a fine-tuned model
             keeps the length it was fine-tuned with.
         num_errors: mistakes to list in errors.tsv; 0: no file.
-        is_restart: whether --num_restarts is above 1, or this is a run of a
-            sweep.
         training: how to train; its numbers of steps are 0 until the training
             data have been read.
         devices: what to run on.
@@ -47,6 +45,5 @@ class RunSettings(NamedTuple):
     early_stopping_patience: int
     predict_batch_size: int
     num_errors: int
-    is_restart: bool
     training: Settings
     devices: DeviceChoice

@@ -31,10 +31,6 @@ from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from training import memory, prediction, reporting
 
-# A BiLSTM on frozen features learns little from a rate below this one; 1e-3 is
-# usual.
-_LOWEST_FEATURE_BASED_RATE = 3e-4
-
 # With words in columns, and in JSON lines.
 _PREDICTIONS = ("predictions.txt", "predictions.jsonl")
 _TEST_RESULTS = "test_results.txt"
@@ -69,7 +65,6 @@ class NerJob(Job):
             self.fine_tuned_task = "feature_tagging"
             choice = layer_choice(tagger.feature_layers, self.config)
             self._layers = choice.indices
-            self.lowest_usual_rate = _LOWEST_FEATURE_BASED_RATE
             if file_system.is_remote(settings.records_dir):
                 raise UserError(
                     "the files of activations are mapped into memory, which "

@@ -26,14 +26,6 @@ def test_fine_tuning_corrects_by_default_and_pretraining_does_not(script):
     assert pretraining["bias_correction"].default is False
 
 
-def test_restarts_are_advised_to_single_runs(monkeypatch):
-    one, two = parsed("--num_restarts=1"), "--num_restarts=2"
-    assert not finetuning_flags.read(one).is_restart
-    assert finetuning_flags.read(parsed(two)).is_restart
-    monkeypatch.setenv("BERT_RUN_OF_SWEEP", "1")
-    assert finetuning_flags.read(parsed()).is_restart
-
-
 @pytest.mark.parametrize(
     "argument, problem",
     [
