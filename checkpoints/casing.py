@@ -8,7 +8,7 @@ one has the special tokens alone.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from base import file_system, text_files
@@ -90,6 +90,10 @@ def _read_config(path: str) -> dict[str, bool]:
             f"{path}: never_split is {kept!r}, BERT has special tokens alone"
             + _MEND
         )
+    added = theirs.get("added_tokens_decoder")
+    _warn_of_added(
+        list(added.values()) if isinstance(added, dict) else [], path
+    )
     return _fields(theirs, {name: name for name in Normalization._fields}, path)
 
 
@@ -104,7 +108,26 @@ def _read_whole(path: str) -> dict[str, bool]:
                 f"{wanted['type']}{_MEND}"
             )
         _check_fixed(part, wanted, f"{path}: {name}")
+    added = theirs.get("added_tokens")
+    _warn_of_added(added if isinstance(added, list) else [], path)
     return _fields(theirs["normalizer"], _NORMALIZER_FIELDS, path)
+
+
+def _warn_of_added(tokens: Sequence[Any], path: str) -> None:
+    """Warn of tokens that transformers finds in a text before it is split."""
+    words = [
+        token.get("content")
+        for token in tokens
+        if isinstance(token, dict) and token.get("special") is False
+    ]
+    if words:
+        logging.warning(
+            "%s adds %d tokens to the vocabulary, such as %r: here they are "
+            "split as other text, which gives other ids where a text has them",
+            path,
+            len(words),
+            words[0],
+        )
 
 
 def _check_fixed(

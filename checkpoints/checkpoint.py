@@ -278,8 +278,9 @@ def resolve_normalization(
     is required. A flag that contradicts the files is an error.
     """
     said = known_normalization(prefix)
-    if vocab_file:
-        said = casing.read(os.path.dirname(vocab_file)) | said
+    folder = os.path.dirname(vocab_file or "")
+    if vocab_file and not (prefix and folder == lookup.folder_of(prefix)):
+        said = casing.read(folder) | said
     trained = said.pop("do_lower_case", None)
     if trained is not None:
         trained = casing.agreed(do_lower_case, trained, prefix or vocab_file)

@@ -11,6 +11,7 @@ from tiny import SPECIAL
 
 import tokenization
 from checkpoints import casing
+from checkpoints.checkpoint import resolve_normalization
 
 CHINESE = [chr(0x4E00 + number) for number in range(200)]
 
@@ -165,6 +166,32 @@ def test_other_tokenizers_are_refused(tmp_path, files, words):
     with pytest.raises(UserError) as error:
         read(tmp_path, files)
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_words_that_transformers_adds_are_named_once(tmp_path, caplog):
+    """They have ids behind those of vocab.txt; special tokens are no words."""
+    tokens = [{"content": "[CLS]", "special": True}]
+    files = {WHOLE: whole() | {"added_tokens": tokens}}
+    assert read(tmp_path, files) and not caplog.text
+    tokens.append({"content": "covid", "special": False})
+    config = {"added_tokens_decoder": {"30522": tokens[1]}}
+    for files in (
+        {CONFIG: config},
+        {WHOLE: whole() | {"added_tokens": tokens}},
+    ):
+        caplog.clear()
+        (tmp_path / "vocab.txt").write_text("[UNK]\n")
+        for name, content in files.items():
+            (tmp_path / name).write_text(json.dumps(content))
+        prefix = str(tmp_path / "model.ckpt")
+        vocab_file = str(tmp_path / "vocab.txt")
+        resolve_normalization(None, prefix, vocab_file)
+        assert (
+            caplog.text.count("adds 1 tokens to the vocabulary, such as 'cov")
+            == 1
+        )
+        for name in files:
+            (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize(
