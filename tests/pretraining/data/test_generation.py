@@ -2,9 +2,11 @@
 
 import collections
 import dataclasses
+import json
 import logging
 import os
 import random
+import shutil
 
 import generator_runs
 import pytest
@@ -162,3 +164,26 @@ def test_the_casing_is_the_flags_or_the_vocabularys(
     assert made.steps.normalization.do_lower_case is casing
     assert made.job.fingerprint["do_lower_case"] is casing
     assert words in caplog.text and bool(words) is bool(caplog.text)
+
+
+def test_accents_stay_as_the_files_beside_the_vocabulary_say(tmp_path):
+    """Also for the command that continues a run: it is another fingerprint."""
+    (tmp_path / "in.txt").write_text("a b\n\nc d\n")
+    vocab = GOLDEN / "vocab" / "uncased.txt"
+    shutil.copy(vocab, tmp_path / "vocab.txt")
+    settings = {"do_lower_case": True, "strip_accents": False}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    plain, own = (
+        generation.make_plan(
+            str(tmp_path / "in.txt"),
+            str(tmp_path / "out"),
+            str(path),
+            InstanceConfig(),
+        )
+        for path in (vocab, tmp_path / "vocab.txt")
+    )
+    assert own.steps.normalization == (True, False, True)
+    assert own.job.fingerprint == {
+        **plain.job.fingerprint,
+        "strip_accents": False,
+    }
