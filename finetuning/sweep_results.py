@@ -13,6 +13,8 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
@@ -26,9 +28,15 @@ Results = Mapping[str, Mapping[str, float]]
 def read(folder: str) -> dict[str, float]:
     """Return the scores in a run's eval_results.txt."""
     path = os.path.join(folder, "eval_results.txt")
-    with tf.io.gfile.GFile(path) as file:
-        pairs = [line.split(" = ") for line in file.read().splitlines()]
-    return {key: float(value) for key, value in pairs}
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            pairs = [line.split(" = ") for line in file.read().splitlines()]
+        return {key: float(value) for key, value in pairs}
+    except ValueError as error:
+        raise UserError(
+            f"{path} is damaged ({error}): remove {folder}, and the run is "
+            "made again"
+        ) from error
 
 
 def _is_failed(result: Mapping[str, float]) -> bool:

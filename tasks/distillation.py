@@ -458,7 +458,7 @@ def kept_outputs(
         data = file.read()
     try:
         return np.load(io.BytesIO(data))
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # of numpy, tokenize, MemoryError
         raise UserError(
             f"{path} is damaged ({error}): remove it, and it is made again"
         ) from error

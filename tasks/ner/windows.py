@@ -214,7 +214,7 @@ class Converter:
             )
         ]
         # Sentence s has the pieces from bounds[s] to bounds[s + 1].
-        ends = np.cumsum([len(sentence.words) for sentence in scope])
+        ends = np.cumsum([len(s.words) for s in scope], dtype=np.int64)
         bounds = [0, *np.append(pieces.starts, len(labels))[ends].tolist()]
         for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
             windows = split_into_windows(end - begin, limit)

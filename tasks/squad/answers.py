@@ -16,7 +16,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 from base import cluster, file_system, text_files
 from base.errors import UserError
@@ -97,10 +96,15 @@ def read_logits(path: str) -> Logits:
     try:
         with file_system.open_for_reading(path) as file:
             arrays = np.load(file)
-            return {n: arrays[n] for n in ("start_logits", "end_logits")}
+            found = {n: arrays[n] for n in ("start_logits", "end_logits")}
+        for name, values in found.items():
+            if values.ndim != 2 or values.dtype.kind != "f":
+                raise ValueError(f"{name} is {values.dtype} {values.shape}")
+        return found
     except UserError:
         raise
-    except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:
+    # Damage raises errors of numpy, zipfile, zlib and tokenize, MemoryError too
+    except Exception as error:
         raise UserError(f"{path} is not a file of logits: {error}") from error
 
 

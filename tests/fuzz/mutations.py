@@ -251,5 +251,6 @@ _FORMATS = {
     ".tfrecord": _records,
     ".safetensors": _safetensors,
     ".index": _table,
+    ".npz": _archive,
     ".tflite": _archive,
 }

@@ -3,6 +3,7 @@
 import bz2
 import functools
 import gzip
+import io
 import json
 import lzma
 import os
@@ -29,11 +30,12 @@ import squad_files
 import swag_runs
 import tensorflow as tf
 import tiny
+from huggingface_hub import constants
 from pyarrow import parquet
 
 import tokenization
-from checkpoints import checkpoint, huggingface, lookup, run_settings
-from finetuning import fine_tuned
+from checkpoints import checkpoint, hub, huggingface, lookup, run_settings
+from finetuning import fine_tuned, sweep_results
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
@@ -121,7 +123,7 @@ def _sample_records(folder: Path) -> None:
     pretraining_runs.write_records(folder / "b.tfrecord.gz", 5, 1, "GZIP")
 
 
-@_reader(_sample_records, cases=25)
+@_reader(_sample_records, cases=15)
 def pretraining(folder):
     files = pretraining_records.find_data(
         sorted(map(str, folder.iterdir())),
@@ -215,6 +217,39 @@ def _sample_shards(folder: Path) -> None:
 @_reader(_sample_shards)
 def huggingface_model(folder):
     _open_model(folder)
+
+
+_HUB = "models--a--b"
+_COMMIT = "0" * 40
+
+
+def _sample_hub(folder: Path) -> None:
+    """Write a model as the client of the hub keeps it."""
+    (folder / _HUB / "refs").mkdir(parents=True)
+    (folder / _HUB / "refs" / "main").write_text(_COMMIT)
+    place = folder / _HUB / "snapshots" / _COMMIT
+    place.mkdir(parents=True)
+    _sample_shards(place)
+
+
+@_reader(_sample_hub, cases=20)
+def hub_model(folder):
+    constants.HF_HUB_CACHE = str(folder)
+    hub._fetch.cache_clear()
+    checkpoint.open_checkpoint("hf://a/b").read_weights()
+
+
+@_reader(
+    {
+        "saved_model.pb": "",
+        "assets.extra/export.json": {"task": "classifier", "labels": ["a", "b"]}
+        | {"max_seq_length": 8, "do_lower_case": True, "strip_accents": True}
+        | {"tokenize_chinese_chars": True, "sentence_pairs": False},
+        "assets/vocab.txt": "\n".join(tiny.SPECIAL),
+    }
+)
+def saved_model(folder):
+    registry.create_task(loading.find(str(folder)))
 
 
 def _sample_litert(folder: Path) -> None:
@@ -316,6 +351,13 @@ def squad(folder):
             _each(squad_data.read_squad, files, is_training, is_2)
 
 
+def _npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+_LOGITS = np.ones((3, 8), np.float32)
 _CANDIDATE = {"text": "a", "probability": 1, "start_logit": 0, "end_logit": 0.5}
 
 
@@ -325,6 +367,7 @@ _CANDIDATE = {"text": "a", "probability": 1, "start_logit": 0, "end_logit": 0.5}
         squad_answers.NBEST: {"1": [_CANDIDATE] * 2, "2": [_CANDIDATE]},
         squad_answers.NULL_ODDS: {"1": 0.5, "2": -1},
         squad_answers.THRESHOLD: {"threshold": 0.5, "weights": []},
+        "logits.npz": _npz(start_logits=_LOGITS, end_logits=_LOGITS),
     }
 )
 def squad_answers_of_runs(folder):
@@ -332,6 +375,7 @@ def squad_answers_of_runs(folder):
     questions = Questions(data, None, {})
     _each(ensemble.read_lists, str(folder), questions, True)
     squad_answers.null_threshold(None, [], str(folder))
+    squad_answers.read_logits(str(folder / "logits.npz"))
 
 
 _TRIVIA = {
@@ -423,9 +467,12 @@ _POINTS = [
         "scalars.jsonl": _lines(*_POINTS),
         "eval/scalars.jsonl": _lines(*_POINTS[:2]),
         "scores.json": {"10": 0.5},
+        "eval_results.txt": "eval_accuracy = 0.5\nloss = 1.5\n",
     },
     writes=True,
     failed=(
+        ("eval_results.txt", b"a = b\n"),
+        ("eval_results.txt", b"\xff\n"),
         ("scores.json", b"[1]"),
         ("scores.json", b'{"a": 1}'),
         ("scalars.jsonl", b"5\n"),
@@ -447,6 +494,7 @@ def runs(folder):
     _each(run_settings.claim_output_dir, out, fixed, {"steps": 1})
     _each(run_settings.pinned, "hf://a/b", out)
     _each(fine_tuned.read_scores, out)
+    _each(sweep_results.read, out)
     _each(curves.does_not_fall, out)
     _each(curves.read, out, 10, ["loss"])
     scalars.forget_after(out, 100)

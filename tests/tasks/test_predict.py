@@ -2,12 +2,16 @@
 
 import types
 
+import corpora
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks import predict
+import tokenization
+from tasks import predict, registry
 from tasks.rows import make_row
+from tasks.task import Settings
 
 
 def row(length: int):
@@ -63,6 +67,19 @@ def test_units_of_several_rows_share_a_batch_with_their_like():
         (1, {"x": 10}),
         (3, {"x": 30}),
     ]
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_no_input_has_no_prediction(name):
+    """As in a file whose lines are all damaged."""
+    normalization = tokenization.Normalization.of()
+    settings = Settings(
+        "", False, None, name, corpora.VOCAB_FILE, normalization, 100
+    )
+    task = registry.create_task(
+        settings._replace(labels=("O", "B-A"), thresholds=(0.5, 0.5))
+    )
+    assert predict.predict(task, None, [], 8) == []
 
 
 def test_segments_begin_at_the_second_text():

@@ -1,5 +1,8 @@
 """Logits kept between runs, answer files, thresholds, scores of a file."""
 
+import io
+import zipfile
+
 from base.errors import UserError
 
 import numpy as np
@@ -33,7 +36,12 @@ def test_logits_are_computed_once_for_a_fingerprint(tmp_path):
     # Of another number of windows: something is wrong with the file.
     assert cached(tmp_path, FINGERPRINT, 5.0, num_windows=2) == 5.0
     path = tmp_path / squad_answers.LOGITS
-    for damaged in (b"", path.read_bytes()[:200]):
+    flat, broken = io.BytesIO(), io.BytesIO()
+    np.savez(flat, start_logits=np.ones(3), end_logits=np.ones(3))
+    with zipfile.ZipFile(broken, "w") as archive:
+        archive.writestr("start_logits.npy", b"\x93NUMPY\1\0\2\0{(")
+    zips = flat.getvalue(), broken.getvalue()
+    for damaged in (b"", path.read_bytes()[:200], *zips):
         path.write_bytes(damaged)
         assert cached(tmp_path, FINGERPRINT, 6.0) == 6.0
     path.unlink()
