@@ -134,6 +134,7 @@ flags.DEFINE_integer(
     "Pre-training runs of each model, each fine-tuned; default: the scale's. "
     "Cells have the mean and the standard deviation.",
     lower_bound=1,
+    upper_bound=1000,
 )
 flags.DEFINE_integer(
     "first_seed",
@@ -149,6 +150,7 @@ flags.DEFINE_integer(
     None,
     "Commands that run at the same time; default: the scale's.",
     lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_bool(
     "keep_models",

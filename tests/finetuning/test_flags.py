@@ -44,10 +44,20 @@ def test_all_batches_divide_into_micro_batches(argument, problem):
         finetuning_flags.check(f)
 
 
-@pytest.mark.parametrize("seed", ["-1", "20260101123456"])
-def test_a_seed_is_one_that_keras_takes(seed):
-    with pytest.raises(flags.IllegalFlagValueError, match="random_seed"):
-        parsed(f"--random_seed={seed}")
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        ("random_seed", -1),  # not one that Keras takes
+        ("random_seed", 20260101123456),
+        ("train_batch_size", 10**9),
+        ("predict_batch_size", 10**12),
+        ("num_restarts", 10**9),
+        ("bilstm_layers", 10**6),
+    ],
+)
+def test_numbers_that_are_refused(flag, value):
+    with pytest.raises(flags.IllegalFlagValueError, match=flag):
+        parsed(f"--{flag}={value}")
 
 
 def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
