@@ -300,11 +300,7 @@ def claim(work_dir: str, scale: Scale) -> None:
     path = os.path.join(work_dir, "scale.json")
     found = text_files.read_own_json(path)
     if found is None:
-        if names := sorted(os.listdir(work_dir)):
-            raise UserError(
-                f"--work_dir={work_dir} holds {names[0]}, which the demo did "
-                "not make: name an empty or a new directory"
-            )
+        file_system.check_new_directory(work_dir, "work_dir", ())
         write_json(path, scale._asdict())
     elif found != scale._asdict():
         raise UserError(

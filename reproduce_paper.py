@@ -126,7 +126,9 @@ flags.DEFINE_list(
 
 # Runs
 flags.DEFINE_string(
-    "work_dir", None, "Directory for everything; an earlier run in it goes on."
+    "work_dir",
+    None,
+    "Directory for everything: new, or of an earlier run, which goes on.",
 )
 flags.DEFINE_integer(
     "num_seeds",

@@ -17,7 +17,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import IO
 
 from base import errors, startup
@@ -332,6 +332,18 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
         raise UserError(
             f"--{flag}={path} cannot be written: {errors.reason(error)}"
         ) from error
+
+
+def check_new_directory(path: str, flag: str, own: Collection[str]) -> None:
+    """Check that a local directory, which no run has begun, has no files.
+
+    A run would replace some of them. `own` are names that do not count.
+    """
+    if names := sorted(set(os.listdir(path)).difference(own)):
+        raise UserError(
+            f"--{flag}={path} holds {names[0]}, which this script did not "
+            "write and might replace: name an empty or a new directory"
+        )
 
 
 def remove_directory(path: str) -> None:

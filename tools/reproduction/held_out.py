@@ -73,13 +73,11 @@ def prepare(
         check_same(work_dir, "the text", known["source"], source)
         if all(map(os.path.isdir, folders)):
             return known["how"]
+    if not os.path.exists(path):
+        os.makedirs(work_dir, exist_ok=True)
+        file_system.check_new_directory(work_dir, "work_dir", ["lock"])
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
-        if not os.path.exists(path) and os.listdir(folder):
-            raise UserError(
-                f"{folder} has files that this script did not write, and would "
-                "remove: name another --work_dir"
-            )
     # Empty until the folders are full: what is in them is this script's.
     file_system.write_text(path, "{}")
     for folder in folders:

@@ -104,13 +104,17 @@ def test_a_second_call_reads_what_the_first_one_did(tmp_path):
 
 
 def test_files_that_it_did_not_write_are_not_removed(tmp_path):
-    """A work_dir may be where the text is; what a failure leaves may go."""
+    """Those of the user stay; what a failure leaves may go."""
     own = tmp_path / "work" / "corpus" / "train"
     own.mkdir(parents=True)
     files = write_files(own, 3)
-    with pytest.raises(UserError, match="train has files that this script di"):
+    with pytest.raises(UserError, match="work holds corpus, which this script"):
         prepare(tmp_path, files)
     assert len(list(own.iterdir())) == 3
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "vocab.txt").write_text("a model's")
+    with pytest.raises(UserError, match="model holds vocab.txt, which this"):
+        prepare(tmp_path, files, name="model")
     one = write_files(tmp_path, 1, documents=1)
     with pytest.raises(UserError, match="too few documents"):
         prepare(tmp_path, one, name="2")
