@@ -13,6 +13,9 @@ tensorflow_text, and nothing of this project:
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("served/1").signatures["serving_default"]
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
+
+A SavedModel is a program, which TensorFlow runs: load one only of an origin
+that you trust (SECURITY.md).
 """
 
 from base import errors

@@ -46,7 +46,10 @@ flags.DEFINE_string(
     "Text with a sentence or `first ||| second` per line; -: standard input.",
 )
 flags.DEFINE_string(
-    "output_file", None, "File to write the features to; -: standard output."
+    "output_file",
+    None,
+    "File to write the features to, in place of an older one; -: standard "
+    "output.",
 )
 flags.DEFINE_enum(
     "output_format",

@@ -68,7 +68,9 @@ flags.DEFINE_enum(
     "auto: judged by the content.",
 )
 flags.DEFINE_string(
-    "output_file", "-", "JSON lines, or the scores; -: standard output."
+    "output_file",
+    "-",
+    "JSON lines, or the scores, in place of an older file; -: standard output.",
 )
 prediction_flags.define_text_flags()
 
