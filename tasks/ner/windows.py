@@ -26,6 +26,7 @@ import numpy as np
 
 import tokenization
 from records import tfrecord
+from tasks import rows
 from tasks.ner.data import Sentence, as_classes, class_ids
 
 IGNORED = -1  # the label of positions that are not classified
@@ -172,13 +173,13 @@ class Converter:
         self, sentences: Sequence[Sentence], size: int = 1024
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of up to `size` records at a time, in order."""
-        rows = [
+        records = [
             row
             for scope in self._scopes(sentences)
             for row in self._rows(scope)
         ]
-        for at in range(0, len(rows), size):
-            yield self._features(rows[at : at + size])
+        for at in range(0, len(records), size):
+            yield self._features(records[at : at + size])
 
     def _scopes(
         self, sentences: Sequence[Sentence]
@@ -235,21 +236,18 @@ class Converter:
                     yield pieces.ids[seen], targets
 
     def _features(
-        self, rows: Sequence[tuple[np.ndarray, np.ndarray]]
+        self, records: Sequence[tuple[np.ndarray, np.ndarray]]
     ) -> dict[str, np.ndarray]:
         """Return features [n, S] of n records."""
-        ids = np.zeros([len(rows), self.length], np.int32)
-        mask, labels = np.zeros_like(ids), np.full_like(ids, IGNORED)
         vocab = self.tokenizer.vocab
-        for row, (pieces, targets) in enumerate(rows):
-            end = len(pieces) + 1
-            ids[row, 0], ids[row, end] = vocab["[CLS]"], vocab["[SEP]"]
-            ids[row, 1:end] = pieces
-            labels[row, 1:end] = targets
-            mask[row, : end + 1] = 1
-        return {
-            "input_ids": ids,
-            "input_mask": mask,
-            "segment_ids": np.zeros_like(ids),
-            "label_ids": labels,
-        }
+        features = rows.pad(
+            [
+                rows.row_of_ids(pieces, (), self.length, vocab)[0]
+                for pieces, _ in records
+            ],
+            self.length,
+        )
+        labels = np.full_like(features["input_ids"], IGNORED)
+        for row, (_, targets) in enumerate(records):
+            labels[row, 1 : len(targets) + 1] = targets
+        return features | {"label_ids": labels}

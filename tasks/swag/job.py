@@ -12,9 +12,10 @@ from absl import logging
 
 import modeling
 from records import in_memory
-from tasks import mistakes, rows, signs
+from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
+from tasks.classifier.data import Example
 from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -122,18 +123,16 @@ class SwagJob(Job):
         num_cut, length = 0, self.source.max_seq_length
         for at in range(0, len(examples), _PART):
             part = examples[at : at + _PART]
-            found = [
-                rows.row_of_texts(x.context, choice, length, self.tokenizer)
+            # A choice's label is its question's; a test file has none.
+            choices = [
+                Example(x.guid, x.context, choice, str(x.label or 0))
                 for x in part
                 for choice in x.choices
             ]
-            num_cut += sum(is_cut for _, is_cut in found)
-            # A choice's label is its question's; a test file has none.
-            labels = [x.label or 0 for x in part for _ in x.choices]
-            features = rows.pad([row for row, _ in found], length) | {
-                "label_ids": np.array(labels, np.int64),
-                "is_real_example": np.ones([len(found)], np.int32),
-            }
+            features, part_cut = classifier_data.convert_examples(
+                choices, int, length, self.tokenizer
+            )
+            num_cut += part_cut
             count = len(part[0].choices)
             for number, question in enumerate(part[:_SHOWN] if not at else ()):
                 places = range(number * count, (number + 1) * count)
