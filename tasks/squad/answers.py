@@ -14,6 +14,7 @@ ensemble.py has another source of n-best lists: the output of several runs.
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -229,7 +230,7 @@ def null_threshold(
         found = text_files.read_own_json(path)
         try:
             threshold, its_weights = float(found["threshold"]), found["weights"]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OverflowError, TypeError, ValueError):
             logging.warning("%s is damaged: not used", path)
             continue
         if its_weights != weights:
@@ -298,7 +299,10 @@ def read_values(path: str, kind: type, what: str) -> dict:
         raise UserError(f"{path}: holds no question")
     kinds = (int, float) if kind is float else kind
     for key, value in values.items():
-        if not isinstance(value, kinds):
+        is_right = isinstance(value, kinds)
+        if is_right and kind is float:  # 10**400 is an int, and no float
+            is_right = abs(value) <= sys.float_info.max
+        if not is_right:
             raise UserError(
                 f"{path}: question {key} has {type(value).__name__}, wanted "
                 f"{kind.__name__}; is this a file of {what}?"

@@ -161,7 +161,7 @@ def read_lists(
             ]
             for key, entries in found[NBEST].items()
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise UserError(
             f"--ensemble_dirs: {folder} holds an {NBEST} that is not one "
             f"({error}); --do_predict writes it"

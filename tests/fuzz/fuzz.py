@@ -202,14 +202,20 @@ def _watched(work: Path) -> list[str]:
         if event in _PROGRAMS:
             found.append(f"{event}{arguments}")
         elif event in _CHANGES or event == "open" and _writes(*arguments):
-            path = os.fsdecode(arguments[0])
-            # A name alone is one below an open folder, as shutil.rmtree has it.
-            if path != os.devnull and os.path.isabs(path):
-                if not os.path.realpath(path).startswith(f"{work}/"):
+            for path in map(os.fsdecode, arguments[: 1 + ("rename" in event)]):
+                # shutil.rmtree removes names below a folder that is open.
+                is_known = path == os.devnull or (
+                    event != "open" and not os.path.isabs(path)
+                )
+                if not is_known and not _is_below(path, work):
                     found.append(f"{event} {path}")
 
     sys.addaudithook(hook)
     return found
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(folder)
 
 
 def _writes(path: Any, mode: Any, number: int) -> bool:

@@ -361,6 +361,11 @@ _LOGITS = np.ones((3, 8), np.float32)
 _CANDIDATE = {"text": "a", "probability": 1, "start_logit": 0, "end_logit": 0.5}
 
 
+def _n_best(folder: str, questions: Questions) -> None:
+    found = ensemble.read_lists(folder, questions, True)
+    ensemble.combine([found, found], 2)
+
+
 @_reader(
     {
         "1.json": _SQUAD,
@@ -368,12 +373,22 @@ _CANDIDATE = {"text": "a", "probability": 1, "start_logit": 0, "end_logit": 0.5}
         squad_answers.NULL_ODDS: {"1": 0.5, "2": -1},
         squad_answers.THRESHOLD: {"threshold": 0.5, "weights": []},
         "logits.npz": _npz(start_logits=_LOGITS, end_logits=_LOGITS),
-    }
+    },
+    failed=(
+        (squad_answers.NULL_ODDS, b'{"1": 0, "2": 1%s}' % (b"0" * 400)),
+        (squad_answers.THRESHOLD, b'{"threshold": 1%s}' % (b"0" * 400)),
+        (
+            squad_answers.NBEST,
+            json.dumps(
+                {"1": [_CANDIDATE | {"probability": 10**400}], "2": []}
+            ).encode(),
+        ),
+    ),
 )
 def squad_answers_of_runs(folder):
     data = squad_data.read_squad([str(folder / "1.json")], False, False)
     questions = Questions(data, None, {})
-    _each(ensemble.read_lists, str(folder), questions, True)
+    _each(_n_best, str(folder), questions)
     squad_answers.null_threshold(None, [], str(folder))
     squad_answers.read_logits(str(folder / "logits.npz"))
 
