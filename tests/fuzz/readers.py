@@ -47,9 +47,11 @@ from tasks.classifier import glue
 from tasks.encoder import lines as encoder_lines
 from tasks.ner import data as ner_data
 from tasks.ner import scores as ner_scores
+from tasks.ner import windows as ner_windows
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble, triviaqa
+from tasks.squad import windows as squad_windows
 from tasks.squad.records import Questions
 from tasks.swag import data as swag_data
 from tasks.task import Settings, Task
@@ -162,6 +164,11 @@ _TASKS = (
     "token_classification",
     "multiple_choice",
 )
+
+
+@functools.cache
+def _tokenizer() -> tokenization.FullTokenizer:
+    return tokenization.FullTokenizer(corpora.VOCAB_FILE)
 
 
 @functools.cache
@@ -287,7 +294,9 @@ def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
     files = classifier_data.own_files(
         folder, columns, is_regression, None, multi_label
     )
-    classifier_data.read_examples(folder, files.train, files)
+    found = classifier_data.read_examples(folder, files.train, files)
+    tokenizer = _tokenizer()
+    classifier_data.convert_examples(found, lambda _: 0, 16, tokenizer)
 
 
 @_reader({"a.tsv": "language\ta\tb\n" + "en\tx y\tz\t1\n" * 3})
@@ -331,7 +340,9 @@ def _named_entities(path: str) -> None:
     file = ner_data.read_file(path, ner_data.Columns())
     tags = [["O"] * len(sentence.words) for sentence in file.sentences]
     ner_scores.prediction_lines(file, tags)
-    ner_data.entity_types(ner_data.with_iob2_tags(file))
+    file = ner_data.with_iob2_tags(file)
+    labels = ner_data.iob2_labels(ner_data.entity_types(file))
+    list(ner_windows.Converter(_tokenizer(), labels, 16, True)(file.sentences))
 
 
 _ANN = squad_files.question("1", "Who?", ("Ann", 0))
@@ -347,8 +358,12 @@ _SQUAD_2 = squad_files.content(("Oslo.", [_NO_ANSWER]), ("Ann.", [_ANN]))
 def squad(folder):
     for is_training in (True, False):
         for name, is_2 in (("1.json", False), ("2.json", True)):
-            files = [str(folder / name)]
-            _each(squad_data.read_squad, files, is_training, is_2)
+            _each(_squad, str(folder / name), is_training, is_2)
+
+
+def _squad(path: str, is_training: bool, is_version_2: bool) -> None:
+    data = squad_data.read_squad([path], is_training, is_version_2)
+    squad_windows.convert(data, _tokenizer(), squad_windows.Lengths(32, 8, 6))
 
 
 def _npz(**arrays: np.ndarray) -> bytes:
@@ -404,7 +419,8 @@ _TRIVIA = {
 
 @_reader({"a.json": {"Data": [_TRIVIA]}, "wikipedia/Doc.txt": "Mario Puzo."})
 def trivia(folder):
-    triviaqa.read_triviaqa([str(folder / "a.json")], str(folder))
+    data = triviaqa.read_triviaqa([str(folder / "a.json")], str(folder))
+    squad_windows.convert(data, _tokenizer(), squad_windows.Lengths(32, 8, 6))
 
 
 # --- Corpora -----------------------------------------------------------------
