@@ -7,6 +7,7 @@ absl takes the last value of a flag that is given twice.
 import dataclasses
 import json
 import shlex
+import sys
 from pathlib import Path
 
 import corpora
@@ -168,6 +169,12 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     write_pairs(
         tmp_path / "topics", "label\tsentence\tsource", "a{},b\t{} {}\tx"
     )
+    (block,) = (b for b in pages.blocks(page) if b.language == "python")
+    (tmp_path / "my_module.py").write_text("\n".join(block.lines))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "reviews").mkdir()
+    reviews = "a good film\tgood\na bad film\tbad\n" * 8
+    (tmp_path / "reviews" / "reviews.tsv").write_text(reviews)
     printed = run_page(page, classifier_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
