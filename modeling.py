@@ -789,9 +789,12 @@ class BertModel(Layer):
             "shorten the sequences or train a model with more positions"
         )
         if not isinstance(length, int):
-            tf.debugging.assert_less_equal(
+            check = tf.debugging.assert_less_equal(
                 length, longest, f"the sequence length {too_long}"
             )
+            # A graph of tf.compat.v1 runs only what its outputs depend on.
+            with tf.control_dependencies([check]):
+                input_ids = tf.identity(input_ids)
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
         if isinstance(batch, int) and isinstance(length, int):

@@ -14,7 +14,7 @@ import scripts
 from absl import flags
 from paths import ROOT
 
-LANGUAGES = ("json", "jsonl", "make", "python", "sh", "text", "tree")
+LANGUAGES = ("diff", "json", "jsonl", "make", "python", "sh", "text", "tree")
 
 _FENCE = re.compile(r"^ *```(\S*)\s*$")
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")

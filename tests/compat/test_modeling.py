@@ -312,3 +312,12 @@ def test_too_long_a_batch_is_one_line():
     config = small_models.tiny_config()
     with tf.Graph().as_default(), pytest.raises(UserError, match="length 41"):
         modeling.BertModel(config, False, tf.ones([1, 41], tf.int32))
+    with tf.Graph().as_default(), v1.Session() as session:
+        ids = v1.placeholder(tf.int32, [None, None])
+        model = modeling.BertModel(config, False, ids)
+        session.run(v1.global_variables_initializer())
+        output = model.get_pooled_output()
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="embeddings 40"
+        ):
+            session.run(output, {ids: np.ones([1, 41])})

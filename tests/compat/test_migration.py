@@ -1,0 +1,67 @@
+"""docs/migration.md: its names are there, its programs run."""
+
+import importlib
+import re
+import subprocess
+import sys
+
+import flags_page
+import pages
+import pytest
+import scripts
+import tiny
+from paths import ROOT
+
+PAGE = ROOT / "docs" / "migration.md"
+TABLES = {
+    block.split("|")[1].strip(): block
+    for block in PAGE.read_text("utf-8").split("\n\n")
+    if block.startswith("| ")
+}
+MODULES = ("modeling", "optimization", "tokenization")
+
+
+@pytest.mark.parametrize("name", [n for n in TABLES if n != "flag"])
+def test_names_of_the_original_are_there(name):
+    module = scripts.load(name) if name in scripts.names() else None
+    module = module or importlib.import_module(name)
+    cells = [row.split("|")[1] for row in TABLES[name].split("\n")[2:]]
+    found = re.findall(r"`(\w+)", " ".join(cells))
+    assert found
+    steps = module.BasicTokenizer if name == "tokenization" else module
+    for each in found:
+        assert hasattr(steps if each.startswith("_") else module, each), each
+
+
+def test_every_module_of_the_original_has_a_table():
+    assert {*TABLES, "flag"} == {*MODULES, *flags_page.ORIGINAL, "flag"}
+
+
+def test_flags_of_the_table_are_the_originals():
+    known = {f for names in flags_page.ORIGINAL.values() for f in names.split()}
+    cells = [row.split("|")[1] for row in TABLES["flag"].split("\n")[2:]]
+    named = set(re.findall(r"`(\w+)`", " ".join(cells)))
+    assert named and named <= known, named - known
+
+
+@pytest.mark.slow
+def test_its_programs_learn(tmp_path):
+    """Each in a process of its own."""
+    vocab = [*tiny.SPECIAL, *"a good bad film".split()]
+    folder = tmp_path / "uncased_L-12_H-768_A-12"
+    tiny.write_model(folder, tiny.config_of(vocab), vocab)
+    programs = [b for b in pages.blocks(PAGE) if b.language == "python"]
+    assert len(programs) == 2
+    for block in programs:
+        # A rate and a number of steps for a tiny model.
+        code = "\n".join(block.lines).replace("5e-5", "2e-3")
+        run = subprocess.run(
+            [sys.executable, "-c", re.sub(r"\b20\b", "150", code)],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+        assert float(run.stdout.split()[-1]) < 0.4, run.stdout
