@@ -1,7 +1,7 @@
 # make demo   the whole main job on text that ships with Python, 2-8 minutes
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests: about 15 minutes on 2 cores
-# make test-notebooks  the notebooks, top to bottom: about eight minutes
+# make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of playground.py that need Chromium
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags

@@ -836,6 +836,11 @@ class BertModel(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return what Keras writes into its files, for `from_config`."""
+        if callable(self.config.hidden_act):
+            raise UserError(
+                "hidden_act is a function, which Keras' files cannot hold; "
+                "give the name of one"
+            )
         return {
             "name": self.name,
             "bert_config": self.config.to_dict(),

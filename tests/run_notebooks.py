@@ -133,7 +133,7 @@ def write_reader(folder: Path) -> Path:
         checkpoint.config,
         TrainedFor(),
         checkpoint.vocab_file,
-        True,
+        checkpoint.normalization,
     )
     return folder
 

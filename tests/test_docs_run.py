@@ -180,6 +180,27 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     assert_writes(page, tmp_path)
 
 
+@pytest.mark.slow
+def test_the_keras_page_runs(tmp_path, monkeypatch, caplog, capsys):
+    page = ROOT / "docs" / "keras.md"
+    monkeypatch.chdir(tmp_path)
+    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
+    config = dataclasses.replace(
+        tiny.config_of(vocab), max_position_embeddings=128
+    )
+    tiny.write_model(tmp_path / "uncased_L-12_H-768_A-12", config, vocab)
+    write_pairs(
+        tmp_path / "glue" / "MRPC",
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        "{}\t1\t2\t{}\t{}",
+    )
+    code = [b.lines for b in pages.blocks(page) if b.language == "python"]
+    exec("\n".join(line for lines in code for line in lines), {})
+    printed = run_page(page, lambda command: "", caplog, capsys)
+    assert_prints(page, printed)
+    assert_writes(page, tmp_path)
+
+
 def domain_flags(command: str) -> str:
     """Return what makes a command of docs/domain.md short."""
     if "extend_checkpoint" in command:

@@ -472,6 +472,11 @@ def encode_with(length: int, texts, *rest) -> None:
     graph_tokenizer.batch_encoder(loaded, length)(texts, *rest)
 
 
+def save_a_function() -> None:
+    config = dataclasses.replace(CONFIG, hidden_act=keras.activations.relu)
+    BertModel(config).get_config()
+
+
 def in_float64() -> None:
     with policy("float64"):
         BertModel(CONFIG)
@@ -494,6 +499,7 @@ def in_float64() -> None:
         ),
         (predict_too_long, "length is more than .* 16; shorten"),
         (without_mask, "input_mask"),
+        (save_a_function, "hidden_act is a function"),
         (in_float64, "float64 .*choose float32, bfloat16, float16"),
         (lambda: encode_with(17, ["a"]), "=17: choose 3 to 16"),
         (lambda: encode_with(8, "a text"), "found string .*batch the data"),

@@ -1,6 +1,6 @@
 """The notebooks as files: no outputs, code that compiles, files that exist.
 
-`make test-notebooks` runs them, which takes about eight minutes.
+`make test-notebooks` runs them, which takes about ten minutes.
 """
 
 import json
@@ -25,7 +25,7 @@ def source_of(cell: dict) -> str:
 
 
 def test_there_are_notebooks():
-    assert len(NOTEBOOKS) == 4
+    assert len(NOTEBOOKS) == 5
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
