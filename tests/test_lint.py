@@ -10,6 +10,8 @@ from paths import ROOT
 WORKER_FILES = (
     "base/workers.py",
     "tokenization.py",
+    "compat/tokenization.py",
+    "compat/create_pretraining_data.py",
     "records/tfrecord.py",
     "pretraining/data/buckets.py",
     "pretraining/data/packing.py",
