@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from pathlib import Path
 
 from base.errors import UserError
 
@@ -55,6 +56,7 @@ def test_the_last_line_has_the_figures_of_the_table(
         parts="tokenizer,generator,reader,squad,features,train",
         sizes="tiny",
         repeats=2,
+        jit_compile=False,  # compiling takes longer than all else
         dupe_factor=2,
         input_file=text,
         squad_file=squad,
@@ -63,7 +65,7 @@ def test_the_last_line_has_the_figures_of_the_table(
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
     found = json.loads(lines[-1])
-    assert found["dtype"] == "float32" and found["jit_compile"] is True
+    assert found["dtype"] == "float32" and found["jit_compile"] is False
     described = found["machine"]
     assert lines[0].endswith(
         f"{described['cores']} cores; Python {described['python']}, TensorFlow "
@@ -108,19 +110,23 @@ def test_the_last_line_has_the_figures_of_the_table(
 
 
 @pytest.mark.slow
-def test_without_files_the_text_is_the_manual_of_python():
+def test_without_files_the_text_is_that_of_the_demo(monkeypatch):
+    documents = {"a": ["One two.", "Three."], "b": ["Four five six."]}
+    monkeypatch.setattr(
+        benchmarks_text.demo_corpus, "documents", lambda: documents
+    )
     with benchmarks_text.prepared_text(None, None) as found:
-        assert len(found.lines()) > 10_000
-        with open(found.vocab_file, encoding="utf-8") as file:
-            size = sum(1 for _ in file)
-        assert size == benchmarks_text.VOCAB_SIZE
+        lines = [line for line in found.lines() if line]
+        assert lines == sum(documents.values(), [])
+        assert "##x" in Path(found.vocab_file).read_text().split()
         folder = found.folder
     assert not folder.exists(), "the temporary folder is removed"
 
 
 @pytest.mark.slow
-def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path):
-    lines = [f"x\t1\t\t{'word ' * (10, 20, 30)[n % 3]}" for n in range(96)]
+def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmarks_tasks, "_ROUNDS", 1)
+    lines = [f"x\t1\t\t{'word ' * (10, 30)[n % 2]}" for n in range(96)]
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
     row, fused = benchmarks_tasks.measure_buckets(
         "cola", str(tmp_path), VOCAB_FILE, "tiny", "float32"
@@ -129,9 +135,9 @@ def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path):
     first, second = re.findall(r"([\d.]+) (?:against|examples)", row.note)
     assert faster == pytest.approx(float(first) / float(second), rel=0.02)
     assert "22 of 128 tokens" in row.note  # 20 words, two special ones
-    # Three batches of 12, 22 and 32 tokens, which shuffling may mix.
+    # Batches of 12 and 32 tokens, which shuffling may mix.
     figures = fused.figures
-    assert 2 <= figures["lengths"] <= 3
+    assert 1 <= figures["lengths"] <= 2
     assert figures["plain_seconds"] == pytest.approx(
         96 / row.figures["examples_per_second"]
     )

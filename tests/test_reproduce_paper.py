@@ -365,6 +365,8 @@ def test_a_tiny_run_ends_with_scores(run):
         "table6.restarts=1",
         "pretraining.num_train_steps=4",
         "pretraining.phases=[{max_seq_length=32, train_batch_size=4, share=1}]",
+        "pretraining.flags=['--nojit_compile']",  # compiling takes longest
+        "finetuning.flags=['--nojit_compile']",
         "corpus.vocab_size=300",
         "finetuning.max_seq_length=32",
         "finetuning.num_train_epochs=1",
