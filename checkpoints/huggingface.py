@@ -98,7 +98,7 @@ _PROBLEM_TYPES = {
     "multi_label_classification": "multi_label_classification",
 }
 
-# Names that do not follow the rules of `to_key`: theirs to ours.
+# Names that do not follow the rules of `our_name`: theirs to ours.
 _HEADS = {
     "cls.predictions.bias": "cls/predictions/output_bias",
     "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
@@ -164,7 +164,7 @@ def _path(directory: str, name: str) -> str:
 # --- Names -------------------------------------------------------------------
 
 
-def to_key(name: str) -> str | None:
+def our_name(name: str) -> str | None:
     """Return the original's name of a safetensors tensor; None: a constant.
 
     `bert.encoder.layer.0.output.LayerNorm.weight` becomes
@@ -189,8 +189,8 @@ def to_key(name: str) -> str | None:
     return "/".join([*parents, last])
 
 
-def from_key(key: str) -> str:
-    """Return the Hugging Face name of a variable; the inverse of `to_key`."""
+def their_name(key: str) -> str:
+    """Return the Hugging Face name of a variable; the inverse of `our_name`."""
     if key in _HEADS_BACK:
         return _HEADS_BACK[key]
     if key.endswith("_embeddings"):
@@ -373,7 +373,7 @@ class Reader:
             if name in _TIED:
                 tied[name] = file
                 continue
-            key = to_key(name)
+            key = our_name(name)
             if key is None:
                 continue
             if ".crossattention." in name:
@@ -470,7 +470,7 @@ def _read(file: Any, name: str) -> np.ndarray:
 def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Write model.safetensors of {the original's variable name: value}."""
     named = {
-        from_key(key): np.ascontiguousarray(
+        their_name(key): np.ascontiguousarray(
             value.T if _is_transposed(key) else value
         )
         for key, value in tensors.items()

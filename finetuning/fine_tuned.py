@@ -18,7 +18,7 @@ from absl import logging
 import modeling
 from checkpoints import checkpoint, lookup, weight_files
 from tasks import registry
-from tasks.job import Job
+from tasks.job import FineTuningJob
 from tasks.source import no_model_error
 
 _SCORES = "scores.json"
@@ -35,7 +35,9 @@ def find_weights(output_dir: str) -> str | None:
     return lookup.latest_checkpoint(output_dir)
 
 
-def write_model(job: Job, model: modeling.TaskModel, step: int) -> None:
+def write_model(
+    job: FineTuningJob, model: modeling.TaskModel, step: int
+) -> None:
     """Write the weights of a step with the files prediction needs."""
     checkpoint.write_model(
         job.settings.output_dir,
@@ -48,7 +50,7 @@ def write_model(job: Job, model: modeling.TaskModel, step: int) -> None:
     )
 
 
-def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
+def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
     """Set the weights to score or predict with; return prefix and step.
 
     They are the fine-tuned ones of output_dir, else those of init_checkpoint.

@@ -19,7 +19,7 @@ from finetuning import (
 )
 from finetuning import flags as finetuning_flags
 from tasks import distillation, graph_tokenizer, reinit, saved_model
-from tasks.job import Job, LoadedModel
+from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
 from training import (
     agreement,
@@ -34,7 +34,7 @@ from training.settings import Settings
 
 # (settings, is_training) -> the task that a script's flags describe. With
 # is_training the model is trained first, else it is used as it is.
-CreateJob = Callable[[RunSettings, bool], Job]
+CreateJob = Callable[[RunSettings, bool], FineTuningJob]
 
 
 def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
@@ -46,7 +46,7 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
     return run_job(job, settings.do_train, settings.do_eval)
 
 
-def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
+def run_job(job: FineTuningJob, do_train: bool, do_eval: bool) -> int:
     """Train, score, predict and export one job; return the exit status."""
     locked = run_settings.locked(job.settings.output_dir)
     with locked if do_train else contextlib.nullcontext():
@@ -77,7 +77,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
 
 
 def use_weights(
-    job: Job, loaded: LoadedModel, do_train: bool, do_eval: bool
+    job: FineTuningJob, loaded: LoadedModel, do_train: bool, do_eval: bool
 ) -> None:
     """Score the weights that are kept, predict, draw and export.
 
@@ -124,7 +124,9 @@ def use_weights(
             )
 
 
-def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
+def create_model(
+    job: FineTuningJob, strategy: tf.distribute.Strategy
+) -> LoadedModel:
     """Return the job's model with new weights, and its predictor."""
     # New variables are drawn from Keras' global seed, on every machine alike.
     tf.keras.utils.set_random_seed(job.settings.training.random_seed)
@@ -138,7 +140,7 @@ def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
     return LoadedModel(model, predictor)
 
 
-def identity_of(job: Job) -> run.Identity:
+def identity_of(job: FineTuningJob) -> run.Identity:
     """Return what must not change when a run goes on, and what may."""
     settings, teachers = job.settings, job.distillation
     fixed = {
@@ -179,7 +181,7 @@ def is_over(settings: RunSettings) -> bool:
 
 
 def plan(
-    job: Job,
+    job: FineTuningJob,
     loaded: LoadedModel,
     strategy: tf.distribute.Strategy,
     identity: run.Identity,
@@ -256,7 +258,7 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
 
 
 def finish(
-    job: Job, loaded: LoadedModel, done: int, training: Settings
+    job: FineTuningJob, loaded: LoadedModel, done: int, training: Settings
 ) -> bool:
     """Write or score the last weights; return whether training is complete.
 
@@ -279,7 +281,7 @@ def finish(
     return True
 
 
-def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
+def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     """Score the weights, keep them if best; return whether training ends."""
     output_dir, metric = job.settings.output_dir, job.deciding_metric()
     # A run that goes on may still learn: signs of a failure are read off the
@@ -302,7 +304,7 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     return fine_tuned.stops_early(scores, job.settings.early_stopping_patience)
 
 
-def draw_curves(job: Job, is_scored: bool) -> None:
+def draw_curves(job: FineTuningJob, is_scored: bool) -> None:
     """Draw the curves of a finished run, with scores where it has some."""
     settings = job.settings
     found = curves.read(
@@ -322,7 +324,7 @@ def draw_curves(job: Job, is_scored: bool) -> None:
 # --- Export and sweeps -------------------------------------------------------
 
 
-def write_saved_model(job: Job, loaded: LoadedModel) -> None:
+def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
     """Write the SavedModel of the restored weights, unless it is there.
 
     Raises:

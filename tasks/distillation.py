@@ -46,7 +46,7 @@ from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
 from tasks import bilstm, registry
-from tasks.job import Job, LoadedModel
+from tasks.job import FineTuningJob, LoadedModel
 from tasks.source import ModelSource
 from training import prediction
 from training.objective import Objective, Sums
@@ -67,7 +67,7 @@ SOFT_TARGETS = "soft_targets"  # float32 [n, ..., K]
 
 RUNNING = "Running the teacher"  # in the progress bar
 
-AnyJob = TypeVar("AnyJob", bound=Job)
+AnyJob = TypeVar("AnyJob", bound=FineTuningJob)
 
 
 class Options(NamedTuple):

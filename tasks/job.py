@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 
 class LoadedModel(NamedTuple):
-    """A task's model, and its predictor, which runs `Job.forward` over records.
+    """A task's model, and its predictor.
+
+    The predictor runs `FineTuningJob.forward` over records.
 
     `prefix` is the checkpoint of its weights, None while training changes them.
     """
@@ -94,7 +96,7 @@ class TrainingData(Protocol):
         """Return the endless stream of training batches."""
 
 
-class Job(abc.ABC):
+class FineTuningJob(abc.ABC):
     """A fine-tuning task: its data, model, objective and scores.
 
     Args:
@@ -316,7 +318,7 @@ class Job(abc.ABC):
         """
         results: dict[str, float] = {}
         signs, kept = [], []
-        for data in self.dev:
+        for data in self.dev:  # MNLI has two: matched and mismatched
             outputs = self.outputs(loaded, data, self.eval_batch_size)
             scored = self.score(data, outputs)
             prefix, what = "", ""

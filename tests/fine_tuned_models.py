@@ -22,7 +22,7 @@ from finetuning import runner
 from records import in_memory
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
-from tasks.job import Job
+from tasks.job import FineTuningJob
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
@@ -169,7 +169,9 @@ def changed(source: Path, folder: Path, **keys) -> Path:
     return folder
 
 
-def distilled_data(script, **flags) -> tuple[in_memory.ShortRecords, Job]:
+def distilled_data(
+    script, **flags
+) -> tuple[in_memory.ShortRecords, FineTuningJob]:
     """Return the training records of a command with a teacher, and its job."""
     settings = finetuning_flags.read(scripts.parse(script, **flags))
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)

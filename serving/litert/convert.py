@@ -7,8 +7,8 @@ versions of TensorFlow may not convert. Running a file needs no TensorFlow.
 Three mistakes give a file that is wrong, or none:
 
 1. Variables must be reachable from the saved tf.Module as tf.Variable, as
-   `Export.weights` are. Keras variables alone give a file of 90 KB that reads
-   variables which nobody sets, and no error. `convert` checks the size.
+   `TaskGraph.weights` are. Keras variables alone give a file of 90 KB that
+   reads variables which nobody sets, and no error. `convert` checks the size.
 2. x[:, None] of an unknown size is an operation that LiteRT lacks (StridedSlice
    with a new_axis mask: "neither a custom op nor a flex op"). tf.expand_dims
    converts. This holds for all code between the inputs and the outputs.
@@ -66,6 +66,7 @@ def convert(
                 folder, signature_keys=list(signatures)
             )
             if quantize != "none":
+                # int8 weights, unless the next line names another type.
                 converter.optimizations = [tf.lite.Optimize.DEFAULT]
             if quantize == "float16":
                 converter.target_spec.supported_types = [tf.float16]

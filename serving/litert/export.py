@@ -1,6 +1,6 @@
 """Write a fine-tuned model as a LiteRT file that needs no other file.
 
-The outputs are `numbers` of the task's export, the one that makes SavedModels
+The outputs are `numbers` of the task's graph, which makes SavedModels
 too. A file has the signature `ids`, whose batch and length are free; or, for
 runtimes that cannot resize (GPUs, NPUs, LiteRT's CompiledModel), one for each
 of --lengths, `ids_128` and the like, for one row. These share the weights.
@@ -23,7 +23,7 @@ from tasks.task import Settings
 
 
 def create(
-    export: saved_model.TaskGraph, quantize: str, lengths: Sequence[int]
+    graph: saved_model.TaskGraph, quantize: str, lengths: Sequence[int]
 ) -> bytes:
     """Return the LiteRT file of a model, its weights restored.
 
@@ -33,7 +33,7 @@ def create(
 
     def numbers(**features: tf.Tensor) -> saved_model.Outputs:
         with recurrence.without_arrays():
-            outputs = export.numbers(features)
+            outputs = graph.numbers(features)
         # MediaPipe takes vectors of one size alone, and no vector per token.
         outputs.pop("sequence_output", None)
         return outputs
@@ -55,9 +55,9 @@ def create(
     }
     module = tf.Module()
     # See serving/litert/convert.py: variables must hang on the saved module.
-    module.weights = export.weights
+    module.weights = graph.weights
     data = convert.convert(module, signatures, quantize)
-    settings = export.task.settings
+    settings = graph.task.settings
     labels = settings.labels
     data = convert.with_metadata(
         data,
@@ -71,10 +71,10 @@ def create(
     )
     described = {
         "version": metadata.VERSION,
-        **export.task.description(),
+        **graph.task.description(),
         "quantize": quantize,
         "lengths": list(lengths),
-        "max_position_embeddings": export.model.config.max_position_embeddings,
+        "max_position_embeddings": graph.model.config.max_position_embeddings,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
     with file_system.open_for_reading(settings.vocab_file) as file:

@@ -19,7 +19,7 @@ from tasks.classifier import glue
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
-from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -29,7 +29,7 @@ _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
 _SHOWN = 5  # examples in the log, as in the original
 
 
-class ClassifierJob(Job):
+class ClassifierJob(FineTuningJob):
     """A class or a number for each sentence or pair."""
 
     head_pattern = "^(output_|bilstm/)"

@@ -19,7 +19,7 @@ from records import in_memory
 from tasks import signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.model import layer_choice
-from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.ner import data as ner_data
 from tasks.ner import mistakes as ner_mistakes
 from tasks.ner import model as ner_model
@@ -38,13 +38,13 @@ _TEST_RESULTS = "test_results.txt"
 _SHOWN = 5  # records in the log
 
 
-class NerJob(Job):
+class NerJob(FineTuningJob):
     """A tag for each word of the files to train on, to score and to tag."""
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
     task_name = "token_classification"
     objective = ner_model.WORD_CLASSIFICATION
-    result_files = (*Job.result_files, *_PREDICTIONS, _TEST_RESULTS)
+    result_files = (*FineTuningJob.result_files, *_PREDICTIONS, _TEST_RESULTS)
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class NerJob(Job):
         if not self._layers:
             return super().row()
         features = len(self._layers) * self.config.hidden_size
-        # Two layers, see Job.row.
+        # Two layers, see FineTuningJob.row.
         numbers = features + 2 * 20 * self.tagger.lstm_units
         return memory.Rows(encoded=0, head_numbers=numbers)
 

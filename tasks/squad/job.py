@@ -13,7 +13,7 @@ import modeling
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
 from tasks import graph_tokenizer, signs
-from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -31,7 +31,7 @@ from tasks.squad.records import Questions
 _SHOWN = 5  # windows written to the log
 
 
-class SquadJob(Job):
+class SquadJob(FineTuningJob):
     """A span of the paragraph for each question."""
 
     head_pattern = "^(cls/squad|bilstm)/"
@@ -39,7 +39,7 @@ class SquadJob(Job):
     training_features = ("start_positions", "end_positions", "is_impossible")
     objective = squad_model.QUESTION_ANSWERING
     result_files = (
-        *Job.result_files,
+        *FineTuningJob.result_files,
         squad_mistakes.PICTURE,
         *squad_answers.FILES,
     )

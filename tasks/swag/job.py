@@ -16,7 +16,7 @@ from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier.data import Example
-from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -60,7 +60,7 @@ class Questions(NamedTuple):
         return self.rows.training(batch_size, seed, is_fine, self.num_choices)
 
 
-class SwagJob(Job):
+class SwagJob(FineTuningJob):
     """The right choice of each question."""
 
     head_pattern = "^(output_|bilstm/)"
@@ -68,7 +68,7 @@ class SwagJob(Job):
     # The head of a regression has the same shape.
     fine_tuned_task = "multiple_choice"
     objective = swag_model.MULTIPLE_CHOICE
-    result_files = (*Job.result_files, _TEST_RESULTS)
+    result_files = (*FineTuningJob.result_files, _TEST_RESULTS)
 
     def __init__(
         self,

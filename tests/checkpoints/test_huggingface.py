@@ -63,14 +63,14 @@ def weights_of(path: Path) -> dict[str, np.ndarray]:
     ],
 )
 def test_names(theirs, ours):
-    assert huggingface.to_key(theirs) == ours
+    assert huggingface.our_name(theirs) == ours
 
 
 def test_every_key_of_a_model_survives_both_ways():
     config = huggingface.read_config(str(DIRECTORY))
     for variable in pretraining_model.BertForPreTraining(config).variables:
-        there = huggingface.from_key(variable.path)
-        assert huggingface.to_key(there) == variable.path
+        there = huggingface.their_name(variable.path)
+        assert huggingface.our_name(there) == variable.path
 
 
 def test_same_numbers_as_transformers():
