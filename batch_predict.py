@@ -11,7 +11,8 @@ the input:
 
 --model is the output_dir of run_classifier.py, run_squad.py, run_ner.py or
 run_swag.py, a SavedModel that they or export_saved_model.py have written, or
-any checkpoint: one without a head of these makes vectors, or fills [MASK]s.
+any checkpoint: one without a head of these makes vectors, fills [MASK]s, or
+scores sentences (--task=sentence_score).
 Inputs are lines of text (the texts of a pair separated by a tab), JSON lines,
 or the TFRecords of the fine-tuning scripts; plain or gzip.
 

@@ -6,9 +6,10 @@ r"""Write a SavedModel that tokenizes by itself, from any BERT checkpoint.
 
 Its inputs are strings. Its outputs are labels and probabilities (classifier),
 a number (regression), an answer (question_answering, multiple_choice), a tag
-for every word (token_classification), embeddings (encoder) or the likeliest
-tokens for every [MASK] (masked_lm). Loading it takes tensorflow and
-tensorflow_text, and nothing of this project:
+for every word (token_classification), embeddings (encoder), the likeliest
+tokens for every [MASK] (masked_lm) or the perplexity of a sentence
+(sentence_score). Loading it takes tensorflow and tensorflow_text, and nothing
+of this project:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("served/1").signatures["serving_default"]

@@ -1,4 +1,4 @@
-r"""Fill the [MASK]s of sentences with a pre-trained BERT.
+r"""Fill the [MASK]s of sentences with a pre-trained BERT, or score sentences.
 
     python fill_mask.py --init_checkpoint=demo_output/model \
         --text='Open a [MASK] and return a [MASK] object.'
@@ -9,6 +9,18 @@ prints the most probable tokens for every [MASK], with their probabilities:
         [MASK] 1: object 0.08, file 0.06, bytes 0.04, return 0.03, a 0.03
         [MASK] 2: object 0.11, a 0.07, return 0.06, file 0.04, bytes 0.02
 
+    python fill_mask.py --init_checkpoint=demo_output/model --score \
+        --text='Return a new object.' --text='Object new a return.'
+
+prints how probable each sentence is: its pseudo-perplexity, the lower the more
+probable, for which every token is masked in turn:
+
+    Return a new object.
+        perplexity 4.94, score -7.98 of 5 tokens
+    Object new a return.
+        perplexity 9.94, score -11.48 of 5 tokens
+    2 sentences: perplexity 7.00, score -19.47 of 10 tokens
+
 Configuration and vocabulary are read from the folder of the checkpoint, where
 run_pretraining.py and the published models have them. No file is written.
 """
@@ -18,8 +30,10 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+from serving import flags as prediction_flags
 from tasks import loading, predict, registry
 from tasks.masked_lm import filling
+from tasks.sentence_score import task as scoring
 from tasks.task import BadInput, Input, Place, Settings, Task
 from training import dtypes
 from training import flags as training_flags
@@ -30,7 +44,10 @@ _BATCH_SIZE = 32
 
 # Text: --text, --input_file or both
 flags.DEFINE_multi_string(
-    "text", [], "A sentence with at least one [MASK]; may be given repeatedly."
+    "text",
+    [],
+    "A sentence with at least one [MASK], or one to score; may be given "
+    "repeatedly.",
 )
 flags.DEFINE_string(
     "input_file", None, "UTF-8 text, one such sentence per line."
@@ -50,10 +67,15 @@ training_flags.define_dtype_flag()
 flags.DEFINE_integer(
     "top_k", 5, "Number of tokens to print for each [MASK].", lower_bound=1
 )
+flags.DEFINE_bool(
+    "score", False, "Print how probable the sentences are; none has a [MASK]."
+)
+prediction_flags.define_score_whole_words()
+prediction_flags.define_token_scores()
 
 
 def main(_: list[str]) -> int:
-    """Print the fillings of all sentences that the flags give."""
+    """Print the fillings or scores of all sentences that the flags give."""
     # Loading reports the weights restored; only problems matter here.
     logs.set_level(logging.WARNING)
     check_flags()
@@ -68,7 +90,12 @@ def main(_: list[str]) -> int:
     for text, prediction in zip(texts, found, strict=True):
         if isinstance(prediction, str):
             raise UserError(prediction)
-        print(filling.format_fillings(text, prediction))
+        if FLAGS.score:
+            print(scoring.format_score(text, prediction))
+        else:
+            print(filling.format_fillings(text, prediction))
+    if FLAGS.score and len(found) > 1:
+        print(scoring.format_total(found))
     return 0
 
 
@@ -76,7 +103,7 @@ def describe_model() -> Settings:
     """Return what the flags say of the model.
 
     Raises:
-        UserError: there is no checkpoint, or it cannot fill masks.
+        UserError: there is no checkpoint, or it is no masked LM.
     """
     dtype = dtypes.resolve_here(FLAGS.dtype)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
@@ -84,8 +111,14 @@ def describe_model() -> Settings:
     length = FLAGS.max_seq_length or positions
     return loading.describe(
         checkpoint,
-        "masked_lm",
-        {"max_seq_length": length, "top_k": FLAGS.top_k, "dtype": dtype},
+        "sentence_score" if FLAGS.score else "masked_lm",
+        {
+            "max_seq_length": length,
+            "top_k": FLAGS.top_k,
+            "score_whole_words": FLAGS.score_whole_words,
+            "token_scores": FLAGS.token_scores,
+            "dtype": dtype,
+        },
     )
 
 
@@ -93,7 +126,7 @@ def check_sentence(task: Task, text: str) -> Input:
     """Return a sentence as the task's input.
 
     Raises:
-        UserError: it has no [MASK], or too many tokens.
+        UserError: it has no [MASK], or one to score has; or too many tokens.
     """
     texts = {"text": text}
     try:
@@ -122,6 +155,11 @@ def check_flags() -> None:
         raise UserError("--init_checkpoint is required")
     if not FLAGS.text and not FLAGS.input_file:
         raise UserError("give --text or --input_file")
+    if FLAGS.score and FLAGS["top_k"].present:
+        raise UserError("--top_k is for [MASK]s: leave it out with --score")
+    for name in ("score_whole_words", "token_scores"):
+        if FLAGS[name].present and not FLAGS.score:
+            raise UserError(f"--{name} needs --score")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ _OF_TASK = {
     "n_best_size": "question_answering",
     "null_score_diff_threshold": "question_answering",
     "top_k": "masked_lm",
+    "score_whole_words": "sentence_score",
+    "token_scores": "sentence_score",
     "vectors": "encoder",
     "sentence_pairs": "classifier",
 }
@@ -59,6 +61,7 @@ def define_model_options() -> None:
         "masked_lm: tokens for every [MASK]; default: 5.",
         lower_bound=1,
     )
+    define_score_whole_words()
     flags.DEFINE_integer(
         "doc_stride",
         None,
@@ -86,6 +89,23 @@ def define_model_options() -> None:
     )
 
 
+def define_score_whole_words() -> None:
+    """Define the flag, which fill_mask.py has too."""
+    flags.DEFINE_bool(
+        "score_whole_words",
+        None,
+        "Scores of sentences: mask all pieces of a word together; default: "
+        "each token by itself.",
+    )
+
+
+def define_token_scores() -> None:
+    """Define the flag, which fill_mask.py has too."""
+    flags.DEFINE_bool(
+        "token_scores", False, "Scores of sentences: give each token's too."
+    )
+
+
 def model_options(values: flags.FlagValues) -> dict[str, Any]:
     """Return the options of `define_model_options` as fields of Settings.
 
@@ -95,6 +115,7 @@ def model_options(values: flags.FlagValues) -> dict[str, Any]:
         "max_seq_length",
         "sentence_pairs",
         "top_k",
+        "score_whole_words",
         "doc_stride",
         "max_query_length",
         "max_answer_length",
@@ -125,6 +146,7 @@ def define_text_flags() -> None:
         "encoder: the mean over the tokens, or the pooled output of [CLS]; may "
         "be given twice for both.",
     )
+    define_token_scores()
 
 
 def text_options(values: flags.FlagValues) -> dict[str, Any]:
@@ -133,6 +155,7 @@ def text_options(values: flags.FlagValues) -> dict[str, Any]:
         "text_columns": tuple(values.text_columns),
         "num_answers": values.num_answers,
         "vectors": tuple(dict.fromkeys(values.vectors)),
+        "token_scores": values.token_scores,
     }
 
 

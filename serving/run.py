@@ -24,6 +24,7 @@ from absl import logging
 
 from tasks import predict, reading
 from tasks.reading import InputFile, Problem, Window
+from tasks.sentence_score import task as scoring
 from tasks.task import Model, Task
 
 # Raise it when the same command no longer gives the same bytes.
@@ -37,7 +38,7 @@ class Result(NamedTuple):
 
     lines: list[str]
     problems: list[Problem]
-    counts: dict[str, int]
+    counts: dict[str, float]
 
 
 def predict_window(
@@ -46,12 +47,14 @@ def predict_window(
     """Return the predictions of a window; see `predict.predict`."""
     predictions = predict.predict(task, run_model, window.inputs, batch_size)
     lines, problems = [], list(window.problems)
-    num_truncated = 0
+    num_truncated, totals = 0, dict.fromkeys(task.totals, 0)
     for item, found in zip(window.inputs, predictions, strict=True):
         if isinstance(found, str):
             problems.append(Problem(item.place, found, f"id {item.id}"))
             continue
         num_truncated += "truncated" in found
+        for name in totals:
+            totals[name] += found[name]
         line = {"id": item.id} | found
         lines.append(json.dumps(line, ensure_ascii=False))
     # Those found by the model after those found by the parser.
@@ -62,6 +65,7 @@ def predict_window(
         "bad_inputs": len(problems),
         "truncated": num_truncated,
         "blank_lines": window.num_blank,
+        **totals,
     }
     return Result(lines, problems, counts)
 
@@ -144,15 +148,16 @@ def predict_files(
     batch_size: int,
 ) -> None:
     """Write the predictions of the files with the numbers `todo`."""
-    num_inputs, began = 0, time.monotonic()
+    num_inputs, num_tokens, began = 0, 0, time.monotonic()
     total = sum(files[index].size for index in todo)
     with progress.Bar(total, "B", "Predicting", unit_scale=True) as bar:
 
         def results(file: InputFile) -> Iterator[Result]:
-            nonlocal num_inputs
+            nonlocal num_inputs, num_tokens
             for window in reading.read_windows(file, task.parse):
                 result = predict_window(task, run_model, window, batch_size)
                 num_inputs += len(window.inputs)
+                num_tokens += result.counts.get("num_tokens", 0)
                 seconds = max(time.monotonic() - began, 1e-9)
                 bar.note(f"{num_inputs / seconds:,.1f} inputs/s")
                 bar.update(window.num_bytes)
@@ -166,10 +171,11 @@ def predict_files(
             )
     seconds = time.monotonic() - began
     logging.info(
-        "Predicted %d inputs in %s, %.1f inputs/s",
+        "Predicted %d inputs in %s, %.1f inputs/s%s",
         num_inputs,
         progress.format_seconds(seconds),
         num_inputs / max(seconds, 1e-9),
+        f", {num_tokens / seconds:,.1f} tokens/s" if num_tokens else "",
     )
 
 
@@ -216,6 +222,12 @@ def log_summary(counts: Counts, job: Job) -> None:
     logging.info("  Truncated = %d", counts["truncated"])
     logging.info("  Blank lines = %d", counts["blank_lines"])
     logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], errors)
+    if num_tokens := counts["num_tokens"]:
+        logging.info(
+            "  Perplexity = %.4f, of %d tokens",
+            scoring.perplexity(counts["score"], num_tokens),
+            num_tokens,
+        )
     if not counts["inputs"]:
         raise UserError("the inputs hold no text and no record")
     if not counts["predicted"]:

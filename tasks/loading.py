@@ -28,6 +28,9 @@ from tasks.task import Model, Settings
 
 _FEATURE_TAGGING = "feature_tagging"  # TrainedFor.task
 
+# Fields of Settings that a SavedModel was exported with, for good.
+_OF_EXPORT = ("max_seq_length", "top_k", "score_whole_words", "dtype")
+
 
 def find(
     path: str,
@@ -63,7 +66,7 @@ def find(
         "vocab_file": vocab_file,
         "do_lower_case": do_lower_case,
     }
-    for name in (*flags, "max_seq_length", "top_k", "dtype"):
+    for name in (*flags, *_OF_EXPORT):
         if (flags | given).get(name) is not None:
             raise UserError(
                 f"--{name} is for checkpoints; the SavedModel {path} has its "
@@ -145,7 +148,7 @@ def choose_task(
             alone, or the model sees left of a [MASK] alone.
     """
     prefix, names = checkpoint.prefix, checkpoint.shapes
-    if task == "masked_lm":
+    if task in ("masked_lm", "sentence_score"):
         filling.check_sees_both_sides(checkpoint.config, prefix)
     fine_tuned_task = checkpoint.trained_for.task
     is_feature_tagger = fine_tuned_task == _FEATURE_TAGGING
@@ -159,7 +162,10 @@ def choose_task(
         own = fine_tuned_task or "classifier"
     elif "cls/predictions/output_bias" in names:
         own = "masked_lm" if direction == modeling.BIDIRECTIONAL else own
-    if task in (None, own, "encoder"):
+    able = [own] if own == "encoder" else [own, "encoder"]
+    if own == "masked_lm":
+        able.insert(1, "sentence_score")
+    if task in (None, *able):
         if is_feature_tagger and needs_rows and task != "encoder":
             raise UserError(
                 f"{prefix} tags words by a BiLSTM on frozen features: it reads "
@@ -176,8 +182,8 @@ def choose_task(
             f"--task={task}",
         )
     raise UserError(
-        f"--task={task}, but {prefix} has no head for it: it can do {own}"
-        + ("" if own == "encoder" else " and encoder")
+        f"--task={task}, but {prefix} has no head for it: it can do "
+        f"{' and '.join(able)}"
     )
 
 

@@ -19,6 +19,7 @@ TASKS = {
     "token_classification": ("tasks.ner.task", "Entities"),
     "multiple_choice": ("tasks.swag.task", "MultipleChoice"),
     "masked_lm": ("tasks.masked_lm.task", "MaskedTokens"),
+    "sentence_score": ("tasks.sentence_score.task", "SentenceScore"),
     "encoder": ("tasks.encoder.task", "Vectors"),
 }
 
@@ -38,7 +39,7 @@ def create_task(settings: Settings) -> Task:
         UserError: the vocabulary lacks a token, or lengths do not fit.
     """
     needed = ["[CLS]", "[SEP]"]
-    if settings.task == "masked_lm":
+    if settings.task in ("masked_lm", "sentence_score"):
         needed.append("[MASK]")
     tokenization.validate_special_tokens(
         tokenization.load_vocab(settings.vocab_file),

@@ -63,6 +63,8 @@ class Settings(NamedTuple):
         num_answers: answers of a question to list; 1: the best one alone.
         null_threshold: for no answer; None if every question has one.
         top_k: tokens for each [MASK].
+        score_whole_words: whether a sentence is scored word by word.
+        token_scores: whether its score is given token by token too.
         vectors: names of an encoder's outputs to write.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
@@ -87,6 +89,8 @@ class Settings(NamedTuple):
     num_answers: int = 1
     null_threshold: float | None = None
     top_k: int = 5
+    score_whole_words: bool = False
+    token_scores: bool = False
     vectors: tuple[str, ...] = ("mean_output",)
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
@@ -159,6 +163,7 @@ class Task(abc.ABC):
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
+        totals: fields of a prediction whose sum over all inputs is kept.
     """
 
     name: str
@@ -167,6 +172,7 @@ class Task(abc.ABC):
     required: str
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
+    totals: tuple[str, ...] = ()
 
     def __init__(self, settings: Settings):
         self.settings = settings

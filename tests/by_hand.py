@@ -1,4 +1,4 @@
-"""What fine-tuned models give, computed a second time, row by row.
+"""What models give, computed a second time, row by row.
 
 Nothing is padded, batched or compiled. The encoder is modeling.py's, whose
 numbers tests/test_modeling.py compares with the original's; heads are NumPy.
@@ -20,7 +20,7 @@ import modeling
 
 
 class Model:
-    """The outputs of a fine-tuned checkpoint for single rows of tokens."""
+    """The outputs of a checkpoint for single rows of tokens."""
 
     def __init__(self, folder: Path):
         self.vocab = (folder / "vocab.txt").read_text().split("\n")
@@ -72,6 +72,24 @@ class Model:
         x = x if head or is_tagger else vector
         weights = self.read(f"{head}output_weights")
         return x @ weights.T + self.read(f"{head}output_bias")
+
+    def log_probs(self, tokens: Sequence[str]) -> np.ndarray:
+        """Return the masked LM's log-probabilities [S, V] for a row."""
+        ids = [self.vocab.index(token) for token in tokens]
+        x = self.encoder(tf.constant([ids])).sequence_output[0].numpy()
+        head = "cls/predictions"
+        x = x @ self.read(f"{head}/transform/dense/kernel")
+        x += self.read(f"{head}/transform/dense/bias")
+        x *= (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(
+            x.var(-1, keepdims=True) + 1e-12
+        )
+        x *= self.read(f"{head}/transform/LayerNorm/gamma")
+        x += self.read(f"{head}/transform/LayerNorm/beta")
+        x = x @ self.read("bert/embeddings/word_embeddings").T
+        x += self.read(f"{head}/output_bias")
+        size = sum(map(bool, self.vocab))  # a model may have more rows
+        return np.log(softmax(x[:, :size]))
 
     def _lstm(self, x: np.ndarray, name: str) -> np.ndarray:
         """Return the states [S, U] of an LSTM, as Hochreiter and Keras do."""

@@ -33,6 +33,7 @@ HEADS = {
     "pairs": ("classifier", {"sentence_pairs": True}),
     "encoder": ("encoder", {}),
     "masked_lm": ("masked_lm", {"top_k": 3}),
+    "sentence_score": ("sentence_score", {"score_whole_words": True}),
     "multiple_choice": ("multiple_choice", {}),
     "tagger": ("token_classification", {"labels": LABELS}),
     "bilstm": (

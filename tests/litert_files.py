@@ -44,6 +44,7 @@ TEXTS = {
         {"text": "the [MASK] sat on a [MASK]."},
         {"text": "[MASK] cats"},
     ],
+    "sentence_score": [{"text": "the cats sat on a mat."}, {"text": "Cats"}],
     "question_answering": [
         {"question": "How?", "context": "a  Good film . " * 12},
         {"question": "How good ?", "context": "the book was not Bad"},
@@ -93,7 +94,7 @@ def write_model(folder: Path, kind: str) -> Path:
         return write(None)
     if kind == "encoder":
         return tiny.write_model(folder, config, vocab)
-    if kind == "masked_lm":
+    if kind in ("masked_lm", "sentence_score"):
         folder.mkdir()
         return mask_models.write_model(folder)
     if kind == "question_answering":
@@ -132,6 +133,8 @@ def options_for(kind: str) -> dict:
     """Return the flags that a kind of model needs."""
     if kind.startswith("question_answering"):
         return {"doc_stride": 8, "max_query_length": 6}
+    if kind == "sentence_score":
+        return {"task": kind, "score_whole_words": True}
     return {"top_k": 3} if kind == "masked_lm" else {}
 
 

@@ -14,6 +14,7 @@ from tools.page.models import PageModel
 OPTIONS = {
     "question_answering": {"doc_stride": 8, "max_query_length": 6},
     "masked_lm": {"top_k": 3},
+    "sentence_score": {"task": "sentence_score", "score_whole_words": True},
 }
 
 
@@ -30,8 +31,9 @@ def made_once(folder: Path) -> Callable[[str], PageModel]:
 
 def load(path: str, **options) -> PageModel:
     """Return the model of a checkpoint."""
-    options["num_answers"] = views.NUM_ANSWERS
-    return page_models.load_models([path], None, None, None, None, options)[0]
+    options |= {"num_answers": views.NUM_ANSWERS, "token_scores": True}
+    task = options.pop("task", None)
+    return page_models.load_models([path], task, None, None, None, options)[0]
 
 
 def predict(model: PageModel, **texts) -> dict:

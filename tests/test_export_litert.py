@@ -37,7 +37,7 @@ def models(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["encoder", "masked_lm"])
+@pytest.mark.parametrize("kind", ["encoder", "masked_lm", "sentence_score"])
 def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
     """batch_predict.py's; tests/test_tasks_contract.py has the other tasks."""
     source, file = models(kind)
@@ -216,10 +216,18 @@ def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
     assert not list(tmp_path.iterdir())
 
 
+LENGTH_12 = {"lengths": "12"}
+
+
 @pytest.mark.parametrize(
     "kind, flags, words",
     [
-        ("masked_lm", {"lengths": "12"}, "as many outputs as there are [MASK]"),
+        ("masked_lm", LENGTH_12, "the number of [MASK]s"),
+        (
+            "sentence_score",
+            LENGTH_12 | {"task": "sentence_score"},
+            "number of tokens to mask",
+        ),
         ("question_answering", {}, "cannot hold a question of --max_query_len"),
         ("frozen features", {}, "frozen features"),
     ],

@@ -160,10 +160,9 @@ def test_masks_are_not_filled_from_one_side(tmp_path):
     """One line in each script; without --task the encoder is exported."""
     folder = turn(mask_models.write_model(tmp_path))
     words = f"{folder}/bert_model.ckpt is a left_to_right model"
-    line = scripts.error_of(
-        fill_mask, init_checkpoint=folder, text="the [MASK] sat"
-    )
-    assert words in line and "--objective=mlm_nsp or mlm" in line
+    for flags in ({"text": "the [MASK] sat"}, {"text": "a", "score": True}):
+        line = scripts.error_of(fill_mask, init_checkpoint=folder, **flags)
+        assert words in line and "--objective=mlm_nsp or mlm" in line
     (tmp_path / "in.txt").write_text("the [MASK] sat\n")
     line = scripts.error_of(
         prediction_runs.batch_predict,

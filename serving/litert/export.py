@@ -95,10 +95,11 @@ def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
                 f"{settings.max_seq_length} tokens of the model "
                 "(--max_seq_length)"
             )
-    if lengths and settings.task == "masked_lm":
+    whose = {"masked_lm": "[MASK]s", "sentence_score": "tokens to mask"}
+    if lengths and settings.task in whose:
         raise UserError(
-            "--lengths: a masked_lm has as many outputs as there are [MASK]s, "
-            "so that its sizes cannot be fixed: leave the flag out"
+            f"--lengths: sizes inside a {settings.task} follow from the number "
+            f"of {whose[settings.task]} and cannot be fixed: leave the flag out"
         )
 
 

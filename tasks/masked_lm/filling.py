@@ -18,8 +18,8 @@ def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
     if config.attention_direction != modeling.BIDIRECTIONAL:
         raise UserError(
             f"{prefix} is a {config.attention_direction} model, which predicts "
-            "the next token and no [MASK]; filling masks needs one trained "
-            "with --objective=mlm_nsp or mlm"
+            "the next token and no [MASK]; filling masks and scoring sentences "
+            "need one trained with --objective=mlm_nsp or mlm"
         )
 
 

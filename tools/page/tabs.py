@@ -65,6 +65,12 @@ _TABS = {
             ["Return [MASK] if the object is [MASK]."],
         ],
     ),
+    "sentence_score": Tab(
+        "Sentence score",
+        views.scores,
+        [Field("Sentence")],
+        [["The cat sat on the mat."], ["The mat sat on the the cat."]],
+    ),
     NEXT_SENTENCE: Tab(
         "Next sentence",
         views.follows,

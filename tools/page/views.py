@@ -56,6 +56,17 @@ def masks(model: PageModel, text: str) -> list[Result]:
     return [Text("The likeliest tokens", parts, kinds), *bars]
 
 
+def scores(model: PageModel, text: str) -> list[Result]:
+    """Return the perplexity of a sentence, and log P of its tokens."""
+    found = predict(model, text=text)
+    pairs = zip(found["tokens"], found["token_scores"], strict=True)
+    listed = [[token, f"{score:.2f}"] for token, score in pairs]
+    return [
+        Number("Perplexity", found["perplexity"]),
+        Table(("token", "log P of it, given all others"), listed, 1),
+    ]
+
+
 def follows(model: PageModel, text: str, second: str = "") -> list[Result]:
     """Return how probable it is that the second text follows the first.
 

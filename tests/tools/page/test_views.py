@@ -39,6 +39,19 @@ def test_every_mask_has_bars(model_of):
         assert bar.shares == dict(zip(tokens, scores, strict=True))
 
 
+def test_a_sentence_has_its_score(model_of):
+    model = model_of("sentence_score")
+    found = predict(model, text="the cats sat")
+    perplexity, tokens = views.scores(model, "the cats sat")
+    assert perplexity.value == found["perplexity"]
+    assert tokens.rows == [
+        [token, f"{score:.2f}"]
+        for token, score in zip(
+            found["tokens"], found["token_scores"], strict=True
+        )
+    ]
+
+
 def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     """Computed here from the checkpoint: softmax(W tanh(K [CLS] + b) + c)."""
     model = model_of("masked_lm")

@@ -1,0 +1,1 @@
+"""How probable sentences are to a masked LM."""

@@ -1,0 +1,108 @@
+"""The graph that scores sentences: every token masked in turn."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tasks import saved_model
+from tasks.task import Task
+
+# The rows that are run at once have about as many tokens as a batch of 32 rows
+# of 128, where the sentences themselves are fewer.
+_STEP_TOKENS = 4096
+
+
+class SentenceScoreGraph(saved_model.TaskGraph):
+    """Returns log P(token | all others) of n sentences, and their sums.
+
+    The outputs are `token_scores` [n, S], 0 at [CLS], [SEP] and padding;
+    `score` [n], their sum; `num_tokens` [n]; and `perplexity` [n]. The model is
+    a BertForPreTraining. "a b" and "c" are run as these rows, of which only the
+    vectors at masks go to the output layer:
+
+        [CLS] [MASK] b [SEP]    [CLS] a [MASK] [SEP]    [CLS] [MASK] [SEP]
+    """
+
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        vocab = task.tokenizer.vocab  # in the order of ids
+        self.mask_id, self.num_ids = vocab["[MASK]"], len(vocab)
+        self.cls_id, self.sep_id = vocab["[CLS]"], vocab["[SEP]"]
+        # Whether a token is masked with the one before it.
+        whole_words = task.settings.score_whole_words
+        self.is_joined = tf.constant(
+            [whole_words and token.startswith("##") for token in vocab]
+        )
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the four outputs."""
+        ids = features["input_ids"]  # [n, S]
+        is_token = (
+            (features["input_mask"] > 0)
+            & (ids != self.cls_id)
+            & (ids != self.sep_id)
+        )
+        is_start = is_token & ~tf.gather(self.is_joined, ids)
+        # The number of each token's word in its sentence, from 1; else 0.
+        words = tf.cumsum(tf.cast(is_start, tf.int32), axis=1)
+        words = tf.where(is_token, words, 0)  # [n, S]
+        starts = tf.where(is_start)  # [M, 2], a row to run for each word
+        shape = tf.shape(ids)
+        size = tf.maximum(shape[0], _STEP_TOKENS // shape[1])
+
+        def step(first: tf.Tensor, scores: tf.Tensor) -> tuple:
+            """Score the words of R starts."""
+            taken = starts[first : first + size]  # [R, 2]
+            sentences = taken[:, 0]
+            word = tf.expand_dims(tf.gather_nd(words, taken), 1)  # [R, 1]
+            is_masked = tf.gather(words, sentences) == word  # [R, S]
+            batch = {n: tf.gather(v, sentences) for n, v in features.items()}
+            places = tf.where(is_masked)  # [P, 2], of the rows
+            labels = tf.gather_nd(batch["input_ids"], places)
+            batch["input_ids"] = tf.where(
+                is_masked, self.mask_id, batch["input_ids"]
+            )
+            found = self._log_probs(batch, places, labels)
+            of_sentences = tf.stack(
+                [tf.gather(sentences, places[:, 0]), places[:, 1]], axis=1
+            )
+            # Every token is masked once.
+            scores += tf.scatter_nd(
+                of_sentences, found, tf.shape(ids, tf.int64)
+            )
+            return first + size, scores
+
+        _, scores = tf.while_loop(
+            lambda first, _: first < tf.shape(starts)[0],
+            step,
+            (0, tf.zeros(shape)),
+            parallel_iterations=1,  # several steps would need their memory
+        )
+        score = tf.reduce_sum(scores, axis=1)
+        count = tf.reduce_sum(tf.cast(words > 0, tf.float32), axis=1)
+        return {
+            "token_scores": scores,
+            "score": score,
+            "num_tokens": tf.cast(count, tf.int32),
+            # Rows that fill up a batch have no token.
+            "perplexity": tf.exp(tf.math.divide_no_nan(-score, count)),
+        }
+
+    def _log_probs(
+        self,
+        features: dict[str, tf.Tensor],
+        places: tf.Tensor,
+        labels: tf.Tensor,
+    ) -> tf.Tensor:
+        """Return log P [P] of labels [P] at places [P, 2] of [R, S]."""
+        x = self.model.encode(features).sequence_output  # [R, S, H]
+        x = tf.expand_dims(tf.gather_nd(x, places), 0)  # [1, P, H]
+        logits = self.model.cls.predictions(
+            x,
+            tf.expand_dims(tf.range(tf.shape(x)[1]), 0),
+            self.model.bert.embeddings.word_embeddings,
+            compute=self.model.compute,
+        )
+        # Some models have more rows of embeddings than there are tokens.
+        log_probs = tf.nn.log_softmax(logits[0, :, : self.num_ids])  # [P, V]
+        return tf.gather(log_probs, labels, batch_dims=1)

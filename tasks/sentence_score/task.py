@@ -1,0 +1,100 @@
+"""How probable a sentence is to a masked LM, and its pseudo-perplexity.
+
+Each token is masked in turn and predicted from all the others (Salazar et al.
+2020, "Masked Language Model Scoring"):
+
+    score = sum over tokens of log P(token | all others)
+    perplexity = exp(-score / number of tokens)
+
+[CLS] and [SEP] are seen but not scored. A piece of a long word is easily told
+from its other pieces, so these can be masked together (score_whole_words).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tasks.masked_lm.task import MaskedTokens
+from tasks.rows import Unit
+from tasks.task import (
+    BadInput,
+    Input,
+    Outputs,
+    Place,
+    Prediction,
+    RowTask,
+    number,
+)
+
+
+def perplexity(score: float, num_tokens: int) -> float:
+    """Return the perplexity of a sentence or, of two sums, of many."""
+    return math.exp(-score / num_tokens)
+
+
+def format_score(text: str, found: Prediction) -> str:
+    """Return the sentence, and a line with its score; one with its tokens'."""
+    lines = [
+        text,
+        f"    perplexity {found['perplexity']:.2f}, "
+        f"score {found['score']:.2f} of {found['num_tokens']} tokens",
+    ]
+    if "tokens" in found:
+        pairs = zip(found["tokens"], found["token_scores"], strict=True)
+        lines.append(f"    {', '.join(f'{t} {x:.2f}' for t, x in pairs)}")
+    return "\n".join(lines)
+
+
+def format_total(found: Sequence[Prediction]) -> str:
+    """Return a line with the perplexity of all sentences."""
+    score, count = (
+        sum(one[name] for one in found) for name in SentenceScore.totals
+    )
+    return (
+        f"{len(found)} sentences: perplexity {perplexity(score, count):.2f}, "
+        f"score {score:.2f} of {count} tokens"
+    )
+
+
+class SentenceScore(RowTask):
+    """The pseudo-log-likelihood of a text, and its pseudo-perplexity."""
+
+    name = "sentence_score"
+    graph_class = ("tasks.sentence_score.model", "SentenceScoreGraph")
+    described = (*RowTask.described, "score_whole_words")
+    required = MaskedTokens.required
+    create_model = MaskedTokens.create_model
+    totals = ("score", "num_tokens")
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for a text with [MASK], no token, or too many."""
+        if "[MASK]" in texts["text"]:
+            raise BadInput("[MASK] in the text: a sentence is scored whole")
+        size = len(self.tokenizer.text_to_ids(texts["text"])) + 2
+        if size == 2:
+            raise BadInput("text is empty")
+        if size > self.settings.max_seq_length:
+            raise BadInput(
+                f"{size} tokens, more than --max_seq_length="
+                f"{self.settings.max_seq_length}: a part is not the sentence"
+            )
+
+    def parse(self, place: Place, data: bytes, kind: str) -> Input:
+        """Return the input of a line; records may have masks already."""
+        if kind == "tfrecord":
+            raise BadInput("a record may have masks: give text or JSON lines")
+        return super().parse(place, data, kind)
+
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
+        """Return score and perplexity; the tokens with --token_scores."""
+        found: Prediction = {
+            "score": number(outputs["score"]),
+            "num_tokens": int(outputs["num_tokens"]),
+            "perplexity": number(outputs["perplexity"]),
+        }
+        if self.settings.token_scores:
+            ids = unit[0].input_ids.tolist()[1:-1]
+            scores = outputs["token_scores"][1 : len(ids) + 1]
+            found["tokens"] = self.tokenizer.convert_ids_to_tokens(ids)
+            found["token_scores"] = [number(x) for x in scores.tolist()]
+        return found
