@@ -35,6 +35,8 @@ _FULL = [
 # {{function_node ...}} message [Op:SaveV2] name:
 _OPERATION = re.compile(r"\{\{[^}]*\}\} *|\s*\[Op:.*", re.DOTALL)
 
+_OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
+
 
 class UserError(ValueError):
     """A mistake in flags, files or data, described in one line."""
@@ -143,15 +145,16 @@ def _file_failure(error: Exception) -> str | None:
 
 def _out_of_memory(error: Exception) -> str | None:
     """Return a line for an array that the memory does not hold."""
-    # Of numpy, of TensorFlow's operations, of XLA.
-    words = str(error).partition("\n")[0]
-    if not isinstance(error, MemoryError) and not re.search(
-        "OOM when allocating|[Oo]ut of memory", words
-    ):
-        return None
+    lines = str(error).splitlines()
+    if not isinstance(error, MemoryError):  # numpy's
+        # Of TensorFlow's operations, of XLA: below the place in a tf.function.
+        lines = list(filter(_OUT_OF_MEMORY.search, lines))
+        if not lines:
+            return None
+    words = _OPERATION.sub("", lines[0]) if lines else "nothing is free"
     return (
-        f"out of memory: {_OPERATION.sub('', words) or 'nothing is free'}; use "
-        "smaller batches, shorter sequences or a smaller model"
+        f"out of memory: {words}; use smaller batches, shorter sequences or a "
+        "smaller model"
     )
 
 

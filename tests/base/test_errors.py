@@ -54,6 +54,13 @@ def end_of(body: str, *arguments: str) -> subprocess.CompletedProcess:
             "ERROR: out of memory: Unable to allocate 3.64 TiB; use smaller "
             "batches, shorter sequences or a smaller model",
         ),
+        (
+            "raise RuntimeError('Graph execution error:\\n\\nDetected at node '"
+            "'Tile\\nOOM when allocating tensor with shape[9]\\n\\t [[Tile]]')",
+            1,
+            "ERROR: out of memory: OOM when allocating tensor with shape[9]; "
+            "use smaller batches, shorter sequences or a smaller model",
+        ),
         ("raise KeyError('a bug')", 1, "KeyError: 'a bug'"),
     ],
 )
