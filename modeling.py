@@ -797,15 +797,16 @@ class BertModel(Layer):
                 input_ids = tf.identity(input_ids)
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
+        skips = compute.skip_padding and not training and input_mask is not None
         if isinstance(batch, int) and isinstance(length, int):
-            self._check_fits(batch, length)
+            self._check_fits(batch, length, skips)
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)
         direction = self.config.attention_direction
         bias = attention_bias(input_ids, input_mask, sequence_ids, direction)
         tokens = None
-        if compute.skip_padding and not training and input_mask is not None:
+        if skips:
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
             input_ids = tokens.pick(input_ids)  # [1, R]
@@ -863,19 +864,22 @@ class BertModel(Layer):
             variable.trainable = path not in config["frozen"]
         return model
 
-    def _check_fits(self, batch: int, length: int) -> None:
+    def _check_fits(self, batch: int, length: int, skips_padding: bool) -> None:
         """Check that the memory holds what one layer has at the same time.
 
-        That is the input and the inner activations of feed-forward, or the
-        scores of attention. A GPU has memory of its own, and says by itself
-        that it is full.
+        That is the input and the inner activations of feed-forward, the latter
+        of real tokens alone if padding is skipped, or the scores of attention.
+        A GPU has memory of its own, and says by itself that it is full. A graph
+        of tf.compat.v1 may run elsewhere, and to look at the devices would keep
+        its session from configuring them.
         """
-        if {d.device_type for d in tf.config.list_logical_devices()} != {"CPU"}:
+        if not tf.compat.v1.executing_eagerly_outside_functions() or {
+            d.device_type for d in tf.config.list_logical_devices()
+        } != {"CPU"}:
             return
         c, size = self.config, tf.as_dtype(self.embeddings.output_dtype).size
-        of_token = max(
-            c.hidden_size + c.intermediate_size, c.num_attention_heads * length
-        )
+        inner = 0 if skips_padding else c.intermediate_size
+        of_token = max(c.hidden_size + inner, c.num_attention_heads * length)
         machine_memory.check_fits(
             size * batch * length * of_token,
             f"a batch of {batch} sequences of {length} tokens",

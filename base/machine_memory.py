@@ -37,18 +37,19 @@ def check_fits(
 def free_bytes(root: Path = Path("/")) -> tuple[float, str]:
     """Return the bytes that this process may use, and whose memory they are.
 
-    Those that it holds already are among them. Infinite where that is not
-    known: elsewhere than on Linux. Another `root` of the file system is for
-    tests.
+    Those that it holds already are among them, and free swap space: what needs
+    it is slow, but is not killed. Infinite where that is not known: elsewhere
+    than on Linux. Another `root` of the file system is for tests.
     """
     memory = proc_entries(root / "proc/meminfo")
     if not memory:
         return math.inf, ""
     free = memory["MemAvailable"] + resident_bytes(root)
+    swap = memory.get("SwapFree", 0)
     group = _group_limit(root)
     if group < free:
-        return group, "this control group (container)"
-    return free, "this machine"
+        return group + swap, "this control group (container)"
+    return free + swap, "this machine"
 
 
 def resident_bytes(root: Path = Path("/")) -> int:

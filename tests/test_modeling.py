@@ -93,8 +93,17 @@ def test_what_the_memory_does_not_hold_is_named(monkeypatch):
         BertModel(tiny_config(vocab_size=2**31 - 1))
     forward = tf.function(model, autograph=False).get_concrete_function
     forward(tf.TensorSpec([10**4, 40], tf.int32))
+    many = tf.TensorSpec([10**5, 40], tf.int32)
     with pytest.raises(UserError, match="100000 sequences of 40 tokens"):
-        forward(tf.TensorSpec([10**5, 40], tf.int32))
+        forward(many)
+    # Without padding there may be few tokens; the scores are of all.
+    short = tf.TensorSpec([150_000, 20], tf.int32)
+    with pytest.raises(UserError, match="150000 sequences of 20 tokens"):
+        forward(short, short)
+    skipping = modeling.Compute(skip_padding=True)
+    forward(short, short, compute=skipping)
+    with pytest.raises(UserError, match="100000 sequences of 40 tokens"):
+        forward(many, many, compute=skipping)
 
 
 # --- Variables ---------------------------------------------------------------

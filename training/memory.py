@@ -223,14 +223,15 @@ def free_bytes(kind: str) -> tuple[float, str]:
     """
     if kind == "CPU":
         return machine_memory.free_bytes()
-    return (_smallest_gpu(), "a GPU") if kind == "GPU" else (math.inf, "")
+    return (_largest_gpu(), "a GPU") if kind == "GPU" else (math.inf, "")
 
 
-def _smallest_gpu() -> float:
-    """Return the bytes of the smallest GPU, as its driver tells them.
+def _largest_gpu() -> float:
+    """Return the bytes of the largest GPU, as its driver tells them.
 
     This process has taken the memory already: what is free is not known, and
-    TensorFlow tells what it has taken, not what the GPU has.
+    TensorFlow tells what it has taken, not what the GPU has. The driver lists
+    GPUs that CUDA_VISIBLE_DEVICES hides, too, in an order of its own.
     """
     command = ["nvidia-smi", "--query-gpu=memory.total"]
     try:
@@ -241,6 +242,6 @@ def _smallest_gpu() -> float:
             check=True,
             timeout=20,
         )
-        return min(map(int, result.stdout.split())) * 2**20
+        return max(map(int, result.stdout.split())) * 2**20
     except (OSError, ValueError, subprocess.SubprocessError):
         return math.inf

@@ -40,10 +40,13 @@ def test_the_memory_of_the_machine_or_its_group(tmp_path, group, file):
     (proc / "self/status").write_text("Name:\tpython\nVmRSS:\t   100 kB\n")
     (proc / "self/cgroup").write_text(group)
     assert machine_memory.free_bytes(tmp_path) == (409_600, "this machine")
+    with (proc / "meminfo").open("a") as lines:
+        lines.write("SwapFree:        1 kB\n")
+    assert machine_memory.free_bytes(tmp_path) == (410_624, "this machine")
     path = tmp_path / "sys/fs/cgroup" / file
     path.parent.mkdir(parents=True)
     path.write_text("200000\n")
     found = machine_memory.free_bytes(tmp_path)
-    assert found == (200_000, "this control group (container)")
+    assert found == (201_024, "this control group (container)")
     path.write_text("max\n")
-    assert machine_memory.free_bytes(tmp_path) == (409_600, "this machine")
+    assert machine_memory.free_bytes(tmp_path) == (410_624, "this machine")

@@ -301,6 +301,16 @@ def test_a_checkpoint_without_any_of_the_variables_is_warned_of(caplog):
     assert "none of the 1 variables" in caplog.text
 
 
+def test_a_graph_neither_looks_at_devices_nor_at_memory(monkeypatch):
+    """It may run elsewhere, and its session configures the GPUs."""
+    monkeypatch.setattr(tf.config, "list_logical_devices", None)
+    config = small_models.tiny_config()
+    with tf.Graph().as_default():
+        ids = v1.placeholder(tf.int32, [10**9, 40])
+        model = modeling.BertModel(config, False, ids)
+    assert model.get_pooled_output().shape == [10**9, 32]
+
+
 def test_names_that_neither_has():
     with pytest.raises(AttributeError, match="'modeling' has no attribute 'x'"):
         modeling.x  # noqa: B018
