@@ -38,6 +38,8 @@ def _is_sound(entry: tensor_bundle_pb2.BundleEntryProto) -> bool:
     dtype, sizes = tf.as_dtype(entry.dtype), [d.size for d in entry.shape.dim]
     if entry.shape.unknown_rank or min(sizes, default=0) < 0:
         return False
+    if dtype == tf.variant:  # the state of an iterator, which nobody reads
+        return True
     num_bytes = math.prod(sizes) * (dtype.size or 1)
     is_whole = dtype == tf.string or entry.slices or entry.size == num_bytes
     return dtype.is_numpy_compatible and is_whole and num_bytes < _MAX_BYTES

@@ -162,6 +162,18 @@ def test_compare_sorts_each_variable_into_one_list(shape):
     assert weight_files.compare({}, {}) == ([], [], [], [])
 
 
+def test_the_state_of_an_iterator_beside_the_weights_is_left_alone(tmp_path):
+    rows = iter(tf.data.Dataset.range(3))
+    weights = tf.Variable([1.0, 2.0])
+    saver = tf.train.Checkpoint(rows=rows, weights=weights)
+    reader = weight_files.open_reader(saver.write(str(tmp_path / "c")))
+    names = reader.get_variable_to_shape_map()
+    assert any("ITERATOR_STATE" in name for name in names)
+    (name,) = (name for name in names if name.startswith("weights/"))
+    value = weight_files.read_tensor(reader, str(tmp_path / "c"), name)
+    np.testing.assert_array_equal(value, [1, 2])
+
+
 def test_files_of_name_the_index_or_the_safetensors(tmp_path):
     assert weight_files.files_of("a/model.ckpt-1") == ["a/model.ckpt-1.index"]
     for name in ("model-2.safetensors", "model-1.safetensors", "config.json"):
