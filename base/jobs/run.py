@@ -240,12 +240,12 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     """Return the manifest of earlier runs of a command, {} without one."""
     outputs = filter(file_system.file_state, job.outputs)
     manifest = text_files.read_own_json(job.manifest)
-    if not _is_manifest(manifest):
+    if not _is_whole(manifest):
         if job.flag and (path := next(outputs, None)):
             raise UserError(
                 f"{path} exists, but was not written by this command "
-                f"(there is no {job.manifest}, or it is damaged); delete it or "
-                f"name another --{job.flag}"
+                f"(there is no {job.manifest}, or it is damaged or of an older "
+                f"version); delete it or name another --{job.flag}"
             )
         return {}
     found = differences(manifest["fingerprint"], job.fingerprint)
@@ -265,12 +265,16 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     )
 
 
-def _is_manifest(found: Any) -> bool:
-    """Whether a value of JSON has the parts of a manifest."""
-    parts = ("fingerprint", "files")
-    return isinstance(found, dict) and all(
-        isinstance(found.get(part), dict) for part in parts
-    )
+def _is_whole(found: Any) -> bool:
+    """Whether a value of JSON is a manifest as it was written."""
+    if not isinstance(found, dict):
+        return False
+    rest = {name: part for name, part in found.items() if name != "checksum"}
+    return found.get("checksum") == _checksum(rest)
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -289,14 +293,12 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         changed += [item for item in now if item not in before]
         item = (changed or now)[0]  # of equal items in another order, any
         path, how = item, ""
-        if isinstance(item, list) and item:
+        if isinstance(item, list):
             path = item[0]
             sizes = [
                 state[1]
                 for state in (*before, *now)
-                if isinstance(state, list)
-                and state[:1] == [path]
-                and len(state) == 3
+                if state[0] == path and len(state) == 3
             ]
             if len(sizes) == 2:
                 how = f" ({sizes[0]} bytes, now {sizes[1]})"
@@ -310,6 +312,7 @@ def _write_manifest(job: Job, **content: Any) -> None:
     # Without indent, which would take a slow encoder: there may be a hundred
     # thousand files in it.
     content = {"fingerprint": job.fingerprint, **content}
+    content["checksum"] = _checksum(content)
     with file_system.atomic_file(job.manifest) as file:
         file.write(json.dumps(content).encode())
 

@@ -1,6 +1,7 @@
 """base/jobs: runs are opened, refused, continued; both runners do the same."""
 
 import collections
+import json
 import os
 
 from base.errors import InputError, UserError
@@ -87,6 +88,24 @@ def test_files_of_other_commands_are_refused(tmp_path):
     # Files that nobody has named are replaced.
     with jobs_run.open_run(job_of(tmp_path, flag="", a=1)) as run:
         assert run.todo == [0, 1]
+
+
+@pytest.mark.parametrize("part", ["fingerprint", "files", "total"])
+def test_a_manifest_that_was_changed_is_refused(tmp_path, part):
+    job = job_of(tmp_path, a=1)
+    with jobs_run.open_run(job) as run:
+        write(job, 0)
+        write(job, 1)
+        run.finish({"counts": {"words": 1}})
+    path = tmp_path / ".out.manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, part: {"b": 1}}))
+    with pytest.raises(UserError, match="out-0 exists, .* or it is damaged"):
+        with jobs_run.open_run(job):
+            pass
+    # That of a job whose files nobody has named is written again.
+    with jobs_run.open_run(job_of(tmp_path, flag="", a=1)) as run:
+        assert run.todo == [0, 1] and run.total is None
 
 
 def test_failures_say_how_to_continue(tmp_path):
