@@ -214,7 +214,7 @@ def main(_: list[str]) -> int:
         )
         for name, config in plan.configs.items():
             path = os.path.join(work.path, name)
-            if known := text_files.read_own_json(path):
+            if known := work_dir.read_own(path):
                 work_dir.check_same(work.path, name, known, config)
             else:
                 os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -19,7 +19,7 @@ from base.hashing import hash64
 
 from absl import logging
 
-from tools.reproduction.work_dir import check_same, checksums
+from tools.reproduction.work_dir import check_same, checksums, read_own
 
 WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
@@ -69,7 +69,7 @@ def prepare(
     ):
         for name, digest in checksums(own).items():
             source[f"{name} of --{flag}"] = digest
-    if known := text_files.read_own_json(path):
+    if known := read_own(path, how=str, source=dict):
         check_same(work_dir, "the text", known["source"], source)
         if all(map(os.path.isdir, folders)):
             return known["how"]

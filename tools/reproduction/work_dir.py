@@ -65,6 +65,27 @@ def _checksum(path: str, size: int, time_of_change: int) -> str:
     return file_system.sha256(path)[:16]
 
 
+def read_own(path: str, **types: type) -> dict[str, Any]:
+    """Return an object that this script wrote as JSON; {} if none is there.
+
+    Args:
+        path: the file.
+        types: of the values that it has.
+
+    Raises:
+        UserError: another value is there.
+    """
+    found = text_files.read_own_json(path) or {}
+    if not isinstance(found, dict) or (
+        found and not all(isinstance(found.get(n), t) for n, t in types.items())
+    ):
+        raise UserError(
+            f"{path} is damaged: what this --work_dir was begun with is not "
+            "known; name another one"
+        )
+    return found
+
+
 def check_same(
     path: str, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> None:
@@ -126,7 +147,9 @@ class WorkDir(NamedTuple):
 
     def marker(self, step: Step) -> dict[str, Any]:
         """Return the marker of a step, {} if it was not begun."""
-        return text_files.read_own_json(self._marker_path(step)) or {}
+        return read_own(
+            self._marker_path(step), identity=dict, before=float, began=float
+        )
 
     def _write_marker(self, step: Step, values: Mapping[str, Any]) -> None:
         file = self._marker_path(step)

@@ -103,6 +103,17 @@ def test_a_second_call_reads_what_the_first_one_did(tmp_path):
         prepare(tmp_path, files, share=0.2)
 
 
+@pytest.mark.parametrize(
+    "content", ["5", "[1]", '{"how": "a"}', '{"how": 1, "source": {}}']
+)
+def test_a_note_of_another_shape_is_one_line(tmp_path, content):
+    files = write_files(tmp_path, 3)
+    prepare(tmp_path, files)
+    (tmp_path / "work" / "corpus" / "corpus.json").write_text(content)
+    with pytest.raises(UserError, match=r"corpus.json is damaged: .* another"):
+        prepare(tmp_path, files)
+
+
 def test_files_that_it_did_not_write_are_not_removed(tmp_path):
     """Those of the user stay; what a failure leaves may go."""
     own = tmp_path / "work" / "corpus" / "train"
