@@ -37,8 +37,9 @@ class Cluster:
     ):
         folder.mkdir(exist_ok=True)
         self.folder = folder
-        self.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
-        flags = pretraining_runs.flags_for(
+        self.configs = configs_of(size)
+        self.addresses = json.loads(self.configs[0])["cluster"]["worker"]
+        self.flags = pretraining_runs.flags_for(
             data,
             folder / "out",
             do_eval=True,
@@ -51,7 +52,7 @@ class Cluster:
             }
             | changes,
         )
-        self.arguments = [f"--{name}={value}" for name, value in flags.items()]
+        self.arguments = [f"--{n}={value}" for n, value in self.flags.items()]
         self.processes = {}
         for number in range(size):
             more = {
@@ -61,17 +62,13 @@ class Cluster:
             self.processes[number] = self._start(number, more)
 
     def _start(self, number: int, more: dict[str, str]) -> subprocess.Popen:
-        config = {
-            "cluster": {"worker": self.addresses},
-            "task": {"type": "worker", "index": number},
-        }
         program = "import sys; sys.path[:0] = sys.argv[1:3]; del sys.argv[1:3]"
         program += "; import cluster_main"
         with self.log_file(number).open("w") as log:
             return subprocess.Popen(
                 [sys.executable, "-c", program, ROOT, ROOT / "tests"]
                 + self.arguments,
-                env=os.environ | {"TF_CONFIG": json.dumps(config)} | more,
+                env=os.environ | {"TF_CONFIG": self.configs[number]} | more,
                 stdout=log,
                 stderr=log,
             )
@@ -132,3 +129,14 @@ def free_ports(count: int) -> list[int]:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [probe.getsockname()[1] for probe in probes]
+
+
+def configs_of(size: int) -> list[str]:
+    """Return TF_CONFIG of each worker of a cluster on this machine."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(size)]}
+    return [
+        json.dumps(
+            {"cluster": cluster, "task": {"type": "worker", "index": index}}
+        )
+        for index in range(size)
+    ]

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +9,8 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+import two_devices
 from classifier_runs import values_of
-from paths import ROOT
 from swag_runs import (
     CONFIG,
     VOCAB,
@@ -27,18 +25,6 @@ from tasks import heads
 run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
-
-# Runs the script on two logical devices.
-TWO_DEVICES = """
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
-import run_swag
-from base import errors
-errors.run(run_swag.main)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -151,17 +137,8 @@ def test_devices_and_micro_batches_keep_questions_whole(
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
-    code = (
-        "from tasks import heads; heads._CLASSIFIER_DROPOUT = 0.0\n"
-        f"{TWO_DEVICES}"
-    )
-    arguments = [f"--{name}={value}" for name, value in flags.items()]
-    subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        check=True,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-    )
+    no_dropout = "from tasks import heads; heads._CLASSIFIER_DROPOUT = 0.0"
+    two_devices.run("run_swag", no_dropout, **flags)
     start = values_of(folder / "bert_model.ckpt")
     found = values_of(tmp_path / "split" / "bert_model.ckpt")
     whole = values_of(tmp_path / "whole" / "bert_model.ckpt")
