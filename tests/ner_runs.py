@@ -3,10 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 import tiny
-
-from tasks.ner import data as ner_data
 
 NAMES = {"PER": ["ann", "bob"], "LOC": ["rome", "oslo"]}
 OTHERS = ["the", "a", "was", "in", "saw", "."]
@@ -68,28 +65,10 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
         "bias_correction": False,
         "do_train": True,
         "do_eval": True,
+        "jit_compile": False,  # XLA takes longer than such a run
     } | more
 
 
 def only(flags: dict, **jobs) -> dict:
     """Do these jobs and no other."""
     return flags | {"do_train": False, "do_eval": False} | jobs
-
-
-def check_served(signatures, out: Path) -> None:
-    """Words and texts both get the tags in predictions.txt."""
-    file = ner_data.read_file(
-        str(out / "predictions.txt"), ner_data.Columns(0, -1)
-    )
-    width = max(len(sentence.words) for sentence in file.sentences)
-    words = [s.words + [""] * (width - len(s.words)) for s in file.sentences]
-    tags = [s.tags + [""] * (width - len(s.words)) for s in file.sentences]
-    found = signatures["words"](words=tf.constant(words))
-    assert found["tags"].numpy().astype(str).tolist() == tags
-    scores = found["scores"].numpy()
-    assert ((scores > 1 / len(LABELS)) == (np.array(words) != "")).all()
-    texts = [" ".join(sentence.words) for sentence in file.sentences]
-    found = signatures["serving_default"](text=tf.constant(texts))
-    assert found["words"].numpy().astype(str).tolist() == words
-    assert found["tags"].numpy().astype(str).tolist() == tags
-    np.testing.assert_allclose(found["scores"], scores, atol=1e-5)

@@ -68,4 +68,5 @@ def flags_for(folder: Path, out: Path, version: str = "1", **more) -> dict:
         "learning_rate": 1e-2,
         "do_train": True,
         "do_eval": True,
+        "jit_compile": False,  # XLA takes longer than such a run
     } | more

@@ -58,4 +58,5 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
         "learning_rate": 5e-3,
         "do_train": True,
         "do_eval": True,
+        "jit_compile": False,  # XLA takes longer than such a run
     } | more

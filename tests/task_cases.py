@@ -4,6 +4,7 @@ tests/test_tasks_contract.py asks the same of all of them. Predictions have the
 form that batch_predict.py writes, whoever makes them.
 """
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ import squad_runs
 import swag_runs
 import tensorflow as tf
 import tiny
+
+import modeling
 
 Predictions = list[dict]
 
@@ -62,9 +65,6 @@ class TaskCase(NamedTuple):
     head: str = "output_weights"
 
 
-# Steps as they are, so that nothing compiles: that takes longer than the runs.
-# Other tests have XLA.
-_ALL = {"jit_compile": False}
 BILSTM = {"bilstm_layers": 1, "bilstm_units": 6}
 
 
@@ -89,15 +89,16 @@ def _write_sentences(folder: Path, out: Path, **more) -> dict:
     return flags | {"max_seq_length": _LENGTH} | more
 
 
-def _write_tables(folder: Path, out: Path, header, train, dev) -> dict:
-    """Write tables of which the last column is the label."""
+def _write_tables(
+    folder: Path, out: Path, header, train, dev, **settings
+) -> dict:
+    """Write tables of which the last column is the label, and a model."""
     for name, rows in (("train", train), ("dev", dev)):
         _write_rows(folder / f"{name}.tsv", [header, *rows])
     _write_rows(folder / "test.tsv", [row[:-1] for row in (header, *dev)])
-    model = tiny.write_model(
-        folder / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
-    )
-    return classifier_runs.flags_for(model, folder, out) | _ALL
+    config = dataclasses.replace(classifier_runs.CONFIG, **settings)
+    model = tiny.write_model(folder / "model", config, classifier_runs.VOCAB)
+    return classifier_runs.flags_for(model, folder, out)
 
 
 def _pairs(count: int, seed: int) -> list[tuple[str, str, str]]:
@@ -132,12 +133,14 @@ def _numbers(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _write_numbers(folder: Path, out: Path) -> dict:
+    """Write the data of a regression, and a left-to-right model for it."""
     flags = _write_tables(
         folder,
         out,
         ["sentence", "label"],
         _numbers(classifier_runs.sentences(240, 1)),
         _numbers(_SENTENCES),
+        attention_direction=modeling.LEFT_TO_RIGHT,
     )
     return flags | {"max_seq_length": _LENGTH, "regression": True}
 
@@ -328,7 +331,7 @@ _QUESTIONS = {
 def _write_questions(version: str, **more) -> Callable[[Path, Path], dict]:
     def write(folder: Path, out: Path) -> dict:
         squad_runs.write_data(folder)
-        return squad_runs.flags_for(folder, out, version) | _ALL | more
+        return squad_runs.flags_for(folder, out, version) | more
 
     return write
 
@@ -454,7 +457,7 @@ def _write_tagged(**more) -> Callable[[Path, Path], dict]:
         model = tiny.write_model(
             folder / "model", ner_runs.CONFIG, ner_runs.VOCAB
         )
-        flags = ner_runs.flags_for(model, folder, out) | _ALL | more
+        flags = ner_runs.flags_for(model, folder, out) | more
         return flags | {"test_file": flags["dev_file"]}
 
     return write
@@ -534,7 +537,7 @@ def _write_choices(folder: Path, out: Path) -> dict:
     model = tiny.write_model(
         folder / "model", swag_runs.CONFIG, swag_runs.VOCAB
     )
-    return swag_runs.flags_for(model, folder, out) | _ALL
+    return swag_runs.flags_for(model, folder, out)
 
 
 def _choice(shares: Sequence[float]) -> dict:

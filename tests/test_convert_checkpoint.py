@@ -7,12 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fine_tuned_models
 import numpy as np
 import pytest
 import safetensors.numpy
 import scripts
-import small_models
 import tensorflow as tf
 from paths import GOLDEN
 
@@ -295,18 +293,11 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
         ({"position_embedding_type": "relative_key"}, ["relative_key"]),
         ({"add_cross_attention": True}, ["add_cross_attention is True"]),
         (
-            {"is_decoder": True, "architectures": ["BertForMultipleChoice"]},
-            ["BertForMultipleChoice with is_decoder reads [CLS]"],
-        ),
-        (
             {"is_decoder": True, "architectures": ["BertForPreTraining"]},
             ["BertForPreTraining with is_decoder reads [CLS]"],
         ),
         ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
-        ({"hidden_act": ["gelu"]}, ["hidden_act ['gelu'] is unknown"]),
         ({"architectures": 5}, ["architectures is 5"]),
-        ({"architectures": [["BertModel"]]}, ["architectures is [['BertM"]),
-        ({"problem_type": ["regression"]}, ["problem_type ['regression'] is"]),
         ({"problem_type": "ranking"}, ["problem_type 'ranking' is unknown"]),
         (
             {
@@ -315,12 +306,6 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
             },
             ["problem_type is regression with 3 outputs"],
         ),
-        ({"problem_type": "regression"}, ["regression with 2 outputs"]),
-        (
-            {"id2label": {"0": ["a"]}},
-            ["id2label must be", "found {'0': ['a']}"],
-        ),
-        ({"vocab_size": None}, ["vocab_size is missing"]),
         ({"hidden_size": 32}, ["contradict", "[61, 32]", "[61, 16]"]),
         ({"num_hidden_layers": 1}, ["16 variables", "layer_1"]),
         ({"num_hidden_layers": 3}, ["lacks 16 variables", "layer_2"]),
@@ -384,17 +369,6 @@ def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
     assert config["architectures"] == ["BertLMHeadModel"]
 
 
-def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):
-    """transformers would classify by [CLS], which sees itself alone."""
-    config = small_models.tiny_config(attention_direction=LEFT_TO_RIGHT)
-    vocab = [f"w{i}" for i in range(config.vocab_size)]
-    fine_tuned_models.write_chooser(tmp_path / "swag", config, vocab)
-    out = tmp_path / "out"
-    line = error_of(tmp_path / "swag", out, output_format="huggingface")
-    assert "BertForMultipleChoice with is_decoder reads [CLS]" in line
-    assert not out.exists()
-
-
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_activation_without_a_name_there_is_refused(tmp_path, is_there):
     """Before anything is written; our format keeps it."""
@@ -436,45 +410,36 @@ def test_settings_of_the_tokenizer_travel(directory, tmp_path, settings):
         assert Path(found.vocab_file).read_text() == "[PAD]\n[UNK]\n"
 
 
-def pickled(weights: dict, directory: Path) -> None:
-    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
-
-
-def cut_off(weights: dict, directory: Path) -> None:
-    path = directory / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:1000])
-
-
-def with_cross_attention(weights: dict, directory: Path) -> None:
-    name = "bert.encoder.layer.0.crossattention.self.query.bias"
-    weights[name] = np.zeros(16, np.float32)
-    safetensors.numpy.save_file(weights, directory / "model.safetensors")
-
-
-def with_an_output_matrix(weights: dict, directory: Path) -> None:
-    table = weights["bert.embeddings.word_embeddings.weight"]
-    weights["cls.predictions.decoder.weight"] = table + 1
-    safetensors.numpy.save_file(weights, directory / "model.safetensors")
-
-
-def quantized(weights: dict, directory: Path) -> None:
-    weights["bert.pooler.dense.bias"] = np.zeros(16, np.int8)
-    safetensors.numpy.save_file(weights, directory / "model.safetensors")
-
-
 @pytest.mark.parametrize(
-    ("damage", "word"),
+    "name, value, word",
     [
-        (pickled, "runs whatever code is in it"),
-        (cut_off, "cannot be read as safetensors"),
-        (with_cross_attention, "cross-attention"),
-        (with_an_output_matrix, "decoder.weight differs"),
-        (quantized, "type I8"),
+        (
+            "bert.encoder.layer.0.crossattention.self.query.bias",
+            np.zeros(16, np.float32),
+            "cross-attention",
+        ),
+        (
+            "cls.predictions.decoder.weight",
+            np.ones([61, 16], np.float32),
+            "decoder.weight differs",
+        ),
+        ("bert.pooler.dense.bias", np.zeros(16, np.int8), "type I8"),
     ],
 )
-def test_weights_that_cannot_be_loaded(directory, tmp_path, damage, word):
-    damage(weights_of(directory), directory)
+def test_weights_that_cannot_be_loaded(directory, tmp_path, name, value, word):
+    weights = weights_of(directory) | {name: value}
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
     assert word in error_of(directory, tmp_path / "out")
+
+
+def test_files_of_weights_that_are_not_read(directory, tmp_path):
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    line = error_of(directory, tmp_path / "out")
+    assert "cannot be read as safetensors" in line
+    path.rename(directory / "pytorch_model.bin")
+    line = error_of(directory, tmp_path / "out")
+    assert "runs whatever code is in it" in line
 
 
 @pytest.mark.parametrize(

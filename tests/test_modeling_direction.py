@@ -166,6 +166,7 @@ def packed(change: int | None) -> dict[str, tf.Tensor]:
         "padded",
         "packed",
         "unpadded",
+        "training",
         pytest.param("compiled", marks=pytest.mark.slow),
     ],
 )
@@ -175,8 +176,12 @@ def test_no_position_sees_its_right(bert, form):
 
     @tf.function(autograph=False, jit_compile=form == "compiled")
     def run(features):
-        compute = modeling.Compute(skip_padding=form == "unpadded")
-        return bert(**features, compute=compute)
+        return bert(
+            **features,
+            compute=modeling.Compute(skip_padding=form == "unpadded"),
+            training=form == "training",
+            dropout_seed=7,
+        )
 
     before = arrays_of(run(make(None)))
     for place in (1, 3, 8):
