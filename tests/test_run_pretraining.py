@@ -5,12 +5,14 @@ those that kill, or need devices of their own, start processes.
 """
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pretraining_runs
 import pytest
 import scripts
 import tensorflow as tf
@@ -25,9 +27,10 @@ from pretraining_runs import (
 )
 from tiny import results_of
 
-import modeling
-from checkpoints import weight_files
+from checkpoints import run_settings, weight_files
+from modeling import BertConfig
 from pretraining import model as pretraining_model
+from pretraining import records
 from training.loss_scale import Scale
 
 run_pretraining = scripts.load("run_pretraining")
@@ -52,9 +55,7 @@ def finished(data, tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_output_files_and_names(finished):
     weights = weights_of(finished / "bert_model.ckpt")
-    model = pretraining_model.BertForPreTraining(
-        modeling.BertConfig.from_dict(CONFIG)
-    )
+    model = pretraining_model.BertForPreTraining(BertConfig.from_dict(CONFIG))
     assert set(weights) == {variable.path for variable in model.variables}
     assert "bert/encoder/layer_0/attention/self/query/kernel" in weights
     trained = weights_of(finished / "model.ckpt-12")
@@ -72,9 +73,7 @@ def test_output_files_and_names(finished):
 @pytest.mark.slow
 def test_evaluation_reads_each_record_once(finished, data):
     """21 records in batches of 4: the last holds one and three fillings."""
-    model = pretraining_model.BertForPreTraining(
-        modeling.BertConfig.from_dict(CONFIG)
-    )
+    model = pretraining_model.BertForPreTraining(BertConfig.from_dict(CONFIG))
     weight_files.restore_weights(model.variables, str(finished))
     features = make_features(np.random.default_rng(9), 21)
     batch = {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
@@ -108,19 +107,6 @@ def test_evaluation_reads_each_record_once(finished, data):
     assert results["global_step"] == 12
 
 
-@pytest.mark.slow
-def test_training_learns(data, tmp_path):
-    values = flags_for(data, tmp_path, num_train_steps=150, log_steps=150)
-    scripts.run(
-        run_pretraining,
-        **values,
-        do_eval=True,
-        eval_input_file=data / "dev",
-    )
-    # The masked token is told by its position: far below log(7) = 1.95.
-    assert results_of(tmp_path)["masked_lm_loss"] < 0.7
-
-
 def go_back_to_step_5(folder: Path) -> None:
     """Remove what a run wrote after its first checkpoint."""
     for name in ("model.ckpt-10", "model.ckpt-12", "bert_model.ckpt"):
@@ -132,42 +118,45 @@ def go_back_to_step_5(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
-    """Stopped after the checkpoint at 5, with a half-written one beside."""
-    values = flags_for(data, tmp_path)
-    scripts.run(run_pretraining, **values | {"num_train_steps": 12})
-    go_back_to_step_5(tmp_path)
-    leftover = tmp_path / "model.ckpt-10.tmp.data-00000-of-00001"
+def test_kill_9_and_start_again(data, tmp_path):
+    """Killed somewhere after a checkpoint, it ends with the same bits.
+
+    And it learns: the masked token is told by its position, so that its loss is
+    far below log(7) = 1.95.
+    """
+    values = flags_for(
+        data,
+        tmp_path / "killed",
+        num_train_steps=150,
+        log_steps=10,
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
+    scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
+    assert results_of(tmp_path / "whole")["masked_lm_loss"] < 0.7
+    with process_of(values) as process:
+        for line in process.stderr:
+            if " step 40/150" in line:
+                process.send_signal(signal.SIGKILL)
+                break
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    leftover = tmp_path / "killed" / "model.ckpt-45.tmp.data-00000-of-00001"
     leftover.write_bytes(b"half")
     scripts.run(run_pretraining, **values)
     assert not leftover.exists()
-    for name in ("model.ckpt-12", "bert_model.ckpt"):
-        assert_same(weights_of(finished / name), weights_of(tmp_path / name))
+    for name in ("model.ckpt-150", "bert_model.ckpt"):
+        whole, killed = (tmp_path / d / name for d in ("whole", "killed"))
+        assert_same(weights_of(whole), weights_of(killed))
 
 
-@pytest.mark.slow
-def test_kill_9_and_start_again(data, tmp_path):
-    """Killed somewhere after a checkpoint, it ends with the same bits."""
-    values = flags_for(
-        data, tmp_path / "killed", num_train_steps=100, log_steps=10
-    )
-    scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
-    process = subprocess.Popen(
+def process_of(values: dict) -> subprocess.Popen:
+    """Start the script as a process, whose log can be read."""
+    return subprocess.Popen(
         [sys.executable, str(ROOT / "run_pretraining.py")]
-        + [f"--{k}={v}" for k, v in values.items()],
+        + [f"--{name}={value}" for name, value in values.items()],
         stderr=subprocess.PIPE,
         text=True,
-    )
-    for line in process.stderr:
-        if " step 40/100" in line:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    scripts.run(run_pretraining, **values)
-    assert_same(
-        weights_of(tmp_path / "whole" / "model.ckpt-100"),
-        weights_of(tmp_path / "killed" / "model.ckpt-100"),
     )
 
 
@@ -192,22 +181,6 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
 
 
-@pytest.mark.slow
-def test_summaries_hold_the_log_line(finished):
-    names = set()
-    for path in finished.glob("events.out.tfevents*"):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            names |= {value.tag for value in event.summary.value}
-    assert names >= {
-        "loss",
-        "masked_lm_loss",
-        "next_sentence_accuracy",
-        "learning_rate",
-        "sequences_per_second",
-        "tokens_per_second",
-    }
-
-
 # --- What goes wrong ---------------------------------------------------------
 
 
@@ -226,6 +199,7 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"input_file": None}, "--do_train needs --input_file"),
         ({"bert_config_file": "/none.json"}, "/none.json"),
         ({"input_file": "/none/*"}, "no file matches '/none/*'"),
+        ({"output_dir": "/proc/none/out"}, "cannot be written"),
         ({"eval_steps": 5}, "--eval_steps needs --eval_input_file"),
         ({"max_seq_length": 64}, "max_position_embeddings=32"),
         ({"gradient_accumulation_steps": 3}, "use a multiple of 3"),
@@ -250,31 +224,20 @@ def test_records_of_another_length(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_records_with_ids_beyond_the_vocabulary(data, tmp_path):
-    config = tmp_path / "small.json"
-    config.write_text(json.dumps(CONFIG | {"vocab_size": 40}))
-    line = change(data, tmp_path, bert_config_file=config)
-    assert "train-" in line and "outside 0..39 (vocab_size" in line
-
-
-@pytest.mark.parametrize("size", [-7, 0])
-def test_truncated_records(data, tmp_path, size):
-    path = tmp_path / "cut"
-    whole = (data / "train-0").read_bytes()
-    path.write_bytes(whole[:size])
+@pytest.mark.parametrize(
+    "damage, words",
+    [
+        (lambda data: data[:-7], "39"),
+        (lambda data: b"", "no record"),
+        # Inside the last record: its header is intact.
+        (lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:], "39"),
+    ],
+)
+def test_damaged_records(data, tmp_path, damage, words):
+    path = tmp_path / "damaged"
+    path.write_bytes(damage((data / "train-0").read_bytes()))
     line = change(data, tmp_path, input_file=path)
-    assert str(path) in line
-    assert "39" in line or "no record" in line
-
-
-@pytest.mark.slow
-def test_corrupted_record(data, tmp_path):
-    path = tmp_path / "corrupt"
-    content = bytearray((data / "train-0").read_bytes())
-    content[-100] ^= 1  # inside the last record: headers are intact
-    path.write_bytes(content)
-    line = change(data, tmp_path, input_file=path)
-    assert str(path) in line and "39" in line
+    assert str(path) in line and words in line
 
 
 @pytest.mark.slow
@@ -294,35 +257,6 @@ def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     assert "belongs to a run with data" in line
     line = scripts.error_of(run_pretraining, **values | {"random_seed": 1})
     assert "random_seed = 12345, not 1" in line
-
-
-@pytest.mark.slow
-def test_checkpoint_that_contradicts_the_model(data, finished, tmp_path):
-    config = tmp_path / "wide.json"
-    config.write_text(json.dumps(CONFIG | {"intermediate_size": 64}))
-    line = change(
-        data, tmp_path, bert_config_file=config, init_checkpoint=finished
-    )
-    assert "[16, 64]" in line and "[16, 32]" in line
-    deeper = tmp_path / "deep.json"
-    deeper.write_text(json.dumps(CONFIG | {"num_hidden_layers": 2}))
-    line = change(
-        data,
-        tmp_path,
-        bert_config_file=deeper,
-        init_checkpoint=finished / "bert_model.ckpt",
-    )
-    assert "lacks 16 variables that the model needs" in line
-
-
-@pytest.mark.slow
-def test_init_checkpoint_hints(data, finished, tmp_path):
-    line = change(
-        data, tmp_path, init_checkpoint=finished / "bert_model.ckpt.index"
-    )
-    assert f"give the prefix all its files share, {finished}/bert" in line
-    line = change(data, tmp_path, init_checkpoint=data)
-    assert "is a directory without" in line
 
 
 def test_evaluation_needs_trained_weights(data, tmp_path):
@@ -350,12 +284,6 @@ def test_non_finite_loss_names_step_and_checkpoint(data, tmp_path):
     assert "at step" in line and "the last good checkpoint is" in line
 
 
-def test_unwritable_output_dir(data, tmp_path):
-    (tmp_path / "file").write_text("")
-    line = change(data, tmp_path, output_dir=tmp_path / "file" / "out")
-    assert "cannot be written" in line
-
-
 @pytest.mark.slow
 def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
     """6 steps here, 6 there: the same as 12 in one go, on the same data."""
@@ -375,27 +303,6 @@ def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_sigterm_saves_and_the_same_command_goes_on(data, tmp_path):
-    values = flags_for(data, tmp_path / "out", num_train_steps=100000)
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "run_pretraining.py")]
-        + [f"--{name}={value}" for name, value in values.items()],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if " step 4/" in line:
-            process.send_signal(signal.SIGTERM)
-    assert process.wait() == 1
-    text = "".join(lines)
-    assert "Stopped by SIGTERM after step" in text and "Traceback" not in text
-    step = int(text.split("Stopped by SIGTERM after step ")[1].split(";")[0])
-    assert (tmp_path / "out" / f"model.ckpt-{step}.index").exists()
-
-
-@pytest.mark.slow
 def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
     """A run that differs in one flag ends with different weights."""
     scripts.run(run_pretraining, **flags_for(data, tmp_path), optimizer="lamb")
@@ -406,6 +313,80 @@ def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
     assert all(np.isfinite(value).all() for value in found.values())
     name = "bert/encoder/layer_0/output/dense/kernel"
     assert np.abs(found[name] - other[name]).max() > 1e-6
+
+
+# --- What output_dir holds already ------------------------------------------
+
+
+def test_an_output_dir_has_one_run_at_a_time(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_settings, "_LOCK_SECONDS", 0.0)
+    out = tmp_path / "out"
+    with run_settings.locked(str(out)):
+        line = scripts.error_of(run_pretraining, **flags_for(data, out))
+        assert f"another run is writing --output_dir={out}; wait" in line
+        assert not list(out.iterdir())
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_continues_another_has_steps_of_its_own(
+    data, finished, tmp_path
+):
+    """The first phase was given no --stop_after_steps, so it did all."""
+    flags = flags_for(data, tmp_path / "2", resume_from=finished)
+    line = scripts.error_of(run_pretraining, **flags)
+    assert (
+        "12 steps are done in" in line
+        and "ends after 12: give a larger" in (line)
+    )
+    assert not list((tmp_path / "2").glob("bert_model*"))
+
+
+@pytest.mark.slow
+def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
+    settings = (finished / run_settings.CONFIG_NAME).read_text()
+    flags = flags_for(
+        data,
+        finished,
+        num_train_steps=4,
+        learning_rate=0.5,
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
+    scripts.run(run_pretraining, **flags)
+    assert results_of(finished)["global_step"] == 12
+    assert (finished / run_settings.CONFIG_NAME).read_text() == settings
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_its_files_in_their_order(data, tmp_path):
+    """Their order is that of the records."""
+    out, files = tmp_path / "out", [str(data / f"train-{n}") for n in (0, 1)]
+    first = flags_for(data, out, stop_after_steps=2, save_checkpoints_steps=2)
+    scripts.run(run_pretraining, **first | {"input_file": ",".join(files)})
+    swapped = first | {"input_file": ",".join(files[::-1])}
+    line = scripts.error_of(run_pretraining, **swapped)
+    assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
+
+
+def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
+    """Else a run would go on with one of them changed, or in another order."""
+    for folder, rows in (("a", 3), ("b", 4)):
+        (tmp_path / "1" / folder).mkdir(parents=True)
+        pretraining_runs.write_records(tmp_path / "1" / folder / "x", rows, 0)
+    shutil.copytree(tmp_path / "1", tmp_path / "2")
+
+    def describe(*names: str) -> dict:
+        files = [str(tmp_path / name) for name in names]
+        config = BertConfig.from_dict(pretraining_runs.CONFIG)
+        lengths = pretraining_runs.LENGTH, pretraining_runs.PREDICTIONS
+        return records.find_data(files, config, *lengths).describe()
+
+    found = describe("1/a/x", "1/b/x")
+    assert found["data"] == {"a/x": 3, "b/x": 4}
+    assert found != describe("1/b/x", "1/a/x")
+    assert found == describe("2/a/x", "2/b/x")
+    assert describe("1/b/x") == describe("2/b/x")  # in one folder: its name
 
 
 # --- 16-bit types ------------------------------------------------------------

@@ -15,7 +15,6 @@ run_pretraining = scripts.load("run_pretraining")
 
 CASED = ["the", "The", "Paris", "A", "B"]
 UNCASED = ["the", "paris", "a", "b", "c"]
-CHINESE = list("的一是不了")
 
 
 @pytest.fixture(scope="module")
@@ -55,26 +54,6 @@ def write_casing(folder, do_lower_case: bool) -> None:
     (folder / "tokenizer_config.json").write_text(settings)
 
 
-@pytest.mark.parametrize(
-    "words, lower", [(CASED, False), (UNCASED, True), (CHINESE, True)]
-)
-def test_the_vocabulary_decides(casing_of, tmp_path, caplog, words, lower):
-    vocab_file = write_vocab(tmp_path / "words.txt", words)
-    caplog.set_level(logging.INFO)
-    assert casing_of(vocab_file=vocab_file) is lower
-    assert f"do_lower_case = {lower}, as " in caplog.text
-
-
-def test_the_flag_comes_before_the_vocabulary(casing_of, tmp_path, caplog):
-    """For scripts without capitals, whose accents are to stay."""
-    vocab_file = write_vocab(tmp_path / "words.txt", CHINESE)
-    assert casing_of(vocab_file=vocab_file, do_lower_case=False) is False
-    assert not caplog.text
-    vocab_file = write_vocab(tmp_path / "words.txt", CASED)
-    assert casing_of(vocab_file=vocab_file, do_lower_case=True) is True
-    assert "looks cased" in caplog.text
-
-
 @pytest.mark.parametrize("flag", ["init_checkpoint", "resume_from"])
 def test_the_checkpoint_comes_before_the_vocabulary(casing_of, tmp_path, flag):
     source = tmp_path / "source"
@@ -88,15 +67,6 @@ def test_the_checkpoint_comes_before_the_vocabulary(casing_of, tmp_path, flag):
     assert casing_of(**flags) is True
     with pytest.raises(ValueError, match="was trained with True: leave the"):
         casing_of(**flags, do_lower_case=False)
-
-
-def test_published_checkpoints_tell_by_their_name(casing_of, tmp_path):
-    folder = tmp_path / "uncased_L-2_H-128_A-2"
-    folder.mkdir()
-    (folder / "bert_model.ckpt.index").write_text("")
-    vocab_file = write_vocab(tmp_path / "words.txt", CASED)
-    flags = {"init_checkpoint": folder / "bert_model.ckpt"}
-    assert casing_of(**flags, vocab_file=vocab_file) is True
 
 
 def test_a_model_of_the_hub_is_not_asked_for(casing_of, tmp_path, monkeypatch):

@@ -168,27 +168,6 @@ def test_kept_weights_name_their_objective(
 
 
 @pytest.mark.slow
-def test_evaluation_alone_gives_the_scores(finished, data, tmp_path):
-    """Of the weights alone, in batches of another size."""
-    out, _ = finished["ltr"]
-    flags = flags_for(
-        data,
-        tmp_path,
-        do_train=False,
-        objective="ltr",
-        do_eval=True,
-        init_checkpoint=out / "bert_model.ckpt",
-        eval_input_file=data / "dev",
-        eval_batch_size=7,
-    )
-    del flags["bert_config_file"]
-    scripts.run(run_pretraining, **flags)
-    wanted, found = results_of(out), results_of(tmp_path)
-    for key in set(wanted) - {"global_step"}:
-        assert found[key] == pytest.approx(wanted[key], rel=1e-5)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KEYS)
 def test_models_without_pooler_and_next_sentence_head_are_scored(
     finished, data, tmp_path, name

@@ -135,28 +135,6 @@ def summaries_of(folder: Path) -> dict[str, list[float]]:
     return found
 
 
-@pytest.mark.slow
-def test_either_kind_evaluates_a_model_to_the_same_scores(
-    data, single_run, tmp_path
-):
-    """The last batch is filled up, to 40 and 28 records."""
-    for kind in ("single", "packed"):
-        values = flags_of(
-            data,
-            kind,
-            tmp_path / kind,
-            do_train=False,
-            do_eval=True,
-            init_checkpoint=single_run / "bert_model.ckpt",
-            eval_input_file=data / f"dev-{kind}",
-            eval_batch_size=4,
-        )
-        scripts.run(run_pretraining, **values)
-    single, packed = (results_of(tmp_path / k) for k in ("single", "packed"))
-    assert packed == pytest.approx(single, rel=1e-5)
-    assert single["masked_lm_loss"] > 1
-
-
 # --- What goes wrong ---------------------------------------------------------
 
 
@@ -188,13 +166,6 @@ def test_packed_files_of_other_flags_are_refused(data, tmp_path):
 def test_packed_rows_of_another_length(data, tmp_path):
     line = error_of(data, tmp_path, max_seq_length=20)
     assert "use --max_seq_length=32 or make the data again" in line
-
-
-def test_a_cut_packed_file_is_named(data, tmp_path):
-    path = tmp_path / "cut"
-    path.write_bytes((data / "train-packed").read_bytes()[:-40])
-    line = error_of(data, tmp_path, input_file=path)
-    assert str(path) in line and "cut off after" in line
 
 
 def test_a_row_of_other_features_is_named(data, tmp_path):

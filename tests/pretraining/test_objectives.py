@@ -1,6 +1,6 @@
-"""The objectives mlm and ltr: losses by hand, gradients, and what they share.
+"""The objectives: losses by hand, gradients, and what they share.
 
-tests/pretraining/test_model.py has mlm_nsp.
+The model itself is compared with the original's in tests/test_modeling.py.
 """
 
 import numpy as np
@@ -36,6 +36,12 @@ def model_of(objective, **changes) -> BertForPreTraining:
 @pytest.fixture(scope="module")
 def ltr_model() -> BertForPreTraining:
     return model_of(LTR, **NO_DROPOUT)
+
+
+@pytest.fixture(scope="module")
+def both_model() -> BertForPreTraining:
+    """A model of mlm_nsp."""
+    return model_of(MLM_NSP, **NO_DROPOUT)
 
 
 def loss_and_gradients(
@@ -328,36 +334,90 @@ def test_compiled_ltr_gradients_agree():
             )
 
 
-def test_packed_rows_have_the_ltr_loss_of_their_sequences(ltr_model):
-    """Loss, metrics and gradients; sequences do not cross."""
+# --- Packed rows, and rows that fill a batch ---------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, compiles",
+    [
+        ("mlm_nsp", None),
+        pytest.param("mlm_nsp", True, marks=pytest.mark.slow),
+        ("ltr", None),
+    ],
+)
+def test_packed_rows_have_loss_and_gradient_of_their_sequences(
+    both_model, ltr_model, name, compiles
+):
+    """Every metric, the loss, and the gradient of each variable."""
+    model = ltr_model if name == "ltr" else both_model
+    objective = objectives.OBJECTIVES[name]
     single, packed = map(packed_batches.batch_of, packed_batches.both(48))
-    expected = loss_and_gradients(LTR, ltr_model, single)
-    found = loss_and_gradients(LTR, ltr_model, packed)
-    for name, pair in expected[0].items():
-        np.testing.assert_allclose(found[0][name], pair, rtol=1e-5)
+    assert len(packed["input_ids"]) < 0.7 * len(single["input_ids"])
+    expected = loss_and_gradients(objective, model, single, compiles)
+    found = loss_and_gradients(objective, model, packed, compiles)
+    for one, other in zip(
+        tf.nest.flatten(found[:2]), tf.nest.flatten(expected[:2]), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
     largest = max(float(tf.reduce_max(tf.abs(g))) for g in expected[2].values())
-    for path, gradient in found[2].items():
-        np.testing.assert_allclose(
-            gradient, expected[2][path], rtol=0, atol=1e-5 * largest
-        )
+    assert largest > 0.1
+    worst = max(
+        float(tf.reduce_max(tf.abs(gradient - expected[2][path])))
+        for path, gradient in found[2].items()
+    )
+    # pytest -s shows it.
+    print(f"gradients up to {largest:.2f} differ by {worst:.1e} at most")
+    assert worst < 1e-5 * largest
 
 
-def test_rows_that_fill_a_batch_and_padding_change_nothing(ltr_model):
-    batch = padded_batch()
-    expected = loss_and_gradients(LTR, ltr_model, batch)
-    filled = {
-        name: tf.pad(value, [[0, 2]] + [[0, 0]] * (len(value.shape) - 1))
-        for name, value in batch.items()
-    }
-    for name in ("input_ids", "input_mask", "segment_ids"):
-        filled[name] = tf.pad(filled[name], [[0, 0], [0, 7]])
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("name", ["mlm_nsp", "ltr"])
+def test_rows_that_fill_a_batch_and_padding_change_nothing(
+    both_model, ltr_model, name, is_packed
+):
+    model = ltr_model if name == "ltr" else both_model
+    objective = objectives.OBJECTIVES[name]
+    batch = packed_batches.batch_of(packed_batches.both(48)[is_packed])
+    expected = loss_and_gradients(objective, model, batch)
+    width = batch["input_ids"].shape[1]
+    filled = {}
+    for key, value in batch.items():
+        is_of_tokens = value.shape[1:] == [width]
+        paddings = [[0, 2], [0, 7 * is_of_tokens]][: len(value.shape)]
+        filled[key] = tf.pad(value, paddings)
     rows = batch["input_ids"].shape[0]
     filled["example_weights"] = tf.constant([1.0] * rows + [0.0] * 2)
-    found = loss_and_gradients(LTR, ltr_model, filled)
-    for name, pair in expected[0].items():
-        np.testing.assert_allclose(found[0][name], pair, rtol=1e-5)
+    found = loss_and_gradients(objective, model, filled)
+    for key, pair in expected[0].items():
+        np.testing.assert_allclose(found[0][key], pair, rtol=1e-5)
     for path, gradient in found[2].items():
         np.testing.assert_allclose(gradient, expected[2][path], atol=1e-5)
+
+
+@pytest.mark.parametrize("has_predictions", [True, False])
+def test_the_loss_of_mlm_nsp_is_the_sum_of_two_means(
+    both_model, has_predictions
+):
+    """Their denominators follow from the records alone, before the step."""
+    batch = small_models.batch_of(both_model.config)
+    weights = np.full([3, 4], has_predictions, np.float32)
+    weights[-1] = 0
+    batch["masked_lm_weights"] = tf.constant(weights)
+    batch["example_weights"] = tf.constant([1.0, 1.0, 0.0])
+    objective = MLM_NSP.objective
+    sums = objective.forward(
+        both_model, batch, training=False, dropout_seed=None
+    )
+    denominators = objective.loss_weights(batch)
+    assert denominators.keys() == {"masked_lm_loss", "next_sentence_loss"}
+    counts = {name: float(sums[name][1]) for name in denominators}
+    assert {k: float(v) for k, v in denominators.items()} == counts
+    assert counts["next_sentence_loss"] == 2
+    total = objective.total_loss(
+        {name: sums[name][0] for name in denominators}, denominators
+    )
+    wanted = sum(float(sums[n][0]) / max(counts[n], 1) for n in counts)
+    np.testing.assert_allclose(total, wanted, rtol=1e-5)
 
 
 # --- Slices ------------------------------------------------------------------

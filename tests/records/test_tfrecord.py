@@ -8,7 +8,6 @@ from base.errors import UserError
 
 import numpy as np
 import pytest
-from paths import ROOT
 
 from records import tfrecord
 
@@ -286,19 +285,11 @@ def test_a_message_made_by_hand_is_an_example():
     [
         (_example(_field(1, 2, b"\x80" * 10 + b"\x01")), "more than 10 bytes"),
         (_example(_field(1, 2, b"\x05\x80"), _field(1, 2, b"\x01")), "cut off"),
-        (_example(_field(1, 0, b"\x80" * 10 + b"\x01")), "too long"),
-        (_example(_field(1, 0, b"\x80")), "cut off"),
         pytest.param(b"\x80" * 10_000_000, "too long", id="endless"),
         (b"\x0a" + b"\xff" * 9 + b"\x01", "past the end"),  # length -1
-        (b"\x0a" + b"\xff" * 8 + b"\x7f", "past the end"),
         (_example(b"\x0a\x7f\x05"), "past the end"),
-        (_example(_field(1, 5, b"\0\0"), kind=2), "past the end"),
         (_example(_field(1, 5, bytes(4))), "unexpected field 1, type 5"),
-        (_example(_field(1, 0, b"\x05"), kind=2), "unexpected field 1, type 0"),
-        (_example(_field(1, 0, b"\x05"), kind=1), "unexpected field 1, type 0"),
         (_example(_field(1, 2, b"\0\0"), kind=2), "multiple"),
-        (_field(1, 0, b"\x01"), "unexpected field 1, type 0"),
-        (_field(1, 3, _field(1, 4)), "unexpected field 1, type 3"),
         (_field(2, 2), "unexpected field 2"),
         (_field(1, 2, _field(1, 2, _field(1, 2, b"\xff"))), "decode"),
     ],
@@ -354,15 +345,3 @@ def test_unknown_compression_and_uneven_batches():
         _encode({"a": np.zeros(2, int), "b": np.zeros(3, int)})
     with pytest.raises(ValueError, match="feature a"):
         _encode({"a": np.array(["text"])})
-
-
-def test_no_tensorflow():
-    """Worker processes import this module, and TensorFlow is large."""
-    import subprocess
-    import sys
-
-    code = "import sys, records.tfrecord; sys.exit('tensorflow' in sys.modules)"
-    root = str(ROOT)
-    assert (
-        subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
-    )

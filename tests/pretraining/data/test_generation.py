@@ -3,14 +3,13 @@
 import collections
 import dataclasses
 import json
-import logging
 import os
 import random
 import shutil
 
 import generator_runs
 import pytest
-from corpora import manual, write
+from corpora import VOCAB_FILE, manual, write
 from paths import GOLDEN
 
 from pretraining.data import generation
@@ -138,32 +137,18 @@ def test_the_home_directory_is_expanded_in_every_form(monkeypatch, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "name, flag, casing, words",
-    [
-        ("cased", None, False, "= False, as "),
-        ("uncased", None, True, "True, as"),
-        ("cased", True, True, "looks cased"),
-        ("uncased", False, False, "looks uncased"),
-        ("cased", False, False, ""),
-        ("uncased", True, True, ""),
-    ],
-)
-def test_the_casing_is_the_flags_or_the_vocabularys(
-    tmp_path, caplog, name, flag, casing, words
-):
+@pytest.mark.parametrize("name", ["cased", "uncased"])
+def test_the_vocabulary_decides_the_casing(tmp_path, name):
     (tmp_path / "in.txt").write_text("a b\n\nc d\n")
-    with caplog.at_level(logging.INFO):
-        made = generation.make_plan(
-            str(tmp_path / "in.txt"),
-            str(tmp_path / "out"),
-            str(GOLDEN / "vocab" / f"{name}.txt"),
-            InstanceConfig(),
-            flag,
-        )
-    assert made.steps.normalization.do_lower_case is casing
-    assert made.job.fingerprint["do_lower_case"] is casing
-    assert words in caplog.text and bool(words) is bool(caplog.text)
+    made = generation.make_plan(
+        str(tmp_path / "in.txt"),
+        str(tmp_path / "out"),
+        str(GOLDEN / "vocab" / f"{name}.txt"),
+        InstanceConfig(),
+    )
+    is_lower = name == "uncased"
+    assert made.steps.normalization.do_lower_case is is_lower
+    assert made.job.fingerprint["do_lower_case"] is is_lower
 
 
 def test_accents_stay_as_the_files_beside_the_vocabulary_say(tmp_path):
@@ -187,3 +172,31 @@ def test_accents_stay_as_the_files_beside_the_vocabulary_say(tmp_path):
         **plain.job.fingerprint,
         "strip_accents": False,
     }
+
+
+def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
+    """What a run is continued by: tests/base/test_jobs.py has the rest."""
+    source = write(tmp_path / "in.txt", manual(5))
+    vocab = tmp_path / "vocab.txt"
+    shutil.copy(VOCAB_FILE, vocab)
+    output = tmp_path / "x"
+    generator_runs.run(source, output, vocab_file=vocab)
+    before = output.read_bytes()
+
+    def error_of(**flags) -> str:
+        flags = {"vocab_file": vocab} | flags
+        return generator_runs.error_of(source, output, **flags)
+
+    assert "--max_seq_length was 128, is 64" in error_of(max_seq_length=64)
+    assert "--bucket_mb was 4, is 8" in error_of(bucket_mb=8)
+    with open(vocab, "a") as file:
+        file.write("newword\n")
+    assert "vocab_file (SHA-256) was" in error_of()
+    with open(source, "a") as file:
+        file.write("One more sentence.\n")
+    words = f"--input_file, first difference at {source}"
+    assert words in error_of(vocab_file=VOCAB_FILE)
+    assert output.read_bytes() == before
+    # Once the file is deleted, another command may use its name.
+    output.unlink()
+    generator_runs.run(source, output)

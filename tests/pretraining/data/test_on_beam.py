@@ -122,19 +122,13 @@ def test_a_killed_driver_goes_on_with_the_files_that_are_missing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        (b"One.\nTwo.\n", "only one document in all input files"),
-        (b"a\n\nb\nabc\xe9 f\n", "in.txt: line 4 is not UTF-8: byte 0xe9"),
-    ],
-)
-def test_bad_text_ends_in_one_line(tmp_path, text, message):
+def test_bad_text_ends_in_one_line(tmp_path):
     source = tmp_path / "in.txt"
-    source.write_bytes(text)
+    source.write_bytes(b"a\n\nb\nabc\xe9 f\n")
     flags = {"runner": "beam", "beam_options": IN_PROCESS}
     output = tmp_path / "out" / "x"
-    assert message in generator_runs.error_of(str(source), output, **flags)
+    line = generator_runs.error_of(str(source), output, **flags)
+    assert "in.txt: line 4 is not UTF-8: byte 0xe9" in line
     write(source, manual(4))
     generator_runs.run(str(source), output, **flags)
 
