@@ -90,15 +90,13 @@ def write_reader(
     config: modeling.BertConfig,
     vocab: Sequence[str],
     is_version_2: bool = False,
-    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a model that answers questions, in windows of 32 tokens."""
     tf.keras.utils.set_random_seed(1)
     return write(
         folder,
-        _grown(BertForQuestionAnswering(config, bilstm_size=bilstm_size)),
+        _grown(BertForQuestionAnswering(config)),
         vocab,
-        bilstm_size=bilstm_size,
         max_seq_length=32,
         version_2_with_negative=is_version_2,
     )
@@ -109,18 +107,14 @@ def write_tagger(
     config: modeling.BertConfig,
     vocab: Sequence[str],
     labels: Sequence[str],
-    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a tagger of words, in windows of 32 tokens."""
     tf.keras.utils.set_random_seed(1)
-    model = BertForTokenClassification(
-        config, len(labels), bilstm_size=bilstm_size
-    )
+    model = BertForTokenClassification(config, len(labels))
     return write(
         folder,
         _grown(model),
         vocab,
-        bilstm_size=bilstm_size,
         max_seq_length=32,
         task="token_classification",
         document_context=False,
@@ -132,15 +126,13 @@ def write_chooser(
     folder: Path,
     config: modeling.BertConfig,
     vocab: Sequence[str],
-    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a model that chooses among continuations."""
     tf.keras.utils.set_random_seed(1)
     return write(
         folder,
-        _grown(BertForMultipleChoice(config, bilstm_size=bilstm_size)),
+        _grown(BertForMultipleChoice(config)),
         vocab,
-        bilstm_size=bilstm_size,
         max_seq_length=32,
         task="multiple_choice",
     )

@@ -59,35 +59,19 @@ TEXTS = {
     ],
 }
 
-WITH_BILSTM = " with a BiLSTM"
-TEXTS |= {
-    kind + WITH_BILSTM: TEXTS[kind]
-    for kind in (
-        "classifier",
-        "question_answering",
-        "token_classification",
-        "multiple_choice",
-    )
-}
+TEXTS["classifier with a BiLSTM"] = TEXTS["classifier"]
 
 
 def write_model(folder: Path, kind: str) -> Path:
     """Write a checkpoint of a kind of TEXTS; return its directory."""
-    more = {}
-    if kind.endswith(WITH_BILSTM):
-        kind = kind.removesuffix(WITH_BILSTM)
-        more["bilstm_size"] = BiLstmSize(2, 8)
     config, vocab = classifier_runs.CONFIG, classifier_runs.VOCAB
     write = functools.partial(
-        fine_tuned_models.write_classifier,
-        folder,
-        config,
-        vocab,
-        length=24,
-        **more,
+        fine_tuned_models.write_classifier, folder, config, vocab, length=24
     )
     if kind == "classifier":
         return write(["bad", "good"])
+    if kind == "classifier with a BiLSTM":
+        return write(["bad", "good"], bilstm_size=BiLstmSize(2, 8))
     if kind == "pairs":
         return write(["bad", "good", "so so"], is_pair=True)
     if kind == "regression":
@@ -99,18 +83,14 @@ def write_model(folder: Path, kind: str) -> Path:
         return mask_models.write_model(folder)
     if kind == "question_answering":
         return fine_tuned_models.write_reader(
-            folder,
-            squad_runs.CONFIG,
-            squad_runs.VOCAB,
-            is_version_2=False,
-            **more,
+            folder, squad_runs.CONFIG, squad_runs.VOCAB
         )
     if kind == "token_classification":
         return fine_tuned_models.write_tagger(
-            folder, ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS, **more
+            folder, ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS
         )
     return fine_tuned_models.write_chooser(
-        folder, swag_runs.CONFIG, swag_runs.VOCAB, **more
+        folder, swag_runs.CONFIG, swag_runs.VOCAB
     )
 
 
@@ -131,7 +111,7 @@ def made_once(folder: Path) -> Callable[[str], tuple[Path, Path]]:
 
 def options_for(kind: str) -> dict:
     """Return the flags that a kind of model needs."""
-    if kind.startswith("question_answering"):
+    if kind == "question_answering":
         return {"doc_stride": 8, "max_query_length": 6}
     if kind == "sentence_score":
         return {"task": kind, "score_whole_words": True}
@@ -157,17 +137,6 @@ def predict(model: Path, inputs: Path, out: Path, **flags) -> list[dict]:
     } | flags
     assert scripts.run(litert_model, **flags) == 0
     return [json.loads(line) for line in out.read_text().splitlines()]
-
-
-def score(model: Path, out: Path, **flags) -> dict[str, float]:
-    """Run litert_model.py --do_eval and return the scores."""
-    flags = {
-        "model": str(model),
-        "output_file": str(out),
-        "do_eval": True,
-    } | flags
-    assert scripts.run(litert_model, **flags) == 0
-    return json.loads(out.read_text())
 
 
 def write_texts(path: Path, kind: str) -> Path:

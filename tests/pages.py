@@ -6,15 +6,13 @@ a test can show all of them at once and prove that a bad page is found.
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import scripts
 from absl import flags
 from paths import ROOT
-
-LANGUAGES = ("diff", "json", "jsonl", "make", "python", "sh", "text", "tree")
 
 _FENCE = re.compile(r"^ *```(\S*)\s*$")
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
@@ -85,21 +83,6 @@ def prose(page: Path) -> list[tuple[int, str]]:
         (number, line)
         for number, line in enumerate(lines, 1)
         if number not in fenced
-    ]
-
-
-def unfenced_commands(page: Path) -> list[str]:
-    """Return unfenced commands, and blocks of no known language."""
-    found = [
-        f"{place_of(page, number)}: a command outside of a ```sh block"
-        for number, line in prose(page)
-        if re.match(r"\s{4,}(python|make) ", line)
-    ]
-    return found + [
-        f"{place_of(page, block.first - 1)}: block language "
-        f"{block.language!r} is not one of {', '.join(LANGUAGES)}"
-        for block in blocks(page)
-        if block.language not in LANGUAGES
     ]
 
 
@@ -302,25 +285,6 @@ def tree_entries(page: Path) -> dict[str, int]:
                 if match:
                     found[match[2]] = int(match[1])
     return found
-
-
-def tree_problems(page: Path, wanted: Mapping[str, int]) -> list[str]:
-    """Compare a page's tree with the levels of folders and files on disk."""
-    shown = tree_entries(page)
-    found = [
-        f"{place_of(page, 1)}: the tree lacks {name}"
-        for name in sorted(set(wanted) - set(shown))
-    ]
-    found += [
-        f"{place_of(page, 1)}: the tree shows {name}, which does not exist"
-        for name in sorted(set(shown) - set(wanted))
-    ]
-    return found + [
-        f"{place_of(page, 1)}: {name} has level {wanted[name]}, the tree "
-        f"shows {shown[name]}"
-        for name in sorted(set(shown) & set(wanted))
-        if shown[name] != wanted[name]
-    ]
 
 
 # --- What commands print -----------------------------------------------------

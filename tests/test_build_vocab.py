@@ -301,17 +301,6 @@ def test_vocab_size_too_small(folder):
     assert len(build(vocab_size=108)) == 108
 
 
-def test_failed_write_leaves_the_old_file(folder, monkeypatch):
-    Path("vocab").write_text("old", "utf-8")
-
-    def no_space(*unused):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", no_space)
-    assert "No space left" in error_of()
-    assert Path("vocab").read_text("utf-8") == "old"
-
-
 def test_alphabet_that_covers_nothing(folder):
     (folder / "a.txt").write_text("ab ba ab", "utf-8")
     assert build(num_unused_tokens=0, limit_alphabet=1)[5:] == ["a"]

@@ -5,7 +5,6 @@ import logging
 import os
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import time
 import generator_runs
 import numpy as np
 import pytest
-import scripts
 from absl import flags
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
@@ -198,30 +196,6 @@ def test_remote_paths(tmp_path, monkeypatch):
     own = f"bert-{os.getuid()}"
     assert sorted(os.listdir(tmp_path)) == [own, "far", "in.txt", "near"]
     assert os.listdir(tmp_path / own) == []
-
-
-def _limit_file_size() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, 2**18))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-
-@pytest.mark.slow
-def test_a_disk_that_takes_no_more(corpus, tmp_path):
-    """Files may not exceed 256 KB, which fails as a full disk does."""
-    flags = generator_runs.flags_for(corpus, tmp_path / "x", dupe_factor=1)
-    result = subprocess.run(
-        generator_runs.command(flags),
-        preexec_fn=_limit_file_size,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert result.returncode == 1
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith(f"ERROR: {tmp_path}/x: File too large; mend that")
-    assert "Traceback" not in result.stderr
-    assert not (tmp_path / "x").exists()
-    scripts.run(generator_runs.generator, **flags)
-    assert tfrecord.count_records(str(tmp_path / "x")) > 500
 
 
 @pytest.mark.parametrize(

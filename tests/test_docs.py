@@ -5,7 +5,6 @@ so that a check that finds nothing is noticed.
 """
 
 import ast
-import json
 import re
 from pathlib import Path
 
@@ -15,8 +14,6 @@ import pytest
 import scripts
 import test_import_rule
 from paths import ROOT
-
-import modeling
 
 PAGES = pages.all_pages()
 
@@ -44,7 +41,6 @@ def shell_page(folder: Path, command: str) -> Path:
 
 def test_commands_are_right(page):
     assert not pages.command_problems(page)
-    assert not pages.unfenced_commands(page)
 
 
 @pytest.mark.parametrize("name", scripts.names())
@@ -102,11 +98,6 @@ def test_a_right_command_is_not_a_problem(command, tmp_path):
     assert not pages.command_problems(shell_page(tmp_path, command))
 
 
-def test_an_unfenced_command_and_an_unknown_language_are_found(tmp_path):
-    path = bad_page(tmp_path, "# Bad\n\n    python x.py\n\n```shell\nls\n```\n")
-    assert len(pages.unfenced_commands(path)) == 2
-
-
 # --- Links and names ---------------------------------------------------------
 
 
@@ -153,32 +144,14 @@ def test_files_and_tests_that_do_not_exist_are_found(tmp_path):
 
 
 def test_the_tree_of_the_readme_equals_the_disk():
-    assert not pages.tree_problems(ROOT / "README.md", levels_on_disk())
-
-
-def test_a_wrong_tree_is_found(tmp_path):
-    text = (
-        "```tree\n1  base/    files\n2  gone/    nothing\n3  ops/   sums\n```"
-    )
-    path = bad_page(tmp_path, text)
-    found = pages.tree_problems(path, {"base/": 1, "ops/": 1, "modeling.py": 2})
-    assert [line.split(": ")[1] for line in found] == [
-        "the tree lacks modeling.py",
-        "the tree shows gone/, which does not exist",
-        "ops/ has level 1, the tree shows 3",
-    ]
-
-
-def levels_on_disk() -> dict[str, int]:
-    """Return {package/ or module.py: level}; scripts are not part of it."""
+    """Folders and modules have the levels of the import rule."""
     found = {}
     for path in test_import_rule.sources(ROOT):
         unit = path.relative_to(ROOT).parts[0]
         level = test_import_rule.level_of(unit.removesuffix(".py"))
-        if level < test_import_rule.SCRIPT:
-            name = unit if unit.endswith(".py") else f"{unit}/"
-            found[name] = level
-    return found
+        if level < test_import_rule.SCRIPT:  # scripts are not part of it
+            found[unit if unit.endswith(".py") else f"{unit}/"] = level
+    assert pages.tree_entries(ROOT / "README.md") == found
 
 
 # --- Facts that stand in two places ------------------------------------------
@@ -194,16 +167,6 @@ def test_original_flags_exist():
         assert not set(names.split()) - set(scripts.load(script).FLAGS), script
 
 
-def test_configurations_on_pages_are_read():
-    found = 0
-    for page in PAGES:
-        for block in pages.blocks(page):
-            if "hidden_size" in (text := "\n".join(block.lines)):
-                modeling.BertConfig.from_dict(json.loads(text))
-                found += 1
-    assert found
-
-
 def test_figures_of_the_readme_stand_in_measurements():
     readme = (ROOT / "README.md").read_text("utf-8")
     table = readme.split("## Measured")[1].split("\n## ")[0]
@@ -217,35 +180,22 @@ def test_figures_of_the_readme_stand_in_measurements():
             )
 
 
-def python_bounds() -> dict[str, tuple[int, int]]:
-    """Return the first and last minor version of Python, by file."""
-    patterns = {
-        "README.md": r"Python 3\.(\d+) to 3\.(\d+)",
-        "CONTRIBUTING.md": r"Python 3\.(\d+) to 3\.(\d+)",
-        "Makefile": r"\(3, (\d+)\) <= sys\.version_info\[:2\] <= \(3, (\d+)\)",
-        "pyproject.toml": r'requires-python = ">=3\.(\d+),<3\.(\d+)"',
-        "requirements.txt": r"# Python 3\.(\d+),.* or 3\.(\d+)\.",
-    }
-    found = {}
-    for name, pattern in patterns.items():
-        match = re.search(pattern, (ROOT / name).read_text("utf-8"))
-        assert match, f"{name} does not name the Python versions"
-        first, last = int(match[1]), int(match[2])
-        found[name] = (first, last - (name == "pyproject.toml"))
-    return found
-
-
 def test_all_files_name_the_same_versions_of_python():
-    found = python_bounds()
-    assert len(set(found.values())) == 1, found
-    first, last = found["Makefile"]
-    text = (ROOT / "Makefile").read_text()
-    for minor in range(first, last + 1):
-        assert f"python3.{minor}" in text
-    assert (
-        f'target-version = "py3{first}"'
-        in (ROOT / "pyproject.toml").read_text()
-    )
+    """The Makefile's names of interpreters have the first and the last."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    names = re.search(r",python3 (python3\.[\d.python ]+)\)", makefile)[1]
+    last, *_, first = names.replace("python3.", "").split()
+    above = str(int(last) + 1)
+    for name, text in {
+        "README.md": f"Python 3.{first} to 3.{last}",
+        "CONTRIBUTING.md": f"Python 3.{first} to 3.{last}",
+        "Makefile": f"(3, {first}) <= sys.version_info[:2] <= (3, {last})",
+        "pyproject.toml": f'requires-python = ">=3.{first},<3.{above}"',
+        "requirements.txt": f" or 3.{last}.",
+    }.items():
+        assert text in (ROOT / name).read_text("utf-8"), name
+    target = f'target-version = "py3{first}"'
+    assert target in (ROOT / "pyproject.toml").read_text()
 
 
 # --- What commands print -----------------------------------------------------

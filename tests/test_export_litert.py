@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import zipfile
 
 from base.errors import UserError
 
@@ -160,23 +159,6 @@ def test_int8_of_a_published_model_keeps_the_meaning(tmp_path):
     unit = found / np.linalg.norm(found, axis=1, keepdims=True)
     similar = unit @ unit.T - 2 * np.eye(4)
     assert similar.argmax(1).tolist() == [1, 0, 3, 2]
-
-
-# --- The file ----------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_vocabulary_labels_and_settings_are_inside(models):
-    source, file = models("pairs")
-    with zipfile.ZipFile(file) as archive:
-        assert archive.testzip() is None
-        vocab = archive.read("vocab.txt")
-        assert vocab == (source / "vocab.txt").read_bytes()
-        assert archive.read("labels.txt") == b"bad\ngood\nso so\n"
-        details = json.loads(archive.read("export.json"))
-    assert details["task"] == "classifier"
-    assert details["max_seq_length"] == 24 and details["sentence_pairs"]
-    assert details["do_lower_case"] and details["quantize"] == "none"
 
 
 # --- Errors ------------------------------------------------------------------

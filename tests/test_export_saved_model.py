@@ -2,13 +2,11 @@
 
 import json
 
-import numpy as np
 import pytest
 import scripts
 from exports import (
     CONFIG,
     VOCAB,
-    create_task,
     export,
     export_saved_model,
     write_model,
@@ -16,7 +14,6 @@ from exports import (
 
 import modeling
 from checkpoints import huggingface
-from checkpoints.trained_for import id2label_of
 from tasks import saved_model
 from tasks.classifier import model as classifier_model
 
@@ -99,32 +96,6 @@ def test_the_length_is_the_fine_tuned_one_unless_given(
     source = write_model(tmp_path / "model", model.variables, max_seq_length=9)
     export(source, tmp_path / "1", **flags)
     assert made.pop().max_seq_length == length
-
-
-@pytest.mark.parametrize("name", ["encoder", "masked_lm", "bilstm"])
-def test_every_head_is_exported_as_its_task_unless_an_encoder_is_asked_for(
-    tmp_path, made, name
-):
-    """The other heads: tests/test_tasks_contract.py."""
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_text("\n".join(VOCAB) + "\n")
-    task = create_task(name, str(vocab_file))
-    found = task.settings.trained_for._replace(
-        id2label=id2label_of(task.settings.labels or ()),
-        task="feature_tagging" if name == "bilstm" else None,
-    )
-    model = task.create_model(CONFIG, "float32")
-    source = write_model(tmp_path / "model", model.variables, **found.to_dict())
-    export(source, tmp_path / "1")
-    assert made[0].task.name == task.name
-    assert made[0].task.settings.labels == task.settings.labels
-    for variable in model.variables:
-        (same,) = (
-            v for v in made[0].model.variables if v.path == variable.path
-        )
-        np.testing.assert_array_equal(same, variable)
-    export(source, tmp_path / "1", task="encoder")
-    assert made[1].task.name == "encoder"
 
 
 def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):

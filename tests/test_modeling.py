@@ -14,7 +14,6 @@ from small_models import FEATURES, GOLDEN_MODEL, batch_of, tiny_config
 
 import modeling
 from modeling import BertModel
-from ops import losses
 from pretraining.model import BertForPreTraining
 
 # --- The original's numbers --------------------------------------------------
@@ -165,31 +164,6 @@ def test_a_row_of_padding_is_finite():
     assert np.isfinite(output.sequence_output).all()
 
 
-def test_two_examples_in_one_row_give_what_two_rows_give():
-    config = tiny_config()
-    model = BertModel(config)
-    features = batch_of(config, batch=2, seq=7)
-    ids, segments = features["input_ids"], features["segment_ids"]
-    apart = model(ids, segment_ids=segments)
-
-    def row(x, padding=0):  # 5 tokens of the first, 7 of the second, 3 pads
-        return tf.concat([x[:1, :5], x[1:], [[padding] * 3]], axis=1)
-
-    short = model(ids[:1, :5], segment_ids=segments[:1, :5])
-    packed = model(
-        row(ids, padding=3),
-        segment_ids=row(segments),
-        position_ids=row(tf.tile(tf.range(7)[None], [2, 1])),
-        sequence_ids=row(tf.tile([[1], [2]], [1, 7])),
-    )
-    np.testing.assert_allclose(
-        packed.sequence_output[0, :5], short.sequence_output[0], atol=1e-5
-    )
-    np.testing.assert_allclose(
-        packed.sequence_output[0, 5:12], apart.sequence_output[1], atol=1e-5
-    )
-
-
 def test_attention_bias_of_packed_examples():
     """The example of the docstring, and the same row without packing."""
     ids = tf.zeros([1, 4], tf.int32)
@@ -287,31 +261,6 @@ def test_each_dropout_rate_acts_on_its_own_places():
 
 
 # --- Losses and gradients ----------------------------------------------------
-
-
-def test_logits_and_losses_are_those_of_one_model():
-    config = tiny_config()
-    model = BertForPreTraining(config)
-    features = batch_of(config)
-    features["masked_lm_weights"] = tf.constant(
-        [[1.0, 1.0, 0.0, 1.0]] * 2 + [[0.0] * 4]
-    )
-    features["example_weights"] = tf.constant([1.0, 1.0, 0.0])
-    logits, next_logits = model(features)
-    wanted = (
-        losses.classification_loss(
-            logits, features["masked_lm_ids"], features["masked_lm_weights"]
-        ),
-        losses.classification_loss(
-            next_logits,
-            features["next_sentence_labels"],
-            features["example_weights"],
-        ),
-    )
-    found = small_models.losses_of(model, features)
-    assert float(found[0].weight) == 6.0
-    assert float(found[1].weight) == 2.0
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def gradients_of(model, features, jit_compile=False, pieces=False):

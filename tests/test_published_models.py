@@ -12,6 +12,7 @@ import hub_server
 import prediction_runs
 import pytest
 import scripts
+from interruptions import interrupted_at
 
 from checkpoints import hub, run_settings, training_state
 from finetuning import sweeps
@@ -81,47 +82,6 @@ def flags_for(data_dir: Path, out: Path, **more) -> dict:
     }
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_with_its_commit(
-    client, server, hub_folder, data_dir, tmp_path
-):
-    """The model on the hub changes while the run is interrupted."""
-    run_classifier = scripts.load("run_classifier")
-    flags = flags_for(data_dir, tmp_path, do_eval=False)
-    before = server.repositories["a/model"]
-    assert scripts.run(run_classifier, **flags) == 0
-    run = json.loads((tmp_path / "training_config.json").read_text())
-    began = f"{NAME}@{before.commits['main']}"
-    assert run["adjustable"]["init_checkpoint"] == began
-    files = hub_server.read_folder(hub_folder)
-    config = json.loads(files["config.json"]) | {"hidden_act": "relu"}
-    files["config.json"] = json.dumps(config).encode()
-    server.add("a/model", main=files)
-    server.repositories["a/model"].files.update(before.files)
-    try:
-        hub._fetch.cache_clear()  # a new process
-        # The same command, which has nothing left to train.
-        assert scripts.run(run_classifier, **flags) == 0
-        line = scripts.error_of(
-            run_classifier, **flags | {"init_checkpoint": f"{NAME}@main"}
-        )
-        assert "belongs to a run with model" in line
-    finally:
-        server.repositories["a/model"] = before
-        hub._fetch.cache_clear()
-
-
-def test_the_runs_of_a_sweep_have_one_commit(
-    client, server, data_dir, tmp_path
-):
-    run_classifier = scripts.load("run_classifier")
-    flags = flags_for(data_dir, tmp_path, num_restarts=2)
-    sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
-    commit = server.repositories["a/model"].commits["main"]
-    command = sweep.command(sweep.runs[0], "out")
-    assert f"--init_checkpoint={NAME}@{commit}" in command
-
-
 @pytest.fixture
 def teachers(server, tmp_path) -> list[dict[str, bytes]]:
     """Files of two commits of a classifier on the hub; it is at the first."""
@@ -142,55 +102,67 @@ def teachers(server, tmp_path) -> list[dict[str, bytes]]:
     return files
 
 
-def replace_teacher(server, files: dict[str, bytes]) -> None:
-    """Give the teacher a new commit; a new process asks for it."""
-    before = server.repositories["a/teacher"]
-    server.add("a/teacher", main=files)
-    server.repositories["a/teacher"].files.update(before.files)
+def replace(server, name: str, files: dict[str, bytes]) -> None:
+    """Give a model a new commit; a new process asks for it."""
+    before = server.repositories[name]
+    server.add(name, main=files)
+    server.repositories[name].files.update(before.files)
     hub._fetch.cache_clear()
 
 
 @pytest.mark.slow
-def test_a_student_goes_on_with_the_commit_of_its_teacher(
-    client, server, teachers, data_dir, tmp_path, monkeypatch
+def test_a_run_goes_on_with_its_commits(
+    client, server, hub_folder, teachers, data_dir, tmp_path
 ):
-    """The teacher on the hub changes while the run is interrupted."""
+    """The model and the teacher on the hub change while it is interrupted."""
     run_classifier = scripts.load("run_classifier")
+    files = hub_server.read_folder(hub_folder)
+    server.add("a/encoder", main=files)
     out = tmp_path / "out"
-    flags = flags_for(data_dir, out, teacher_checkpoint="hf://a/teacher")
-    flags["save_checkpoints_steps"] = 2
-    save = training_state.TrainingState.save
-
-    def save_or_end(state, step: int) -> str:
-        if step == 4:
-            raise KeyboardInterrupt
-        return save(state, step)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training_state.TrainingState, "save", save_or_end)
-        with pytest.raises(KeyboardInterrupt):
-            scripts.run(run_classifier, **flags)
-    commit = server.repositories["a/teacher"].commits["main"]
+    names = {
+        "init_checkpoint": "hf://a/encoder",
+        "teacher_checkpoint": "hf://a/teacher",
+    }
+    flags = flags_for(data_dir, out, save_checkpoints_steps=2) | names
+    with interrupted_at(r"Saved .*model\.ckpt-2$"):
+        scripts.run(run_classifier, **flags)
     run = json.loads((out / "training_config.json").read_text())
-    began = [f"hf://a/teacher@{commit}"]
-    assert run["adjustable"]["teacher_checkpoint"] == began
-    replace_teacher(server, teachers[1])
+    began = [
+        f"{name}@{server.repositories[name[5:]].commits['main']}"
+        for name in names.values()
+    ]
+    assert run["adjustable"]["init_checkpoint"] == began[0]
+    assert run["adjustable"]["teacher_checkpoint"] == began[1:]
+    config = json.loads(files["config.json"]) | {"hidden_act": "relu"}
+    replace(
+        server,
+        "a/encoder",
+        files | {"config.json": json.dumps(config).encode()},
+    )
+    replace(server, "a/teacher", teachers[1])
     assert scripts.run(run_classifier, **flags) == 0
-    again = json.loads((out / "training_config.json").read_text())
-    assert again == run
-    # The new commit cannot teach the task: it is read where it is asked for.
-    flags["teacher_checkpoint"] += "@main"
-    line = scripts.error_of(run_classifier, **flags)
-    assert "was fine-tuned on the labels bad, good, so; those of" in line
+    assert json.loads((out / "training_config.json").read_text()) == run
+    # The new commits are read where they are asked for.
+    for name, words in (
+        ("init_checkpoint", "belongs to a run with model"),
+        ("teacher_checkpoint", "was fine-tuned on the labels bad, good, so; t"),
+    ):
+        line = scripts.error_of(
+            run_classifier, **flags | {name: f"{names[name]}@main"}
+        )
+        assert words in line
 
 
-def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(
+def test_the_runs_of_a_sweep_have_one_commit_of_each_model(
     client, server, teachers, data_dir, tmp_path
 ):
     """Also those that a later command adds."""
     run_classifier = scripts.load("run_classifier")
     given = f"{tmp_path}/teacher2,hf://a/teacher"
-    commit = server.repositories["a/teacher"].commits["main"]
+    own, commit = (
+        server.repositories[name].commits["main"]
+        for name in ("a/model", "a/teacher")
+    )
 
     def command(count: int) -> list[str]:
         flags = flags_for(data_dir, tmp_path, num_restarts=count)
@@ -199,12 +171,13 @@ def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(
         return sweep.command(sweep.runs[-1], "out")
 
     wanted = f"--teacher_checkpoint={given}@{commit}"
+    assert f"--init_checkpoint={NAME}@{own}" in command(2)
     assert command(2).count(wanted) == 1
     folder = tmp_path / "runs" / "seed1"
     recorded = {"teacher_checkpoint": [None, f"hf://a/teacher@{commit}"]}
     run_settings.claim_output_dir(str(folder), {}, recorded)
     training_state.TrainingState(str(folder), [], {}).save(1)
-    replace_teacher(server, teachers[1])
+    replace(server, "a/teacher", teachers[1])
     assert wanted in command(3)
 
 

@@ -1,6 +1,5 @@
 """run_classifier.py as a user runs it, on sentences a tiny model can learn."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,6 @@ from classifier_runs import (
     write_data,
 )
 from tiny import results_of
-
-from checkpoints import weight_files
-from training import curves
 
 run_classifier = scripts.load("run_classifier")
 
@@ -39,7 +35,8 @@ def data_dir(tmp_path_factory) -> Path:
 def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "out"
     flags = flags_for(model_dir, data_dir, out, do_predict=True)
-    assert scripts.run(run_classifier, **flags, pictures=True) == 0
+    flags |= {"pictures": True, "jit_compile": True}  # as a user has them
+    assert scripts.run(run_classifier, **flags) == 0
     return out
 
 
@@ -71,16 +68,6 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished):
 
 
 @pytest.mark.slow
-def test_the_curve_of_a_short_run_has_fifty_points(finished):
-    found = curves.read(str(finished), 100, ("loss",), "accuracy")
-    assert list(found.loss) == list(range(3, 151, 3))  # 150 steps
-    results = results_of(finished)
-    assert found.metric == {150: pytest.approx(results["accuracy"])}
-    assert found.dev_loss == {150: pytest.approx(results["loss"])}
-    assert found.learning_rate[150] == 0.0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_float32_model_is_used_in_16_bits(
     finished, data_dir, tmp_path, dtype
@@ -104,30 +91,6 @@ def test_a_float32_model_is_used_in_16_bits(
     texts = [text for text, _ in sentences(21, 3)]
     found = loaded.signatures["serving_default"](text=tf.constant(texts))
     np.testing.assert_allclose(found["probabilities"], narrow, atol=0.02)
-
-
-@pytest.mark.slow
-def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
-    data = tmp_path / "data"
-    data.mkdir()
-    flags = flags_for(model_dir, data, tmp_path / "out", num_train_epochs=1)
-    for count in (20, 30):
-        rows = ["\t".join(row) for row in sentences(count, 1)]
-        for name in ("train", "dev"):
-            text = "\n".join(["sentence\tlabel", *rows]) + "\n"
-            (data / f"{name}.tsv").write_text(text)
-        if count == 20:
-            scripts.run(run_classifier, **flags)
-    before = (tmp_path / "out" / "train.tf_record").read_bytes()
-    line = scripts.error_of(run_classifier, **flags)
-    assert "belongs to a run with data" in line
-    assert (tmp_path / "out" / "train.tf_record").read_bytes() == before
-    flags["do_train"] = False
-    scripts.run(run_classifier, **flags)
-    fingerprint = json.loads(
-        (tmp_path / "out" / "eval.tf_record.json").read_text()
-    )
-    assert fingerprint["max_seq_length"] == 40
 
 
 @pytest.mark.slow
@@ -160,33 +123,6 @@ def test_a_head_for_other_labels_starts_anew(
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\ta\n")
     line = scripts.error_of(run_classifier, **flags)
     assert "unknown label 'a'; known are bad, good" in line
-
-
-@pytest.mark.slow
-def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
-    """With a rate of 0 nothing gets better: the first evaluation is best."""
-    flags = flags_for(
-        model_dir,
-        data_dir,
-        tmp_path,
-        learning_rate=0.0,
-        eval_steps=5,
-        early_stopping_patience=3,
-    )
-    with caplog.at_level("INFO", logger="absl"):
-        assert scripts.run(run_classifier, **flags) == 0
-    scores = json.loads((tmp_path / "scores.json").read_text())
-    assert list(scores) == ["5", "10", "15", "20"]
-    assert len(set(scores.values())) == 1
-    assert "No better score in 3 evaluations" in caplog.text
-    assert tiny.results_of(tmp_path)["global_step"] == 5
-    assert weight_files.global_step(str(tmp_path / "bert_model.ckpt")) == 5
-    caplog.clear()
-    with caplog.at_level("INFO", logger="absl"):
-        assert scripts.run(run_classifier, **flags) == 0
-    assert "ended early: nothing to train" in caplog.text
-    assert "Running training" not in caplog.text
-    assert json.loads((tmp_path / "scores.json").read_text()) == scores
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import tiny
 from classifier_runs import CONFIG, VOCAB, flags_for, write_data
 from tiny import results_of
 
+from checkpoints import weight_files
 from finetuning import runner
 from training import curves
 
@@ -29,11 +30,11 @@ def model_dir(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def flags(model_dir, tmp_path) -> dict:
-    """A run of 50 steps."""
+    """A run of 50 steps, on batches of one length, which is traced once."""
     folder = tmp_path / "data"
     folder.mkdir()
-    out = tmp_path / "out"
-    return flags_for(model_dir, write_data(folder), out, num_train_epochs=2)
+    more = {"num_train_epochs": 2, "pad_to_max_length": True}
+    return flags_for(model_dir, write_data(folder), tmp_path / "out", **more)
 
 
 def files_of(folder) -> dict[str, bytes]:
@@ -74,13 +75,23 @@ def test_a_model_that_no_run_left_is_not_replaced(model_dir, tmp_path, flags):
     assert files_of(folder) == before
 
 
-def test_a_run_that_ended_early_is_not_taken_for_another(flags):
-    """Its only weights may be those of a step before the first checkpoint."""
+def test_early_stopping_keeps_the_best_weights(flags, caplog):
+    """With a rate of 0 nothing gets better: the first evaluation is best.
+
+    Such a run is not taken for another, though its only weights may be those
+    of a step before the first checkpoint.
+    """
     flags |= {"learning_rate": 0.0, "eval_steps": 5}
-    flags |= {"early_stopping_patience": 1}
-    assert scripts.run(run_classifier, **flags) == 0
+    flags |= {"early_stopping_patience": 3}
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_classifier, **flags) == 0
+    assert "No better score in 3 evaluations" in caplog.text
     out = Path(flags["output_dir"])
-    assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-10")
+    scores = json.loads((out / "scores.json").read_text())
+    assert list(scores) == ["5", "10", "15", "20"]
+    assert len(set(scores.values())) == 1
+    assert weight_files.global_step(str(out / "bert_model.ckpt")) == 5
+    assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-20")
     # Also a run of an earlier version, which saved nothing when it ended.
     for has_checkpoint in (True, False):
         if not has_checkpoint:
@@ -89,8 +100,13 @@ def test_a_run_that_ended_early_is_not_taken_for_another(flags):
         line = scripts.error_of(run_classifier, **flags | {"random_seed": 7})
         assert "belongs to a run with random_seed = 12345, not 7" in line
         assert files_of(out) == before
-        assert scripts.run(run_classifier, **flags) == 0
+        caplog.clear()
+        with caplog.at_level("INFO", logger="absl"):
+            assert scripts.run(run_classifier, **flags) == 0
+        assert "ended early: nothing to train" in caplog.text
+        assert "Running training" not in caplog.text
         assert results_of(out)["global_step"] == 5
+        assert json.loads((out / "scores.json").read_text()) == scores
 
 
 def test_a_name_that_tensorflow_takes_for_a_pattern(flags, tmp_path):
@@ -150,18 +166,3 @@ def test_a_signal_during_the_last_evaluation_ends_the_run(flags, monkeypatch):
     assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-50")
     assert scripts.run(run_classifier, **flags) == 0
     assert (out / "test_results.tsv").exists()
-
-
-def test_a_finished_run_keeps_its_settings_and_its_signs(flags, caplog):
-    """Whatever the flags of a command that scores it again are."""
-    flags |= {"learning_rate": 10.0}
-    assert scripts.run(run_classifier, **flags) == 0
-    out = Path(flags["output_dir"])
-    settings = (out / "training_config.json").read_text()
-    before = results_of(out)
-    assert before["degenerate"] == 1
-    flags |= {"learning_rate": 0.1, "num_train_epochs": 1}
-    assert scripts.run(run_classifier, **flags) == 0
-    assert (out / "training_config.json").read_text() == settings
-    assert results_of(out) == before
-    assert "50 predictions are class" in caplog.records[-1].getMessage()

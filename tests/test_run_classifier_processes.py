@@ -1,9 +1,7 @@
 """run_classifier.py in several processes: sweeps, two machines."""
 
-import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +12,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from classifier_runs import CONFIG, VOCAB, flags_for, values_of, write_data
+from cluster_runs import configs_of
 from paths import ROOT
 
 from finetuning import sweeps
@@ -37,7 +36,7 @@ def data_dir(tmp_path_factory) -> Path:
 
 def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
     flags = flags_for(model_dir, data_dir, out, do_predict=True)
-    flags["num_train_epochs"] = 2
+    flags |= {"num_train_epochs": 2, "pad_to_max_length": True}
     return flags | {"num_restarts": 2, "sweep_learning_rates": "0.0,0.01"}
 
 
@@ -121,18 +120,10 @@ def test_two_machines(model_dir, data_dir, tmp_path):
     """One writes; both score and keep the best, as one machine would."""
     flags = flags_for(
         model_dir, data_dir, tmp_path, eval_steps=50, do_predict=True
-    ) | {"num_train_epochs": 4}
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(2)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        ports = [probe.getsockname()[1] for probe in probes]
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    ) | {"num_train_epochs": 4, "pad_to_max_length": True}
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     processes = []
-    for index in range(2):
-        task = {"type": "worker", "index": index}
-        config = json.dumps({"cluster": cluster, "task": task})
+    for index, config in enumerate(configs_of(2)):
         with (tmp_path / f"log{index}").open("w") as log:
             processes.append(
                 subprocess.Popen(

@@ -14,14 +14,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from classifier_runs import values_of
-from ner_runs import (
-    CONFIG,
-    VOCAB,
-    check_served,
-    flags_for,
-    only,
-    write_data,
-)
+from ner_runs import CONFIG, VOCAB, flags_for, only, write_data
 
 import modeling
 from checkpoints import training_state, weight_files
@@ -177,7 +170,17 @@ def test_the_graph_gives_the_predictions(features):
     settings = loading.describe(checkpoint, needs_rows=False)
     tagger = loading.load_graph(settings, has_texts=True)
     signatures = tagger.signatures()
-    check_served(signatures, features)
+    columns = ner_data.Columns(0, -1)
+    file = ner_data.read_file(str(features / "predictions.txt"), columns)
+    for sentence in file.sentences:
+        words = tf.constant([sentence.words])
+        text = tf.constant([" ".join(sentence.words)])
+        for found in (
+            signatures["words"](words=words),
+            signatures["serving_default"](text=text),
+        ):
+            assert found["tags"].numpy().astype(str).tolist() == [sentence.tags]
+            assert (found["scores"].numpy() > 1 / 5).all()
     for texts in (["", " "], [""]):
         found = signatures["serving_default"](text=tf.constant(texts))
         assert found["tags"].shape == found["scores"].shape == (len(texts), 0)

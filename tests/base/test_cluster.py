@@ -56,24 +56,17 @@ def test_without_a_chief_worker_zero_is_it(monkeypatch, index):
     [
         ("{", "it is not JSON"),
         ("[" * 100_000, "it is not JSON"),
-        ("1" * 5000, "it is not JSON"),
         ([1], "found list, wanted an object"),
-        (3, "found int, wanted an object"),
         ({"cluster": [1]}, "cluster is [1], wanted a list of addresses"),
-        ({"cluster": {"worker": "x"}}, "wanted a list of addresses"),
         ({"cluster": {"worker": [1, 2]}}, "wanted a list of addresses"),
         *(
             ({"cluster": TWO, "task": task}, "which is not one of cluster")
             for task in (
                 {},
-                7,
                 {"type": "worker", "index": 2},
                 {"type": "worker", "index": "x"},
                 {"type": "worker", "index": True},
                 {"type": ["worker"], "index": 0},
-                {"type": "ps", "index": 0},
-                {"type": "worker"},
-                {"index": 1},
             )
         ),
         ({"cluster": TWO | {"ps": ["c:1"]}}, "type ps, wanted worker"),
@@ -86,12 +79,9 @@ def test_without_a_chief_worker_zero_is_it(monkeypatch, index):
             )
             for address in (
                 "b",
-                "b:x",
                 "b:0",
                 "b:65536",
-                "grpc://b:1",
                 "::1:2",
-                "",
             )
         ),
         (

@@ -287,25 +287,6 @@ def test_the_casing_follows_from_the_repository_or_is_asked_for(tmp_path):
     assert resolve(None, place) is False
 
 
-def test_a_run_keeps_its_commit(model, tmp_path):
-    """Also one of a sweep; an explicit revision is taken as it is."""
-    began = f"hf://a/b@{'1' * 40}"
-    folder = tmp_path / "runs" / "seed1"
-    run = training_state.TrainingState(str(folder), model.variables, {})
-    run_settings.claim_output_dir(str(folder), {}, {"init_checkpoint": began})
-    assert (
-        run_settings.pinned("hf://a/b", str(folder)) == "hf://a/b"
-    )  # no step yet
-    run.save(1)
-    for place in (folder, tmp_path):
-        assert run_settings.pinned("hf://a/b", str(place)) == began
-        assert run_settings.pinned("hf://a/c", str(place)) == "hf://a/c"
-        assert run_settings.pinned("hf://a/b@v2", str(place)) == "hf://a/b@v2"
-        assert run_settings.pinned("model", str(place)) == "model"
-    assert run_settings.pinned("hf://a/b", None) == "hf://a/b"
-    assert run_settings.pinned(None, str(folder)) is None
-
-
 def test_a_run_keeps_the_commits_of_its_teachers(model, tmp_path):
     """In the order of the flag; also one of a sweep."""
     flag, (one, two) = "teacher_checkpoint", (digit * 40 for digit in "12")

@@ -1,6 +1,5 @@
 """Training checkpoints: saved, kept, resumed; and whose output_dir it is."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -158,18 +157,6 @@ def test_a_run_whose_checkpoints_are_all_missing_does_not_begin_anew(
     assert lookup.checkpoint_to_resume(state.output_dir) is None
 
 
-def test_two_runs_cannot_share_an_output_dir(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_settings, "_LOCK_SECONDS", 0.0)
-    folder = str(tmp_path / "out")
-    with run_settings.locked(folder):
-        with pytest.raises(UserError, match="another run is writing --output"):
-            with run_settings.locked(folder):
-                pass
-    with run_settings.locked(folder):
-        (tmp_path / "out" / "x").write_text("")
-    assert os.listdir(folder) == ["x"]
-
-
 def test_the_oldest_checkpoints_go_whole(model, tmp_path):
     """Neither file of a deleted checkpoint stays; 0 keeps all."""
     state = training_state.TrainingState(str(tmp_path), model.variables, {}, 1)
@@ -185,15 +172,6 @@ def test_the_oldest_checkpoints_go_whole(model, tmp_path):
     for step in range(3, 9):
         keeping.save(step)
     assert len(list(tmp_path.glob("*.index"))) == 7
-
-
-def test_unfinished_files_are_removed(model, tmp_path):
-    state = training_state.TrainingState(str(tmp_path), model.variables, {})
-    state.save(1)
-    before = set(tmp_path.iterdir())
-    (tmp_path / "model.ckpt-2.tmp.data-00000-of-00001").write_text("half")
-    state.clean()
-    assert set(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"fixed": 3, "adjustable": {}}'])

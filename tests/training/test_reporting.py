@@ -3,8 +3,6 @@
 import glob
 import math
 
-from base import progress
-
 import pytest
 import tensorflow as tf
 
@@ -104,24 +102,6 @@ def test_a_report_is_late_half_a_minute_after_the_last_line(
         report.write(1, {"learning_rate": 0.0})
         assert not report.is_late()
     assert not glob.glob(f"{tmp_path}/*"), "not the chief, yet wrote summaries"
-
-
-def test_the_bar_shows_steps_loss_and_speed_and_ends_in_failure_too(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    with (
-        pytest.raises(RuntimeError),
-        reporting.Report(str(tmp_path), 2, 4) as report,
-    ):
-        report.bar._bar.mininterval = 0.0  # draw every update
-        report.add(sums_of(6.0, 8), 1, 0.5, True)
-        raise RuntimeError
-    shown = capsys.readouterr().err.split("\r")
-    assert "Training:  50%|" in shown[1] and "| 2/4 [" in shown[1]
-    assert any("| 3/4 [" in text for text in shown)
-    assert any("loss 6.0000, 16.0 sequences/s]" in text for text in shown)
-    assert not shown[-1].strip()
 
 
 def test_the_mean_of_a_step_moves_by_half_in_twenty_steps(tmp_path):

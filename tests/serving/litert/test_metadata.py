@@ -71,19 +71,6 @@ def test_mediapipe_embeds_with_the_same_vectors(tmp_path, lengths):
 # --- Layout ------------------------------------------------------------------
 
 
-def test_the_flatbuffer_has_its_identifier_and_names():
-    found = metadata.describe(
-        "a model",
-        ["segment_ids", "input_mask", "input_ids"],
-        ["probabilities"],
-        has_labels=True,
-    )
-    assert found[4:8] == b"M001"
-    for name in (b"segment_ids", b"mask", b"ids", b"probability"):
-        assert name + b"\0" in found
-    assert b"labels.txt\0" in found and b"vocab.txt\0" in found
-
-
 def test_files_are_stored_behind_the_model_and_read_again(tmp_path):
     head = b"\x1c\0\0\0TFL3" + bytes(range(256))
     details = {"version": 1, "lengths": [], "max_position_embeddings": 9}
