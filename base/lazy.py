@@ -19,6 +19,7 @@ def attributes_of(module: str) -> Callable[[str], Any]:
             found = vars(importlib.import_module(module))
             if name in found:
                 return found[name]
-        raise AttributeError(f"{module[7:]!r} has no attribute {name!r}")
+        own = module.removeprefix("compat.")
+        raise AttributeError(f"module {own!r} has no attribute {name!r}")
 
     return __getattr__

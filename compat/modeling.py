@@ -10,7 +10,6 @@ that keeps them; a model for TensorFlow 2 is modeling.BertModel(config).
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -386,7 +385,7 @@ def get_assignment_map_from_checkpoint(
     """
     names = {re.sub(r":\d+$", "", variable.name) for variable in tvars}
     stored = [name for name, _ in tf.train.list_variables(init_checkpoint)]
-    found = OrderedDict((name, name) for name in stored if name in names)
+    found = {name: name for name in stored if name in names}
     if not found:
         logging.warning(
             "%s has none of the %d variables: the model is not initialized "
@@ -396,7 +395,4 @@ def get_assignment_map_from_checkpoint(
             ", ".join(stored[:3]),
             ", ".join(sorted(names)[:3]),
         )
-    initialized = {}
-    for name in found:
-        initialized[name] = initialized[f"{name}:0"] = 1
-    return found, initialized
+    return found, {name + end: 1 for name in found for end in ("", ":0")}

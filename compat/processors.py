@@ -96,12 +96,13 @@ class Processor:
             raise UserError(f"{at}: text_a is empty")
         if part == "test":  # the original's test examples have some label
             return Example(guid, text_a, text_b)
-        if found.label not in self.labels:
+        label = str(found.label)  # as those of get_labels
+        if label not in self.labels:
             raise UserError(
-                f"{at}: unknown label {found.label!r}; get_labels() returns "
+                f"{at}: unknown label {label!r}; get_labels() returns "
                 f"{', '.join(self.labels)}"
             )
-        return Example(guid, text_a, text_b, found.label)
+        return Example(guid, text_a, text_b, label)
 
     def files(self, parts: Sequence[str]) -> glue.TaskFiles:
         """Return the task of the processor; `parts` are what a run needs."""

@@ -183,13 +183,9 @@ def create_model(
     Variables are those of modeling.BertModel and cls/squad/output_weights and
     output_bias.
     """
+    del use_one_hot_embeddings  # see modeling.BertModel
     model = modeling.BertModel(
-        config=bert_config,
-        is_training=is_training,
-        input_ids=input_ids,
-        input_mask=input_mask,
-        token_type_ids=segment_ids,
-        use_one_hot_embeddings=use_one_hot_embeddings,
+        bert_config, is_training, input_ids, input_mask, segment_ids
     )
     x = model.get_sequence_output()
     with v1.variable_scope("cls/squad"):

@@ -16,6 +16,7 @@ from tiny import results_of
 
 import optimization
 import tokenization
+from compat import processors
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 
@@ -77,6 +78,11 @@ class OtherLabel(Lists):
     examples = [run_classifier.InputExample("1", "a film", label="great")]
 
 
+class Numbers(Lists):
+    labels = [0, 1]
+    examples = [run_classifier.InputExample("1", "a film", label=1)]
+
+
 class NoText(Lists):
     labels = ["bad", "good"]
     examples = [run_classifier.InputExample("1", " ", label="bad")]
@@ -108,6 +114,12 @@ def in_folder(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     return folder
+
+
+def test_labels_that_are_numbers_are_their_words(in_folder):
+    found = processors.Processor("films:Numbers", "")
+    assert found.labels == ("0", "1")
+    assert [x.label for x in found.examples("train")] == ["1"]
 
 
 @pytest.mark.slow
