@@ -29,13 +29,13 @@ from base.errors import UserError
 
 from absl import flags
 
-from compat.processors import METHODS, Processor, ProcessorJob
 from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.job import ClassifierJob
+from tasks.classifier.processors import METHODS, Processor, ProcessorJob
 from tasks.multi_label.job import MultiLabelJob
 from tasks.settings import RunSettings
 from tasks.source import ModelSource, find_source

@@ -16,9 +16,8 @@ from tiny import results_of
 
 import optimization
 import tokenization
-from compat import processors
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
+from tasks.classifier import glue, processors
 
 run_classifier = scripts.load("run_classifier")
 v1 = tf.compat.v1
