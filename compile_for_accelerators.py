@@ -1,0 +1,163 @@
+r"""Compile the project's steps for TPUs and GPUs that are not there.
+
+    python compile_for_accelerators.py --accelerator_python=other/bin/python
+    python compile_for_accelerators.py --accelerator_python=other/bin/python \
+        --steps=mlm_nsp,squad --sizes=tiny,base --lengths=128,512 \
+        --devices=v5e,H100
+
+Every combination of steps, sizes, lengths and devices is a row. It says whether
+the compiler of TPUs (libtpu) or of GPUs (XLA with CUDA) takes the step, and
+what the step costs by what this compiler says. Nothing is run. The table is
+Markdown. The last line on standard output is one JSON object with all figures.
+
+The interpreter is one of an environment with requirements-accelerators.txt.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from base import errors, interrupts, logs
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import flags, logging
+
+import modeling
+from tools.accelerators import compiler, steps
+from tools.accelerators.jobs import Compiler
+from training import dtypes
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "accelerator_python",
+    None,
+    "A Python interpreter that has jax and libtpu; for GPUs also jax's "
+    "packages for CUDA.",
+    required=True,
+)
+flags.DEFINE_list(
+    "steps", ["mlm_nsp"], f"What to compile, of {', '.join(steps.KINDS)}."
+)
+flags.DEFINE_list(
+    "sizes", ["tiny"], f"Models, of {', '.join(modeling.NAMED_SIZES)}."
+)
+flags.DEFINE_list("lengths", ["128"], "Tokens of a sequence.")
+flags.DEFINE_integer(
+    "tokens",
+    4096,
+    "Tokens of a replica's batch; the batch is as many sequences.",
+    lower_bound=1,
+)
+flags.DEFINE_list(
+    "devices",
+    ["v5e"],
+    f"What to compile for, of {', '.join(compiler.DEVICES)}.",
+)
+flags.DEFINE_enum(
+    "dtype",
+    dtypes.AUTO,
+    [dtypes.AUTO, *modeling.DTYPES],
+    "Type of the matrix products; auto: the one that training takes on the "
+    "device.",
+)
+flags.DEFINE_enum(
+    "replicas", "1", ["1", "8"], "8: with the sums over them, as on TPUs."
+)
+
+# Name -> unit and figures; an empty cell where the compiler does not tell.
+COLUMNS = {
+    "compile, s": (1, "seconds"),
+    "arguments, MB": (1e6, "arguments"),
+    "temporaries, MB": (1e6, "temporaries"),
+    "code, MB": (1e6, "code"),
+    "estimate, MB": (1e6, "estimate"),
+    "GFLOP": (1e9, "flops"),
+    "GB accessed": (1e9, "accessed"),
+    "fusions": (1, "fusion"),
+    "copies, transposes, converts": (1, "copy", "transpose", "convert"),
+    "gathers, scatters": (1, "gather", "scatter"),
+    "custom calls": (1, "custom-call"),
+    "float32 products": (1, "float32 products"),
+    "all-reduces": (1, "all-reduce"),
+}
+
+
+def _cell(found: dict[str, Any], unit: float, *names: str) -> str:
+    values = [found[n] / unit for n in names if found.get(n) is not None]
+    return ", ".join(f"{v:,.0f}" if v >= 100 else f"{v:.3g}" for v in values)
+
+
+def main(_: list[str]) -> int:
+    """Compile; print the table and the JSON object."""
+    logs.set_level(logging.WARNING)
+    _check_flags()
+    with (
+        interrupts.ending_on_sigterm(),
+        Compiler(FLAGS.accelerator_python) as other,
+    ):
+        versions = {"tensorflow": tf.__version__, **other.versions}
+        print(", ".join(f"{n} {version}" for n, version in versions.items()))
+        names = ["step", "device", *COLUMNS]
+        print("\n| " + " | ".join(names) + " |\n|" + "---|" * len(names))
+        rows = []
+        for program, device in _programs():
+            found = other.compile(program, device)
+            rows.append({**program._asdict(), "device": device, **found})
+            print(_line(program, device, found), flush=True)
+    print("\n" + json.dumps({"versions": versions, "rows": rows}))
+    return 1 if any("error" in row for row in rows) else 0
+
+
+def _programs() -> Iterator[tuple[steps.Program, str]]:
+    """Yield what to compile; devices last, since they share a program."""
+    for step, size, length, device in itertools.product(
+        FLAGS.steps, FLAGS.sizes, map(int, FLAGS.lengths), FLAGS.devices
+    ):
+        dtype = FLAGS.dtype
+        if dtype == dtypes.AUTO:
+            dtype = compiler.dtype_for(device)
+        sizes = (step, size, length, FLAGS.tokens // length, dtype)
+        yield steps.Program(*sizes, int(FLAGS.replicas)), device
+
+
+def _line(program: steps.Program, device: str, found: dict[str, Any]) -> str:
+    """Return a row of the table; of a step that does not compile, why."""
+    replicas = f"{program.replicas} x " if program.replicas > 1 else ""
+    name = (
+        f"{program.size}, {program.step}, {replicas}{program.batch} x "
+        f"{program.length}, {program.dtype}"
+    )
+    cells = [name, device]
+    if "error" in found:
+        cells += [f"no: {found['error']}", *[""] * (len(COLUMNS) - 1)]
+    else:
+        cells += [_cell(found, *column) for column in COLUMNS.values()]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _check_flags() -> None:
+    """Raise a UserError for names that do not exist, and bad numbers."""
+    for name, known in (
+        ("steps", steps.KINDS),
+        ("sizes", modeling.NAMED_SIZES),
+        ("devices", compiler.DEVICES),
+    ):
+        for value in FLAGS[name].value:
+            if value not in known:
+                raise UserError(
+                    f"--{name}={value}: unknown; choose from {', '.join(known)}"
+                )
+    for length in FLAGS.lengths:
+        if not length.isdecimal() or not 8 <= int(length) <= 512:
+            raise UserError(f"--lengths={length}: not a number from 8 to 512")
+        if FLAGS.tokens < 4 * int(length):
+            raise UserError(
+                f"--tokens={FLAGS.tokens}: less than 4 sequences of {length}"
+            )
+
+
+if __name__ == "__main__":
+    errors.run(main)

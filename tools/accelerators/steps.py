@@ -1,0 +1,255 @@
+"""Lower the steps that the scripts compile for a device to programs of XLA.
+
+A program has variables and slots as parameters and results, beside batch and
+step number. TensorFlow's wheel for CPUs lowers for no other device, variables
+or not; the program is that of before any optimization. With 8 replicas the sums
+over them are part of it, as on TPUs; on GPUs NCCL forms them outside.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+import modeling
+from pretraining import objectives
+from pretraining.data import packing, schema
+from pretraining.data.instances import InstanceConfig
+from pretraining.model import BertForPreTraining
+from tasks.classifier import model as classifier_model
+from tasks.ner import model as ner_model
+from tasks.squad import model as squad_model
+from tasks.swag import model as swag_model
+from training import compilation, memory, train_step
+from training.objective import Objective
+from training.settings import Settings
+
+VOCAB_SIZE = 30522
+_CHOICES = 4  # sequences of a question
+_TAGS = 9  # those of CoNLL-2003
+
+Specs = dict[str, tf.TensorSpec]
+
+
+class Program(NamedTuple):
+    """What is compiled: a key of KINDS, and its sizes.
+
+    `batch` are the sequences of a replica, `length` their tokens.
+    """
+
+    step: str
+    size: str
+    length: int
+    batch: int
+    dtype: str
+    replicas: int = 1
+
+
+class Kind(NamedTuple):
+    """A kind of step.
+
+    Attributes:
+        model: (configuration, dtype) -> the model.
+        objective: its losses.
+        features: (sequences, length) -> the batch.
+        settings: of the training, where they are not the default.
+        trains: whether it is a step of the training; else `objective` is
+            evaluated, or with None the model predicts.
+    """
+
+    model: Callable[[modeling.BertConfig, str], modeling.TaskModel]
+    objective: Objective | None
+    features: Callable[[int, int], Specs]
+    settings: Mapping[str, Any] = {}
+    trains: bool = True
+
+
+def _inputs(rows: int, length: int) -> Specs:
+    names = ("input_ids", "input_mask", "segment_ids")
+    return {name: tf.TensorSpec([rows, length], tf.int32) for name in names}
+
+
+def _labeled(*names: str, of_tokens: bool = False) -> Callable[..., Specs]:
+    """Return the features of inputs and labels, [rows] or [rows, length]."""
+
+    def features(rows: int, length: int) -> Specs:
+        shape = [rows, length] if of_tokens else [rows]
+        labels = dict.fromkeys(names, tf.TensorSpec(shape, tf.int32))
+        return _inputs(rows, length) | labels
+
+    return features
+
+
+def _choices(sequences: int, length: int) -> Specs:
+    shape = [sequences // _CHOICES, _CHOICES]
+    inputs = tf.TensorSpec([*shape, length], tf.int32)
+    return dict.fromkeys(_inputs(0, 0), inputs) | {
+        "label_ids": tf.TensorSpec(shape, tf.int32)
+    }
+
+
+def _records(rows: int, length: int, is_packed: bool = False) -> Specs:
+    """Return the features of pre-training records, of the usual flags."""
+    # 20 predictions for 128 tokens, 77 for 512.
+    config = InstanceConfig(length, -(-length * 15 // 100))
+    found = schema.schema(length, config.max_predictions_per_seq)
+    if is_packed:
+        found = schema.packed_schema(
+            length,
+            packing.predictions_per_row(config),
+            config.max_sequences_per_pack,
+        )
+    return {
+        name: tf.TensorSpec(
+            [rows] if feature.length == 1 else [rows, feature.length],
+            tf.float32 if feature.dtype == "float32" else tf.int32,
+        )
+        for name, feature in found.items()
+    }
+
+
+def _pretraining(name: str, **options: Any) -> Kind:
+    """Return the kind of an objective; `options` are fields of Kind."""
+    found = objectives.OBJECTIVES[name]
+
+    def model(config: modeling.BertConfig, dtype: str) -> BertForPreTraining:
+        config.attention_direction = found.attention_direction
+        return BertForPreTraining(config, dtype, found.predicts_next_sentence)
+
+    return Kind(model, found.objective, **{"features": _records} | options)
+
+
+_CLASSIFIER = Kind(
+    lambda config, dtype: classifier_model.BertForSequenceClassification(
+        config, 2, dtype
+    ),
+    classifier_model.CLASSIFICATION,
+    _labeled("label_ids"),
+)
+_SQUAD = Kind(
+    squad_model.BertForQuestionAnswering,
+    squad_model.QUESTION_ANSWERING,
+    _labeled("start_positions", "end_positions"),
+)
+
+KINDS = {
+    "mlm_nsp": _pretraining("mlm_nsp"),
+    "mlm": _pretraining("mlm"),
+    "ltr": _pretraining("ltr"),
+    "packed": _pretraining(
+        "mlm_nsp", features=functools.partial(_records, is_packed=True)
+    ),
+    "accumulated": _pretraining(
+        "mlm_nsp", settings={"gradient_accumulation_steps": 4}
+    ),
+    "recompute_layers": _pretraining(
+        "mlm_nsp", settings={"recompute": "layers"}
+    ),
+    "recompute_attention": _pretraining(
+        "mlm_nsp", settings={"recompute": "attention"}
+    ),
+    "evaluation": _pretraining("mlm_nsp", trains=False),
+    "classifier": _CLASSIFIER,
+    "squad": _SQUAD,
+    "ner": Kind(
+        lambda config, dtype: ner_model.BertForTokenClassification(
+            config, _TAGS, dtype
+        ),
+        ner_model.WORD_CLASSIFICATION,
+        _labeled("label_ids", of_tokens=True),
+    ),
+    "swag": Kind(
+        swag_model.BertForMultipleChoice, swag_model.MULTIPLE_CHOICE, _choices
+    ),
+    "classifier_prediction": _CLASSIFIER._replace(
+        objective=None, features=_inputs, trains=False
+    ),
+    "squad_prediction": _SQUAD._replace(
+        objective=None, features=_inputs, trains=False
+    ),
+}
+
+
+class _OneOfMany(train_step.Step):
+    """A step whose sums over `count` replicas are part of its program."""
+
+    count = 1
+
+    def _all_reduce(self, context: Any, values: Any) -> Any:
+        if self.count == 1:
+            return values
+        return tf.nest.map_structure(
+            lambda value: gen_xla_ops.xla_all_reduce(
+                input=value,
+                group_assignment=[list(range(self.count))],
+                reduce_op="Add",
+                mode="CrossReplica",
+            ),
+            values,
+        )
+
+
+def lower(program: Program) -> tuple[bytes, int | None]:
+    """Return a serialized HLO module, and the estimate of its memory.
+
+    The estimate is that of training/memory.py; None unless in training.
+    """
+    kind = KINDS[program.step]
+    config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
+    model = kind.model(config, program.dtype)
+    specs = kind.features(program.batch, program.length)
+    scalars, estimate = [], None
+    if kind.trains:
+        settings = Settings(
+            output_dir="",
+            num_train_steps=1000,
+            train_batch_size=next(iter(specs.values())).shape[0],
+            dtype=program.dtype,
+            **kind.settings,
+        )
+        step = _OneOfMany(
+            tf.distribute.get_strategy(),
+            model,
+            kind.objective,
+            settings,
+            compilation.Compilation(),  # the whole is compiled here
+        )
+        step.count = program.replicas
+        scalars = [tf.TensorSpec([], tf.int64)]
+        if step.loss_scale:
+            scalars.append(tf.TensorSpec([], tf.float32))
+        words = specs.get("masked_lm_ids")
+        estimate = _estimate(
+            step,
+            program.length,
+            _CHOICES if kind.features is _choices else 1,
+            words.shape[1] * VOCAB_SIZE if words is not None else 0,
+        )
+
+    # Positional: TensorFlow refuses specs inside dictionaries.
+    def run(*values: tf.Tensor) -> Any:
+        batch = dict(zip(specs, values, strict=False))
+        if kind.trains:
+            number, *scale = values[len(specs) :]
+            return step.replica_step(batch, number, None, *scale)
+        if kind.objective is None:
+            return model(batch)
+        return kind.objective.forward(
+            model, batch, training=False, dropout_seed=None
+        )
+
+    lowered = compilation.compiled(run).experimental_get_compiler_ir(
+        *specs.values(), *scalars
+    )
+    return lowered(stage="hlo_serialized"), estimate
+
+
+def _estimate(
+    step: train_step.Step, length: int, encoded: int, logits: int
+) -> int:
+    """Return the bytes that training/memory.py estimates for a device."""
+    step.compilation = compilation.Compilation(step=True)  # as there
+    found = memory.estimate(step, length, memory.Rows(encoded, logits))
+    return memory.total_bytes(step, found, "TPU")
