@@ -1,4 +1,4 @@
-# make demo   the whole main job on text that ships with Python, 2-8 minutes
+# make demo   the whole main job on text that ships with Python, 2-10 minutes
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests: about 15 minutes on 2 cores
 # make test-notebooks  the notebooks, top to bottom: about ten minutes

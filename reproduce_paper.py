@@ -15,7 +15,7 @@ them.
 
 The work is done by the other scripts of this project, whose commands are
 shown. --dry_run prints them all and runs none. Killed and started again, the
-same command goes on; with another experiment, more tasks or more seeds it uses
+same command resumes; with another experiment, more tasks or more seeds it uses
 what is there.
 """
 
@@ -128,7 +128,7 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "work_dir",
     None,
-    "Directory for everything: new, or of an earlier run, which goes on.",
+    "Directory for everything: new, or of an earlier run, which is resumed.",
 )
 flags.DEFINE_integer(
     "num_seeds",

@@ -7,7 +7,7 @@ r"""Fine-tune BERT on sentences or sentence pairs; score it, predict with it.
 writes `eval_results.txt` (accuracy, F1 or the other scores of the task),
 `test_results.tsv` (a probability per class), a file for GLUE's server, and the
 fine-tuned weights in `bert_model.ckpt`. After an interruption the same command
-goes on.
+resumes.
 
 Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
 .jsonl, with a header) from data_dir; --text_a_column, --text_b_column and

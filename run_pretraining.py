@@ -8,7 +8,7 @@ r"""Pre-train BERT, or the models of the paper's table 5.
 trains on records made by create_pretraining_data.py, reports loss, accuracy
 and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
 `vocab.txt`, `tokenizer_config.json` and `eval_results.txt`. Killed at any
-moment and started again with the same command, it goes on where it was and
+moment and started again with the same command, it resumes where it was and
 ends with the same bits. Curves: `out/curves.png`, or `tensorboard
 --logdir=out`.
 

@@ -20,7 +20,7 @@ flags.disclaim_key_flags()  # --help of a script shows what is defined here
 _WHY_BIAS_CORRECTION = (
     "Without it, which is the original's way (--nobias_correction), the first "
     "updates are several times as large, and fine-tuning on small data fails "
-    "more often (Zhang et al. 2020, Mosbach et al. 2020). A run that goes on "
+    "more often (Zhang et al. 2020, Mosbach et al. 2020). A resumed run "
     "keeps the value that it began with."
 )
 
@@ -97,7 +97,8 @@ def define_finetuning_flags(
     flags.DEFINE_float(
         "num_train_epochs",
         3.0,
-        "How often to go through the training data.",
+        "How often to go through the training data; a fraction such as 0.1 for "
+        "a quick try.",
         lower_bound=0.0,
     )
     flags.DEFINE_float(
