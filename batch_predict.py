@@ -23,7 +23,7 @@ the run goes on. After an interruption, the same command continues it. With
 
 from base import beam as base_beam
 from base import errors, file_system
-from base.errors import UserError
+from base.errors import UserError, counted
 from base.jobs import run as jobs_run
 
 from absl import flags, logging
@@ -179,8 +179,8 @@ def log_plan(
     if not settings.is_saved_model:
         logging.info("  Matrix products = %s", settings.dtype)
     logging.info(
-        "  Inputs = %d files of %s, %.1f MB",
-        len(files),
+        "  Inputs = %s of %s, %.1f MB",
+        counted(len(files), "file"),
         files[0].kind,
         sum(file.size for file in files) / 1e6,
     )

@@ -848,9 +848,9 @@ class BertModel(Layer):
             "dtype": self.embeddings.output_dtype,
             # Keras keeps `trainable` of the outermost layer alone.
             "frozen": [
-                variable.path.removeprefix(f"{self.path}/")
-                for variable in self.weights
-                if not variable.trainable
+                path
+                for path, part in self._parts().items()
+                if not part.trainable
             ],
         }
 
@@ -859,10 +859,19 @@ class BertModel(Layer):
         """Return the model, with new weights, of a `get_config`."""
         bert_config = BertConfig.from_dict(config["bert_config"])
         model = cls(bert_config, config["name"], config["dtype"])
-        for variable in model.weights:
-            path = variable.path.removeprefix(f"{model.path}/")
-            variable.trainable = path not in config["frozen"]
+        for path, part in model._parts().items():
+            part.trainable = path not in config["frozen"]
         return model
+
+    def _parts(self) -> dict[str, Any]:
+        """Return {path in the model: layer or variable}, its own path is "".
+
+        A layer comes before what is in it, to which it hands its `trainable`.
+        """
+        return {
+            part.path.removeprefix(self.path).removeprefix("/"): part
+            for part in (*self._flatten_layers(), *self.weights)
+        }
 
     def _check_fits(self, batch: int, length: int, skips_padding: bool) -> None:
         """Check that the memory holds what one layer has at the same time.

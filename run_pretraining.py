@@ -393,7 +393,7 @@ def check_flags() -> None:
     if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
         logging.warning(
             "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
-            "rate never reaches %g",
+            "rate never reaches %g; give a smaller --num_warmup_steps",
             FLAGS.num_warmup_steps,
             FLAGS.num_train_steps,
             FLAGS.learning_rate,

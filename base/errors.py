@@ -164,6 +164,11 @@ def reason(error: Exception) -> str:
     return _OPERATION.sub("", str(words or error))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 file", "2 files"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def as_line(message: str) -> str:
     """Return a message as one line that stands out among log lines."""
     return f"ERROR: {' '.join(message.split())}"

@@ -227,8 +227,12 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     if is_stream(path):
-        with open(path, "wb") as file:
-            yield file
+        try:
+            with open(path, "wb") as file:
+                yield file
+        except BaseException as error:
+            vars(error).setdefault("file_written", path)
+            raise
         return
     if not is_remote(path):
         path = os.path.realpath(path)
@@ -329,6 +333,10 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
             file.write(b"")
         remove(probe)
     except file_errors() as error:
+        if os.path.isfile(path):
+            raise UserError(
+                f"--{flag}={path} is a file, wanted a directory"
+            ) from error
         raise UserError(
             f"--{flag}={path} cannot be written: {errors.reason(error)}"
         ) from error

@@ -211,7 +211,10 @@ def load(
     Raises:
         UserError: there is no checkpoint, or a file is missing or damaged.
     """
-    checkpoint = open_checkpoint(name, None, None, do_lower_case, "model")
+    try:
+        checkpoint = open_checkpoint(name, None, None, do_lower_case, "model")
+    except UserError as error:  # no flag names the model here
+        raise UserError(str(error).removeprefix("--model=")) from error
     tokenizer = checkpoint.tokenizer
     model = modeling.BertModel(checkpoint.config, dtype=dtype)
     weight_files.restore_weights(model.weights, checkpoint.prefix)
@@ -232,7 +235,11 @@ def read_config(
     elif path:
         found = huggingface.read_config(prefix)
     elif not prefix:
-        raise UserError("--bert_config_file is required without a checkpoint")
+        raise UserError(
+            "--init_checkpoint is required (a directory, a prefix or "
+            "hf://owner/name); to train from new weights give "
+            "--bert_config_file and --vocab_file"
+        )
     else:
         raise UserError(
             f"no {lookup.BERT_CONFIG_NAME} beside {prefix}: name it with "
@@ -280,7 +287,12 @@ def resolve_normalization(
     said = known_normalization(prefix)
     folder = os.path.dirname(vocab_file or "")
     if vocab_file and not (prefix and folder == lookup.folder_of(prefix)):
-        said = casing.read(folder) | said
+        try:
+            said = casing.read(folder) | said
+        except UserError as error:
+            raise UserError(
+                f"{error} (read because it lies beside {vocab_file})"
+            ) from error
     trained = said.pop("do_lower_case", None)
     if trained is not None:
         trained = casing.agreed(do_lower_case, trained, prefix or vocab_file)

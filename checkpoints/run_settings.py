@@ -25,6 +25,11 @@ _OF_MODELS = ("index", "safetensors")  # endings of files
 # How long to wait for the end of a run that was told to stop, and saves.
 _LOCK_SECONDS = 60.0
 
+# Characters of a value, and names of entries, that a message shows. A checksum
+# has 64.
+_LONGEST_VALUE = 60
+_MOST_NAMES = 4
+
 _NONE: Mapping = types.MappingProxyType({})
 
 
@@ -84,9 +89,9 @@ def claim_output_dir(
             old = before["fixed"].get(name)
             if old != value:
                 raise UserError(
-                    f"output_dir {output_dir} belongs to a run with {name} = "
-                    f"{_differing(old, value)}; use another --output_dir, or "
-                    "the command that began this one"
+                    f"output_dir {output_dir} belongs to a run with "
+                    f"{_differing(name, old, value)}; use another "
+                    "--output_dir, or the command that began this one"
                 )
         for name, value in now["adjustable"].items():
             old = before["adjustable"].get(name)
@@ -251,13 +256,20 @@ def _read_run(path: str) -> dict[str, dict[str, object]]:
     return run
 
 
-def _differing(old: object, new: object) -> str:
-    """Return "<old>, not <new>"; of dictionaries only the entries that differ.
+def _differing(name: str, old: object, new: object) -> str:
+    """Return "<name> = <old>, not <new>", and of dictionaries which entries.
 
-    A fingerprint may hold a whole configuration, or hundreds of input files.
+    A fingerprint may hold a whole configuration, hundreds of input files or
+    checksums, which would say nothing: of long values only the names are told.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         names = [n for n in {**old, **new} if old.get(n) != new.get(n)]
         old = {name: old.get(name) for name in names}
         new = {name: new.get(name) for name in names}
-    return f"{old}, not {new}"
+        more = ["..."] * (len(names) > _MOST_NAMES)
+        entries = f" ({', '.join(names[:_MOST_NAMES] + more)})"
+    else:
+        entries = ""
+    if max(len(f"{old}"), len(f"{new}")) > _LONGEST_VALUE:
+        return f"other {name}{entries}"
+    return f"{name} = {old}, not {new}"

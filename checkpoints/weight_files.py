@@ -75,12 +75,20 @@ def restore_weights(
         {variable.path: list(variable.shape) for variable in variables}, shapes
     )
     # Logged before it is checked: the list shows why a checkpoint is refused.
-    log_report(report, prefix)
+    for name in ("new", "unused", "mismatched"):
+        for path in getattr(report, name):
+            logging.info("Checkpoint %s: %s: %s", prefix, name, path)
     check_required(report, prefix, required)
     restored = set(report.restored)
     for variable in variables:
         if variable.path in restored:
             variable.assign(read_tensor(reader, prefix, variable.path))
+    logging.info(
+        "Checkpoint %s: %d variables restored, %d new, %d unused, "
+        "%d mismatched",
+        prefix,
+        *map(len, report),
+    )
     return report
 
 
@@ -145,19 +153,6 @@ def check_required(
             + "): it is not a BERT checkpoint with the original's names, has "
             "fewer layers than the configuration, or no head for this task"
         )
-
-
-def log_report(report: LoadReport, prefix: str) -> None:
-    """Log how many variables were restored, and each one that was not."""
-    logging.info(
-        "Checkpoint %s: %d variables restored, %d new, %d unused, "
-        "%d mismatched",
-        prefix,
-        *map(len, report),
-    )
-    for name in ("new", "unused", "mismatched"):
-        for path in getattr(report, name):
-            logging.info("  %s: %s", name, path)
 
 
 # --- Reading -----------------------------------------------------------------

@@ -5,7 +5,7 @@ import os
 from typing import NamedTuple
 
 from base import file_system
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import tensorflow as tf
 from absl import logging
@@ -46,7 +46,9 @@ def read_data(
         logging.info("  %s, %s", path, data.describe_file(path))
     if len(files) > _FILES_LOGGED:
         logging.info("  ... and %d more", len(files) - _FILES_LOGGED)
-    logging.info("  %d records in %d files", data.num_records, len(files))
+    logging.info(
+        "  %d records in %s", data.num_records, counted(len(files), "file")
+    )
     if data.is_packed:
         data.log_packing()
     return data

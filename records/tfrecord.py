@@ -515,6 +515,12 @@ def _damaged(path: str, num_records: int, error: Exception) -> UserError:
     how, why = "is corrupt", f" ({error})"
     if isinstance(error, EOFError):
         how, why = "is cut off", ""
+    mend = "make it again"
+    if not num_records:
+        mend = (
+            "it is damaged, or no TFRecord file, such as "
+            "create_pretraining_data.py writes"
+        )
     return UserError(
-        f"{path}: {how} after {num_records} whole records{why}; make it again"
+        f"{path}: {how} after {num_records} whole records{why}; {mend}"
     )

@@ -229,24 +229,28 @@ def _lines(raw: IO[bytes], name: str, is_gzip: bool = False) -> Iterator[_Raw]:
     """Yield lines without their ends, of very long ones the beginning."""
     # read1 returns what is before damage in gzip, where read only fails.
     read = gzip.GzipFile(fileobj=raw).read1 if is_gzip else raw.read
-    number, line, num_bytes, at = 1, b"", 0, 0
+    number, line, at, counted = 1, b"", 0, 0
     try:
         while block := read(_BLOCK):
-            num_bytes += raw.tell() - at if is_gzip else len(block)
-            at = raw.tell() if is_gzip else 0
+            start, done = at, 0
+            at = raw.tell() if is_gzip else start + len(block)
             if number == 1 and not line:
                 block = block.removeprefix(_BYTE_ORDER_MARK)
+            size = len(block)
             *whole, rest = block.split(b"\n")
             for part in whole:
                 line = (line + part).removesuffix(b"\r")
-                yield Place(name, number), line, num_bytes
-                number, line, num_bytes = number + 1, b"", 0
+                # Compressed bytes are shared out by the length of the lines.
+                done += len(part) + 1
+                end = start + (at - start) * done // size
+                yield Place(name, number), line, end - counted
+                number, line, counted = number + 1, b"", end
             if len(line) <= LONGEST_LINE:
                 line += rest
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         place = Place(name, number)
         reason = f"gzip is damaged here ({error}); the rest is lost"
-        yield place, Problem(place, reason), num_bytes
+        yield place, Problem(place, reason), at - counted
         return
     if line:
-        yield Place(name, number), line.removesuffix(b"\r"), num_bytes
+        yield Place(name, number), line.removesuffix(b"\r"), at - counted

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base import text_files
+from base.errors import counted
 
 import numpy as np
 
@@ -275,7 +276,7 @@ class Task(abc.ABC):
             if wanted == 1:
                 hint = "; a text with tabs has to be JSON"
             raise BadInput(
-                f"{len(cells)} columns, wanted {wanted} "
+                f"{counted(len(cells), 'column')}, wanted {wanted} "
                 f"({', '.join(self.text_names)}), separated by tabs{hint}"
             )
         return dict(zip(self.text_names, cells, strict=True))

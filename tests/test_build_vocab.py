@@ -287,6 +287,7 @@ def test_text_that_cannot_be_read(folder, data, message):
         ({"output_file": "dir/"}, "the name of a file"),
         ({"output_file": "none/vocab"}, "no directory none"),
         ({"output_file": "a.txt"}, "also one of --input_file"),
+        ({"output_file": "/proc/v.txt"}, "cannot write in /proc"),
     ],
 )
 def test_files_that_cannot_be(folder, flags, message):

@@ -94,12 +94,15 @@ def test_a_float32_model_is_used_in_16_bits(finished, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path):
+def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path, caplog):
     """Labels are the fine-tuned model's, where no training file tells them."""
     (tmp_path / "test.tsv").write_bytes((data_dir / "test.tsv").read_bytes())
     flags = flags_for(finished, tmp_path, tmp_path / "out", do_train=False)
     flags |= {"do_eval": False, "do_predict": True}
-    assert scripts.run(run_classifier, **flags) == 0
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_classifier, **flags) == 0
+    assert "*** Example ***" in caplog.text
+    assert "label: None" not in caplog.text
     for name in ("test.tsv", "test_results.tsv"):
         wanted = (finished / name).read_text()
         assert (tmp_path / "out" / name).read_text() == wanted

@@ -36,7 +36,7 @@ EVERYWHERE = [
     ({"do_train": False, "do_eval": False}, "--do_train"),
     ({"output_dir": None}, "--output_dir"),
     ({"init_checkpoint": "/nowhere"}, "--init_checkpoint=/nowhere"),
-    ({"init_checkpoint": None}, "--bert_config_file"),
+    ({"init_checkpoint": None}, "--init_checkpoint is required"),
     ({"bert_config_file": "/nowhere"}, "/nowhere"),
     ({"vocab_file": "/nowhere"}, "/nowhere"),
     ({"max_seq_length": 65}, "max_position_embeddings=64"),
@@ -60,6 +60,7 @@ OWN = {
     "run_classifier": [
         ({"task_name": None}, "--task_name"),
         ({"task_name": "snli"}, "cola"),
+        ({"task_name": "MRCP"}, "--task_name=MRCP: unknown (did you mean mrpc"),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
         ({"text_a_column": "text"}, "'text'"),
         ({"label_column": "class"}, "'class'"),
@@ -205,7 +206,7 @@ def test_damaged_files_of_a_model(
 BAD_LINES = {
     "run_classifier": ("good\tfilm\tbad\n", "line"),
     "run_squad": ("{", "not JSON"),
-    "run_ner": ("\nann B-PER\nrome\n", "1 columns, wanted 2"),
+    "run_ner": ("\nann B-PER\nrome\n", "1 column, wanted 2"),
     "run_swag": ("too,few\n", "2 columns"),
 }
 FILES = {

@@ -201,8 +201,9 @@ def log_estimate(
         raise UserError(
             f"training needs {in_words(total)} of memory, estimated for "
             f"batches of {step.settings.train_batch_size} of length {longest}, "
-            f"and {in_words(free)} of {where} are free: use a smaller "
-            "--train_batch_size, a shorter --max_seq_length or a smaller model"
+            f"and {in_words(free)} of {where} are free: use larger "
+            "--gradient_accumulation_steps, a smaller --train_batch_size, a "
+            "shorter --max_seq_length or a smaller model"
         )
     if total > free:
         logging.warning(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from base.errors import counted
 from base.jobs import local
 from base.jobs import run as job_run
 from base.jobs.run import Job, Run
@@ -49,6 +50,8 @@ def make_files(
         run.finish(total)
     if run.todo:
         logging.info(
-            "Wrote %d files in %.1f s", len(run.todo), time.monotonic() - start
+            "Wrote %s in %.1f s",
+            counted(len(run.todo), "file"),
+            time.monotonic() - start,
         )
     return run

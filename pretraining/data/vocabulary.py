@@ -6,6 +6,7 @@ build_vocab.py describes the layout of a vocabulary and how pieces are learned.
 import collections
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 
 from base import file_system, progress
@@ -144,8 +145,14 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
         raise UserError(f"--output_file={path} is a directory; add a file name")
     if not os.path.isdir(folder):
         raise UserError(f"--output_file={path}: there is no directory {folder}")
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"--output_file={path}: cannot write in {folder}")
+    if not file_system.is_stream(path):
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:  # also of /proc, where root may write
+            raise UserError(
+                f"--output_file={path}: cannot write in {folder}"
+            ) from error
     if not os.path.exists(path):
         return
     if any(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from base import file_system, text_files
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import numpy as np
 from absl import logging
@@ -303,7 +303,8 @@ def _table_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
         if len(cells) == width:
             row = {part: cells[i] for part, i in places.items()}
         else:
-            words = f"{len(cells)} columns, wanted {width} as in the first line"
+            found = counted(len(cells), "column")
+            words = f"{found}, wanted {width} as in the first line"
             row = {"problem": words}
         yield number, row, f"{path}, line {line}"
         number += 1
@@ -329,8 +330,8 @@ def _places(
             column = header.index(column)
         if column >= width:
             raise UserError(
-                f"{path}: its first line has {width} columns, {part} should "
-                f"be in column {column + 1}"
+                f"{path}: its first line has {counted(width, 'column')}, "
+                f"{part} should be in column {column + 1}"
             )
         places[part] = column
     if header and header[0] == "language":  # XNLI, see read_examples

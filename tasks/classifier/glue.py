@@ -4,6 +4,7 @@
 each the columns of the texts and of the label. data.py reads the files.
 """
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -192,7 +193,7 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
     Raises:
         UserError: the name is unknown; the error lists the known names.
     """
-    name = name.lower()
+    given, name = name, name.lower()
     name = _ALIASES.get(name, name)
     if name == "xnli":
         columns = Columns(6, 7, 1)
@@ -205,8 +206,11 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
             language=xnli_language,
         )
     if name not in TASKS:
+        near = difflib.get_close_matches(name, TASK_NAMES, 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
         raise UserError(
-            f"--task_name={name}: unknown; choose from {', '.join(TASK_NAMES)}"
+            f"--task_name={given}: unknown{hint}; choose from "
+            f"{', '.join(TASK_NAMES)}"
         )
     return TASKS[name]
 

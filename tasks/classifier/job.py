@@ -172,10 +172,12 @@ class ClassifierJob(FineTuningJob):
             label_ids = features["label_ids"].astype(label_type)
             features["label_ids"] = label_ids
             for row, example in enumerate(() if count else part[:_SHOWN]):
+                label = f"{example.label} (id = {label_ids[row]})"
                 log_example(
                     ("guid", example.guid),
                     ("tokens", self.tokens_of(features, row)),
-                    ("label", f"{example.label} (id = {label_ids[row]})"),
+                    # Of a test file there is none.
+                    *([] if example.label is None else [("label", label)]),
                 )
             count, total_cut = count + len(part), total_cut + num_cut
             yield features

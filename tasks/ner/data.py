@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from base import text_files
-from base.errors import UserError
+from base.errors import UserError, counted
 
 from absl import logging
 
@@ -150,8 +150,8 @@ def _rows(
         if len(row) != width:
             kind = "tabs" if separator == "\t" else "spaces"
             raise UserError(
-                f"{path}, line {number}: {len(row)} columns, wanted {width} "
-                f"as in line {first} (they are separated by {kind})"
+                f"{path}, line {number}: {counted(len(row), 'column')}, wanted "
+                f"{width} as in line {first} (they are separated by {kind})"
             )
         yield number, row
 
@@ -180,8 +180,8 @@ def _column_sentences(
         ):
             if not -width <= place < width:
                 raise UserError(
-                    f"{at}: {width} columns, --{flag}={place} is none of "
-                    "them; the first column is 0, the last one -1"
+                    f"{at}: {counted(width, 'column')}, --{flag}={place} is "
+                    "none of them; the first column is 0, the last one -1"
                 )
         token, label = (place % width for place in places)
         if not row[token]:

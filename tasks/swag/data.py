@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from base import text_files
-from base.errors import UserError
+from base.errors import UserError, counted
 
 from tasks.classifier import data as classifier_data
 
@@ -123,8 +123,9 @@ def _csv_questions(
         at = f"{path}, line {line}"
         if len(row) != len(header):
             raise UserError(
-                f"{at}: {len(row)} columns, wanted {len(header)} as in the "
-                "header; put texts with commas in quotes"
+                f"{at}: {counted(len(row), 'column')}, wanted "
+                f"{len(header)} as in the header; put texts with commas in "
+                "quotes"
             )
         label = row[header.index("label")] if has_labels else None
         yield (

@@ -117,15 +117,17 @@ def test_verbosity_decides_which_lines_and_how_long():
     assert re.fullmatch(prefix + "an info message", lines[1])
 
 
-def test_a_full_disk_is_named_by_the_file_that_is_written(tmp_path):
+@pytest.mark.parametrize("name", ["x", "/dev/null"])
+def test_a_full_disk_is_named_by_the_file_that_is_written(tmp_path, name):
+    path = tmp_path / name
     found = end_of(
         "from base import file_system\n"
-        f"    with file_system.atomic_file('{tmp_path}/x'):\n"
+        f"    with file_system.atomic_file('{path}'):\n"
         "        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))"
     )
     assert found.returncode == 1 and "Traceback" not in found.stderr
     assert found.stderr.splitlines()[-1] == (
-        f"ERROR: a file operation failed: {tmp_path}/x: Disk quota exceeded; "
+        f"ERROR: a file operation failed: {path}: Disk quota exceeded; "
         "free space there and give the same command again"
     )
     assert not list(tmp_path.iterdir())

@@ -136,7 +136,7 @@ def test_missing_files_are_asked_for_by_their_flag(tmp_path):
     ):
         with pytest.raises(UserError, match=f"no {name} beside .*{flag}"):
             function(prefix)
-        with pytest.raises(UserError, match=f"{flag} is required without"):
+        with pytest.raises(UserError, match=f"required.*{flag}|{flag} is req"):
             function("")
 
 
@@ -151,6 +151,12 @@ def test_casing_by_file_by_directory_name_or_by_flag(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(settings)
     prefix = str(tmp_path / "model.ckpt")
     assert resolve_normalization(None, prefix, None) == CASED
+
+
+def test_a_file_beside_the_vocabulary_is_named_as_such(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match="config.json.*beside .*/vocab.txt"):
+        resolve_normalization(None, "", str(tmp_path / "vocab.txt"))
 
 
 def write_vocab(path, *tokens) -> str:

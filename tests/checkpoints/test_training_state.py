@@ -174,6 +174,31 @@ def test_the_oldest_checkpoints_go_whole(model, tmp_path):
     assert len(list(tmp_path.glob("*.index"))) == 7
 
 
+HASH = "a" * 64
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        (HASH, None, "a run with other data; use"),
+        ({"a": HASH, "b": 1}, {"b": 1}, "a run with other data (a); use"),
+        (
+            dict.fromkeys("abcdef", HASH),
+            {},
+            "a run with other data (a, b, c, d, ...); use",
+        ),
+        ({"a": 1, "b": 2}, {"a": 1}, "data = {'b': 2}, not {'b': None}; use"),
+    ],
+)
+def test_what_differs_is_told_in_short(model, tmp_path, old, new, words):
+    folder = str(tmp_path)
+    run_settings.claim_output_dir(folder, {"data": old}, {})
+    training_state.TrainingState(folder, model.variables, {}).save(1)
+    with pytest.raises(UserError) as caught:
+        run_settings.claim_output_dir(folder, {"data": new}, {})
+    assert words in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["{", "{}", '{"fixed": 3, "adjustable": {}}'])
 def test_a_training_config_of_something_else_is_one_line(model, tmp_path, text):
     folder = str(tmp_path)

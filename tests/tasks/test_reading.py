@@ -68,6 +68,14 @@ def test_every_line_is_read_once_with_its_number(
     assert sum(w.num_bytes for w in windows) == path.stat().st_size
 
 
+def test_a_window_has_the_bytes_of_its_own_lines(tmp_path, monkeypatch):
+    """Progress is of what is predicted, not of what is read ahead."""
+    monkeypatch.setattr(reading, "WINDOW_INPUTS", 2)
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo\nthree\nfour\nfive")
+    windows = read(tmp_path / "a.txt")
+    assert [w.num_bytes for w in windows] == [8, 11, 4]
+
+
 CONTENT = b"\xef\xbb\xbfone\r\n\n \r\nfo\xe2\x80\xa8ur\nbad\nsix"
 
 

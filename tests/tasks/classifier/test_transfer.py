@@ -54,7 +54,7 @@ def test_files_keep_their_order(tmp_path, read):
     [
         (b"\n \n", False, "--transfer_file: {0} holds no text"),
         (b"one\ta\tb\n", False, "{0}, line 1: 3 columns, wanted 1 (text)"),
-        (b"ok\tb\n\none\n", True, "line 3: 1 columns, wanted 2 (text_a, text"),
+        (b"ok\tb\n\none\n", True, "line 3: 1 column, wanted 2 (text_a, text"),
         (b" \tb\n", True, "line 1: text_a is empty"),
         (b"ok\n\xff\n", False, "line 2: not UTF-8"),
         (b'{"text": "a"}\nb\n', False, "line 2: not JSON"),

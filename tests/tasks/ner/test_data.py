@@ -181,8 +181,8 @@ def test_a_class_stands_for_one_that_a_model_lacks():
     "name, data, words",
     [
         ("x", b"\n\n \n-DOCSTART- O\n", "no sentence"),
-        ("x", b"a O\nb\nc O\n", "line 2: 1 columns"),
-        ("x", b"a\tO\nb O\n", "line 2: 1 columns"),
+        ("x", b"a O\nb\nc O\n", "line 2: 1 column,"),
+        ("x", b"a\tO\nb O\n", "line 2: 1 column,"),
         ("x", b"a\tO\n\tO\n", "line 2: the word"),
         ("x", b"a O\nb \xff O\n", "line 2: not UTF-8"),
         ("x", b"a O\nb B-\n", "line 2: tag 'B-'"),
