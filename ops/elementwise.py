@@ -336,7 +336,9 @@ def shape_of(x: tf.Tensor) -> list[Any]:
     x.shape has None for sizes that are unknown while a graph is traced, and
     tf.shape(x) hides the known ones, which reshapes and XLA need.
     """
+    # As a list: with TensorFlow 1's behaviour a shape holds Dimensions.
+    sizes = tf.TensorShape(x.shape).as_list()
     return [
         tf.shape(x)[axis] if size is None else size
-        for axis, size in enumerate(x.shape.as_list())
+        for axis, size in enumerate(sizes)
     ]
