@@ -20,7 +20,7 @@ demo = scripts.load("demo")
     [
         ("", "--work_dir is required"),
         ("a,b", "--work_dir=a,b: ',' has a meaning in the lists"),
-        (__file__, "test_demo.py cannot be written: "),
+        (__file__, "test_demo.py is a file, wanted a directory"),
     ],
 )
 def test_a_folder_that_cannot_be_used(work_dir, words):

@@ -181,7 +181,7 @@ def test_input_without_a_document_is_an_error(tmp_path):
         ({"input_file": ""}, "--input_file is required"),
         ({"input_file": "/none/*.xml"}, "no file matches '/none/*.xml'"),
         ({"input_file": "/dev/null"}, "is a pipe or a device"),
-        ({"output_dir": str(ENGLISH)}, "cannot be written"),
+        ({"output_dir": str(ENGLISH)}, "wanted a directory"),
         ({"heldout_fraction": 1}, "must be less than 1"),
         ({"text_column": ""}, "--text_column is empty"),
         ({"language": "xx-none"}, "--language=xx-none: no rules for"),

@@ -28,6 +28,7 @@ import modeling
 from checkpoints import huggingface
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.task import Settings
+from tokenization import Normalization
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
@@ -176,7 +177,13 @@ def write_models(
         if name in pythons:
             dtype = "bfloat16" if name == "bfloat16" else "float32"
             settings = Settings(
-                "", False, None, "encoder", vocab_file, True, MAX_SEQ_LENGTH
+                "",
+                is_saved_model=False,
+                bert_config_file=None,
+                task="encoder",
+                vocab_file=vocab_file,
+                normalization=Normalization.of(),
+                max_seq_length=MAX_SEQ_LENGTH,
             )
             export = registry.create_task(settings).graph(
                 random_model(dtype), tokenizer
@@ -190,7 +197,10 @@ def write_models(
         str(theirs), {v.path: v.numpy() for v in variables}
     )
     huggingface.write_tokenizer(
-        str(theirs), Path(vocab_file).read_bytes(), True, MAX_SEQ_LENGTH
+        str(theirs),
+        Path(vocab_file).read_bytes(),
+        Normalization.of(),
+        MAX_SEQ_LENGTH,
     )
     onnx = folder / "onnx"
     for name, python in pythons.items():
