@@ -42,6 +42,7 @@ REFUSED = [
     ("gradio_api/process_recording", UPLOAD),
     ("gradio_api/component_server", b"{}"),
     ("gradio_api/queue/join", json.dumps({"data": [FILE, ""]}).encode()),
+    ("gradio_api/run/predict", json.dumps({"data": [FILE]}).encode()),
     ("gradio_api/queue/join", b"[" * 100_000),
     ("gradio_api/run/show", b"{}"),
     ("gradio_api/file=/etc/hostname", None),

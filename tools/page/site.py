@@ -63,10 +63,11 @@ _STYLE = Path(__file__).with_name("style.css")
 _FONTS = ("system-ui", "sans-serif")
 _MONO_FONTS = ("ui-monospace", "monospace")
 
-# The requests of the page in a browser.
+# The requests of the page in a browser; run/predict is a click on an example.
 _ROUTES = re.compile(
     r"/(config/?|favicon.ico|manifest.json|robots.txt|theme.css"
-    r"|(assets|static|svelte)/.*|gradio_api/(queue/(join|data)|heartbeat/\w+"
+    r"|(assets|static|svelte)/.*"
+    r"|gradio_api/(queue/(join|data)|run/predict|heartbeat/\w+"
     r"|(app_id|cancel|info|login_check|reset|startup-events|token|user)/?"
     r"|theme.css))?"
 )
