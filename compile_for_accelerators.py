@@ -112,7 +112,7 @@ def main(_: list[str]) -> int:
 
 
 def _programs() -> Iterator[tuple[steps.Program, str]]:
-    """Yield what to compile; devices last, since they share a program."""
+    """Yield (program, device); the devices of one program follow each other."""
     for step, size, length, device in itertools.product(
         FLAGS.steps, FLAGS.sizes, map(int, FLAGS.lengths), FLAGS.devices
     ):

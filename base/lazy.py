@@ -1,4 +1,4 @@
-"""Names that a module takes from another one when they are first used."""
+"""Names of a module that are looked up in another one when first used."""
 
 import importlib
 from collections.abc import Callable

@@ -15,7 +15,7 @@ def check_fits(
 ) -> None:
     """Check that the machine has memory for `count` bytes of something.
 
-    A process that takes more than there is is killed without a message. With
+    The system kills a process that takes more, without a message. With
     `is_added` the bytes come on top of those that the process holds now; else
     they are all that it needs.
 

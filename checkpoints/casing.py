@@ -169,7 +169,10 @@ def _check_class(folder: str, has_whole: bool) -> None:
 def _fields(
     theirs: Mapping[str, Any], names: Mapping[str, str], path: str
 ) -> dict[str, bool]:
-    """Return the fields of Normalization that an object has, by our names."""
+    """Return the fields of Normalization that a JSON object has.
+
+    `names` has our name for each of theirs.
+    """
     found = {}
     for theirs_name, name in names.items():
         value = theirs.get(theirs_name)

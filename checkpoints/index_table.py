@@ -4,8 +4,8 @@ The index is a table in LevelDB's format, from names to BundleEntryProtos:
 
     block, type, checksum; block, type, checksum; ...; footer
 
-TensorFlow checks the checksums. But an entry behind a right checksum that is
-none, or of no type or shape, ends its process.
+TensorFlow checks the checksums. But where the checksum is right and the entry
+is damaged, or has no type or no shape, TensorFlow ends the process.
 """
 
 import math
@@ -20,7 +20,7 @@ _MAX_BYTES = 1 << 62  # of a tensor
 
 
 def check(path: str) -> None:
-    """Raise a ValueError for an entry that TensorFlow cannot bear."""
+    """Raise a ValueError for an entry at which TensorFlow ends the process."""
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     try:

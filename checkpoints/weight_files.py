@@ -186,7 +186,7 @@ def open_reader(prefix: str) -> Reader:
 
 
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
-    """Return one tensor; a UserError if it is damaged or holds no numbers."""
+    """Return one tensor; raise a UserError if it is damaged or no numbers."""
     try:
         value = np.asarray(reader.get_tensor(name))
     # IndexError: the file ends too early.

@@ -323,7 +323,7 @@ def transformer_model(
 
 
 class OriginalBertModel:
-    """The original's BertModel: it encodes one batch, in its constructor.
+    """The original's BertModel, whose constructor encodes one batch.
 
     modeling.BertModel(config=..., is_training=..., input_ids=...) is one.
     token_type_ids are our segment_ids; use_one_hot_embeddings changes no

@@ -40,7 +40,7 @@ class PaddingInputExample:
 
 @dataclasses.dataclass
 class InputFeatures:
-    """What the model reads of an example, lists of max_seq_length ids."""
+    """The model's input for one example: lists of max_seq_length ids."""
 
     input_ids: list[int]
     input_mask: list[int]

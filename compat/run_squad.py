@@ -49,7 +49,7 @@ def _flag(name: str) -> Any:
 def read_squad_examples(
     input_file: str, is_training: bool
 ) -> list[SquadExample]:
-    """Return the questions of a file; --version_2_with_negative holds."""
+    """Return the questions of a file, as --version_2_with_negative says."""
     is_version_2 = bool(_flag("version_2_with_negative"))
     found = data.read_squad([input_file], is_training, is_version_2)
     words = [paragraph.words() for paragraph in found.paragraphs]

@@ -1,4 +1,4 @@
-"""What the original's tokenization.py has beside ours."""
+"""Functions of the original's tokenization.py that ours does without."""
 
 from collections.abc import Iterable, Mapping
 

@@ -33,7 +33,7 @@ def perplexity(score: float, num_tokens: int) -> float:
 
 
 def format_score(text: str, found: Prediction) -> str:
-    """Return the sentence, and a line with its score; one with its tokens'."""
+    """Return lines: the sentence, its score, and its tokens' if asked for."""
     lines = [
         text,
         f"    perplexity {found['perplexity']:.2f}, "
