@@ -40,6 +40,13 @@ def log_level() -> None:
     logging.set_verbosity(logging.INFO)
 
 
+@pytest.fixture(autouse=True)
+def random_seeds() -> None:
+    """Weights and dropout that a test does not seed are the same every time."""
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].keras.utils.set_random_seed(1)
+
+
 @pytest.fixture(scope="session")
 def hub_folder(tmp_path_factory) -> Path:
     """A tiny masked LM as a Hugging Face directory; is not to be changed."""
