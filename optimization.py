@@ -19,7 +19,8 @@ its two slots m and v. So the same code runs eagerly, compiled by XLA, and in
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from base import lazy
 from base.errors import UserError
@@ -150,10 +151,11 @@ class AdamWeightDecay:
       with large gradients would hardly decay.
 
     Attributes:
+        slot_names: of each variable; `average` among them with an ema_decay.
         slots: variable path -> slot name -> slot variable.
     """
 
-    slot_names = ("adam_m", "adam_v")
+    slot_names: tuple[str, ...] = ("adam_m", "adam_v")
 
     def __init__(
         self,
@@ -163,20 +165,30 @@ class AdamWeightDecay:
         epsilon: float = 1e-6,
         exclude_from_weight_decay: Sequence[str] = EXCLUDE_FROM_WEIGHT_DECAY,
         bias_correction: bool = False,
+        rate_factor: Callable[[str], float] = lambda path: 1.0,
+        ema_decay: float = 0.0,
     ):
-        """Store the constants; the defaults are those BERT was trained with."""
+        """Store the constants; the defaults are those BERT was trained with.
+
+        `rate_factor` is what the learning rate of the variable of a path is
+        multiplied by. With an ema_decay d an exponential moving average of the
+        weights is kept, see `averages`.
+        """
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
         self.bias_correction = bias_correction
+        self.rate_factor, self.ema_decay = rate_factor, ema_decay
+        if ema_decay:
+            self.slot_names += ("average",)
         self.slots: dict[str, dict[str, tf.Variable]] = {}
 
     def create_slots(
         self, variables: Sequence[keras.Variable]
     ) -> dict[str, dict[str, tf.Variable]]:
-        """Create slots of zeros, named <path>/adam_m and <path>/adam_v.
+        """Create slots of zeros, named <path>/adam_m and so on.
 
         Call it in the strategy scope in which the variables were created.
 
@@ -236,7 +248,7 @@ class AdamWeightDecay:
                     functools.partial(self.update_variable, variable.path),
                     args=(
                         gradient,
-                        *(slots[name] for name in self.slot_names),
+                        slots,
                         *options,
                     ),
                     group=False,
@@ -253,24 +265,46 @@ class AdamWeightDecay:
         path: str,
         variable: tf.Variable,
         gradient: tf.Tensor,
-        adam_m: tf.Variable,
-        adam_v: tf.Variable,
+        slots: Mapping[str, tf.Variable],
         learning_rate: tf.Tensor,
         step: tf.Tensor,
         is_applied: tf.Tensor | None = None,
     ) -> None:
         """Update one variable (or one device's copy of it) and its slots."""
         # Assigned when everything is computed from the old values.
-        targets = (adam_m, adam_v, variable)
+        targets = [slots["adam_m"], slots["adam_v"], variable]
         values = self.next_values(
-            path, variable, gradient, adam_m, adam_v, learning_rate, step
+            path, variable, gradient, *targets[:2], learning_rate, step
         )
+        # A selection and not tf.cond: it can be part of a program of XLA and of
+        # a strategy's update, and needs no transfer from a GPU.
+        if is_applied is not None:
+            values = [
+                tf.where(is_applied, value, target)
+                for target, value in zip(targets, values, strict=True)
+            ]
+        if self.ema_decay:
+            targets.append(slots["average"])
+            # Of the weights as they are after the step, also a skipped one:
+            # `averages` counts steps.
+            average = self.ema_decay * slots["average"]
+            values = [*values, average + (1.0 - self.ema_decay) * values[-1]]
         for target, value in zip(targets, values, strict=True):
-            # A selection and not tf.cond: it can be part of a program of XLA
-            # and of a strategy's update, and needs no transfer from a GPU.
-            if is_applied is not None:
-                value = tf.where(is_applied, value, target)
             target.assign(value)
+
+    def averages(
+        self, variables: Sequence[keras.Variable], step: int
+    ) -> list[tf.Tensor]:
+        """Return the average of each variable's weights after `step` updates.
+
+        After update n, from 1, with weights w_n:  a_n = d a_(n-1) + (1 - d) w_n
+        and a_0 = 0. The factors of w_1 to w_n sum to 1 - d^n, by which a_n is
+        divided, as Adam's moments are: weights from before the training have no
+        part in it. With d = 0.5, w_1 = 4 and w_2 = 1: a_2 = 1.5, divided by
+        0.75 it is 2.
+        """
+        total = 1.0 - self.ema_decay**step
+        return [self.slots[v.path]["average"] / total for v in variables]
 
     def next_values(
         self,
@@ -301,6 +335,7 @@ class AdamWeightDecay:
         # At rate 1e-4, a weight of gradient 0 shrinks by 1e-6 of itself.
         if self.uses_weight_decay(path):
             update += self.weight_decay_rate * variable
+        learning_rate *= self.rate_factor(path)
         update *= learning_rate * self.trust_ratio(path, variable, update)
         return next_m, next_v, variable - update
 
@@ -342,8 +377,9 @@ def named_optimizer(
     name: str = "adamw",
     weight_decay_rate: float = 0.01,
     bias_correction: bool = False,
+    **options: Any,
 ) -> AdamWeightDecay:
-    """Return the optimizer of a name: adamw or lamb.
+    """Return the optimizer of a name, adamw or lamb, and more of its options.
 
     Raises:
         UserError: another name.
@@ -354,5 +390,7 @@ def named_optimizer(
             f"{', '.join(OPTIMIZERS)}"
         )
     return OPTIMIZERS[name](
-        weight_decay_rate=weight_decay_rate, bias_correction=bias_correction
+        weight_decay_rate=weight_decay_rate,
+        bias_correction=bias_correction,
+        **options,
     )

@@ -74,6 +74,22 @@ flags.DEFINE_string(
     "examples and labels; --task_name is not needed then.",
 )
 
+flags.DEFINE_string(
+    "class_weights",
+    None,
+    "How much an example of each class counts in the training loss: balanced, "
+    "so that rare classes count as much as frequent ones; or a JSON file, "
+    '{"label": weight, ...}.',
+)
+flags.DEFINE_float(
+    "label_smoothing",
+    0.0,
+    "Share of the probability that training takes from the label and divides "
+    "among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1.",
+    lower_bound=0.0,
+    upper_bound=0.99,
+)
+
 # Distillation
 distillation.define_flags("It was fine-tuned on the same labels.")
 flags.DEFINE_string(
@@ -126,6 +142,8 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         files,
         FLAGS.data_dir,
         FLAGS.eval_batch_size,
+        FLAGS.label_smoothing,
+        FLAGS.class_weights,
     )
     if is_training and (options := distillation.read(FLAGS)):
         job.distillation = ClassifierDistillation(
@@ -173,6 +191,14 @@ def check_flags() -> None:
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
     classifier_flags.check_own_only(FLAGS, "regression")
+    others = ("multi_label", "teacher_checkpoint")
+    for name in ("class_weights", "label_smoothing"):
+        for other in others if FLAGS[name].value else ():
+            if FLAGS[other].value:
+                raise UserError(
+                    f"--{name} is for one class per example, learned from its "
+                    f"label: leave it or --{other} out"
+                )
     if FLAGS.processor and (FLAGS.regression or FLAGS.multi_label):
         raise UserError(
             "--processor has one class for each example: leave --regression "

@@ -188,6 +188,8 @@ def check_flags() -> None:
         )
     for name, default in (
         ("reinit_top_layers", 0),
+        ("freeze_layers", 0),
+        ("layer_decay", 1.0),
         ("teacher_checkpoint", []),
         ("recompute", recompute.NONE),
     ):

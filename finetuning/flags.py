@@ -75,6 +75,31 @@ def define_finetuning_flags(
         "al., arXiv:2006.05987); 0: with those of init_checkpoint alone.",
         lower_bound=0,
     )
+    flags.DEFINE_integer(
+        "freeze_layers",
+        0,
+        "Leave the embeddings and this many of the encoder's first layers as "
+        "they are in init_checkpoint: steps are faster and need less memory; "
+        "0: train all.",
+        lower_bound=0,
+    )
+    flags.DEFINE_float(
+        "layer_decay",
+        1.0,
+        "Each layer has the learning rate of the layer above it times this, "
+        "such as 0.9; the last layer, pooler and head have learning_rate (Sun "
+        "et al., arXiv:1905.05583).",
+        lower_bound=1e-6,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_float(
+        "ema_decay",
+        0.0,
+        "Score and keep an exponential moving average of the weights over the "
+        "steps, such as 0.99, in place of the last ones; 0: none.",
+        lower_bound=0.0,
+        upper_bound=0.999999,
+    )
     flags.DEFINE_string(
         "output_dir",
         None,
@@ -214,16 +239,17 @@ def check(f: flags.FlagValues) -> None:
             f"--bilstm_units={f.bilstm_units} needs --bilstm_layers: without "
             "layers there is no BiLSTM"
         )
-    if f.reinit_top_layers and not f.do_train:
-        raise UserError(
-            f"--reinit_top_layers={f.reinit_top_layers} needs --do_train: it "
-            "replaces weights before training"
-        )
-    if f.reinit_top_layers and not f.init_checkpoint:
-        raise UserError(
-            f"--reinit_top_layers={f.reinit_top_layers} needs "
-            "--init_checkpoint: without it all weights are new"
-        )
+    for name in ("reinit_top_layers", "freeze_layers"):
+        if f[name].value and not f.do_train:
+            raise UserError(
+                f"--{name}={f[name].value} needs --do_train: it changes how "
+                "the model is trained"
+            )
+        if f[name].value and not f.init_checkpoint:
+            raise UserError(
+                f"--{name}={f[name].value} needs --init_checkpoint: without it "
+                "all weights are new"
+            )
     for flag, size in sweeps.batch_sizes(f):
         if size % f.gradient_accumulation_steps:
             raise UserError(

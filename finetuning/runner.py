@@ -18,7 +18,7 @@ from finetuning import (
     sweeps,
 )
 from finetuning import flags as finetuning_flags
-from tasks import distillation, graph_tokenizer, reinit, saved_model
+from tasks import distillation, graph_tokenizer, saved_model
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
 from training import (
@@ -26,6 +26,7 @@ from training import (
     compilation,
     curves,
     devices,
+    layers,
     prediction,
     reporting,
     run,
@@ -157,6 +158,7 @@ def identity_of(job: FineTuningJob) -> run.Identity:
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
+        **job.adjustable(),
         **(teachers.options.adjustable() if teachers else {}),
     }
     return run.Identity(fixed, adjustable)
@@ -221,7 +223,7 @@ def plan(
         batches.length,
         identity,
         functools.partial(score_and_keep, job, loaded),
-        new_variables=reinit.new_variables(
+        new_variables=layers.new_variables(
             loaded.model, job.settings.reinit_top_layers
         ),
         row=row,

@@ -368,6 +368,10 @@ class FineTuningJob(abc.ABC):
             bilstm_units=units or None,
         )
 
+    def adjustable(self) -> dict[str, Any]:
+        """Return settings of the task that a resumed run may change."""
+        return {}
+
     def tokens_of(self, features: Mapping[str, np.ndarray], row: int) -> str:
         """Return the tokens of a record, without padding, for the log."""
         used = features["input_mask"][row] > 0

@@ -13,8 +13,9 @@ import tokenization
 from checkpoints import lookup
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from checkpoints.trained_for import TrainedFor
-from tasks import bilstm, reinit
+from tasks import bilstm
 from tasks.settings import RunSettings
+from training import layers
 
 
 class ModelSource(NamedTuple):
@@ -93,7 +94,11 @@ def read_source(
     )
     length = settings.max_seq_length
     if is_training:
-        reinit.check(settings.reinit_top_layers, checkpoint.config)
+        for flag, count in (
+            ("reinit_top_layers", settings.reinit_top_layers),
+            ("freeze_layers", settings.training.freeze_layers),
+        ):
+            layers.check(flag, count, checkpoint.config)
     elif own := checkpoint.trained_for.max_seq_length:
         if not settings.is_length_given:
             length = own

@@ -224,6 +224,43 @@ def test_updates_are_those_of_the_formulas(name, bias_correction, jit_compile):
         np.testing.assert_allclose(found["adam_v"].numpy(), v, atol=1e-6)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_rates_by_path_and_averages_by_hand(jit_compile):
+    variables = make_variables()
+    starts = [v.numpy() for v in variables]
+    optimizer = optimization.named_optimizer(
+        rate_factor=lambda path: 0.25 if path == KERNEL else 1.0, ema_decay=0.8
+    )
+    optimizer.create_slots(variables)
+    gradients = [np.full(v.shape, 0.5, np.float32) for v in variables]
+
+    @tf.function(jit_compile=jit_compile)
+    def apply(step, is_applied):
+        optimizer.apply_gradients(variables, gradients, 0.1, step, is_applied)
+
+    # The third step is skipped: its weights are those of the second.
+    weights = []
+    for step, is_applied in enumerate((True, True, False)):
+        apply(tf.constant(step), tf.constant(is_applied))
+        weights.append([v.numpy() for v in variables])
+    for number, rate in enumerate((0.025, 0.1)):
+        w, _, _ = by_hand(
+            "adamw",
+            starts[number],
+            [gradients[number]] * 2,
+            [rate] * 2,
+            decays=number == 0,
+        )
+        np.testing.assert_allclose(weights[1][number], w, atol=1e-5)
+        np.testing.assert_array_equal(weights[2][number], weights[1][number])
+    # 0.64, 0.8 and 1 times 0.2, divided by 1 - 0.8^3 = 0.488.
+    for number, average in enumerate(optimizer.averages(variables, 3)):
+        found = np.tensordot(
+            [0.128, 0.16, 0.2], [w[number] for w in weights], 1
+        )
+        np.testing.assert_allclose(average, found / 0.488, rtol=1e-5)
+
+
 def test_lamb_trust_ratio_is_one_where_a_norm_is_zero():
     optimizer = optimization.named_optimizer("lamb", weight_decay_rate=0.0)
     for w, u in (([0.0, 0.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0])):
@@ -263,7 +300,7 @@ for strategy in (
 ):
     with strategy.scope():
         variables = make_variables()
-        optimizer = optimization.named_optimizer({name!r})
+        optimizer = optimization.named_optimizer({name!r}, ema_decay=0.5)
         slots = optimizer.create_slots(variables)
 
     @tf.function
@@ -282,7 +319,8 @@ for strategy in (
             tf.debugging.assert_equal(copy, copies[0])
         found.append(copies[0].numpy())
         found.append(slots[v.path]["adam_v"].numpy())
-for a, b in zip(found[:4], found[4:], strict=True):
+        found.append(slots[v.path]["average"].numpy())
+for a, b in zip(found[:6], found[6:], strict=True):
     assert (abs(a - b) < 1e-6).all()
 print("agree")
 """

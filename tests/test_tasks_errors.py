@@ -52,6 +52,7 @@ EVERYWHERE = [
     ({"reinit_top_layers": 2}, "--reinit_top_layers"),
     ({"reinit_top_layers": 1, "do_train": False}, "--do_train"),
     ({"reinit_top_layers": 1, "init_checkpoint": None}, "--init_checkpoint"),
+    ({"freeze_layers": 2}, "--freeze_layers=2: the model has 1"),
 ]
 
 FEATURES = {"feature_based": True}
@@ -67,6 +68,9 @@ OWN = {
         ({"task_name": "cola", "regression": True}, "--task_name=tsv"),
         ({"task_name": "ax"}, "no training file"),
         ({"regression": True}, "is not a number"),
+        ({"class_weights": "/nowhere"}, "/nowhere"),
+        ({"multi_label": True, "class_weights": "balanced"}, "--multi_label"),
+        ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
     ],
     "run_squad": [
         ({"train_file": None}, "--train_file"),
@@ -119,6 +123,7 @@ OWN = {
         (FEATURES | {"init_checkpoint": None}, "--init_checkpoint"),
         (FEATURES | {"bilstm_layers": 1, "bilstm_units": 6}, "--bilstm_layers"),
         (FEATURES | {"reinit_top_layers": 1}, "--reinit_top_layers"),
+        (FEATURES | {"layer_decay": 0.9}, "--layer_decay"),
         (FEATURES | {"recompute": "layers"}, "--recompute=layers"),
         (
             FEATURES

@@ -125,7 +125,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             self._trainable_variables[index].path,
             variable,
             gradient,
-            *(moments[index].value for moments in self.slots),
+            {
+                name: moments[index].value
+                for name, moments in zip(
+                    self.adam.slot_names, self.slots, strict=True
+                )
+            },
             learning_rate=learning_rate,
             step=self.iterations,
         )

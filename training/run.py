@@ -23,6 +23,7 @@ from training import (
     cluster_watch,
     curves,
     dtypes,
+    layers,
     memory,
     reporting,
 )
@@ -146,9 +147,12 @@ def train(run: Training) -> int:
 
     They are fewer than all after a signal, or where `evaluate` ended the
     training. A run that output_dir holds is resumed. Otherwise a run begins
-    from `resume_from`, from `init_checkpoint` or from new weights.
+    from `resume_from`, from `init_checkpoint` or from new weights. With an
+    ema_decay, `evaluate` finds the averages of the weights in the model, and so
+    does the caller at the end.
     """
     settings, strategy = run.settings, run.strategy
+    layers.freeze(run.model, settings.freeze_layers)
     step = Step(strategy, run.model, run.objective, settings, run.compilation)
     scale = step.loss_scale
     state = training_state.TrainingState(
@@ -168,6 +172,7 @@ def train(run: Training) -> int:
             settings.output_dir,
             first,
         )
+        step.use_averages(first)
         return first
     if settings.num_train_steps == 1:
         logging.warning(
@@ -193,11 +198,16 @@ def train(run: Training) -> int:
     stop = StopRequest(is_shared=machines.count > 1)
     with report, stop:
         done = saved = first
+
+        def evaluate(done: int) -> bool:
+            with step.with_averages(done):
+                return bool(run.evaluate(done))
+
         # The run may have been killed while it evaluated what it had saved.
         ends_early = (
             first > 0
             and is_due(first, settings.eval_steps, last)
-            and bool(run.evaluate(first))
+            and evaluate(first)
         )
         while done < last and not stop.is_requested and not ends_early:
             call = pace.next_call(done)
@@ -257,7 +267,7 @@ def train(run: Training) -> int:
             if is_due(done, settings.eval_steps, last) and (
                 done == last or not stop.is_requested
             ):
-                ends_early = bool(run.evaluate(done))
+                ends_early = evaluate(done)
         # The signal came during the evaluation, or training ended early: what
         # was done since the last checkpoint is not to be done again, and the
         # checkpoint shows that output_dir has a run.
@@ -266,6 +276,8 @@ def train(run: Training) -> int:
         stop.log(done)
     if done == last:
         stop.end_process()
+    if done == last:
+        step.use_averages(done)
     if scale:
         scale.log(done)
     if done == last and curves.does_not_fall(settings.output_dir):

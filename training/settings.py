@@ -32,6 +32,10 @@ class Settings(NamedTuple):
         keep_steps: steps after which the weights alone are kept.
         jit_compile: whether XLA may compile; compilation.py decides what.
         recompute: activations to compute again, see ops/recompute.py.
+        layer_decay: factor of the learning rate from a layer to the one below
+            it, freeze_layers: layers that stay as they are; see layers.py.
+        ema_decay: of the average of the weights that is scored and kept; 0:
+            the weights themselves are.
         clip_norm: the joint norm of the gradients is clipped to this.
         dtype: of the matrix products, one of modeling.DTYPES.
         initial_loss_scale: with float16, see loss_scale.py; so are
@@ -51,6 +55,9 @@ class Settings(NamedTuple):
     weight_decay_rate: float = 0.01
     bias_correction: bool = False
     continuous_schedule: bool = False
+    layer_decay: float = 1.0
+    freeze_layers: int = 0
+    ema_decay: float = 0.0
     clip_norm: float = 1.0  # the original's
     random_seed: int = 12345
     gradient_accumulation_steps: int = 1
@@ -85,6 +92,9 @@ class Settings(NamedTuple):
             "train_batch_size": self.train_batch_size,
             "random_seed": self.random_seed,
             "optimizer": self.optimizer,
+            # What a training checkpoint holds depends on them.
+            "freeze_layers": self.freeze_layers or None,
+            "ema_decay": self.ema_decay or None,
         }
 
     def adjustable(self) -> dict[str, Any]:
@@ -94,6 +104,7 @@ class Settings(NamedTuple):
             "weight_decay_rate": self.weight_decay_rate,
             "bias_correction": self.bias_correction,
             "continuous_schedule": self.continuous_schedule,
+            "layer_decay": self.layer_decay if self.layer_decay != 1 else None,
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,

@@ -11,8 +11,9 @@ parts when the parts have different numbers of masked words. For losses (1, 1)
 in one part and (4) in another it is 6 / 3 = 2, not (1 + 4) / 2 = 2.5.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from base.errors import UserError
@@ -23,7 +24,7 @@ import modeling
 import optimization
 from ops import elementwise
 from records.streaming import Batch
-from training import loss_scale
+from training import layers, loss_scale
 from training.compilation import Compilation, compiled
 from training.loss_scale import NO_SCALE, Scale
 from training.objective import Objective, Sums
@@ -70,6 +71,12 @@ class Step:
                 settings.optimizer,
                 settings.weight_decay_rate,
                 settings.bias_correction,
+                rate_factor=functools.partial(
+                    layers.rate_factor,
+                    settings.layer_decay,
+                    model.config.num_hidden_layers,
+                ),
+                ema_decay=settings.ema_decay,
             )
             self.optimizer.create_slots(model.trainable_variables)
         self.loss_scale = loss_scale.create(settings)
@@ -93,6 +100,26 @@ class Step:
         self.update = compiled_if(
             compilation.update and not compilation.step, self._update
         )
+
+    def use_averages(self, done: int) -> None:
+        """Set the weights to their averages after `done` steps, if kept."""
+        if self.settings.ema_decay and done:
+            variables = self.model.trainable_variables
+            averages = self.optimizer.averages(variables, done)
+            for variable, average in zip(variables, averages, strict=True):
+                variable.assign(average)
+
+    @contextlib.contextmanager
+    def with_averages(self, done: int) -> Iterator[None]:
+        """Use the averages of the weights after `done` steps for a while."""
+        variables = self.model.trainable_variables
+        own = [v.numpy() for v in variables if self.settings.ema_decay]
+        self.use_averages(done)
+        try:
+            yield
+        finally:
+            for variable, value in zip(variables, own, strict=False):
+                variable.assign(value)
 
     # Autograph would double the time of tracing, and nothing here needs it.
     @functools.partial(tf.function, autograph=False)

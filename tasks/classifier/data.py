@@ -159,6 +159,28 @@ def _read_labels(data_dir: str, files: TaskFiles) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
+def read_class_weights(path: str, labels: Sequence[str]) -> list[float]:
+    """Return the weight of each label, of a file with a JSON object.
+
+    Raises:
+        UserError: the file does not have a positive number for each label.
+    """
+    found = text_files.read_json_object(path)
+    if sorted(found) != sorted(labels):
+        raise UserError(
+            f"--class_weights={path}: wanted a JSON object with a number for "
+            f"each of {', '.join(labels)}"
+        )
+    for label, weight in found.items():
+        is_number = isinstance(weight, (int, float)) and weight is not True
+        if not is_number or not 0 < weight < 1e6:
+            raise UserError(
+                f"--class_weights={path}: the weight of {label!r} is {weight}, "
+                "wanted a number above 0 and below a million"
+            )
+    return [float(found[label]) for label in labels]
+
+
 def _is_finite(text: str, dtype: type = np.float64) -> bool:
     """Return whether a text is a finite number that a type can hold."""
     try:

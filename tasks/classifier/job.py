@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from base import file_system
@@ -19,12 +19,20 @@ from tasks.classifier import glue
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
+from tasks.job import (
+    DataSet,
+    FineTuningJob,
+    LoadedModel,
+    Scored,
+    TrainingData,
+)
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 
 _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
+
+BALANCED = "balanced"  # class_weights
 
 _SHOWN = 5  # examples in the log, as in the original
 
@@ -44,10 +52,32 @@ class ClassifierJob(FineTuningJob):
         files: glue.TaskFiles,
         data_dir: str,
         eval_batch_size: int,
+        label_smoothing: float = 0.0,
+        class_weights: str | None = None,
     ):
         super().__init__(settings, source)
         self.files, self.data_dir = files, data_dir
         self.is_regression = files.labels is None
+        for flag, value in (
+            ("label_smoothing", label_smoothing),
+            ("class_weights", class_weights),
+        ):
+            if value and self.is_regression:
+                raise UserError(
+                    f"--{flag}={value} is for classes, and this task has "
+                    "numbers: leave it out"
+                )
+        self.label_smoothing = label_smoothing
+        # None: as "balanced" says, of the training data.
+        self.class_weights: Sequence[float] | None = [1.0] * len(
+            files.labels or ()
+        )
+        if class_weights == BALANCED:
+            self.class_weights = None
+        elif class_weights:
+            self.class_weights = classifier_data.read_class_weights(
+                class_weights, files.labels
+            )
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
         dev, test = (
@@ -188,6 +218,40 @@ class ClassifierJob(FineTuningJob):
             total_cut,
             self.source.max_seq_length,
         )
+
+    def train_data(self, loaded: LoadedModel) -> TrainingData:
+        """Return the training records; set the objective that they decide."""
+        data = super().train_data(loaded)
+        weights = self.class_weights
+        if weights is None:
+            counts = np.bincount(
+                data.features["label_ids"], minlength=len(self.files.labels)
+            )
+            # As scikit-learn's: of the sum of all weights, each class has the
+            # same share. A class without examples needs none.
+            weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
+            pairs = zip(self.files.labels, weights, strict=True)
+            logging.info(
+                "Weights of the classes: %s",
+                ", ".join(f"{label} {weight:.4g}" for label, weight in pairs),
+            )
+        if self.label_smoothing or len(set(weights)) > 1:
+            self.objective = classifier_model.label_objective(
+                len(weights), self.label_smoothing, weights
+            )
+        return data
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return how labels are smoothed and classes weighted."""
+        weights = self.class_weights
+        if weights is None:
+            weights = BALANCED
+        elif set(weights) <= {1.0}:
+            weights = None
+        return {
+            "label_smoothing": self.label_smoothing or None,
+            "class_weights": weights,
+        }
 
     # --- Scores and predictions ----------------------------------------------
 

@@ -6,6 +6,7 @@ One new layer, output_weights [K, H], turns it into K scores. With a BiLSTM
 (table 5) the final states of its two directions represent the input.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -129,6 +130,51 @@ CLASSIFICATION = Objective(
     total_loss=lambda sums, weights: sums["label_loss"] / weights["label_loss"],
     names=("label_loss", "accuracy", "tokens"),
 )
+
+
+def label_objective(
+    num_labels: int, label_smoothing: float, class_weights: Sequence[float]
+) -> Objective:
+    """Return the objective of classes whose labels are smoothed or weighted.
+
+    The target of a label is 1 - e + e / K, that of the K - 1 others e / K, with
+    e the label_smoothing (Szegedy et al., arXiv:1512.00567, section 7). An
+    example counts as much as the weight of its class, in the sum of the losses
+    and in what it is divided by. The accuracy is of plain labels.
+    """
+    factors = tf.constant(class_weights, tf.float32)  # [K]
+
+    def weights_of(batch: Batch) -> tf.Tensor:
+        labels = tf.cast(batch["label_ids"], tf.int32)
+        return example_weights(batch, "label_ids") * tf.gather(factors, labels)
+
+    def forward(
+        model: modeling.TaskModel,
+        batch: Batch,
+        training: bool,
+        dropout_seed: tf.Tensor | None,
+    ) -> Sums:
+        logits = model(batch, training, dropout_seed)  # [B, K]
+        plain = model.loss(logits, batch)
+        other = label_smoothing / num_labels
+        targets = tf.one_hot(
+            tf.cast(batch["label_ids"], tf.int32),
+            num_labels,
+            on_value=1.0 - label_smoothing + other,
+            off_value=other,
+        )  # [B, K]
+        found = losses.soft_loss(logits, targets, 1.0, weights_of(batch))
+        return {
+            "label_loss": (found.loss, found.weight),
+            "accuracy": (plain.correct, plain.weight),
+            "tokens": num_tokens(batch),
+        }
+
+    return CLASSIFICATION._replace(
+        loss_weights=lambda b: {"label_loss": tf.reduce_sum(weights_of(b))},
+        forward=forward,
+    )
+
 
 REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
 

@@ -1,0 +1,235 @@
+"""New weights in the last layers, frozen ones below, rates by layer."""
+
+import dataclasses
+from pathlib import Path
+
+import classifier_runs
+import numpy as np
+import pytest
+import scripts
+import squad_runs
+import tensorflow as tf
+import tiny
+import two_devices
+from classifier_runs import values_of
+
+import modeling
+from checkpoints import training_state
+from tasks import heads
+from tasks.classifier.model import (
+    BertForSequenceClassification,
+    label_objective,
+)
+from tasks.squad.model import BertForQuestionAnswering
+from training import layers
+
+run_classifier = scripts.load("run_classifier")
+
+DEEP = dataclasses.replace(classifier_runs.CONFIG, num_hidden_layers=3)
+TOP = ("bert/encoder/layer_2/", "bert/pooler/")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Data, and an encoder of three layers, all weights moved a bit."""
+    folder = classifier_runs.write_data(tmp_path_factory.mktemp("data"))
+    tiny.write_model(folder / "model", DEEP, classifier_runs.VOCAB)
+    return folder
+
+
+def flags_for(folder: Path, out: Path, **more) -> dict:
+    more = {"do_eval": False, "num_train_epochs": 0.4, **more}
+    more |= {"save_checkpoints_steps": 4, "jit_compile": False}
+    more |= {"iterations_per_loop": 1, "reinit_top_layers": 1}
+    return classifier_runs.flags_for(folder / "model", folder, out, **more)
+
+
+def start_of(folder: Path, out: Path, monkeypatch, **more) -> dict:
+    """Return the weights before the first step."""
+    found = {}
+
+    def keep(state) -> int:
+        found.update({k: v.numpy() for k, v in state._weights.items()})
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "training.run.check_same_start", lambda _, s, *__: keep(s)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags_for(folder, out, **more))
+    return found
+
+
+def test_exactly_these_variables_are_new(folder, tmp_path, monkeypatch, caplog):
+    with caplog.at_level("INFO", logger="absl"):
+        found = start_of(folder, tmp_path / "1", monkeypatch)
+    line = "except 18 variables with new weights, in bert/encoder/layer_2, bert"
+    assert line in caplog.text
+    old = values_of(folder / "model" / "bert_model.ckpt")
+    for name, value in old.items():
+        if not name.startswith(TOP):
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+        elif name.endswith("kernel"):
+            assert (found[name] != value).all(), name
+        else:  # gamma is 1; beta and bias are 0
+            assert (found[name] == name.endswith("gamma")).all(), name
+    again = start_of(folder, tmp_path / "2", monkeypatch)
+    other = start_of(folder, tmp_path / "3", monkeypatch, random_seed=2)
+    name = "bert/encoder/layer_2/output/dense/kernel"
+    np.testing.assert_array_equal(again[name], found[name])
+    assert (other[name] != found[name]).any()
+
+
+def test_new_weights_are_a_truncated_normal():
+    """Cut at two deviations: 0.88 of the deviation is left."""
+    config = modeling.BertConfig.from_size("tiny", vocab_size=10)
+    tf.keras.utils.set_random_seed(1)
+    model = BertForSequenceClassification(config, 2)
+    new = layers.new_variables(model, 1)
+    values = [v.numpy() for v in model.variables if v.path in new]
+    kernels = np.concatenate([v.ravel() for v in values if v.ndim == 2])
+    assert kernels.size == 12 * 128**2 + 128**2
+    assert abs(kernels.std() / 0.02 - 0.8796) < 0.01
+    assert abs(kernels.mean()) < 1e-4 and np.abs(kernels).max() <= 0.04
+
+
+def test_which_variables():
+    """The pooler is new where the head reads it; 0 is none."""
+    model = BertForSequenceClassification(DEEP, 2)
+    assert layers.new_variables(model, 0) == set()
+    assert {v.path for v in model.bert.variables} - layers.new_variables(
+        model, 3
+    ) == {v.path for v in model.bert.embeddings.variables}
+    reader = BertForQuestionAnswering(squad_runs.CONFIG)
+    paths = layers.new_variables(reader, 1)
+    assert len(paths) == 16
+    assert all(path.startswith("bert/encoder/layer_0/") for path in paths)
+
+
+@pytest.mark.slow
+def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
+    """A run that goes on begins with the bits of its checkpoint."""
+    save = training_state.TrainingState.save
+
+    def save_or_end(state, step: int) -> str:
+        if step == 8:
+            raise KeyboardInterrupt
+        return save(state, step)
+
+    flags = flags_for(folder, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training_state.TrainingState, "save", save_or_end)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags)
+    line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 2})
+    assert "belongs to a run with reinit_top_layers = 1, not 2" in line
+    line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 0})
+    assert "belongs to a run with reinit_top_layers = 1, not None" in line
+    found = start_of(folder, tmp_path, monkeypatch)
+    saved = values_of(tmp_path / "model.ckpt-4")
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, saved[name], err_msg=name)
+
+
+# --- Frozen layers, rates by layer, averages of the weights ------------------
+
+
+def knobs_for(folder: Path, out: Path, **more) -> dict:
+    more = {"freeze_layers": 1, "layer_decay": 0.5, "ema_decay": 0.9, **more}
+    more |= {"label_smoothing": 0.1, "class_weights": "balanced"}
+    return flags_for(folder, out, **more) | {"reinit_top_layers": 0}
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
+    """The same bits; frozen weights are those of the checkpoint."""
+    save = training_state.TrainingState.save
+
+    def save_or_end(state, step: int) -> str:
+        if step == 8:
+            raise KeyboardInterrupt
+        return save(state, step)
+
+    flags = knobs_for(folder, tmp_path / "killed", eval_steps=8)
+    with monkeypatch.context() as patch:
+        patch.setattr(training_state.TrainingState, "save", save_or_end)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags)
+    line = scripts.error_of(run_classifier, **flags | {"freeze_layers": 2})
+    assert "belongs to a run with freeze_layers = 1, not 2" in line
+    scripts.run(run_classifier, **flags)
+    whole = knobs_for(folder, tmp_path / "whole", eval_steps=8)
+    scripts.run(run_classifier, **whole)
+    for name in ("model.ckpt-10", "bert_model.ckpt"):
+        once = values_of(tmp_path / "whole" / name)
+        again = values_of(tmp_path / "killed" / name)
+        for path, value in once.items():
+            np.testing.assert_array_equal(again[path], value, err_msg=path)
+    old = values_of(folder / "model" / "bert_model.ckpt")
+    trained = values_of(tmp_path / "whole" / "model.ckpt-10")
+    for path, value in old.items():
+        is_frozen = layers.number_of(path, 3) <= 1
+        assert is_frozen == (f"{path}/adam_m" not in trained), path
+        assert is_frozen == (value == trained[path]).all(), path
+
+
+@pytest.mark.slow
+def test_averages_are_what_is_kept_and_scored(folder, tmp_path):
+    flags = knobs_for(folder, tmp_path, eval_steps=0, do_eval=True)
+    scripts.run(run_classifier, **flags)
+    kept = values_of(tmp_path / "bert_model.ckpt")
+    saved = values_of(tmp_path / "model.ckpt-10")
+    total = 1 - 0.9**10
+    for path, value in kept.items():
+        average = saved.get(f"{path}/average")
+        wanted = saved[path] if average is None else average / total
+        np.testing.assert_allclose(value, wanted, rtol=1e-6, err_msg=path)
+    # The command that is repeated trains nothing, and keeps the same weights.
+    (tmp_path / "bert_model.ckpt.index").unlink()
+    scripts.run(run_classifier, **flags)
+    for path, value in values_of(tmp_path / "bert_model.ckpt").items():
+        np.testing.assert_array_equal(value, kept[path], err_msg=path)
+
+
+@pytest.mark.slow
+def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
+    config = dataclasses.replace(
+        DEEP, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    (tmp_path / "model").mkdir()
+    tiny.write_model(tmp_path / "model", config, classifier_runs.VOCAB)
+    (tmp_path / "train.tsv").write_bytes((folder / "train.tsv").read_bytes())
+    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    scripts.run(run_classifier, **knobs_for(tmp_path, tmp_path / "one"))
+    no_dropout = "from tasks import heads; heads._CLASSIFIER_DROPOUT = 0.0"
+    flags = knobs_for(tmp_path, tmp_path / "two")
+    two_devices.run("run_classifier", no_dropout, **flags)
+    one = values_of(tmp_path / "one" / "bert_model.ckpt")
+    two = values_of(tmp_path / "two" / "bert_model.ckpt")
+    for path, value in one.items():
+        np.testing.assert_allclose(two[path], value, atol=2e-5, err_msg=path)
+
+
+def test_smoothed_and_weighted_loss_by_hand():
+    """Of two examples with probabilities 3/4, 1/4 and 1/2, 1/2."""
+    logits = tf.constant([[np.log(3.0), 0.0], [0.0, 0.0]], tf.float32)
+    objective = label_objective(2, 0.2, [1.0, 3.0])
+
+    class Fixed:
+        def __call__(self, *_):
+            return logits
+
+        loss = BertForSequenceClassification.loss
+        is_regression = False
+
+    batch = {
+        "label_ids": tf.constant([0, 1]),
+        "input_mask": tf.ones([2, 5], tf.int32),
+    }
+    sums = objective.forward(Fixed(), batch, True, None)
+    # Targets 0.9, 0.1 of weight 1 and 0.1, 0.9 of weight 3.
+    loss = -0.9 * np.log(0.75) - 0.1 * np.log(0.25) + 3 * np.log(2)
+    np.testing.assert_allclose(sums["label_loss"], [loss, 4.0], rtol=1e-6)
+    np.testing.assert_allclose(sums["accuracy"], [2.0, 2.0])
+    assert float(objective.loss_weights(batch)["label_loss"]) == 4.0
