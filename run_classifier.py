@@ -33,6 +33,7 @@ from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
+from tasks.classifier.data import Fold
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.processors import METHODS, Processor, ProcessorJob
@@ -90,6 +91,22 @@ flags.DEFINE_float(
     upper_bound=0.99,
 )
 
+flags.DEFINE_integer(
+    "num_folds",
+    0,
+    "Cross-validation: the training set is cut into this many parts, and for "
+    "each of them a model is trained on the others and scored on it; no "
+    "development set is needed.",
+    lower_bound=0,
+    upper_bound=1000,
+)
+flags.DEFINE_integer(
+    "fold",
+    0,
+    "Train and score for this part of num_folds alone, from 1; 0: for all.",
+    lower_bound=0,
+)
+
 # Distillation
 distillation.define_flags("It was fine-tuned on the same labels.")
 flags.DEFINE_string(
@@ -127,8 +144,8 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         sys.modules.setdefault("run_classifier", sys.modules[__name__])
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
     files = read_files(settings, source, is_training, processor)
-    for name, part in _NEEDED.items():
-        if FLAGS[name].value and not getattr(files, part):
+    for name, part in needed_parts().items():
+        if not getattr(files, part):
             raise UserError(
                 f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
             )
@@ -144,12 +161,22 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         FLAGS.eval_batch_size,
         FLAGS.label_smoothing,
         FLAGS.class_weights,
+        # Where all are asked for, the first one stands for them.
+        Fold(FLAGS.fold or 1, FLAGS.num_folds) if FLAGS.num_folds else None,
     )
     if is_training and (options := distillation.read(FLAGS)):
         job.distillation = ClassifierDistillation(
             job, options, FLAGS.transfer_file
         )
     return job
+
+
+def needed_parts() -> dict[str, str]:
+    """Return {flag: part of the data that it needs} of the flags given."""
+    found = {flag: part for flag, part in _NEEDED.items() if FLAGS[flag].value}
+    if FLAGS.num_folds:  # a part of the training set is scored
+        found = {f: p.replace("dev", "train") for f, p in found.items()}
+    return found
 
 
 def read_files(
@@ -170,7 +197,7 @@ def read_files(
     labels = source.trained_for.labels if is_described else None
     labels = labels and tuple(map(str, labels))  # they may be numbers
     if processor:
-        needed = {part for flag, part in _NEEDED.items() if FLAGS[flag].value}
+        needed = needed_parts().values()
         files = processor.files([part for part in METHODS if part in needed])
     else:
         files = classifier_flags.read_files(FLAGS, FLAGS.regression, labels)
@@ -191,6 +218,11 @@ def check_flags() -> None:
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
     classifier_flags.check_own_only(FLAGS, "regression")
+    if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
+        raise UserError(
+            f"--num_folds={FLAGS.num_folds} --fold={FLAGS.fold}: wanted two or "
+            "more parts, and one of them"
+        )
     others = ("multi_label", "teacher_checkpoint")
     for name in ("class_weights", "label_smoothing"):
         for other in others if FLAGS[name].value else ():

@@ -18,8 +18,8 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-# The part of a run's name in which restarts of one setting differ.
-_SEED = re.compile(r"_seed-?\d+$")
+# The part of a run's name in which restarts and folds of one setting differ.
+_REPEATED = re.compile(r"_?(fold\d+_)?seed-?\d+$")
 
 # Name of a run -> its scores.
 Results = Mapping[str, Mapping[str, float]]
@@ -127,7 +127,7 @@ def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
             lines.append(summary(good, f"other run{plural}"))
     settings: dict[str, list[str]] = {}
     for run in order:
-        settings.setdefault(_SEED.sub("", run), []).append(run)
+        settings.setdefault(_REPEATED.sub("", run), []).append(run)
     if len(settings) in (1, len(order)):
         return lines
     width = max(map(len, settings))

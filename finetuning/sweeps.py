@@ -123,13 +123,15 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
     Raises:
         UserError: a value that its flag does not take, or no --do_train.
     """
-    if f.num_restarts == 1 and not any(f[name].value for name in _GRID):
+    if f.num_restarts == 1 and not (
+        _has_folds(f) or any(f[name].value for name in _GRID)
+    ):
         return None
     runs = grid(f)
     if not f.do_train:
         raise UserError(
-            "restarts and sweeps need --do_train: --num_restarts and --sweep_* "
-            "make training runs"
+            "restarts and sweeps need --do_train: --num_restarts, --num_folds "
+            "and --sweep_* make training runs"
         )
     arguments = {
         name: f[name].serialize()
@@ -175,6 +177,9 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
         for value in f[name].value or []:
             values.setdefault(parse(flag, value, f"--{name}={value}"), value)
         axes.append([(flag, short, value) for value in values.values()])
+    if _has_folds(f):
+        folds = map(str, range(1, f.num_folds + 1))
+        axes.append([("fold", "fold", fold) for fold in folds])
     seeds = range(f.random_seed, f.random_seed + f.num_restarts)
     what = f"--random_seed={f.random_seed} with --num_restarts={f.num_restarts}"
     parse("random_seed", str(seeds[-1]), what)
@@ -187,6 +192,11 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
         )
         for point in points
     ]
+
+
+def _has_folds(f: flags.FlagValues) -> bool:
+    """Return whether a model is trained for each part of the training set."""
+    return "num_folds" in f and f.num_folds > 0 and not f.fold
 
 
 def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:

@@ -395,6 +395,41 @@ def _json_rows(
         yield number, row, at
 
 
+class Fold(NamedTuple):
+    """A part of the training data that is held out from training.
+
+    Attributes:
+        number: of the part, from 1.
+        count: of all parts.
+    """
+
+    number: int
+    count: int
+
+    def choose(
+        self,
+        examples: Sequence[Example],
+        key: Callable[[str], float],
+        is_held_out: bool,
+    ) -> list[Example]:
+        """Return the examples of the part, or all others.
+
+        Examples are dealt to the parts one by one in the order of their labels,
+        those of one label in a drawn order. So each part has its share of every
+        label, or of every range of numbers. `key` is what labels are sorted by.
+        The parts depend on the examples alone: all seeds see the same ones.
+        """
+        if len(examples) < self.count:
+            raise UserError(
+                f"--num_folds={self.count}: there are {len(examples)} training "
+                "examples, and each part needs one"
+            )
+        drawn = np.random.default_rng(0).permutation(len(examples)).tolist()
+        order = sorted(drawn, key=lambda i: key(examples[i].label))
+        part = set(order[self.number - 1 :: self.count])
+        return [x for i, x in enumerate(examples) if (i in part) == is_held_out]
+
+
 # --- Examples to features ----------------------------------------------------
 
 

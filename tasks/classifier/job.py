@@ -54,9 +54,10 @@ class ClassifierJob(FineTuningJob):
         eval_batch_size: int,
         label_smoothing: float = 0.0,
         class_weights: str | None = None,
+        fold: classifier_data.Fold | None = None,
     ):
         super().__init__(settings, source)
-        self.files, self.data_dir = files, data_dir
+        self.files, self.data_dir, self.fold = files, data_dir, fold
         self.is_regression = files.labels is None
         for flag, value in (
             ("label_smoothing", label_smoothing),
@@ -87,6 +88,11 @@ class ClassifierJob(FineTuningJob):
             ]
             for name, splits in (("eval", files.dev), ("predict", files.test))
         )
+        train = DataSet("train", "train", files.train)
+        if fold:
+            of = f"fold{fold.number}of{fold.count}"
+            train = DataSet(f"train_{of}", "train", files.train)
+            dev = [DataSet(f"eval_{of}", "held-out fold", files.train)]
         self.result_files = (
             *self.result_files,
             *(
@@ -112,7 +118,7 @@ class ClassifierJob(FineTuningJob):
                     )
         self.open_data(
             self.schema(),
-            DataSet("train", "train", files.train),
+            train,
             dev,
             test,
             is_training,
@@ -121,7 +127,7 @@ class ClassifierJob(FineTuningJob):
 
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
-        if not self.files.dev:
+        if not self.dev:
             raise UserError(
                 f"{self.data_dir} has no development file to find the best "
                 "weights with"
@@ -165,9 +171,22 @@ class ClassifierJob(FineTuningJob):
         return self.files.label_id(label)
 
     def read(self, data: DataSet) -> list[classifier_data.Example]:
-        """Return the examples of a file."""
+        """Return the examples of a data set."""
+        examples = self.read_file(data)
+        if not self._is_folded(data):
+            return examples
+        key = float if self.is_regression else str
+        return self.fold.choose(examples, key, data != self.train)
+
+    def read_file(self, data: DataSet) -> list[classifier_data.Example]:
+        """Return the examples of the file of a data set."""
         return classifier_data.read_examples(
             self.data_dir, data.source, self.files
+        )
+
+    def _is_folded(self, data: DataSet) -> bool:
+        return self.fold is not None and (
+            data == self.train or data in self.dev
         )
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
@@ -176,6 +195,7 @@ class ClassifierJob(FineTuningJob):
             **self.file_fingerprint(data),
             **self.text_fingerprint(),
             "labels": self.files.labels,
+            **({"fold": self.fold} if self._is_folded(data) else {}),
         }
 
     def file_fingerprint(self, data: DataSet) -> dict[str, Any]:

@@ -130,11 +130,11 @@ class ProcessorJob(ClassifierJob):
         self._processor = processor
         super().__init__(*arguments)
 
-    def read(self, data: DataSet) -> list[Example]:
+    def read_file(self, data: DataSet) -> list[Example]:
         """Return the examples of a part."""
         return self._processor.examples(data.source.file)
 
     def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return the checksum of the examples: no file is known."""
-        text = json.dumps(self.read(data)).encode()
+        text = json.dumps(self.read_file(data)).encode()
         return {"data": hashlib.sha256(text).hexdigest()}
