@@ -4,9 +4,10 @@ import re
 import subprocess
 import sys
 
-from base import errors
+from base import errors, logs
 
 import pytest
+import tensorflow as tf
 from paths import ROOT
 
 TIME = r"\d\d:\d\d:\d\d "
@@ -145,24 +146,28 @@ def test_reason_is_the_text_of_an_error_without_code_and_path():
     assert errors.reason(error) == words
 
 
-@pytest.mark.slow
-def test_a_failed_operation_of_tensorflows_file_system_is_one_line():
-    """As every operation on gs:// without network or credentials."""
-    found = end_of(
-        "import tensorflow; tensorflow.io.gfile.GFile('/nowhere/x').read()"
-    )
-    assert found.returncode == 1
-    assert "ERROR: a file operation failed: /nowhere/x; No such" in found.stderr
-    assert "Traceback" not in found.stderr
+def missing_file() -> None:
+    tf.io.gfile.GFile("/nowhere/x").read()
 
 
-@pytest.mark.slow
-def test_a_full_disk_that_tensorflow_notices_is_one_line():
-    """As the operation that writes TensorBoard's summaries."""
-    found = end_of(
-        "import tensorflow; raise tensorflow.errors.ResourceExhaustedError("
-        "None, None, '/x/events; No space left on device [Op:WriteSummary]')"
-    )
-    assert found.returncode == 1 and "Traceback" not in found.stderr
-    words = "ERROR: a file operation failed: /x/events; No space left on device"
-    assert f"{words}; free space there" in found.stderr
+def full_disk() -> None:
+    words = "/x/events; No space left on device [Op:WriteSummary]"
+    raise tf.errors.ResourceExhaustedError(None, None, words)
+
+
+@pytest.mark.parametrize(
+    "fail, words",
+    [
+        (missing_file, "/nowhere/x; No such"),
+        (full_disk, "/x/events; No space left on device; free space there"),
+    ],
+)
+def test_a_failed_file_operation_of_tensorflow_is_one_line(
+    monkeypatch, fail, words
+):
+    """As all on gs:// without credentials, and that of its summaries."""
+    monkeypatch.setattr(logs, "set_up", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        errors._guarded(lambda _: fail(), ["script"])
+    line = str(ended.value)
+    assert line.startswith(f"ERROR: a file operation failed: {words}")

@@ -115,7 +115,7 @@ def test_workers_of_a_killed_parent_end(job):
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE
     )
     children = [int(word) for word in parent.stdout.readline().split()]
-    time.sleep(2)
+    time.sleep(0.5)
     assert len(children) == 2 and all(map(_alive, children))
     parent.kill()
     parent.wait()
