@@ -36,8 +36,7 @@ def write(path: pathlib.Path, documents: Sequence[Sequence[str]]) -> str:
 
 
 def documents_of(
-    texts: list[list[list[int]]],
-    numbers: Sequence[int] | None = None,
+    texts: list[list[list[int]]], numbers: Sequence[int] | None = None
 ) -> Documents:
     """Return as arrays what is given as document -> sentence -> ids."""
     sentences = [sentence for document in texts for sentence in document]

@@ -123,9 +123,7 @@ def write_tagger(
 
 
 def write_chooser(
-    folder: Path,
-    config: modeling.BertConfig,
-    vocab: Sequence[str],
+    folder: Path, config: modeling.BertConfig, vocab: Sequence[str]
 ) -> Path:
     """Write a model that chooses among continuations."""
     tf.keras.utils.set_random_seed(1)

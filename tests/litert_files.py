@@ -120,10 +120,7 @@ def options_for(kind: str) -> dict:
 
 def export(model: Path, target: Path, **flags) -> Path:
     """Run export_litert.py and return the file."""
-    flags = {
-        "init_checkpoint": str(model),
-        "export_path": str(target),
-    } | flags
+    flags = {"init_checkpoint": str(model), "export_path": str(target)} | flags
     assert scripts.run(export_litert, **flags) == 0
     return target
 

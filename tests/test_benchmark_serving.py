@@ -64,11 +64,7 @@ def write_python(folder, text):
 def table(capsys, **values):
     """Run --parts=serving as a user would; return the rows by name."""
     scripts.run(
-        benchmark,
-        parts="serving",
-        serving_size="tiny",
-        repeats=2,
-        **values,
+        benchmark, parts="serving", serving_size="tiny", repeats=2, **values
     )
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

@@ -4,13 +4,7 @@ import json
 
 import pytest
 import scripts
-from exports import (
-    CONFIG,
-    VOCAB,
-    export,
-    export_saved_model,
-    write_model,
-)
+from exports import CONFIG, VOCAB, export, export_saved_model, write_model
 
 import modeling
 from checkpoints import huggingface

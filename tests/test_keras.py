@@ -299,9 +299,7 @@ def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
     iterator, total = iter(data), 0.0
     for start, count in ((0, 1), (1, 9)):
         done, sums = step.run(
-            iterator,
-            tf.constant(start, tf.int64),
-            tf.constant(count, tf.int64),
+            iterator, tf.constant(start, tf.int64), tf.constant(count, tf.int64)
         )
         assert int(done) == count
         total += float(sums["loss"][0])

@@ -67,14 +67,7 @@ def test_attention_bias_from_left_to_right():
     off = -10000.0
     found = modeling.attention_bias(ids, mask, None, LEFT_TO_RIGHT)
     assert found.numpy().tolist() == [
-        [
-            [
-                [0, off, off, off],
-                [0, 0, off, off],
-                [0, 0, 0, off],
-                [0, 0, 0, off],
-            ]
-        ]
+        [[[0, off, off, off], [0, 0, off, off], [0, 0, 0, off], [0, 0, 0, off]]]
     ]
     packed = modeling.attention_bias(
         ids, mask, tf.constant([[1, 1, 2, 0]]), LEFT_TO_RIGHT

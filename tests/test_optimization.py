@@ -28,10 +28,7 @@ def assert_weights_and_moments(variables, slots, trained):
         }
         for name, value in values.items():
             np.testing.assert_allclose(
-                value.numpy(),
-                trained.get_tensor(name),
-                atol=1e-4,
-                err_msg=name,
+                value.numpy(), trained.get_tensor(name), atol=1e-4, err_msg=name
             )
 
 

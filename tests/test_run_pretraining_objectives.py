@@ -8,12 +8,7 @@ import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
-from pretraining_runs import (
-    CONFIG,
-    flags_for,
-    weights_of,
-    write_data,
-)
+from pretraining_runs import CONFIG, flags_for, weights_of, write_data
 from tiny import results_of
 
 from checkpoints import weight_files

@@ -11,13 +11,7 @@ import tensorflow as tf
 import tiny
 import two_devices
 from classifier_runs import values_of
-from swag_runs import (
-    CONFIG,
-    VOCAB,
-    flags_for,
-    questions,
-    write_data,
-)
+from swag_runs import CONFIG, VOCAB, flags_for, questions, write_data
 
 from modeling import BertConfig
 from tasks import heads

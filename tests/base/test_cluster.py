@@ -77,12 +77,7 @@ def test_without_a_chief_worker_zero_is_it(monkeypatch, index):
                 {"cluster": {"worker": ["a:1", address]}, "task": FIRST},
                 f"the address of worker 1 is {address!r}, wanted host:port",
             )
-            for address in (
-                "b",
-                "b:0",
-                "b:65536",
-                "::1:2",
-            )
+            for address in ("b", "b:0", "b:65536", "::1:2")
         ),
         (
             {"cluster": {"worker": ["a:1", "A:1"]}, "task": FIRST},

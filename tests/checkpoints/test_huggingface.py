@@ -39,10 +39,7 @@ def weights_of(path: Path) -> dict[str, np.ndarray]:
             "bert.embeddings.word_embeddings.weight",
             "bert/embeddings/word_embeddings",
         ),
-        (
-            "embeddings.LayerNorm.gamma",
-            "bert/embeddings/LayerNorm/gamma",
-        ),
+        ("embeddings.LayerNorm.gamma", "bert/embeddings/LayerNorm/gamma"),
         (
             "bert.encoder.layer.11.attention.self.query.weight",
             "bert/encoder/layer_11/attention/self/query/kernel",

@@ -37,11 +37,7 @@ def test_whole_step_is_one_program(parts):
             model,
             objectives.OBJECTIVES["mlm_nsp"].objective,
             Settings(
-                "",
-                10,
-                8,
-                learning_rate=1e-3,
-                gradient_accumulation_steps=parts,
+                "", 10, 8, learning_rate=1e-3, gradient_accumulation_steps=parts
             ),
             Compilation(),
         )

@@ -68,10 +68,7 @@ def test_the_bytes_are_those_of_the_local_runner(
 def test_counters_are_those_of_the_summary(corpus, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         generator_runs.run(
-            corpus,
-            tmp_path / "x",
-            runner="beam",
-            beam_options=IN_PROCESS,
+            corpus, tmp_path / "x", runner="beam", beam_options=IN_PROCESS
         )
     lines = [record.getMessage().strip() for record in caplog.records]
     counters = dict(

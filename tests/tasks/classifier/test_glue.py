@@ -19,10 +19,7 @@ def test_every_task_is_complete_and_its_scores_exist():
         assert (not task.train) == (name == "ax")
         for split in task.test.values():
             assert split.columns.label is None
-    assert list(glue.TASKS["mnli"].dev) == [
-        "dev_matched",
-        "dev_mismatched",
-    ]
+    assert list(glue.TASKS["mnli"].dev) == ["dev_matched", "dev_mismatched"]
 
 
 def test_a_task_is_found_by_its_name_in_any_case_or_an_alias():

@@ -201,11 +201,7 @@ def test_a_class_stands_for_one_that_a_model_lacks():
         ("x.jsonl", b'{"tokens": ["a", "b"], "tags": ["O"]}', "1 tags"),
         ("x.jsonl", b'{"tokens": ["a"], "tags": [3]}', "tags has 3"),
         ("x.jsonl", b'{"tokens": ["a"]}', "line 1: no tags"),
-        (
-            "x.jsonl",
-            rb'{"tokens": ["a"], "tags": ["B-\ud800"]}',
-            "line 1: tag",
-        ),
+        ("x.jsonl", rb'{"tokens": ["a"], "tags": ["B-\ud800"]}', "line 1: tag"),
     ],
 )
 def test_damaged_files_name_the_line(tmp_path, name, data, words):
