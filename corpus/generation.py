@@ -128,6 +128,7 @@ def generate(
     run = engine.make_files(
         job, steps, inputs, num_workers, beam_options, input_bytes, on_result
     )
+    steps.check(run.total)  # --strict may be given once all is complete
     found = run.total["inputs"]
     report = {
         **summary.make_report(run, outputs, output_dir),

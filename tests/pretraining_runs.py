@@ -1,14 +1,17 @@
 """Records small enough to reason on, and runs of run_pretraining.py on them."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import tiny
 
 from records import tfrecord
 
 LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
+CASED = ["the", "The", "Paris", "A", "B"]
 CONFIG = {
     "vocab_size": VOCAB,
     "hidden_size": 16,
@@ -62,6 +65,14 @@ def write_data(folder: Path) -> Path:
     }
     (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
     return folder
+
+
+def write_vocab(path: Path, words: Sequence[str]) -> str:
+    """Write as many tokens as the model has, these words among them."""
+    tokens = [*tiny.SPECIAL, *words]
+    tokens += [f"[unused{n}]" for n in range(VOCAB - len(tokens))]
+    path.write_text("\n".join(tokens) + "\n")
+    return str(path)
 
 
 def flags_for(data: Path, output_dir: Path, **changes) -> dict:

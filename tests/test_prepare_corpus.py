@@ -160,6 +160,9 @@ def test_damage_is_named_and_the_rest_is_used(tmp_path, damaged, caplog):
     assert "6 parts of the input could not be used" in caplog.text
     pages = report["inputs"][f"{folder}/a-truncated"]["items"]
     assert 300 < pages < 1200
+    # A run that is strict now ends as before.
+    again = error_of(damaged, tmp_path / "out", language="en", strict=True)
+    assert again == message
     # The good pages of both dumps are the same 29, and there is one line.
     assert report["train"]["documents"] == pages + 1
 

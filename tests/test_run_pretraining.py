@@ -18,20 +18,25 @@ import scripts
 import tensorflow as tf
 from paths import ROOT
 from pretraining_runs import (
+    CASED,
     CONFIG,
     assert_same,
     flags_for,
     make_features,
     weights_of,
     write_data,
+    write_vocab,
 )
 from tiny import results_of
 
-from checkpoints import run_settings, weight_files
+from checkpoints import run_settings, training_state, weight_files
+from checkpoints.checkpoint import open_checkpoint
 from modeling import BertConfig
 from pretraining import model as pretraining_model
 from pretraining import records
+from pretraining import run as pretraining_run
 from training.loss_scale import Scale
+from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -43,12 +48,18 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory) -> Path:
-    """An uninterrupted run of 12 steps, evaluated."""
+    """An uninterrupted run of 12 steps, evaluated, with a cased vocabulary."""
     output_dir = tmp_path_factory.mktemp("finished")
     values = flags_for(
-        data, output_dir, do_eval=True, eval_input_file=data / "dev"
+        data,
+        output_dir,
+        do_eval=True,
+        eval_input_file=data / "dev",
+        eval_batch_size=4,
+        keep_steps="12,5",
+        vocab_file=write_vocab(data / "words.txt", CASED),
     )
-    scripts.run(run_pretraining, **values, eval_batch_size=4)
+    scripts.run(run_pretraining, **values)
     return output_dir
 
 
@@ -105,6 +116,30 @@ def test_evaluation_reads_each_record_once(finished, data):
         results["masked_lm_loss"] + results["next_sentence_loss"], rel=1e-5
     )
     assert results["global_step"] == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [5, 12])
+def test_kept_weights_are_those_of_the_step(finished, step):
+    """Also those of the last step."""
+    kept = weights_of(finished / f"step-{step}" / "bert_model.ckpt")
+    assert kept["global_step"] == step
+    saved = weights_of(finished / f"model.ckpt-{step}")
+    slots = ("/adam_m", "/adam_v")
+    assert_same(kept, {n: v for n, v in saved.items() if not n.endswith(slots)})
+    config = (finished / f"step-{step}" / "bert_config.json").read_text()
+    assert config == (finished / "bert_config.json").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["", "step-5"])
+def test_a_cased_model_stays_cased(finished, folder):
+    """Later scripts find the casing."""
+    folder = finished / folder
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    assert settings["do_lower_case"] is False
+    tokenizer = open_checkpoint(str(folder)).tokenizer
+    assert tokenizer.tokenize("The paris") == ["The", "[UNK]"]
 
 
 def go_back_to_step_5(folder: Path) -> None:
@@ -210,7 +245,12 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"dtype": "float16", "initial_loss_scale": 0.5}, "=0.5: wanted a"),
         ({"dtype": "float16", "initial_loss_scale": "nan"}, "=nan: wanted a"),
         ({"dtype": "float16", "loss_scale_backoff": 1}, "between 0 and 1"),
+        *(
+            ({"keep_steps": text}, "is not a step of this run; give numbers ")
+            for text in ("0", "13", "x", "3,-1", "1.5", "9" * 5000)
+        ),
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_bad_flags(data, tmp_path, changes, message):
     assert message in change(data, tmp_path, **changes)
@@ -257,6 +297,9 @@ def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     assert "belongs to a run with data" in line
     line = scripts.error_of(run_pretraining, **values | {"random_seed": 1})
     assert "random_seed = 12345, not 1" in line
+    swapped = ",".join(str(data / f"train-{n}") for n in (1, 0, 2))
+    line = scripts.error_of(run_pretraining, **values | {"input_file": swapped})
+    assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
 
 
 def test_evaluation_needs_trained_weights(data, tmp_path):
@@ -285,13 +328,28 @@ def test_non_finite_loss_names_step_and_checkpoint(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
+def test_two_phases_continue_weights_moments_and_step(
+    data, finished, tmp_path, caplog
+):
     """6 steps here, 6 there: the same as 12 in one go, on the same data."""
-    first = flags_for(data, tmp_path / "1", stop_after_steps=6)
+    first = flags_for(
+        data, tmp_path / "1", stop_after_steps=6, keep_steps="3,10"
+    )
     scripts.run(run_pretraining, **first)
     assert (tmp_path / "1" / "bert_model.ckpt.index").exists()
-    second = flags_for(data, tmp_path / "2", resume_from=tmp_path / "1")
+    assert not (tmp_path / "1" / "step-10").exists()
+    second = flags_for(
+        data, tmp_path / "2", resume_from=tmp_path / "1", keep_steps="3,5,10"
+    )
     scripts.run(run_pretraining, **second)
+    # Step 3 is in the first phase's folder, also where that is a prefix.
+    missed = "6 steps are done, so the weights of 5 cannot be kept"
+    assert caplog.text.count(missed) == 1
+    assert (tmp_path / "2" / "step-10" / "bert_model.ckpt.index").exists()
+    prefix = str(tmp_path / "1" / "model.ckpt-6")
+    settings = Settings("", 12, 4, resume_from=prefix, keep_steps=(3, 5))
+    pretraining_run.warn_of_missed_steps(settings)
+    assert caplog.text.count(missed) == 2
     assert_same(
         weights_of(finished / "model.ckpt-12"),
         weights_of(tmp_path / "2" / "model.ckpt-12"),
@@ -358,17 +416,6 @@ def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
     assert (finished / run_settings.CONFIG_NAME).read_text() == settings
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_with_its_files_in_their_order(data, tmp_path):
-    """Their order is that of the records."""
-    out, files = tmp_path / "out", [str(data / f"train-{n}") for n in (0, 1)]
-    first = flags_for(data, out, stop_after_steps=2, save_checkpoints_steps=2)
-    scripts.run(run_pretraining, **first | {"input_file": ",".join(files)})
-    swapped = first | {"input_file": ",".join(files[::-1])}
-    line = scripts.error_of(run_pretraining, **swapped)
-    assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
-
-
 def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
     """Else a run would go on with one of them changed, or in another order."""
     for folder, rows in (("a", 3), ("b", 4)):
@@ -387,6 +434,27 @@ def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
     assert found != describe("1/b/x", "1/a/x")
     assert found == describe("2/a/x", "2/b/x")
     assert describe("1/b/x") == describe("2/b/x")  # in one folder: its name
+
+
+@pytest.mark.slow
+def test_a_run_killed_after_keeping_keeps_again(data, tmp_path, monkeypatch):
+    """The weights of step 7 are kept, but the last checkpoint is of step 5."""
+    save = training_state.TrainingState.save
+
+    def save_or_die(state, step):
+        if step == 10:
+            raise KeyboardInterrupt
+        return save(state, step)
+
+    values = flags_for(data, tmp_path, keep_steps="7,10", num_train_steps=10)
+    monkeypatch.setattr(training_state.TrainingState, "save", save_or_die)
+    with pytest.raises(KeyboardInterrupt):
+        scripts.run(run_pretraining, **values)
+    first = weights_of(tmp_path / "step-10" / "bert_model.ckpt")
+    monkeypatch.undo()
+    (tmp_path / "step-10" / "bert_model.ckpt.index").unlink()
+    scripts.run(run_pretraining, **values)
+    assert_same(first, weights_of(tmp_path / "step-10" / "bert_model.ckpt"))
 
 
 # --- 16-bit types ------------------------------------------------------------

@@ -1,19 +1,15 @@
 """run_pretraining.py writes the casing that later scripts use."""
 
 import json
-import logging
 
 import pytest
 import scripts
-from pretraining_runs import VOCAB, flags_for, write_data
-from tiny import SPECIAL
+from pretraining_runs import CASED, flags_for, write_data, write_vocab
 
 from checkpoints import lookup
-from checkpoints.checkpoint import known_normalization, open_checkpoint
 
 run_pretraining = scripts.load("run_pretraining")
 
-CASED = ["the", "The", "Paris", "A", "B"]
 UNCASED = ["the", "paris", "a", "b", "c"]
 
 
@@ -40,13 +36,6 @@ def casing_of(monkeypatch, data, tmp_path):
 
     monkeypatch.setattr(run_pretraining, "main", main)
     return read
-
-
-def write_vocab(path, words) -> str:
-    tokens = [*SPECIAL, *words]
-    tokens += [f"[unused{n}]" for n in range(VOCAB - len(tokens))]
-    path.write_text("\n".join(tokens) + "\n")
-    return str(path)
 
 
 def write_casing(folder, do_lower_case: bool) -> None:
@@ -84,21 +73,3 @@ def test_without_a_vocabulary_no_casing_is_written(casing_of):
     assert casing_of() is None
     with pytest.raises(ValueError, match="beside the vocabulary: give --vocab"):
         casing_of(do_lower_case=False)
-
-
-@pytest.mark.slow
-def test_a_cased_model_stays_cased(data, tmp_path, caplog):
-    """Also the models of single steps; later scripts find the casing."""
-    caplog.set_level(logging.INFO)
-    vocab_file = write_vocab(tmp_path / "words.txt", CASED)
-    out = tmp_path / "out"
-    values = flags_for(data, out, vocab_file=vocab_file, keep_steps="5")
-    scripts.run(run_pretraining, **values)
-    assert f"False, as {vocab_file} looks cased" in caplog.text
-    for folder in (out, out / "step-5"):
-        settings = json.loads((folder / "tokenizer_config.json").read_text())
-        assert settings["do_lower_case"] is False
-        prefix = str(folder / "bert_model.ckpt")
-        assert known_normalization(prefix)["do_lower_case"] is False
-    tokenizer = open_checkpoint(prefix).tokenizer
-    assert tokenizer.tokenize("The paris") == ["The", "[UNK]"]

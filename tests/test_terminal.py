@@ -149,14 +149,6 @@ def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
 # --- The scripts -------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_help_writes_nothing_to_standard_error():
-    """Those of the other scripts have the same imports (test_help.py)."""
-    output = in_pipe("run_classifier.py", "--help")
-    assert output.stderr == ""
-    assert "--" in output.stdout
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     return pretraining_runs.write_data(tmp_path_factory.mktemp("data"))

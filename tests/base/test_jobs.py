@@ -183,19 +183,6 @@ def test_local_run(tmp_path, num_workers):
     assert not (tmp_path / ".out.scratch").exists()
 
 
-@pytest.mark.slow
-def test_beam_writes_the_same(tmp_path):
-    job, steps = job_of(tmp_path), WordSteps()
-    done = engine.make_files(job, steps, TEXTS, 1, "--runner=FnApiRunner")
-    assert contents(job) == expected(steps)
-    assert done.total["counts"]["texts"] == 40
-    assert sorted(os.listdir(tmp_path)) == [
-        ".out.manifest.json",
-        "out-0",
-        "out-1",
-    ]
-
-
 def test_a_file_that_was_cut_by_a_power_failure_is_made_again(tmp_path):
     """Nothing of the scratch folder waits for the disk."""
     job, steps = job_of(tmp_path), WordSteps()

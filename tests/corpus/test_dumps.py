@@ -80,17 +80,6 @@ def test_header_without_namespaces(head, language):
     assert dumps.read_header(head) == (language, ())
 
 
-def test_page_of_a_dump():
-    xml = page("A &amp; B_c", "x &lt;b&gt;\n", 4, '<redirect title="C" />')
-    assert dumps.parse_page(xml.strip().encode()) == (
-        "A & B c",
-        4,
-        True,
-        "wikitext",
-        "x <b>\n",
-    )
-
-
 def test_newest_revision_and_its_model():
     xml = (
         "<page><title>T</title><ns>0</ns><revision><text>old</text></revision>"

@@ -39,25 +39,19 @@ FLAGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def local(inputs, tmp_path_factory) -> dict[str, bytes]:
-    """What the local runner writes."""
-    folder = tmp_path_factory.mktemp("local")
-    corpus_runs.run(inputs, folder, **FLAGS)
-    return corpus_runs.bytes_of(folder)
-
-
 def test_the_bytes_are_those_of_the_local_runner(
-    inputs, local, tmp_path, monkeypatch, caplog
+    inputs, tmp_path, monkeypatch, caplog
 ):
     """Also with many buckets in each file."""
+    corpus_runs.run(inputs, tmp_path / "local", **FLAGS)
+    tmp_path /= "beam"
     monkeypatch.setattr(generation, "_BUCKET_BYTES", 500)
     with caplog.at_level(logging.INFO):
         corpus_runs.run(
             inputs, tmp_path, **FLAGS, **IN_PROCESS, num_workers=None
         )
     found = corpus_runs.bytes_of(tmp_path)
-    assert found == local
+    assert found == corpus_runs.bytes_of(tmp_path.parent / "local")
     report = json.loads(found["corpus.json"])
     assert report["dropped"]["duplicates"] == 12
     assert report["repeated_lines"] > 20
@@ -72,18 +66,3 @@ def test_the_bytes_are_those_of_the_local_runner(
         assert line in caplog.text
     counted = sum(report[split]["documents"] for split in ("train", "heldout"))
     assert f"Wrote {counted} documents" in caplog.text
-
-
-def test_bad_input_ends_in_one_line(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": ""}\n')
-    (tmp_path / "b.jsonl").write_text('{"text": "It is here."}\n{"text" 1}\n')
-    flags = {"language": "en", **IN_PROCESS}
-    message = corpus_runs.error_of(
-        tmp_path / "a.jsonl", tmp_path / "out", **flags
-    )
-    assert "no document in" in message
-    message = corpus_runs.error_of(
-        tmp_path / "b.jsonl", tmp_path / "out2", **flags, strict=True
-    )
-    assert "b.jsonl, line 2: is not JSON" in message
-    assert message.endswith("(--strict)")

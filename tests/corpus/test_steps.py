@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 
-from base.errors import UserError
 from base.hashing import hash64
 
 import corpus_runs
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from corpus import documents, reading, repeated_lines
+from corpus import documents, repeated_lines
 from corpus.documents import HELDOUT, TRAIN
 from corpus.repeated_lines import LineSurvey
 from corpus.steps import CorpusSteps
@@ -28,39 +27,6 @@ def steps_of(**more) -> CorpusSteps:
         "x",
     )
     return dataclasses.replace(plain, **more)
-
-
-def chunk_of(*paths):
-    (chunk,) = reading.read_chunks(
-        list(map(str, paths)), corpus_runs.settings(), 2**19
-    )
-    return chunk
-
-
-def test_a_chunk_gives_documents_and_counts():
-    path = corpus_runs.ENGLISH
-    chunk, reports = chunk_of(path, path), []
-    pairs, result = steps_of().map(chunk, reports.append)
-    assert sum(reports) == chunk.num_bytes
-    assert result["counts"]["pages"] == 20
-    assert result["inputs"][str(path)]["items"] == 20
-    assert [value for _, value in pairs] == [
-        documents.to_value(outcome.document.key, outcome.document.text)
-        for outcome in corpus_runs.outcomes_of(path) * 2
-        if outcome.document
-    ]
-
-
-def test_strict_ends_with_the_first_problem(tmp_path):
-    """Also with one that a run without --strict has found."""
-    (tmp_path / "x").write_text('{"text": "a"}\n{"text": 1}\n{"text": 2}\n')
-    chunk, strict = chunk_of(tmp_path / "x"), steps_of(is_strict=True)
-    words = r"x, line 2: has a number.*\(--strict\)"
-    with pytest.raises(UserError, match=words):
-        strict.map(chunk, print)
-    _, result = steps_of().map(chunk, print)
-    with pytest.raises(UserError, match=words):
-        strict.check(strict.add([result]))
 
 
 def test_smallest_of_equal_documents_is_kept_in_any_order():

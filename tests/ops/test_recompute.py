@@ -11,11 +11,7 @@ from small_models import batch_of, losses_of, tiny_config, total_loss
 import modeling
 from modeling import Compute
 from ops import recompute
-from pretraining import objectives
 from pretraining.model import BertForPreTraining
-from training import train_step
-from training.compilation import Compilation
-from training.settings import Settings
 
 CHANGED = (recompute.LAYERS, recompute.ATTENTION)
 
@@ -25,10 +21,10 @@ def create_model(dtype="float32", **changes):
     return BertForPreTraining(tiny_config(**changes), dtype)
 
 
-def gradients(model, batch, choice, fuses=True, seed=3):
+def gradients(model, batch, choice, fuses=True, compiles=False):
     """Return loss and gradients of a batch, computed in a graph."""
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, jit_compile=compiles)
     def run():
         variables = [v.value for v in model.trainable_variables]
         with tf.GradientTape() as tape:
@@ -36,7 +32,7 @@ def gradients(model, batch, choice, fuses=True, seed=3):
                 model.computing(Compute(fuse=fuses, recompute=choice)),
                 batch,
                 True,
-                dropout_seed=seed,
+                dropout_seed=3,
             )
             loss = total_loss(losses)
         found = tape.gradient(loss, variables)
@@ -107,40 +103,14 @@ def test_skipped_padding_has_the_same_output():
     assert_equal_bits(outputs[2:], outputs[:1])
 
 
-def step_gradients(choice, compilation, parts=1, compiles=False):
-    """Return gradients and sums of a training step's batch."""
-    model = create_model()
-    objective = objectives.OBJECTIVES["mlm_nsp"].objective
-    step = train_step.Step(
-        tf.distribute.get_strategy(),
-        model,
-        objective,
-        Settings(
-            "", 10, 4, gradient_accumulation_steps=parts, recompute=choice
-        ),
-        compilation,
-    )
-    batch = batch_of(model.config, 4)
-    batch["next_sentence_labels"] = batch["next_sentence_labels"][:, 0]
-    run = tf.function(step.gradients, jit_compile=compiles, autograph=False)
-    weights = objective.loss_weights(batch)
-    found = run(batch, weights, tf.constant(5, tf.uint32), None)
-    return [x.numpy() for x in tf.nest.flatten(found)]
-
-
-@pytest.mark.slow
-def test_micro_batches_give_the_same_bits():
-    fused = Compilation(elementwise=True)
-    expected = step_gradients(recompute.NONE, fused, parts=2)
-    found = step_gradients(recompute.LAYERS, fused, parts=2)
-    assert_equal_bits(found, expected)
-
-
 @pytest.mark.slow
 def test_one_program_agrees_to_rounding():
     """As on a GPU: the compiler fuses the second call in other ways."""
-    expected = step_gradients(recompute.NONE, Compilation(), compiles=True)
-    found = step_gradients(recompute.LAYERS, Compilation(), compiles=True)
+    model = create_model()
+    expected, found = (
+        gradients(model, batch_of(model.config), choice, False, compiles=True)
+        for choice in (recompute.NONE, recompute.LAYERS)
+    )
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
 

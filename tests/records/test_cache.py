@@ -91,22 +91,21 @@ def fail(cache: record_cache.RecordCache) -> None:
         cache.make(cache.path("dev"), {"data": 2}, failing)
 
 
-def test_other_machines_wait_for_the_chief(tmp_path, chief):
+@pytest.mark.parametrize("before", ["other data", "deleted", "failed"])
+def test_other_machines_wait_for_the_chief(tmp_path, chief, before):
+    """Whatever an earlier run left: files, a fingerprint alone, a failure."""
     made: list[int] = []
     cache = written_before(tmp_path, made)
-    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
-    data = cache.records("dev", {"data": 2}, writer(3, made))
-    assert (data.features["input_ids"] == 2).all() and made == [1, 2]
-
-
-def test_other_machines_wait_for_a_deleted_file(tmp_path, chief):
-    """The fingerprint file is there, the records were deleted."""
-    made: list[int] = []
-    cache = written_before(tmp_path, made)
-    (tmp_path / "dev.tf_record").unlink()
-    chief(lambda: cache.make(cache.path("dev"), {"data": 1}, writer(1, made)))
-    data = cache.records("dev", {"data": 1}, writer(3, made))
-    assert (data.features["input_ids"] == 1).all() and made == [1, 1]
+    value = 1 if before == "deleted" else 2
+    if before == "deleted":
+        (tmp_path / "dev.tf_record").unlink()
+    elif before == "failed":
+        fail(cache)
+    told = {"data": value}
+    chief(lambda: cache.make(cache.path("dev"), told, writer(value, made)))
+    data = cache.records("dev", told, writer(3, made))
+    assert (data.features["input_ids"] == value).all()
+    assert made == [1, value]
 
 
 def test_other_machines_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
@@ -120,12 +119,3 @@ def test_other_machines_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
     monkeypatch.setattr(record_cache, "_SECONDS_OF_DOUBT", 0.1)
     with pytest.raises(UserError, match=words):
         cache.make(cache.path("dev"), {"data": 2}, failing)
-
-
-def test_a_failure_of_an_earlier_run_does_not_end_the_wait(tmp_path, chief):
-    made: list[int] = []
-    cache = written_before(tmp_path, made)
-    fail(cache)
-    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
-    data = cache.records("dev", {"data": 2}, writer(3, made))
-    assert (data.features["input_ids"] == 2).all() and made == [1, 2]

@@ -167,33 +167,6 @@ def test_decode_inverts_encode():
             )
 
 
-def test_decode_reads_bytes_lists_and_unpacked_numbers():
-    import tensorflow as tf
-
-    example = tf.train.Example()
-    example.features.feature["text"].bytes_list.value.extend([b"one", b""])
-    decoded = tfrecord.decode_example(example.SerializeToString())
-    assert decoded == {"text": [b"one", b""]}
-    # Int64List {value: 1, value: 300} with a tag before each number.
-    numbers = b"\x08\x01\x08\xac\x02"
-    entry = b"\x0a\x01n\x12" + bytes([len(numbers) + 2, 0x1A, len(numbers)])
-    entry += numbers
-    features = b"\x0a" + bytes([len(entry)]) + entry
-    record = b"\x0a" + bytes([len(features)]) + features
-    assert tfrecord.decode_example(record)["n"].tolist() == [1, 300]
-
-
-def test_first_record_is_described(tmp_path):
-    path = _write(tmp_path / "x", _batch(3))
-    assert tfrecord.describe_first_record(path) == {
-        "input_ids": 40,
-        "masked_lm_weights": 7,
-        "none": 0,
-        "next_sentence_labels": 1,
-        "segment_ids": 40,
-    }
-
-
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize(
     "read", [tfrecord.count_records, tfrecord.read_records]

@@ -60,16 +60,6 @@ def test_steps_come_after_those_they_need_and_seed_after_seed(build):
     assert one.steps.items() <= plan.steps.items()
 
 
-def test_table_5_has_three_models_and_four_rows(build):
-    plan, (table,) = build("table5")
-    assert len(of_kind(plan, PRETRAINING)) == 3 * 2  # two phases
-    assert len(of_kind(plan, RECORDS)) == 2 + 1  # held-out at the last length
-    *_, ltr, bilstm = finetuned(plan, table)
-    assert ltr["init_checkpoint"] == bilstm["init_checkpoint"]
-    assert "bilstm_layers" not in ltr and bilstm["bilstm_layers"] == "2"
-    assert bilstm["output_dir"] != ltr["output_dir"]
-
-
 def test_both_phases_are_of_one_run(build):
     plan, _ = build("table5")
     one, two = of_kind(plan, PRETRAINING, "/mlm_nsp_")
