@@ -5,7 +5,8 @@
 # make test-browser    the tests of playground.py that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
-# make docs   docs/flags.md from the scripts' flags
+# make docs   docs/flags.md from the scripts' flags, docs/accelerators.md from rows
+# make gpu    TensorFlow with CUDA's libraries, 6 GB; prints the GPUs it sees
 # make bench  the benchmark table
 # make clean  removes .venv, demo_output and caches
 #
@@ -19,7 +20,7 @@ FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-notebooks test-browser test-accelerators \
-  lint docs bench clean
+  lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -52,6 +53,12 @@ lint: $(VENV)/dev.stamp
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python tests/flags_page.py
+	$(BIN)/python tests/accelerators_page.py
+
+gpu: $(VENV)/runtime.stamp
+	$(BIN)/python -m pip install --disable-pip-version-check \
+	  'tensorflow[and-cuda]>=2.20,<2.22'
+	$(BIN)/python -m tools.gpus
 
 bench: $(VENV)/runtime.stamp
 	$(BIN)/python benchmark.py

@@ -53,6 +53,15 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "sizes", ["tiny", "mini", "base"], "Models to time the training step of."
 )
+flags.DEFINE_list(
+    "batch_sizes",
+    [],
+    "Rows of the batches to time the training step with; default: "
+    f"{steps.DEFAULT_BATCH_SIZE}, "
+    + ", ".join(f"of {n} {rows}" for n, rows in steps.BATCH_SIZES.items())
+    + ".",
+)
+flags.DEFINE_list("lengths", ["128"], "Tokens of these rows.")
 flags.DEFINE_integer(
     "repeats",
     10,
@@ -120,8 +129,9 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "transformers_python",
     None,
-    "For --parts=serving: a Python interpreter that has transformers and "
-    "torch, to compare with; default: the interpreter of this script.",
+    "A Python interpreter that has transformers and torch, to compare with. "
+    "--parts=serving takes the interpreter of this script without it; "
+    "--parts=train then compares nothing.",
 )
 flags.DEFINE_string(
     "onnxruntime_python",
@@ -136,6 +146,9 @@ def main(_: list[str]) -> int:
     logs.set_level(logging.WARNING)
     check_flags()
     devices.avoid_broken_amx(FLAGS.dtype)
+    # Else TensorFlow takes all of a GPU, and other processes have no memory.
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
     found = machine.describe()
     gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
     print(
@@ -144,7 +157,6 @@ def main(_: list[str]) -> int:
         f"numpy {found['numpy']}"
     )
     print(
-        f"length {steps.MAX_SEQ_LENGTH}, {steps.MAX_PREDICTIONS} predictions, "
         f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
     )
@@ -237,11 +249,18 @@ def rows() -> Iterator[Row]:
             )
     if "train" in FLAGS.parts:
         yield from steps.measure(
-            FLAGS.sizes,
+            [
+                steps.Shape(size, int(rows), int(length))
+                for size in FLAGS.sizes
+                for length in FLAGS.lengths
+                for rows in FLAGS.batch_sizes
+                or [steps.BATCH_SIZES.get(size, steps.DEFAULT_BATCH_SIZE)]
+            ],
             FLAGS.repeats,
             FLAGS.dtype,
             FLAGS.jit_compile,
             FLAGS.objective,
+            FLAGS.transformers_python,
         )
 
 
@@ -259,6 +278,12 @@ def check_flags() -> None:
             if value not in known:
                 raise UserError(
                     f"--{name}={value}: unknown; choose from {', '.join(known)}"
+                )
+    for name, most in (("batch_sizes", 2**20), ("lengths", 512)):
+        for value in FLAGS[name].value:
+            if not value.isdecimal() or not 1 <= int(value) <= most:
+                raise UserError(
+                    f"--{name}={value}: not a number from 1 to {most}"
                 )
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")

@@ -3,7 +3,7 @@ r"""Compile the project's steps for TPUs and GPUs that are not there.
     python compile_for_accelerators.py --accelerator_python=other/bin/python
     python compile_for_accelerators.py --accelerator_python=other/bin/python \
         --steps=mlm_nsp,squad --sizes=tiny,base --lengths=128,512 \
-        --devices=v5e,H100
+        --devices=v5e,H100 --rows_file=rows.json
 
 Every combination of steps, sizes, lengths and devices is a row. It says whether
 the compiler of TPUs (libtpu) or of GPUs (XLA with CUDA) takes the step, and
@@ -25,9 +25,9 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from tools.accelerators import compiler, steps
+from tools.accelerators import compiler, rows, steps
 from tools.accelerators.jobs import Compiler
-from training import dtypes
+from training import dtypes, memory
 
 FLAGS = flags.FLAGS
 
@@ -66,6 +66,17 @@ flags.DEFINE_enum(
 flags.DEFINE_enum(
     "replicas", "1", ["1", "8"], "8: with the sums over them, as on TPUs."
 )
+flags.DEFINE_string(
+    "rows_file",
+    None,
+    "A JSON file that the rows are kept in, one by one; a row takes the place "
+    "of that of the same program and device.",
+)
+flags.DEFINE_bool(
+    "again",
+    False,
+    "Compile the rows of --rows_file, whatever the other flags say.",
+)
 
 # Name -> unit and figures; an empty cell where the compiler does not tell.
 COLUMNS = {
@@ -81,6 +92,8 @@ COLUMNS = {
     "gathers, scatters": (1, "gather", "scatter"),
     "custom calls": (1, "custom-call"),
     "float32 products": (1, "float32 products"),
+    "constants above 1 kB": (1, "constants"),
+    "their kB": (1e3, "constant bytes"),
     "all-reduces": (1, "all-reduce"),
 }
 
@@ -94,24 +107,32 @@ def main(_: list[str]) -> int:
     """Compile; print the table and the JSON object."""
     logs.set_level(logging.WARNING)
     _check_flags()
+    kept = rows.read(FLAGS.rows_file) if FLAGS.rows_file else []
+    jobs = list(map(rows.job, kept)) if FLAGS.again else list(_jobs())
     with (
         interrupts.ending_on_sigterm(),
         Compiler(FLAGS.accelerator_python) as other,
     ):
-        versions = {"tensorflow": tf.__version__, **other.versions}
-        print(", ".join(f"{n} {version}" for n, version in versions.items()))
+        versions = {"tensorflow": tf.__version__, **other.first}
+        versions = ", ".join(
+            f"{n} {version}" for n, version in versions.items()
+        )
+        print(versions)
         names = ["step", "device", *COLUMNS]
         print("\n| " + " | ".join(names) + " |\n|" + "---|" * len(names))
-        rows = []
-        for program, device in _programs():
+        new = []
+        for program, device in jobs:
             found = other.compile(program, device)
-            rows.append({**program._asdict(), "device": device, **found})
-            print(_line(program, device, found), flush=True)
-    print("\n" + json.dumps({"versions": versions, "rows": rows}))
-    return 1 if any("error" in row for row in rows) else 0
+            row = {**program._asdict(), "device": device, **found}
+            new.append({**row, "versions": versions})
+            if FLAGS.rows_file:
+                rows.write(FLAGS.rows_file, rows.merged(kept, new))
+            print(_line(program, device, row), flush=True)
+    print("\n" + json.dumps(new))
+    return 1 if any("error" in row for row in new) else 0
 
 
-def _programs() -> Iterator[tuple[steps.Program, str]]:
+def _jobs() -> Iterator[tuple[steps.Program, str]]:
     """Yield (program, device); the devices of one program follow each other."""
     for step, size, length, device in itertools.product(
         FLAGS.steps, FLAGS.sizes, map(int, FLAGS.lengths), FLAGS.devices
@@ -134,6 +155,8 @@ def _line(program: steps.Program, device: str, found: dict[str, Any]) -> str:
     if "error" in found:
         cells += [f"no: {found['error']}", *[""] * (len(COLUMNS) - 1)]
     else:
+        if sizes := rows.sizes(found):
+            found["estimate"] = memory.total_bytes(sizes)
         cells += [_cell(found, *column) for column in COLUMNS.values()]
     return "| " + " | ".join(cells) + " |"
 
@@ -150,6 +173,8 @@ def _check_flags() -> None:
                 raise UserError(
                     f"--{name}={value}: unknown; choose from {', '.join(known)}"
                 )
+    if FLAGS.again and not FLAGS.rows_file:
+        raise UserError("--again needs --rows_file, whose rows it compiles")
     for length in FLAGS.lengths:
         if not length.isdecimal() or not 8 <= int(length) <= 512:
             raise UserError(f"--lengths={length}: not a number from 8 to 512")

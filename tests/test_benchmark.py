@@ -26,6 +26,7 @@ benchmark = scripts.load("benchmark")
     [
         ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
         ({"sizes": ""}, "--sizes=: empty; choose from"),
+        ({"lengths": "128,1024"}, "--lengths=1024: not a number from 1 to 512"),
         ({"parts": "squad"}, "--parts=squad needs --squad_file"),
         ({"parts": "reader"}, "--parts=reader needs generator beside it"),
     ],
@@ -90,9 +91,9 @@ def test_the_last_line_has_the_figures_of_the_table(
             "SQuAD windows and records, 2 workers",
             "SQuAD decoding",
             "extract_features.py, tiny, last layer as JSON lines",
-            "matrix products of a step alone, tiny",
-            "update of the weights alone, tiny",
-            "training step, tiny, batch 32",
+            "matrix products of a step alone, tiny, 32 x 128",
+            "update of the weights alone, tiny, 32 x 128",
+            "training step, tiny, 32 x 128",
         ]
     )
     assert all(min(values.values()) >= 0 for values in figures.values())
@@ -100,11 +101,11 @@ def test_the_last_line_has_the_figures_of_the_table(
     # The number of workers does not change the number of windows.
     windows = [row[2].split()[0] for row in rows if "SQuAD win" in row[0]]
     assert windows[0] == windows[1] and int(windows[0]) >= 120
-    update = figures["update of the weights alone, tiny"]
+    update = figures["update of the weights alone, tiny, 32 x 128"]
     # 4,433,468 weights of 4 bytes, each read or written 7 times.
     moved = update["bytes_per_second"] * update["seconds"]
     assert moved == pytest.approx(4 * 7 * 4_433_468)
-    step = figures["training step, tiny, batch 32"]
+    step = figures["training step, tiny, 32 x 128"]
     assert rows[-1][1] == f"{step['sequences_per_second']:.1f} sequences/s"
     assert rows[-2][1] == f"{step['matmul_peak_share']:.0%} of matmul peak"
 
@@ -159,16 +160,18 @@ def test_operations_and_products_of_a_step(objective):
     head = words * 128 * (128 + 50)
     pooled = 128 * (128 + 2) if objective == "mlm_nsp" else 0
     expected = 6 * 4 * (layers + head + pooled)
-    assert steps.training_flops(config, 4, objective) == expected
-    for _, left, right, is_tied in steps.step_products(config, 4, objective):
+    assert steps.training_flops(config, 4, 128, objective) == expected
+    for _, left, right, is_tied in steps.step_products(
+        config, 4, 128, objective
+    ):
         inner = right[-1] if is_tied else right[-2]
         assert left[-1] == inner and left[:-2] == right[:-2]
-    assert steps.products_seconds(config, 1, "float32", objective) > 0
+    assert steps.products_seconds(config, 1, 128, "float32", objective) > 0
 
 
 def test_fake_batch_is_what_the_step_takes():
     config = modeling.BertConfig.from_size("tiny", vocab_size=50)
-    batch = {k: v.numpy() for k, v in steps.fake_batch(3, config).items()}
+    batch = {k: v.numpy() for k, v in steps.fake_batch(3, 128, config).items()}
     assert batch["input_ids"].shape == (3, 128)
     assert batch["input_ids"].max() < 50
     positions = batch["masked_lm_positions"]

@@ -8,6 +8,7 @@ import ast
 import re
 from pathlib import Path
 
+import accelerators_page
 import flags_page
 import pages
 import pytest
@@ -157,9 +158,10 @@ def test_the_tree_of_the_readme_equals_the_disk():
 # --- Facts that stand in two places ------------------------------------------
 
 
-def test_flags_page_is_up_to_date():
-    if flags_page.PAGE.read_text("utf-8") != flags_page.render():
-        pytest.fail("docs/flags.md is out of date; run: make docs")
+@pytest.mark.parametrize("generated", [flags_page, accelerators_page])
+def test_generated_pages_are_up_to_date(generated):
+    if generated.PAGE.read_text("utf-8") != generated.render():
+        pytest.fail(f"{generated.PAGE.name} is out of date; run: make docs")
 
 
 def test_original_flags_exist():

@@ -105,7 +105,15 @@ def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
             else tf.distribute.get_strategy()
         )
     logging.info("Devices: %s", describe(strategy))
+    if kind() == "CPU" and os.path.exists(_NVIDIA):
+        logging.warning(
+            "This machine has a GPU of NVIDIA that TensorFlow does not see: "
+            "`make gpu` installs CUDA's libraries, or says what else is missing"
+        )
     return strategy
+
+
+_NVIDIA = "/dev/nvidiactl"  # of its driver
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:

@@ -35,6 +35,10 @@ of e bytes (4; 2 for bfloat16), and I = intermediate_size:
     V  logits of the head, B times those of a row; predictions times vocabulary
        in pre-training. Twice, with their gradient.
 
+A GPU or TPU gets forward and backward pass as one program, of which XLA keeps,
+computes again and frees what it likes. `WHOLE` has factors of these terms, from
+programs compiled for such devices.
+
 On CPUs all devices share one memory, and TensorFlow itself, its compiled
 programs and libraries take RUNTIME_BYTES. docs/memory.md compares estimates
 with measured peaks.
@@ -45,7 +49,8 @@ Letters are those of modeling.py.
 import math
 import subprocess
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from base import machine_memory
 from base.errors import UserError
@@ -57,6 +62,8 @@ from absl import logging
 import modeling
 from ops import recompute
 from training import devices
+from training.compilation import Compilation
+from training.settings import Settings
 from training.train_step import Step
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
@@ -88,82 +95,205 @@ class Rows(NamedTuple):
 ONE_SEQUENCE = Rows()
 
 
-def activation_bytes(
-    config: modeling.BertConfig,
-    rows: int,
-    length: int,
-    row: Rows = ONE_SEQUENCE,
-    number_bytes: int = 4,
-    is_fused: bool = True,
-    choice: str = recompute.NONE,
-) -> int:
-    """Return the bytes of a micro-batch's activations at most.
+class Whole(NamedTuple):
+    """How a program of forward and backward pass differs from the formula.
 
-    `rows` are those of one device's micro-batch, `length` tokens with padding,
-    `number_bytes` those of an activation, `choice` one of recompute.CHOICES.
+    XLA keeps, computes again and frees as it sees fit. These factors of its
+    terms, by least squares, are those of the programs in docs/accelerators.md.
+
+    Attributes:
+        layer, attention: of the terms with X, and with A, that a layer keeps.
+        head: logits, as a multiple of V.
+        gradients: of those that are there when most activations are.
     """
-    tokens = rows * row.encoded * length
+
+    layer: float
+    attention: float
+    head: float
+    gradients: float
+
+
+WHOLE = {
+    "GPU": Whole(1.0, 1.25, 1.25, 0.55),
+    "TPU": Whole(0.7, 0.7, 1.0, 0.3),
+}
+
+
+class Sizes(NamedTuple):
+    """What the memory of a run depends on.
+
+    Attributes:
+        kind: of its devices: CPU, GPU or TPU.
+        length: of the longest sequences, in tokens.
+        parameters: all weights; trained: those that are trained.
+        slots: numbers that the optimizer keeps of a trained weight.
+        replicas: all devices; here: those that share the memory of this CPU.
+    """
+
+    kind: str
+    config: modeling.BertConfig
+    settings: Settings
+    compilation: Compilation
+    length: int
+    row: Rows
+    parameters: int
+    trained: int
+    slots: int = 2
+    replicas: int = 1
+    here: int = 1
+
+    @property
+    def whole(self) -> "Whole | None":
+        """The numbers for a forward and backward pass that is one program."""
+        # strategy.run compiles all that it is given for a TPU.
+        if self.kind == "TPU" or self.compilation.step:
+            return WHOLE[self.kind]
+        return None
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts a batch is divided."""
+        return self.replicas * self.settings.gradient_accumulation_steps
+
+    def changed(self, **settings: Any) -> "Sizes":
+        """Return the sizes with other settings."""
+        return self._replace(settings=self.settings._replace(**settings))
+
+
+def sizes_of(step: Step, length: int, row: Rows) -> Sizes:
+    """Return the sizes of a step on sequences of so many tokens."""
+    is_tpu = devices.is_tpu(step.strategy)
+    model = step.model
+    return Sizes(
+        "TPU" if is_tpu else devices.kind(),
+        model.config,
+        step.settings,
+        step.compilation,
+        length,
+        row,
+        sum(math.prod(v.shape) for v in model.variables),
+        sum(math.prod(v.shape) for v in model.trainable_variables),
+        len(step.optimizer.slot_names),
+        step.replicas,
+        # The default strategy does not tell.
+        len(step.strategy.extended.worker_devices) if step.replicas > 1 else 1,
+    )
+
+
+def activation_bytes(sizes: Sizes) -> int:
+    """Return the bytes of a micro-batch's activations at most."""
+    config, settings, row = sizes.config, sizes.settings, sizes.row
+    rows = math.ceil(settings.train_batch_size / sizes.parts)
+    number_bytes = tf.as_dtype(settings.dtype).size
+    tokens = rows * row.encoded * sizes.length
     x = tokens * config.hidden_size * number_bytes
     wide = tokens * config.intermediate_size * number_bytes
-    scores = tokens * length * config.num_attention_heads * number_bytes
-    if is_fused:
+    scores = tokens * sizes.length * config.num_attention_heads * number_bytes
+    whole = sizes.whole
+    if whole:
+        layer = whole.layer * (12 * x + 2 * wide)
+        attention = whole.attention * 2 * scores
+    elif sizes.compilation.elementwise:
         layer, attention = 12 * x + 2 * wide, 2 * scores
     else:
         layer = 6 * x + 5 * wide + 18 * x // number_bytes
         attention = scores + 5 * scores // number_bytes
     count = config.num_hidden_layers
-    if choice == recompute.LAYERS:
+    if settings.recompute == recompute.LAYERS:
         kept = 3 * count * x + layer + attention
-    elif choice == recompute.ATTENTION:
+    elif settings.recompute == recompute.ATTENTION:
         kept = count * layer + attention
     else:
         kept = count * (layer + attention)
     backward = 3 * x + 2 * wide + 2 * scores
-    head = 2 * 4 * rows * row.logits
+    head = (whole.head if whole else 2) * 4 * rows * row.logits
     embeddings = 2 * 4 * tokens * config.hidden_size
-    head_kept = 4 * rows * length * row.head_numbers
-    return embeddings + kept + head_kept + max(backward, head)
+    head_kept = 4 * rows * sizes.length * row.head_numbers
+    return int(embeddings + kept + head_kept + max(backward, head))
 
 
-def estimate(step: Step, length: int, row: Rows) -> dict[str, int]:
-    """Return the bytes of a device, by the names of the formula.
-
-    `length` is that of the longest sequences, in tokens.
-    """
-    settings, model, compilation = step.settings, step.model, step.compilation
-    parts = step.replicas * settings.gradient_accumulation_steps
-    trained = sum(math.prod(v.shape) for v in model.trainable_variables)
-    if step.replicas > 1 or not (compilation.update or compilation.step):
+def estimate(sizes: Sizes) -> dict[str, int]:
+    """Return the bytes of a device, by the names of the formula."""
+    compilation, trained = sizes.compilation, sizes.trained
+    if sizes.whole and (sizes.replicas == 1 or sizes.kind == "TPU"):
+        update = 4
+    elif sizes.replicas > 1 or not compilation.update:
         update = 16
     else:
-        update = 12 if settings.dtype == "float16" else 4
+        update = 12 if sizes.settings.dtype == "float16" else 4
     return {
-        "weights": 4 * sum(math.prod(v.shape) for v in model.variables),
-        "slots": 4 * len(step.optimizer.slot_names) * trained,
-        "gradients": (8 if parts > 1 else 4) * trained,
-        "activations": activation_bytes(
-            model.config,
-            math.ceil(settings.train_batch_size / parts),
-            length,
-            row,
-            tf.as_dtype(settings.dtype).size,
-            compilation.elementwise or compilation.step,
-            settings.recompute,
-        ),
+        "weights": 4 * sizes.parameters,
+        "slots": 4 * sizes.slots * trained,
+        "gradients": (8 if sizes.parts > 1 else 4) * trained,
+        "activations": activation_bytes(sizes),
         "update": update * trained,
     }
 
 
-def total_bytes(step: Step, found: dict[str, int], kind: str) -> int:
+def total_bytes(sizes: Sizes) -> int:
     """Return what is needed at most of a device, or of a CPU's memory."""
-    kept = found["weights"] + found["slots"] + found["gradients"]
+    found, whole = estimate(sizes), sizes.whole
     # Activations are freed before the update.
-    total = kept + max(found["activations"], found["update"])
-    if kind != "CPU":
+    total = (
+        found["weights"]
+        + found["slots"]
+        + max(
+            found["activations"]
+            + int((whole.gradients if whole else 1) * found["gradients"]),
+            found["update"] + found["gradients"],
+        )
+    )
+    if sizes.kind != "CPU":
         return total
-    if step.replicas > 1:
-        total *= len(step.strategy.extended.worker_devices)
-    return total + RUNTIME_BYTES[step.settings.dtype]
+    return total * sizes.here + RUNTIME_BYTES[sizes.settings.dtype]
+
+
+def what_fits(sizes: Sizes, free: float) -> list[str]:
+    """Return flags that need less, each of which makes the run fit alone."""
+    settings, replicas = sizes.settings, sizes.replicas
+    size = settings.train_batch_size
+
+    def fits(**changes: Any) -> bool:
+        return total_bytes(sizes.changed(**changes)) <= free
+
+    found = [
+        f"--recompute={choice}"
+        for choice in (recompute.ATTENTION, recompute.LAYERS)
+        if settings.recompute == recompute.NONE and fits(recompute=choice)
+    ][:1]
+    accumulation = next(
+        (
+            count
+            for count in range(1, size // replicas + 1)
+            if size % (count * replicas) == 0
+            and fits(gradient_accumulation_steps=count)
+        ),
+        None,
+    )
+    if accumulation:
+        found.append(f"--gradient_accumulation_steps={accumulation}")
+    largest = largest_batch(sizes, free)
+    if largest:
+        found.append(f"--train_batch_size={largest}")
+    return found
+
+
+def largest_batch(sizes: Sizes, free: float) -> int:
+    """Return the largest batch that fits, a multiple of the parts; or 0."""
+    parts = sizes.parts
+
+    def fits(count: int) -> bool:
+        return (
+            total_bytes(sizes.changed(train_batch_size=count * parts)) <= free
+        )
+
+    low, high = 0, 1  # low fits, or is 0
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * parts
 
 
 def log_estimate(
@@ -178,9 +308,8 @@ def log_estimate(
     """
     last = min(step.settings.last_step, first + _LOOK_AHEAD)
     longest = max(map(length, range(first, last)))
-    found = estimate(step, longest, row)
-    kind = "TPU" if devices.is_tpu(step.strategy) else devices.kind()
-    total = total_bytes(step, found, kind)
+    sizes = sizes_of(step, longest, row)
+    found, total = estimate(sizes), total_bytes(sizes)
     each = f" for each of {step.replicas} devices" if step.replicas > 1 else ""
     logging.info(
         "Memory, estimated%s: weights %s, optimizer slots %s, gradients %s, "
@@ -196,35 +325,59 @@ def log_estimate(
         in_words(found["update"]),
         in_words(total),
     )
-    free, where = free_bytes(kind)
+    free, where = free_bytes(sizes.kind)
+    if total <= free:
+        return
+    flags = what_fits(sizes, free)
+    advice = (
+        f"by the estimate each of these fits: {', '.join(flags)}"
+        if flags
+        else "not even a batch of one row fits: use a shorter --max_seq_length "
+        "or a smaller model"
+    )
     if total > 2 * free:  # no error of the estimate
         raise UserError(
             f"training needs {in_words(total)} of memory, estimated for "
             f"batches of {step.settings.train_batch_size} of length {longest}, "
-            f"and {in_words(free)} of {where} are free: use larger "
-            "--gradient_accumulation_steps, a smaller --train_batch_size, a "
-            "shorter --max_seq_length or a smaller model"
+            f"and {in_words(free)} of {where} are free; {advice}"
         )
-    if total > free:
-        logging.warning(
-            "The estimate of %s is more than what is free of the memory of "
-            "%s, %s: the run may be killed without a message. "
-            "--recompute=layers, --gradient_accumulation_steps or a shorter "
-            "--max_seq_length needs less",
-            in_words(total),
-            where,
-            in_words(free),
-        )
+    logging.warning(
+        "The estimate of %s is more than what is free of the memory of %s, "
+        "%s: the run may be killed without a message; %s",
+        in_words(total),
+        where,
+        in_words(free),
+        advice,
+    )
 
 
-def free_bytes(kind: str) -> tuple[float, str]:
+# A chip of this machine, by the number of its kind on the PCI bus: its memory
+# in GiB, from Google's documents. v2 and v3 share a number and are not here.
+_GOOGLE = "0x1ae0"
+_TPUS = {
+    "0x005e": ("v4", 32),
+    "0x0062": ("v5p", 95),
+    "0x0063": ("v5e", 16),
+    "0x006f": ("v6e", 32),
+}
+
+
+def free_bytes(kind: str, root: Path = Path("/")) -> tuple[float, str]:
     """Return the bytes that a run may use, and whose memory they are.
 
-    Infinite where that is not known, as on TPUs. `kind` is CPU, GPU or TPU.
+    Infinite where that is not known, as on TPUs of another machine. `kind` is
+    CPU, GPU or TPU. Another `root` of the file system is for tests.
     """
     if kind == "CPU":
         return machine_memory.free_bytes()
-    return (_largest_gpu(), "a GPU") if kind == "GPU" else (math.inf, "")
+    if kind == "GPU":
+        return _largest_gpu(), "a GPU"
+    for path in root.glob("sys/bus/pci/devices/*/vendor"):
+        device = path.with_name("device").read_text().strip()
+        if path.read_text().strip() == _GOOGLE and device in _TPUS:
+            name, gib = _TPUS[device]
+            return gib * 2**30, f"a TPU {name}"
+    return math.inf, ""
 
 
 def _largest_gpu() -> float:

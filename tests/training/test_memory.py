@@ -7,10 +7,11 @@ import types
 from base.errors import UserError
 
 import pytest
-import tensorflow as tf
+from paths import GOLDEN
 from small_models import tiny_config
 
 import modeling
+from tools.accelerators import rows
 from training import memory
 from training.compilation import Compilation
 from training.settings import Settings
@@ -24,14 +25,35 @@ BACKWARD = 3 * X + 2 * 2 * X + 2 * A
 LOOSE_LAYER = 6 * X + 5 * 2 * X + 4.5 * X + 2.25 * A
 
 
+def sizes_of(
+    config, trained, kind="CPU", length=40, frozen=0, compiles=True, **changes
+) -> memory.Sizes:
+    """Return the sizes of a run; `changes` are fields or settings."""
+    fields = {
+        name: changes.pop(name)
+        for name in memory.Sizes._fields
+        if name in changes
+    }
+    return memory.Sizes(
+        kind,
+        config,
+        Settings("", 10, 16)._replace(**changes),
+        Compilation(elementwise=True, update=compiles),
+        length,
+        memory.ONE_SEQUENCE,
+        trained + frozen,
+        trained,
+    )._replace(**fields)
+
+
 @pytest.mark.parametrize(
     "changes, expected",
     [
         ({}, E + 2 * (LAYER + 2 * A) + BACKWARD),
-        ({"choice": "attention"}, E + 2 * LAYER + 2 * A + BACKWARD),
-        ({"choice": "layers"}, E + 2 * 3 * X + LAYER + 2 * A + BACKWARD),
-        ({"is_fused": False}, E + 2 * LOOSE_LAYER + BACKWARD),
-        ({"number_bytes": 2}, E + (2 * (LAYER + 2 * A) + BACKWARD) // 2),
+        ({"recompute": "attention"}, E + 2 * LAYER + 2 * A + BACKWARD),
+        ({"recompute": "layers"}, E + 2 * 3 * X + LAYER + 2 * A + BACKWARD),
+        ({"compilation": Compilation()}, E + 2 * LOOSE_LAYER + BACKWARD),
+        ({"dtype": "bfloat16"}, E + (2 * (LAYER + 2 * A) + BACKWARD) // 2),
         (
             {"row": memory.Rows(encoded=4)},
             4 * (E + 2 * (LAYER + 2 * A) + BACKWARD),
@@ -45,50 +67,27 @@ LOOSE_LAYER = 6 * X + 5 * 2 * X + 4.5 * X + 2.25 * A
     ],
 )
 def test_activations_by_hand(changes, expected):
-    found = memory.activation_bytes(tiny_config(), 2, 10, **changes)
-    assert found == expected
-
-
-def step_of(
-    config, trained, replicas=1, compiles=True, frozen=0, **changes
-) -> types.SimpleNamespace:
-    """Return what the estimate reads of a step."""
-    variable = types.SimpleNamespace(shape=(trained,))
-    rest = types.SimpleNamespace(shape=(frozen, 1))
-    return types.SimpleNamespace(
-        settings=Settings("", 10, 16)._replace(**changes),
-        strategy=tf.distribute.get_strategy(),
-        model=types.SimpleNamespace(
-            config=config,
-            variables=[variable, rest],
-            trainable_variables=[variable],
-        ),
-        compilation=Compilation(elementwise=True, update=compiles),
-        optimizer=types.SimpleNamespace(slot_names=("m", "v")),
-        replicas=replicas,
+    sizes = sizes_of(
+        tiny_config(), 90, length=10, train_batch_size=2, **changes
     )
+    assert memory.activation_bytes(sizes) == expected
 
 
 @pytest.mark.parametrize(
-    "changes, parts, gradients, update",
+    "changes, gradients, update",
     [
-        ({}, 1, 4, 4),
-        ({"compiles": False}, 1, 4, 16),
-        ({"dtype": "float16"}, 1, 4, 12),
-        ({"gradient_accumulation_steps": 4}, 4, 8, 4),
-        ({"replicas": 4}, 4, 8, 16),
-        ({"replicas": 2, "gradient_accumulation_steps": 2}, 4, 8, 16),
+        ({}, 4, 4),
+        ({"compiles": False}, 4, 16),
+        ({"dtype": "float16"}, 4, 12),
+        ({"gradient_accumulation_steps": 4}, 8, 4),
+        ({"replicas": 4}, 8, 16),
+        ({"replicas": 2, "gradient_accumulation_steps": 2}, 8, 16),
     ],
 )
-def test_a_step_by_hand(changes, parts, gradients, update):
-    step = step_of(tiny_config(), 90, frozen=10, **changes)
-    found = memory.estimate(step, 40, memory.ONE_SEQUENCE)
-    activations = memory.activation_bytes(
-        tiny_config(),
-        16 // parts,
-        40,
-        number_bytes=2 if "dtype" in changes else 4,
-    )
+def test_a_step_by_hand(changes, gradients, update):
+    sizes = sizes_of(tiny_config(), 90, frozen=10, **changes)
+    found = memory.estimate(sizes)
+    activations = memory.activation_bytes(sizes)
     assert found == {
         "weights": 400,
         "slots": 720,
@@ -96,11 +95,16 @@ def test_a_step_by_hand(changes, parts, gradients, update):
         "activations": activations,
         "update": update * 90,
     }
-    total = memory.total_bytes(step, found, "GPU")
-    assert total == 400 + 720 + gradients * 90 + activations
-    small = found | {"activations": 10}
-    total = memory.total_bytes(step, small, "GPU")
-    assert total == 400 + 720 + gradients * 90 + update * 90
+    kept = 400 + 720 + gradients * 90
+    rest = memory.RUNTIME_BYTES[sizes.settings.dtype]
+    assert memory.total_bytes(sizes) == kept + activations + rest
+    several = memory.total_bytes(sizes._replace(here=2))
+    assert several == 2 * (kept + activations) + rest
+    # A row of one token: the update needs more.
+    small = sizes.changed(train_batch_size=sizes.parts)._replace(length=1)
+    small = small._replace(trained=10**6, parameters=10**6)
+    expected = (4 + 8 + gradients + update) * 10**6
+    assert memory.total_bytes(small) == expected + rest
 
 
 PREDICTIONS = {32: 5, 128: 20, 256: 39, 512: 77}
@@ -138,15 +142,71 @@ MEASURED = [
 
 def test_measured_peaks():
     """docs/memory.md: peaks of pre-training, commit b76e6a3, within 10%."""
-    for size, rows, length, changes, measured in MEASURED:
-        config = modeling.BertConfig.from_size(size, 30522)
-        step = step_of(
-            config, PARAMETERS[size], train_batch_size=rows, **changes
+    for size, batch, length, changes, measured in MEASURED:
+        sizes = sizes_of(
+            modeling.BertConfig.from_size(size, 30522),
+            PARAMETERS[size],
+            length=length,
+            row=memory.Rows(logits=PREDICTIONS[length] * 30522),
+            train_batch_size=batch,
+            **changes,
         )
-        row = memory.Rows(logits=PREDICTIONS[length] * 30522)
-        found = memory.estimate(step, length, row)
-        total = memory.total_bytes(step, found, "CPU")
-        assert total == pytest.approx(measured, rel=0.1)
+        assert memory.total_bytes(sizes) == pytest.approx(measured, rel=0.1)
+
+
+COMPILED = [
+    row
+    for row in rows.read(str(GOLDEN / "accelerators.json"))
+    if "parameters" in row and "error" not in row
+]
+
+
+@pytest.mark.parametrize(
+    "row",
+    COMPILED,
+    ids=lambda row: "-".join(map(str, (*rows.job(row)[0], row["device"]))),
+)
+def test_compiled_programs(row):
+    """docs/accelerators.md: what the compilers of GPUs and TPUs ask for."""
+    needed = row["arguments"] + row["temporaries"]
+    sizes = rows.sizes(row)
+    # libtpu does not count what it keeps in vector memory, up to 128 MiB.
+    uncounted = 2**27 if sizes.kind == "TPU" else 0
+    found = memory.total_bytes(sizes)
+    assert 0.85 * needed <= found <= 1.15 * (needed + uncounted)
+
+
+def test_the_flags_that_make_a_run_fit():
+    sizes = sizes_of(
+        modeling.BertConfig.from_size("base", 30522),
+        110_106_428,
+        kind="GPU",
+        compilation=Compilation(step=True),
+        length=512,
+        train_batch_size=64,
+        dtype="bfloat16",
+    )
+    assert not memory.what_fits(sizes, 1e9), "the weights alone need 1.3 GB"
+    for free in (4e9, 8e9, 16e9, 24e9):
+        for flag in memory.what_fits(sizes, free):
+            name, _, value = flag.removeprefix("--").partition("=")
+            value = int(value) if value.isdecimal() else value
+            assert memory.total_bytes(sizes.changed(**{name: value})) <= free
+    largest = memory.largest_batch(sizes, 16e9)
+    more = sizes.changed(train_batch_size=largest + 1)
+    assert memory.total_bytes(more) > 16e9
+    # The batch is that of all devices.
+    assert memory.largest_batch(sizes._replace(replicas=2), 16e9) % 2 == 0
+
+
+def test_the_memory_of_a_tpu_is_that_of_its_kind(tmp_path):
+    assert memory.free_bytes("TPU", tmp_path) == (math.inf, "")
+    for name, vendor in (("0", "0x8086"), ("1", "0x1ae0")):
+        folder = tmp_path / "sys/bus/pci/devices" / name
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(vendor + "\n")
+        (folder / "device").write_text("0x0063\n")
+    assert memory.free_bytes("TPU", tmp_path) == (2**34, "a TPU v5e")
 
 
 def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
@@ -155,9 +215,13 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
     """Or ends, if it needs more than twice of what is free."""
     caplog.set_level("INFO", "absl")
     lengths = [8, 40, 16, *[8] * 7]
-    step = step_of(tiny_config(), 90)
-    found = memory.estimate(step, 40, memory.ONE_SEQUENCE)
-    needed = memory.total_bytes(step, found, "CPU")
+    sizes = sizes_of(tiny_config(), 90)
+    needed = memory.total_bytes(sizes)
+    monkeypatch.setattr(
+        memory,
+        "sizes_of",
+        lambda step, length, row: sizes._replace(length=length),
+    )
     for free, warns, ends in (
         (math.inf, False, False),
         (needed - 1, True, False),
@@ -170,7 +234,11 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
         error = pytest.raises(UserError, match="batches of 16 of length 40")
         with error if ends else contextlib.nullcontext():
             memory.log_estimate(
-                step, lambda step: lengths[step], 0, memory.ONE_SEQUENCE
+                types.SimpleNamespace(settings=sizes.settings, replicas=1),
+                lambda step: lengths[step],
+                0,
+                memory.ONE_SEQUENCE,
             )
         assert "(--recompute=none, length 40)" in caplog.text
         assert ("more than what is free" in caplog.text) == warns
+        assert ("each of these fits: --recompute" in caplog.text) == warns

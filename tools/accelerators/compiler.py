@@ -9,8 +9,10 @@ with the figures of the compiled program, or {"error": why it does not compile}.
 
 import collections
 import contextlib
+import functools
 import importlib.metadata
 import json
+import math
 import os
 import re
 import sys
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple
 
 
 class Gpu(NamedTuple):
-    """What XLA has to know of a card, from its data sheet."""
+    """What XLA has to know of a card, and its peak, from its data sheet."""
 
     capability: tuple[int, int]
     cores: int  # streaming multiprocessors
@@ -33,17 +35,27 @@ class Gpu(NamedTuple):
     memory_gib: int
     bandwidth: int  # GB/s
     clock_ghz: float
+    tflops: int  # of dense 16-bit matrix products
 
 
-# TPU: the topology to compile for, by the number of replicas.
-DEVICES: dict[str, dict[int, str] | Gpu] = {
-    "v4": {1: "v4:2x2x1", 8: "v4:2x2x1"},
-    "v5e": {1: "v5e:2x2", 8: "v5e:2x4"},
-    "v6e": {1: "v6e:2x2", 8: "v6e:2x4"},
-    "V100": Gpu((7, 0), 80, 2048, 64, 96, 96, 6, 16, 900, 1.53),
-    "T4": Gpu((7, 5), 40, 1024, 64, 64, 64, 4, 15, 320, 1.59),
-    "A100": Gpu((8, 0), 108, 2048, 64, 164, 163, 40, 40, 1555, 1.41),
-    "H100": Gpu((9, 0), 132, 2048, 128, 228, 227, 50, 80, 3352, 1.98),
+class Tpu(NamedTuple):
+    """Topologies to compile for, and what the documents tell of a chip."""
+
+    one: str
+    eight: str
+    memory_gib: int
+    bandwidth: int  # GB/s
+    tflops: int  # in bfloat16
+
+
+DEVICES: dict[str, Tpu | Gpu] = {
+    "v4": Tpu("v4:2x2x1", "v4:2x2x1", 16, 614, 137),  # one of two cores
+    "v5e": Tpu("v5e:2x2", "v5e:2x4", 16, 819, 197),
+    "v6e": Tpu("v6e:2x2", "v6e:2x4", 32, 1638, 918),
+    "V100": Gpu((7, 0), 80, 2048, 64, 96, 96, 6, 16, 900, 1.53, 125),
+    "T4": Gpu((7, 5), 40, 1024, 64, 64, 64, 4, 15, 320, 1.59, 65),
+    "A100": Gpu((8, 0), 108, 2048, 64, 164, 163, 40, 40, 1555, 1.41, 312),
+    "H100": Gpu((9, 0), 132, 2048, 128, 228, 227, 50, 80, 3352, 1.98, 989),
 }
 
 
@@ -109,7 +121,8 @@ def devices_for(name: str, replicas: int) -> list:
             topology=f"1x1x{replicas}",
         )
     else:
-        topology = topologies.get_topology_desc(found[replicas], "tpu")
+        name = found.one if replicas == 1 else found.eight
+        topology = topologies.get_topology_desc(name, "tpu")
     return topology.devices[:replicas]
 
 
@@ -127,9 +140,10 @@ def to_module(serialized: bytes) -> str:
 
 def compiled(program: str, device: str, replicas: int) -> dict[str, Any]:
     """Compile a program; return its figures, bytes where not said otherwise."""
+    import jax
     import numpy as np
     from jax._src.interpreters import mlir
-    from jax._src.lib import xla_client
+    from jax._src.lib import _jax, xla_client
     from jax._src.lib.mlir import ir
 
     targets = devices_for(device, replicas)
@@ -138,9 +152,9 @@ def compiled(program: str, device: str, replicas: int) -> dict[str, Any]:
     options.device_assignment = xla_client.DeviceAssignment.create(
         np.array([[d.id] for d in targets])
     )
-    text = to_module(Path(program).read_bytes())
+    serialized = Path(program).read_bytes()
     with mlir.make_ir_context():
-        module = ir.Module.parse(text)
+        module = ir.Module.parse(to_module(serialized))
         began = time.perf_counter()
         done = targets[0].client.compile(
             module, xla_client.DeviceList(tuple(targets)), options
@@ -155,41 +169,87 @@ def compiled(program: str, device: str, replicas: int) -> dict[str, Any]:
         "aliased": memory.alias_size_in_bytes,
         "code": memory.generated_code_size_in_bytes,
     }
-    # XLA's CUDA backend has no cost analysis, and a jaxlib may not read every
-    # program of another libtpu. The step has compiled all the same.
     try:
-        cost = done.cost_analysis()
-        found |= {"flops": cost["flops"], "accessed": cost["bytes accessed"]}
+        optimized = done.hlo_modules()[0]
+        text = optimized.to_string()
+        found |= counts(text)
+        if isinstance(DEVICES[device], Gpu):
+            # CUDA's client has no cost analysis. XLA's own reads any module; a
+            # client lends it the sizes of types. It takes calls of cuBLAS for
+            # nothing: so operations are those of the program before
+            # optimization, and what the calls read and write is added.
+            analysis = functools.partial(
+                _jax.hlo_module_cost_analysis, jax.devices("cpu")[0].client
+            )
+            module = xla_client.XlaComputation(serialized).get_hlo_module()
+            found["flops"] = analysis(module)["flops"]
+            found["accessed"] = analysis(optimized)["bytes accessed"]
+            found["accessed"] += custom_call_bytes(text)
+        else:
+            cost = done.cost_analysis()
+            found["flops"] = cost["flops"]
+            found["accessed"] = cost["bytes accessed"]
     except RuntimeError as error:
-        found["no_cost"] = _reason(error)
-    try:
-        found |= counts(done.hlo_modules()[0].to_string())
-    except RuntimeError as error:
+        # A jaxlib may not read every program of another libtpu. The step has
+        # compiled all the same.
         found["no_counts"] = _reason(error)
     return found
+
+
+_SMALL = 1000  # bytes of a constant that does not count
 
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
+# Name, shape (of a tuple the first), operation and operands.
+_INSTRUCTION = re.compile(
+    r"^ *(?:ROOT )?(%?[\w.-]+) = \(?(\S+).*? ([a-z][a-z0-9-]*)\(([^)]*)", re.M
+)
+
+
 def counts(text: str) -> dict[str, Any]:
     """Return how often an optimized program has the operations that cost."""
     found: collections.Counter = collections.Counter()
-    for shape, operation in re.findall(
-        r"^ *(?:ROOT )?%?[\w.-]+ = (\(?\S+).*? ([a-z][a-z0-9-]*)\(", text, re.M
-    ):
+    for _, shape, operation, _ in _INSTRUCTION.findall(text):
         # all-reduce-start and so on: what goes on while others compute.
         found[operation.removesuffix("-start")] += 1
         # A convolution is the product of a TPU.
         if operation in ("dot", "convolution") and shape.startswith("f32["):
             found["float32 products"] += 1
+        if operation == "constant" and (size := _bytes(shape)) > _SMALL:
+            found["constants"] += 1
+            found["constant bytes"] += size
     names = ("fusion", "custom-call", "copy", "transpose", "convert", "gather")
-    names += ("scatter", "all-reduce", "float32 products")
+    names += ("scatter", "all-reduce", "float32 products", "constants")
+    names += ("constant bytes",)
     targets = re.findall(r'custom_call_target="([^"]+)"', text)
     return {name: found[name] for name in names} | {
         "targets": dict(collections.Counter(targets).most_common(5))
     }
+
+
+def custom_call_bytes(text: str) -> int:
+    """Return the bytes that custom calls read and write, without workspaces."""
+    found = _INSTRUCTION.findall(text)
+    sizes = {name: _bytes(shape) for name, shape, _, _ in found}
+    return sum(
+        _bytes(shape)
+        + sum(sizes.get(name, 0) for name in re.findall(r"%?[\w.-]+", operands))
+        for _, shape, operation, operands in found
+        if operation == "custom-call"
+    )
+
+
+def _bytes(shape: str) -> int:
+    """Return the bytes of an array, "f32[8,128]{1,0}"."""
+    found = re.match(r"[a-z]+(\d*)\w*\[([\d,]*)\]", shape)
+    if not found:
+        return 0
+    bits, sizes = found.groups()  # a pred has a byte, and no number
+    numbers = math.prod(int(size) for size in sizes.split(",") if size)
+    return int(bits or 8) * numbers // 8
 
 
 def versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ over them are part of it, as on TPUs; on GPUs NCCL forms them outside.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -66,6 +67,11 @@ class Kind(NamedTuple):
     trains: bool = True
 
 
+def predictions_of(length: int) -> int:
+    """Return the masked tokens of a record, 15%: 20 of 128, 77 of 512."""
+    return -(-length * 15 // 100)
+
+
 def _inputs(rows: int, length: int) -> Specs:
     names = ("input_ids", "input_mask", "segment_ids")
     return {name: tf.TensorSpec([rows, length], tf.int32) for name in names}
@@ -92,8 +98,7 @@ def _choices(sequences: int, length: int) -> Specs:
 
 def _records(rows: int, length: int, is_packed: bool = False) -> Specs:
     """Return the features of pre-training records, of the usual flags."""
-    # 20 predictions for 128 tokens, 77 for 512.
-    config = InstanceConfig(length, -(-length * 15 // 100))
+    config = InstanceConfig(length, predictions_of(length))
     found = schema.schema(length, config.max_predictions_per_seq)
     if is_packed:
         found = schema.packed_schema(
@@ -191,29 +196,54 @@ class _OneOfMany(train_step.Step):
         )
 
 
-def lower(program: Program) -> tuple[bytes, int | None]:
-    """Return a serialized HLO module, and the estimate of its memory.
+def _settings(program: Program) -> Settings:
+    kind = KINDS[program.step]
+    sequences = _CHOICES if kind.features is _choices else 1
+    return Settings(
+        output_dir="",
+        num_train_steps=1000,
+        train_batch_size=program.batch // sequences,
+        dtype=program.dtype,
+        **kind.settings,
+    )
 
-    The estimate is that of training/memory.py; None unless in training.
+
+def sizes(
+    program: Program, is_tpu: bool, parameters: int, logits: int
+) -> memory.Sizes:
+    """Return what the memory of a step of the training depends on.
+
+    `parameters` and `logits` are those that `lower` returns.
+    """
+    choices = KINDS[program.step].features is _choices
+    return memory.Sizes(
+        "TPU" if is_tpu else "GPU",
+        modeling.BertConfig.from_size(program.size, VOCAB_SIZE),
+        _settings(program),
+        compilation.Compilation(step=True),
+        program.length,
+        memory.Rows(_CHOICES if choices else 1, logits),
+        parameters,
+        parameters,
+    )
+
+
+def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
+    """Return a serialized HLO module, and what `sizes` takes of the step.
+
+    The latter is {} unless in training.
     """
     kind = KINDS[program.step]
     config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
     model = kind.model(config, program.dtype)
     specs = kind.features(program.batch, program.length)
-    scalars, estimate = [], None
+    scalars, known = [], {}
     if kind.trains:
-        settings = Settings(
-            output_dir="",
-            num_train_steps=1000,
-            train_batch_size=next(iter(specs.values())).shape[0],
-            dtype=program.dtype,
-            **kind.settings,
-        )
         step = _OneOfMany(
             tf.distribute.get_strategy(),
             model,
             kind.objective,
-            settings,
+            _settings(program),
             compilation.Compilation(),  # the whole is compiled here
         )
         step.count = program.replicas
@@ -221,12 +251,10 @@ def lower(program: Program) -> tuple[bytes, int | None]:
         if step.loss_scale:
             scalars.append(tf.TensorSpec([], tf.float32))
         words = specs.get("masked_lm_ids")
-        estimate = _estimate(
-            step,
-            program.length,
-            _CHOICES if kind.features is _choices else 1,
-            words.shape[1] * VOCAB_SIZE if words is not None else 0,
-        )
+        known = {
+            "parameters": sum(math.prod(v.shape) for v in model.variables),
+            "logits": words.shape[1] * VOCAB_SIZE if words is not None else 0,
+        }
 
     # Positional: TensorFlow refuses specs inside dictionaries.
     def run(*values: tf.Tensor) -> Any:
@@ -243,13 +271,4 @@ def lower(program: Program) -> tuple[bytes, int | None]:
     lowered = compilation.compiled(run).experimental_get_compiler_ir(
         *specs.values(), *scalars
     )
-    return lowered(stage="hlo_serialized"), estimate
-
-
-def _estimate(
-    step: train_step.Step, length: int, encoded: int, logits: int
-) -> int:
-    """Return the bytes that training/memory.py estimates for a device."""
-    step.compilation = compilation.Compilation(step=True)  # as there
-    found = memory.estimate(step, length, memory.Rows(encoded, logits))
-    return memory.total_bytes(step, found, "TPU")
+    return lowered(stage="hlo_serialized"), known

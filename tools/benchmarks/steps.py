@@ -6,11 +6,13 @@ from minute to minute, and the share changes less than the time does. The
 step's own matrix products, timed one by one, bound the share from above.
 """
 
+import itertools
 import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,25 +21,46 @@ import modeling
 import optimization
 from pretraining import model as pretraining_model
 from pretraining import objectives
+from tools.accelerators import compiler
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
+from tools.json_process import JsonProcess
 from training import compilation, train_step
 from training.settings import Settings
 
-MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
+VOCAB_SIZE = 30522
 
 # Large models get the batch that fits into the memory of a small machine.
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
 
 
-def fake_batch(rows: int, config: modeling.BertConfig) -> dict[str, tf.Tensor]:
-    """Return a batch of random ids without padding, [rows, MAX_SEQ_LENGTH].
+def predictions_of(length: int) -> int:
+    """Return the masked tokens of a record, 15%: 20 of 128, 77 of 512."""
+    return -(-length * 15 // 100)
+
+
+class Shape(NamedTuple):
+    """The step that is timed: a named size, rows of a batch, their tokens."""
+
+    size: str
+    batch: int
+    length: int
+
+    def __str__(self) -> str:
+        """Return the words of the table."""
+        return f"{self.size}, {self.batch} x {self.length}"
+
+
+def fake_batch(
+    rows: int, length: int, config: modeling.BertConfig
+) -> dict[str, tf.Tensor]:
+    """Return a batch of random ids without padding, [rows, length].
 
     The time of a step does not depend on the values, only on the shapes.
     """
     rng = np.random.default_rng(0)
-    shape, slots = (rows, MAX_SEQ_LENGTH), (rows, MAX_PREDICTIONS)
+    shape, slots = (rows, length), (rows, predictions_of(length))
     # The first columns of a permutation of each row: positions without
     # repetition.
     positions = np.argsort(rng.random(shape), axis=1)[:, : slots[1]]
@@ -55,10 +78,11 @@ def fake_batch(rows: int, config: modeling.BertConfig) -> dict[str, tf.Tensor]:
 
 
 def time_steps(
-    step: train_step.Step, repeats: int
+    step: train_step.Step, length: int, repeats: int
 ) -> tuple[float, list[float]]:
     """Return the seconds of the compiling call and of each later step."""
-    batch = fake_batch(step.settings.train_batch_size, step.model.config)
+    rows = step.settings.train_batch_size
+    batch = fake_batch(rows, length, step.model.config)
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
     seconds = []
@@ -88,16 +112,17 @@ class Product(NamedTuple):
 def step_products(
     config: modeling.BertConfig,
     batch: int,
+    length: int,
     objective_name: str,
 ) -> list[Product]:
     """Return the forward matrix products of a pre-training step."""
     objective = objectives.OBJECTIVES[objective_name]
     hidden, inner = config.hidden_size, config.intermediate_size
     num_heads, layers = config.num_attention_heads, config.num_hidden_layers
-    tokens = batch * MAX_SEQ_LENGTH
-    words = batch * objective.projections(MAX_SEQ_LENGTH, MAX_PREDICTIONS)
+    tokens = batch * length
+    words = batch * objective.projections(length, predictions_of(length))
     sentences = batch if objective.predicts_next_sentence else 0
-    row = [batch, num_heads, MAX_SEQ_LENGTH]
+    row = [batch, num_heads, length]
     size = hidden // num_heads
     products = [
         # Query, key, value and the attention's output.
@@ -106,8 +131,8 @@ def step_products(
         Product(layers, [tokens, hidden], [hidden, inner]),
         Product(layers, [tokens, inner], [inner, hidden]),
         # Attention scores, then the weighted sums of values.
-        Product(layers, [*row, size], [*row[:2], size, MAX_SEQ_LENGTH]),
-        Product(layers, [*row, MAX_SEQ_LENGTH], [*row, size]),
+        Product(layers, [*row, size], [*row[:2], size, length]),
+        Product(layers, [*row, length], [*row, size]),
         # Language model: transform, vocabulary.
         Product(1, [words, hidden], [hidden, hidden]),
         Product(1, [words, hidden], [config.vocab_size, hidden], True),
@@ -121,6 +146,7 @@ def step_products(
 def training_flops(
     config: modeling.BertConfig,
     batch: int,
+    length: int,
     objective_name: str,
 ) -> int:
     """Return the matrix-product operations of a pre-training step.
@@ -131,12 +157,16 @@ def training_flops(
     """
     return 6 * sum(
         product.count * math.prod(product.left) * product.outputs
-        for product in step_products(config, batch, objective_name)
+        for product in step_products(config, batch, length, objective_name)
     )
 
 
 def products_seconds(
-    config: modeling.BertConfig, batch: int, dtype: str, objective_name: str
+    config: modeling.BertConfig,
+    batch: int,
+    length: int,
+    dtype: str,
+    objective_name: str,
 ) -> float:
     """Return the time of a step's matrix products, forward and backward.
 
@@ -157,7 +187,7 @@ def products_seconds(
         )
 
     total = 0.0
-    for product in step_products(config, batch, objective_name):
+    for product in step_products(config, batch, length, objective_name):
         pull = [*product.left[:-1], product.outputs]
         shapes = [product.left, product.right, pull]
         values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
@@ -190,7 +220,9 @@ def time_update(step: train_step.Step) -> tuple[float, float, float]:
     norm = optimization.global_norm(gradients)
     number = tf.constant(1, tf.int64)
     update = tf.function(
-        lambda: step.update(gradients, norm, number), autograph=False
+        lambda: step.update(gradients, norm, number),
+        autograph=False,
+        jit_compile=step.compilation.step,  # else it is a program already
     )
     values = tf.fill([_COPIED], 1.0)
     copy = tf.function(
@@ -209,84 +241,209 @@ def time_update(step: train_step.Step) -> tuple[float, float, float]:
 
 
 def measure(
-    sizes: Sequence[str],
+    shapes: Sequence[Shape],
     repeats: int,
     dtype: str,
     jit_compile: bool,
     objective_name: str,
+    transformers_python: str | None = None,
 ) -> Iterator[Row]:
-    """Time the training step of each of modeling.NAMED_SIZES; yield its rows.
+    """Time the training step of each shape; yield its rows.
 
     The weights are random. A large step is timed a quarter of `repeats` times.
+    With an interpreter that has transformers and torch their step is timed
+    too, before the first of ours: TensorFlow keeps the memory of a GPU.
     """
+    theirs: dict[Shape, dict[str, float]] = {}
+    if transformers_python:
+        for shape, how, row in _measure_transformers(
+            transformers_python, shapes, repeats, dtype
+        ):
+            yield row
+            if row.figures:
+                theirs.setdefault(shape, {})[how] = row.figures["seconds"]
+    for shape in shapes:
+        try:
+            yield from _measure_ours(
+                shape,
+                _count(shape.size, repeats),
+                dtype,
+                jit_compile,
+                objective_name,
+                theirs.get(shape, {}),
+            )
+        except tf.errors.ResourceExhaustedError:
+            yield Row(f"training step, {shape}", "out of memory", "")
+
+
+def _count(size: str, repeats: int) -> int:
+    # Steps that take seconds vary less than steps of milliseconds.
+    return max(2, repeats // (4 if size in BATCH_SIZES else 1))
+
+
+_TRANSFORMERS = Path(__file__).with_name("transformers_steps.py")
+
+
+def _measure_transformers(
+    python: str, shapes: Sequence[Shape], repeats: int, dtype: str
+) -> Iterator[tuple[Shape, str, Row]]:
+    """Yield the rows of transformers: each shape eager, and torch.compile."""
+    with JsonProcess("transformers_python", python, _TRANSFORMERS) as process:
+        for shape, compiles in itertools.product(shapes, (False, True)):
+            config = modeling.BertConfig.from_size(shape.size, VOCAB_SIZE)
+            job = {
+                "config": config.to_dict(),
+                "batch": shape.batch,
+                "length": shape.length,
+                "predictions": predictions_of(shape.length),
+                "dtype": dtype,
+                "compiles": compiles,
+                "repeats": _count(shape.size, repeats),
+            }
+            found = process.ask(job)
+            how = "torch.compile" if compiles else "eager"
+            name = f"training step, {shape}, transformers, {how}"
+            if "error" in found:
+                yield shape, how, Row(name, "failed", found["error"])
+                continue
+            row = _time_row(
+                name,
+                shape,
+                found["seconds"],
+                found["first"],
+                found.get("memory"),
+                process.first,
+            )
+            yield shape, how, row
+
+
+def _time_row(
+    name: str,
+    shape: Shape,
+    seconds: list[float],
+    first: float,
+    memory: int | None,
+    note: str = "",
+) -> Row:
+    """Return the row of a step's time, and of a GPU's memory at most."""
+    best, median = min(seconds), statistics.median(seconds)
+    figures = {
+        "sequences_per_second": shape.batch / best,
+        "seconds": best,
+        "median_seconds": median,
+        "first_call_seconds": first,
+    }
+    words = f"{best:.3f} s, median {median:.3f} s; first call {first:.0f} s"
+    if memory is not None:
+        figures["memory_bytes"] = memory
+        words += f"; memory {memory / 1e6:,.0f} MB"
+    if note:
+        words += f"; {note}"
+    value = f"{shape.batch / best:.1f} sequences/s"
+    return Row(name, value, words, figures)
+
+
+def _measure_ours(
+    shape: Shape,
+    count: int,
+    dtype: str,
+    jit_compile: bool,
+    objective_name: str,
+    theirs: dict[str, float],
+) -> Iterator[Row]:
+    """Yield the rows of this project's step; `theirs` are seconds."""
     objective = objectives.OBJECTIVES[objective_name]
     strategy = tf.distribute.get_strategy()
-    for size in sizes:
-        batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
-        config = modeling.BertConfig.from_size(size, VOCAB_SIZE)
-        config.attention_direction = objective.attention_direction
-        step = train_step.Step(
-            strategy,
-            pretraining_model.BertForPreTraining(
-                config, dtype, objective.predicts_next_sentence
-            ),
-            objective.objective,
-            Settings(
-                output_dir="",
-                num_train_steps=1000,
-                train_batch_size=batch_size,
-                dtype=dtype,
-                jit_compile=jit_compile,
-            ),
-            compilation.for_training(strategy, jit_compile),
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        tf.config.experimental.reset_memory_stats("GPU:0")
+    size, rows, length = shape
+    config = modeling.BertConfig.from_size(size, VOCAB_SIZE)
+    config.attention_direction = objective.attention_direction
+    step = train_step.Step(
+        strategy,
+        pretraining_model.BertForPreTraining(
+            config, dtype, objective.predicts_next_sentence
+        ),
+        objective.objective,
+        Settings(
+            output_dir="",
+            num_train_steps=1000,
+            train_batch_size=rows,
+            dtype=dtype,
+            jit_compile=jit_compile,
+        ),
+        compilation.for_training(strategy, jit_compile),
+    )
+    before = measuring.matmul_peak(dtype)
+    first, seconds = time_steps(step, length, count)
+    memory = None
+    if gpus:
+        memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    after = measuring.matmul_peak(dtype)
+    products = products_seconds(config, rows, length, dtype, objective_name)
+    peak = max(before, after, measuring.matmul_peak(dtype))
+    best, median = min(seconds), statistics.median(seconds)
+    updating, rate, copy_rate = time_update(step)
+    operations = training_flops(config, rows, length, objective_name)
+    share = operations / products / peak
+    yield Row(
+        f"matrix products of a step alone, {shape}",
+        f"{share:.0%} of matmul peak",
+        f"{products:.3f} s: the step cannot be much faster",
+        {"matmul_peak_share": share, "seconds": products},
+    )
+    yield Row(
+        f"update of the weights alone, {shape}",
+        f"{rate / 1e9:.1f} GB/s",
+        f"{updating:.4f} s, {updating / best:.1%} of the step; a copy: "
+        f"{copy_rate / 1e9:.1f} GB/s",
+        {
+            "bytes_per_second": rate,
+            "seconds": updating,
+            "copy_bytes_per_second": copy_rate,
+        },
+    )
+    name = f"training step, {shape}"
+    if objective_name != objectives.DEFAULT:
+        name += f", {objective_name}"
+    figures = {
+        "matmul_peak_share": operations / best / peak,
+        "peak_flops": peak,
+    }
+    note = (
+        f"median {operations / median / peak:.0%}, peak "
+        f"{peak / 1e9:.0f} GFLOP/s"
+    )
+    card = _card(gpus)
+    if card and dtype != "float32":
+        figures["data_sheet_share"] = operations / best / card.tflops / 1e12
+        note += (
+            f"; {figures['data_sheet_share']:.0%} of the data sheet's "
+            f"{card.tflops} TFLOP/s"
         )
-        # Steps that take seconds vary less than steps of milliseconds.
-        count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
-        before = measuring.matmul_peak(dtype)
-        compiling, seconds = time_steps(step, count)
-        after = measuring.matmul_peak(dtype)
-        products = products_seconds(config, batch_size, dtype, objective_name)
-        peak = max(before, after, measuring.matmul_peak(dtype))
-        best, median = min(seconds), statistics.median(seconds)
-        updating, rate, copy_rate = time_update(step)
-        operations = training_flops(config, batch_size, objective_name)
-        share = operations / products / peak
-        yield Row(
-            f"matrix products of a step alone, {size}",
-            f"{share:.0%} of matmul peak",
-            f"{products:.3f} s: the step cannot be much faster",
-            {"matmul_peak_share": share, "seconds": products},
+    yield Row(
+        name,
+        f"{figures['matmul_peak_share']:.0%} of matmul peak",
+        note,
+        figures,
+    )
+    row = _time_row(name, shape, seconds, first, memory)
+    for how, other in theirs.items():
+        words = f"; {best / other:.2f} of transformers, {how}"
+        row = row._replace(
+            note=row.note + words,
+            figures={**row.figures, f"share_of_{how}": best / other},
         )
-        yield Row(
-            f"update of the weights alone, {size}",
-            f"{rate / 1e9:.1f} GB/s",
-            f"{updating:.4f} s, {updating / best:.1%} of the step; a copy: "
-            f"{copy_rate / 1e9:.1f} GB/s",
-            {
-                "bytes_per_second": rate,
-                "seconds": updating,
-                "copy_bytes_per_second": copy_rate,
-            },
-        )
-        name = f"training step, {size}, batch {batch_size}"
-        if objective_name != objectives.DEFAULT:
-            name += f", {objective_name}"
-        yield Row(
-            name,
-            f"{operations / best / peak:.0%} of matmul peak",
-            f"median {operations / median / peak:.0%}, peak "
-            f"{peak / 1e9:.0f} GFLOP/s",
-            {"matmul_peak_share": operations / best / peak, "peak_flops": peak},
-        )
-        yield Row(
-            name,
-            f"{batch_size / best:.1f} sequences/s",
-            f"{best:.3f} s, median {median:.3f} s; first call "
-            f"{compiling:.0f} s",
-            {
-                "sequences_per_second": batch_size / best,
-                "seconds": best,
-                "median_seconds": median,
-                "first_call_seconds": compiling,
-            },
-        )
+    yield row
+
+
+def _card(gpus: Sequence[Any]) -> compiler.Gpu | None:
+    """Return the first GPU as the table of cards has it."""
+    if not gpus:
+        return None
+    details = tf.config.experimental.get_device_details(gpus[0])
+    for name, card in compiler.DEVICES.items():
+        if name in details.get("device_name", ""):  # "NVIDIA H100 80GB HBM3"
+            return card
+    return None

@@ -18,7 +18,6 @@ from records import streaming
 from tasks import graph_tokenizer
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
-from tools.benchmarks.steps import MAX_PREDICTIONS, MAX_SEQ_LENGTH
 from tools.demo import corpus as demo_corpus
 
 VOCAB_SIZE = 8000  # of the vocabulary that is learned if none is given
@@ -186,7 +185,7 @@ def measure_reader(text: Text) -> Iterator[Row]:
     )
     data = streaming.RecordFiles(
         files,
-        pretraining_schema.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+        pretraining_schema.schema(128, 20),
         {"input_ids": bound},
         {},
     )
