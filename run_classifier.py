@@ -22,6 +22,7 @@ text without labels: --teacher_checkpoint, --transfer_file
 """
 
 import functools
+import os
 import sys
 
 from base import errors, file_system, lazy
@@ -29,6 +30,7 @@ from base.errors import UserError
 
 from absl import flags
 
+from checkpoints import lookup
 from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
@@ -61,6 +63,14 @@ flags.DEFINE_integer(
     "Examples in a batch of --do_eval.",
     lower_bound=1,
     upper_bound=2**17,
+)
+flags.DEFINE_bool(
+    "calibrate",
+    False,
+    "With --do_eval, of classes: divide the output layer of the fine-tuned "
+    "model by the temperature with the least loss on the development set, so "
+    "that probabilities fit how often they are right; answers stay "
+    "(docs/classifier.md#calibration).",
 )
 
 # Task and data
@@ -164,6 +174,9 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         # Where all are asked for, the first one stands for them.
         Fold(FLAGS.fold or 1, FLAGS.num_folds) if FLAGS.num_folds else None,
     )
+    job.calibrates = FLAGS.calibrate
+    if job.calibrates:
+        check_calibration(files, settings.output_dir, is_training)
     if is_training and (options := distillation.read(FLAGS)):
         job.distillation = ClassifierDistillation(
             job, options, FLAGS.transfer_file
@@ -208,6 +221,28 @@ def read_files(
     return files
 
 
+def check_calibration(
+    files: glue.TaskFiles, output_dir: str, is_training: bool
+) -> None:
+    """Check that there are classes, and a fine-tuned model to calibrate.
+
+    Raises:
+        UserError: there are none.
+    """
+    if files.labels is None or files.multi_label:
+        raise UserError(
+            "--calibrate is for one class for each example: a regression and "
+            "--multi_label have no softmax"
+        )
+    weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
+    if not is_training and not file_system.exists(f"{weights}.index"):
+        raise UserError(
+            f"--calibrate changes the fine-tuned model in --output_dir="
+            f"{output_dir}, which has no {lookup.WEIGHTS_NAME}: name the "
+            "folder of the model, or of a copy"
+        )
+
+
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
@@ -217,6 +252,8 @@ def check_flags() -> None:
     training_flags.require(FLAGS, "data_dir")
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
+    if FLAGS.calibrate and not FLAGS.do_eval:
+        raise UserError("--calibrate needs --do_eval, the data to fit it on")
     classifier_flags.check_own_only(FLAGS, "regression")
     if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
         raise UserError(

@@ -50,7 +50,8 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
 def run_job(job: FineTuningJob, do_train: bool, do_eval: bool) -> int:
     """Train, score, predict and export one job; return the exit status."""
     locked = run_settings.locked(job.settings.output_dir)
-    with locked if do_train else contextlib.nullcontext():
+    is_changed = do_train or job.calibrates
+    with locked if is_changed else contextlib.nullcontext():
         strategy = devices.create_strategy(job.settings.devices)
         job.settings = settings = job.settings._replace(
             training=run.with_dtype(job.settings.training, strategy, do_train)

@@ -111,6 +111,7 @@ class FineTuningJob(abc.ABC):
             heads that have the variables of another task's head.
         objective: what to minimize.
         distillation: teachers; None: labels alone are learned from.
+        calibrates: whether `evaluate` changes the weights that are kept.
         result_files: what evaluation and prediction write to output_dir.
         training_features: features that only the training records have.
     """
@@ -120,6 +121,7 @@ class FineTuningJob(abc.ABC):
     fine_tuned_task: str | None = None
     objective: Objective
     distillation: "Distillation | None" = None
+    calibrates: bool = False
     result_files: tuple[str, ...] = (
         "eval_results.txt",
         mistakes.NAME,

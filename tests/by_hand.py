@@ -6,6 +6,7 @@ numbers tests/test_modeling.py compares with the original's; heads are NumPy.
 
 import functools
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -122,22 +123,30 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def classes(
-    truths: Sequence, found: Sequence, shares: Sequence[float]
+    truths: Sequence,
+    found: Sequence,
+    shares: Sequence[float],
+    confidences: Sequence[float],
 ) -> dict[str, float]:
-    """Return accuracy, macro F1 and mean loss.
+    """Return accuracy, macro F1, mean loss and calibration error.
 
     Args:
         truths: the right class of each example.
         found: the predicted one.
         shares: the probability that was given to the right one.
+        confidences: that of the predicted one.
     """
     rows = list(zip(truths, found, strict=True))
     of_classes = []
     for name in set(truths):
         pairs = [(t == name, f == name) for t, f in rows]
         of_classes.append(_f1(Counter(pairs)))
+    gaps = Counter()  # of 15 bins: right ones - confidences
+    for (truth, name), confidence in zip(rows, confidences, strict=True):
+        gaps[math.ceil(15 * confidence)] += (truth == name) - confidence
     return {
         "accuracy": float(np.mean([t == f for t, f in rows])),
+        "ece": sum(map(abs, gaps.values())) / len(rows),
         "macro_f1": float(np.mean(of_classes)),
         "loss": float(-np.log(shares).mean()),
     }

@@ -184,6 +184,7 @@ def _score_classes(truths: list, found: Predictions) -> dict[str, float]:
             one["probabilities"][truth]
             for one, truth in zip(found, truths, strict=True)
         ],
+        [one["score"] for one in found],
     )
     accuracy, loss = scores["accuracy"], scores["loss"]
     return scores | {"eval_accuracy": accuracy, "eval_loss": loss}

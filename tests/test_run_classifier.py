@@ -1,5 +1,6 @@
 """run_classifier.py as a user runs it, on sentences a tiny model can learn."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,57 @@ def test_a_float32_model_is_used_in_16_bits(finished, data_dir, tmp_path):
     texts = [text for text, _ in sentences(21, 3)]
     found = loaded.signatures["serving_default"](text=tf.constant(texts))
     np.testing.assert_allclose(found["probabilities"], narrow, atol=0.02)
+
+
+@pytest.mark.slow
+def test_calibrated_it_gives_the_same_answers_less_surely(
+    finished, data_dir, tmp_path
+):
+    """Of the model's files the output layer alone changes, by one factor.
+
+    So whatever reads them has the calibrated model. A second time there is
+    nothing to change.
+    """
+    model = shutil.copytree(finished, tmp_path / "model")
+    data = shutil.copytree(data_dir, tmp_path / "data")
+    lines = (data / "dev.tsv").read_text().splitlines()
+    for number in (3, 13, 23, 33, 43):  # that are wrong, and surely so
+        text, label = lines[number].split("\t")
+        lines[number] = f"{text}\t{'bad' if label == 'good' else 'good'}"
+    (data / "dev.tsv").write_text("\n".join(lines) + "\n")
+    flags = flags_for(finished, data, model, do_train=False)
+    flags |= {"pictures": True}
+    scripts.run(run_classifier, **flags)
+    before = results_of(model)
+    flags |= {"do_predict": True, "calibrate": True}
+    scripts.run(run_classifier, **flags)
+    results = results_of(model)
+    temperature = results["temperature"]
+    assert temperature > 1.2
+    assert results["loss"] < before["loss"] - 0.01
+    assert results["ece"] < results["uncalibrated_ece"] / 2
+    assert results["uncalibrated_ece"] == pytest.approx(before["ece"])
+    for name in ("accuracy", "macro_f1", "global_step"):
+        assert results[name] == before[name]
+    assert (model / "reliability.png").exists()
+    old, new = (values_of(p / "bert_model.ckpt") for p in (finished, model))
+    assert old.keys() == new.keys()
+    for name, value in new.items():
+        if name in ("output_weights", "output_bias"):
+            value = value * np.float32(temperature)
+        np.testing.assert_allclose(value, old[name], rtol=1e-6)
+    wanted, found = (
+        np.loadtxt(folder / "test_results.tsv") for folder in (finished, model)
+    )
+    odds, wanted = (np.log(p[:, 0] / p[:, 1]) for p in (found, wanted))
+    np.testing.assert_allclose(odds * temperature, wanted, rtol=1e-4)
+    answers = (finished / "test.tsv").read_text()
+    assert (model / "test.tsv").read_text() == answers
+    path = model / "bert_model.ckpt.data-00000-of-00001"
+    calibrated = path.read_bytes()
+    scripts.run(run_classifier, **flags)
+    assert results_of(model)["temperature"] == 1
+    assert path.read_bytes() == calibrated
 
 
 @pytest.mark.slow

@@ -71,6 +71,9 @@ OWN = {
         ({"class_weights": "/nowhere"}, "/nowhere"),
         ({"multi_label": True, "class_weights": "balanced"}, "--multi_label"),
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
+        ({"calibrate": True, "do_eval": False}, "--do_eval"),
+        ({"calibrate": True, "multi_label": True}, "--multi_label"),
+        ({"calibrate": True, "do_train": False}, "bert_model.ckpt"),
     ],
     "run_squad": [
         ({"train_file": None}, "--train_file"),

@@ -5,17 +5,18 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from base import file_system
+from base import cluster, file_system
 from base.errors import UserError
 
 import numpy as np
 from absl import logging
 
+from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import tfrecord
 from tasks import mistakes, signs
+from tasks.classifier import calibration, glue
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
@@ -31,6 +32,7 @@ from tasks.settings import RunSettings
 from tasks.source import ModelSource
 
 _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
+_RELIABILITY = "reliability.png"
 
 BALANCED = "balanced"  # class_weights
 
@@ -43,6 +45,8 @@ class ClassifierJob(FineTuningJob):
     head_pattern = "^(output_|bilstm/)"
     task_name = "classifier"
     objective = classifier_model.CLASSIFICATION
+    # That the logits were divided by, where they were calibrated.
+    temperature: float | None = None
 
     def __init__(
         self,
@@ -98,7 +102,7 @@ class ClassifierJob(FineTuningJob):
             *(
                 _in_set(name, title)
                 for title in ["", *list(files.dev)[1:]]
-                for name in (mistakes.NAME, _MATRIX, _PICTURE)
+                for name in (mistakes.NAME, _MATRIX, _PICTURE, _RELIABILITY)
             ),
             *map(_results_name, test),
         )
@@ -276,8 +280,15 @@ class ClassifierJob(FineTuningJob):
     # --- Scores and predictions ----------------------------------------------
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score every development set; look for constant predictions."""
+        """Score every development set; look for constant predictions.
+
+        The weights to keep are calibrated first, if that was asked for.
+        """
         scored = super().evaluate(loaded)
+        if self.calibrates and loaded.prefix:
+            self.calibrate(loaded, *scored.predictions[0].predictions)
+            scored = super().evaluate(loaded)
+            scored.results["temperature"] = self.temperature
         # The original's keys, of the first set: eval_loss, loss and, for
         # classes, eval_accuracy.
         results, first = scored.results, self._first_prefix
@@ -286,6 +297,45 @@ class ClassifierJob(FineTuningJob):
         if not self.is_regression:
             results["eval_accuracy"] = results[first + "accuracy"]
         return scored
+
+    def calibrate(
+        self, loaded: LoadedModel, logits: np.ndarray, label_ids: np.ndarray
+    ) -> None:
+        """Divide the output layer by the temperature of a development set.
+
+        That divides the logits: (x W^T + b) / t = x (W / t)^T + b / t. The
+        weights are replaced in the checkpoint, so that whatever reads it, a
+        later command, an export or another program, has the calibrated model.
+        """
+        found = calibration.fit_temperature(logits, label_ids)
+        self.temperature = found or 1.0
+        if found is None:
+            logging.warning(
+                "Not calibrated: of %d answers in %s all are right, or no more "
+                "than by guessing; give a larger development set",
+                len(label_ids),
+                self.dev[0].title,
+            )
+            return
+        model = loaded.model
+        for variable in (model.output_weights, model.output_bias):
+            variable.assign(variable / found)
+        if cluster.is_chief():
+            step = weight_files.global_step(loaded.prefix)
+            weights = weight_files.read_weights(loaded.prefix)
+            weights |= {
+                "output_weights": model.output_weights.numpy(),
+                "output_bias": model.output_bias.numpy(),
+                "global_step": np.int64(step),
+            }
+            weight_files.write(loaded.prefix, weights)
+        logging.info(
+            "Calibrated %s: the output layer is divided by %.4f, the "
+            "temperature of %s",
+            loaded.prefix,
+            found,
+            self.dev[0].title,
+        )
 
     def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
         """Return the scores of a development set."""
@@ -298,6 +348,10 @@ class ClassifierJob(FineTuningJob):
             self.is_regression,
             self.files.positive_id,
         )
+        if self.temperature:
+            scores["uncalibrated_ece"] = classifier_scores.calibration_error(
+                logits * self.temperature, label_ids
+            )
         if self.is_regression:
             sign = signs.same_number(logits[:, 0], label_ids)
         else:
@@ -307,7 +361,7 @@ class ClassifierJob(FineTuningJob):
         return Scored(scores, [sign] if sign else [], (logits, label_ids))
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv and the confusion matrix of a development set."""
+        """Write errors.tsv, the confusion matrix and the reliability."""
         from sklearn import metrics  # takes a second to import
 
         logits, label_ids = scored.predictions
@@ -335,6 +389,15 @@ class ClassifierJob(FineTuningJob):
                         classifier_mistakes.draw_confusion, counts, labels
                     ),
                 )
+            self.draw(
+                _in_set(_RELIABILITY, title),
+                functools.partial(
+                    calibration.draw_reliability,
+                    logits,
+                    label_ids,
+                    self.temperature or 1.0,
+                ),
+            )
         self.write_errors(found, _in_set(mistakes.NAME, title))
 
     def write_predictions(

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+NUM_BINS = 15  # of confidence, as in Guo et al.
+
 NAMES = (
     "accuracy",
     "f1",
@@ -75,8 +77,9 @@ def scores(
 ) -> dict[str, float]:
     """Return {score name: score} of logits [n, K], and their mean `loss`.
 
-    The accuracy of classes is added to `names`. The loss is the cross entropy,
-    or the squared error of a regression [n, 1].
+    The accuracy of classes is added to `names`, and their calibration error as
+    `ece`. The loss is the cross entropy, or the squared error of a regression
+    [n, 1].
     """
     if is_regression:
         predictions = logits[:, 0]
@@ -89,7 +92,37 @@ def scores(
     found = {
         name: score(name, label_ids, predictions, positive_id) for name in names
     }
+    if not is_regression:
+        found["ece"] = calibration_error(logits, label_ids)
     return found | {"loss": loss}
+
+
+def calibration_error(logits: np.ndarray, label_ids: np.ndarray) -> float:
+    """Return the expected calibration error of logits [n, K].
+
+    That of Guo et al. 2017, "On Calibration of Modern Neural Networks": the
+    mean over the examples of |accuracy - mean confidence| of their bin.
+    """
+    _, right, confidence = confidence_bins(logits, label_ids)
+    return float(np.abs(right - confidence).sum() / len(label_ids))
+
+
+def confidence_bins(
+    logits: np.ndarray, label_ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return three sums over the examples of each bin, [NUM_BINS] each.
+
+    They are the examples, the right ones, and the confidences: probabilities of
+    the likeliest class. Bin m has those in (m / NUM_BINS, (m + 1) / NUM_BINS].
+    """
+    confidence = np.exp(log_softmax(logits).max(-1))  # [n]
+    bins = np.ceil(confidence * NUM_BINS).astype(int) - 1  # [n]
+    is_right = logits.argmax(-1) == label_ids  # [n]
+    counts, right, total = (
+        np.bincount(bins, weights, NUM_BINS)
+        for weights in (None, is_right, confidence)
+    )
+    return counts, right, total
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
