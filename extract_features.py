@@ -23,14 +23,14 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-import tokenization
 from checkpoints import weight_files
 from tasks.encoder import lines as features_lines
 from tasks.encoder import writers as features_writers
 from tasks.encoder.model import encode_layers, parse_layers
-from training import devices, dtypes
+from tasks.rows import Units, log_example
+from tasks.task import Model
+from training import devices, dtypes, prediction
 from training import flags as training_flags
-from training.prediction import Predictor
 
 FLAGS = flags.FLAGS
 
@@ -116,7 +116,7 @@ def main(_: list[str]) -> int:
     with strategy.scope():
         model = modeling.TaskModel(config, dtype)
     weight_files.restore_weights(model.variables, checkpoint.prefix)
-    predictor = Predictor(
+    run = prediction.on_devices(
         strategy,
         lambda batch: {
             "features": encode_layers(model, batch, layers, FLAGS.pooling)
@@ -129,7 +129,7 @@ def main(_: list[str]) -> int:
         folder = FLAGS.output_file.rpartition("/")[0]
         file_system.make_directory(folder, "output_file")
     with interrupts.ending_on_sigterm():
-        extract(predictor, reader, layers, config.hidden_size)
+        extract(run, reader, layers, config.hidden_size)
     return 0
 
 
@@ -146,7 +146,7 @@ def is_same_file(path: str, other: str) -> bool:
 
 
 def extract(
-    predictor: Predictor,
+    run: Model,
     reader: features_lines.Reader,
     layers: list[int],
     hidden_size: int,
@@ -154,7 +154,7 @@ def extract(
     """Write the features of all lines, window by window.
 
     Args:
-        predictor: runs the model on a batch.
+        run: the model.
         reader: of the input file.
         layers: indices of the K layers to write.
         hidden_size: H.
@@ -171,25 +171,22 @@ def extract(
     ) as writer:
         for window in features_lines.windows(reader.lines(), *sizes):
             for line in window[: max(0, _SHOWN - window[0].index)]:
-                log_example(line, reader.tokenizer)
-            data = features_lines.WindowRecords(
-                window, FLAGS.max_seq_length, FLAGS.pad_to_max_length
+                # The tokens show a wrong vocabulary or casing.
+                ids = line.row.input_ids.tolist()
+                tokens = reader.tokenizer.convert_ids_to_tokens(ids)
+                log_example(
+                    ("unique_id", line.index), ("tokens", " ".join(tokens))
+                )
+            data = Units(
+                [[line.row] for line in window],
+                FLAGS.max_seq_length,
+                pad_to_max_length=FLAGS.pad_to_max_length,
             )
             for line in features_lines.window_features(
-                predictor, data, FLAGS.batch_size, progress
+                run, window, data, FLAGS.batch_size, progress
             ):
                 writer.write(line)
     progress.end(FLAGS.output_file)
-
-
-def log_example(
-    line: features_lines.Line, tokenizer: tokenization.FullTokenizer
-) -> None:
-    """Log the tokens of a line, which show a wrong vocabulary or casing."""
-    logging.info("*** Example ***")
-    logging.info("unique_id: %d", line.index)
-    tokens = tokenizer.convert_ids_to_tokens(line.row.input_ids.tolist())
-    logging.info("tokens: %s", " ".join(tokens))
 
 
 def check_flags() -> None:

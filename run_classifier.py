@@ -55,12 +55,12 @@ finetuning_flags.define_finetuning_flags(
     train_on="the training set",
     score_on="the development set",
     predict_on="the test set",
-    predict_batch="Examples in a batch of --do_predict.",
+    predict_batch="Examples in a batch of --do_predict",
 )
 flags.DEFINE_integer(
     "eval_batch_size",
     8,
-    "Examples in a batch of --do_eval.",
+    "Examples in a batch of --do_eval; on a CPU more of short ones.",
     lower_bound=1,
     upper_bound=2**17,
 )

@@ -43,12 +43,12 @@ finetuning_flags.define_finetuning_flags(
     score_on="dev_file",
     predict_on="test_file",
     predict_batch="Windows in a batch of --do_predict, and where "
-    "--feature_based computes activations.",
+    "--feature_based computes activations",
 )
 flags.DEFINE_integer(
     "eval_batch_size",
     8,
-    "Windows in a batch of --do_eval.",
+    "Windows in a batch of --do_eval; on a CPU more of short ones.",
     lower_bound=1,
     upper_bound=2**17,
 )

@@ -61,7 +61,7 @@ finetuning_flags.define_finetuning_flags(
     score_on="predict_file",
     predict_on="predict_file",
     predict_batch="Windows in a batch of --do_predict, --do_eval and "
-    "--eval_steps.",
+    "--eval_steps",
 )
 
 # Data

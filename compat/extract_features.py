@@ -65,6 +65,4 @@ def convert_examples_to_features(
 model_fn_builder = gone.function(
     "model_fn_builder", "tasks.encoder.model.encode_layers"
 )
-input_fn_builder = gone.function(
-    "input_fn_builder", "tasks.encoder.lines.WindowRecords"
-)
+input_fn_builder = gone.function("input_fn_builder", "tasks.rows.Units")

@@ -36,7 +36,8 @@ def define_finetuning_flags(
     """Define the flags of a fine-tuning script.
 
     The arguments are the default of --max_seq_length, the names of the data,
-    and help texts: what happens to longer texts, and predict_batch_size's.
+    and help texts: what happens to longer texts, and what predict_batch_size
+    counts.
     """
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
     flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
@@ -134,7 +135,11 @@ def define_finetuning_flags(
         upper_bound=1.0,
     )
     flags.DEFINE_integer(
-        "predict_batch_size", 8, predict_batch, lower_bound=1, upper_bound=2**17
+        "predict_batch_size",
+        8,
+        f"{predict_batch}; on a CPU more of short ones.",
+        lower_bound=1,
+        upper_bound=2**17,
     )
     training_flags.define_training_flags(True, _WHY_BIAS_CORRECTION)
     training_flags.define_tpu_flags()

@@ -129,17 +129,16 @@ def use_weights(
 def create_model(
     job: FineTuningJob, strategy: tf.distribute.Strategy
 ) -> LoadedModel:
-    """Return the job's model with new weights, and its predictor."""
+    """Return the job's model with new weights, and how it runs."""
     # New variables are drawn from Keras' global seed, on every machine alike.
     tf.keras.utils.set_random_seed(job.settings.training.random_seed)
     with strategy.scope():
         model = job.create_model()
-    predictor = prediction.Predictor(
-        strategy,
-        functools.partial(job.forward, model),
-        job.settings.training.jit_compile,
+    forward = functools.partial(job.forward, model)
+    jit_compile = job.settings.training.jit_compile
+    return LoadedModel(
+        model, prediction.on_devices(strategy, forward, jit_compile)
     )
-    return LoadedModel(model, predictor)
 
 
 def identity_of(job: FineTuningJob) -> run.Identity:

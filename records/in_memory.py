@@ -29,29 +29,11 @@ import tensorflow as tf
 from absl import logging
 
 from records import streaming, tfrecord
+from records.lengths import bucket_lengths
 
 # Batches sorted together. A larger window pads less and mixes less: the more
 # records are sorted, the more alike in length are those of a batch.
 WINDOW = 50
-
-# Lengths that batches are padded to, below max_seq_length. Each is compiled
-# separately, so they are few. Gaps grow with the length, since what counts is
-# the share of padding in a batch.
-_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
-
-
-def bucket_lengths(
-    max_seq_length: int, pad_to_max_length: bool = False, is_fine: bool = False
-) -> list[int]:
-    """Return the lengths that batches are padded to, in ascending order.
-
-    With `is_fine` they are the multiples of 8, for where lengths are not
-    compiled separately.
-    """
-    if pad_to_max_length:
-        return [max_seq_length]
-    lengths = range(8, max_seq_length, 8) if is_fine else _LENGTHS
-    return [n for n in lengths if n < max_seq_length] + [max_seq_length]
 
 
 class Plan:
@@ -119,28 +101,6 @@ class Plan:
         # 1 makes the seed differ from that of epoch `window`.
         rng = np.random.default_rng([self.seed, window, 1])
         return rows.reshape(WINDOW, -1)[rng.permutation(WINDOW)]
-
-
-def sorted_batches(
-    lengths: np.ndarray, batch_size: int, buckets: Sequence[int]
-) -> list[tuple[np.ndarray, int]]:
-    """Return batches for prediction, [(numbers of records, padded length)].
-
-    Each record is in one, the longest first. The last one of a length may have
-    fewer than batch_size.
-    """
-    lengths, buckets = np.asarray(lengths), np.asarray(buckets)
-    places = np.searchsorted(buckets, lengths)
-    batches = []
-    # The longest first: if memory is too small, the first batch fails, and not
-    # one after an hour.
-    for place in range(len(buckets))[::-1]:
-        rows = np.flatnonzero(places == place)
-        batches += [
-            (rows[at : at + batch_size], int(buckets[place]))
-            for at in range(0, len(rows), batch_size)
-        ]
-    return batches
 
 
 class ShortRecords:
@@ -215,7 +175,7 @@ class ShortRecords:
         self.num_records = len(self.lengths)
 
     def buckets(self, is_fine: bool = False) -> list[int]:
-        """Return the lengths of batches; see `bucket_lengths`."""
+        """Return the lengths of batches; see `lengths.bucket_lengths`."""
         return bucket_lengths(self.full_length, self.pad_to_max_length, is_fine)
 
     def training(
@@ -226,7 +186,7 @@ class ShortRecords:
         If an example is a `group` of consecutive records, such as the four
         choices of a question, features are [B, group, ...], and an example
         stays whole when a batch is split among devices. For is_fine see
-        `bucket_lengths`.
+        `buckets`.
         """
         # A plan of examples, each as long as the longest of its records.
         lengths = self.lengths.reshape(-1, group).max(axis=1)
@@ -264,25 +224,6 @@ class ShortRecords:
             name: tf.TensorSpec([*rows, *shapes[name]], _type_in_batch(value))
             for name, value in self.features.items()
         }
-
-    def prediction(
-        self, batch_size: int, is_fine: bool = False
-    ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Yield (record numbers, batch), with each record in one batch.
-
-        Batches are filled up to `batch_size` with copies of their first
-        record, whose `example_weights` are 0. For is_fine see `bucket_lengths`.
-        """
-        for rows, length in sorted_batches(
-            self.lengths, batch_size, self.buckets(is_fine)
-        ):
-            filled = np.concatenate(
-                [rows, np.repeat(rows[:1], batch_size - len(rows))]
-            )
-            batch = self.gather(filled, length)
-            batch["example_weights"] = np.zeros([batch_size], np.float32)
-            batch["example_weights"][: len(rows)] = 1.0
-            yield rows, batch
 
     def log_lengths(self) -> None:
         """Log the mean number of tokens, and the lengths of batches."""

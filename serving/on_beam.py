@@ -52,7 +52,7 @@ def predict_files(
             pipeline, items, f"{job.shared_dir}/inputs.json"
         )
         model = inference.RunInference(
-            Predictor(settings, batch_size).with_no_batching()
+            _Handler(settings, batch_size).with_no_batching()
         )
         results = (
             inputs
@@ -88,7 +88,7 @@ class _Read(beam.DoFn):
             yield [(index, number, window)]
 
 
-class Predictor(inference.ModelHandler):
+class _Handler(inference.ModelHandler):
     """Predicts windows.
 
     RunInference loads the model once per worker process, whose threads share

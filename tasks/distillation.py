@@ -48,6 +48,7 @@ from records.streaming import Batch
 from tasks import bilstm, registry
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.source import ModelSource
+from tasks.task import Model
 from training import prediction
 from training.objective import Objective, Sums
 
@@ -241,7 +242,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         name: str,
         data: in_memory.ShortRecords,
         teacher: ModelSource,
-        predictor: prediction.Predictor,
+        run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for some texts, float32 [n, ..., K]."""
 
@@ -292,7 +293,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         self.prepare(data)
         found = []
         for teacher in self.teachers:
-            answers = self._answers(teacher, data, loaded.predictor.strategy)
+            answers = self._answers(teacher, data, loaded.run.strategy)
             if teacher.order is not None:
                 answers = answers[:, teacher.order]
             found.append(answers)
@@ -382,7 +383,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         source, training = teacher.source, self.job.settings.training
 
         @functools.cache
-        def predictor() -> prediction.Predictor:
+        def run() -> Model:
             logging.info("Running the teacher %s", source.prefix)
             # In a cluster the chief alone runs it: others wait for the file.
             own = strategy
@@ -399,7 +400,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
                 model.variables, source.prefix, required
             )
             forward = functools.partial(self.forward, model)
-            return prediction.Predictor(own, forward, training.jit_compile)
+            return prediction.on_devices(own, forward, training.jit_compile)
 
         parts = [
             kept_outputs(
@@ -407,7 +408,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
                 name,
                 teacher,
                 {**fingerprint, "dtype": training.dtype},
-                lambda name=name: self.answers(name, data, source, predictor()),
+                lambda name=name: self.answers(name, data, source, run()),
             )
             for name, fingerprint in self.texts()
         ]

@@ -21,7 +21,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from base import cluster, file_system, pictures
+from base import cluster, file_system, pictures, progress
+from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
@@ -31,10 +32,17 @@ import modeling
 from checkpoints.trained_for import TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
-from tasks import graph_tokenizer, mistakes, registry, saved_model, task
+from tasks import (
+    graph_tokenizer,
+    mistakes,
+    predict,
+    registry,
+    saved_model,
+    task,
+)
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
-from tasks.task import Task
+from tasks.task import Outputs, Task
 from training import curves, memory, prediction
 from training.objective import Objective
 
@@ -43,15 +51,16 @@ if TYPE_CHECKING:
 
 
 class LoadedModel(NamedTuple):
-    """A task's model, and its predictor.
+    """A task's model, and how it runs.
 
-    The predictor runs `FineTuningJob.forward` over records.
-
-    `prefix` is the checkpoint of its weights, None while training changes them.
+    Attributes:
+        model: the model.
+        run: `FineTuningJob.forward` of it, on the devices of the run.
+        prefix: the checkpoint of its weights, None while training changes them.
     """
 
     model: modeling.TaskModel
-    predictor: prediction.Predictor
+    run: prediction.OnDevices
     prefix: str | None = None
 
 
@@ -206,7 +215,7 @@ class FineTuningJob(abc.ABC):
         Logs the first examples, and what had to be cut.
         """
 
-    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+    def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of the outputs for a data set of `dev`."""
         raise NotImplementedError
 
@@ -214,9 +223,7 @@ class FineTuningJob(abc.ABC):
         """Write the worst mistakes on a data set of `dev`, and pictures."""
         raise NotImplementedError
 
-    def write_predictions(
-        self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write the predictions for a data set of `test`."""
         raise NotImplementedError
 
@@ -302,16 +309,29 @@ class FineTuningJob(abc.ABC):
 
     def outputs(
         self, loaded: LoadedModel, data: DataSet, batch_size: int
-    ) -> dict[str, np.ndarray]:
+    ) -> Outputs:
         """Return the model's outputs for all records of a data set.
 
         Raises:
             UserError: an output is not a finite number.
         """
-        outputs = loaded.predictor(self.records(data), batch_size, data.title)
-        for values in outputs.values():
-            prediction.check_finite(values, data.title)
+        outputs = self.run_model(loaded, data, batch_size)
+        if not all(np.isfinite(values).all() for values in outputs.values()):
+            raise UserError(
+                f"the model's outputs for {data.title} are not finite numbers: "
+                "the weights are damaged, or --dtype is too narrow for them"
+            )
         return outputs
+
+    def run_model(
+        self, loaded: LoadedModel, data: DataSet, batch_size: int
+    ) -> Outputs:
+        """Return the outputs of `forward` for all records of a data set."""
+        records = self.records(data)
+        with progress.Bar(records.num_records, "records", data.title) as bar:
+            return predict.run_records(
+                loaded.run, records, batch_size, bar.update
+            )
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for signs of a failed run.

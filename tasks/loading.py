@@ -9,13 +9,12 @@ SavedModel has it as its signature `ids`.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from base import file_system, packages, text_files
 from base.errors import UserError
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -25,6 +24,7 @@ from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.masked_lm import filling
 from tasks.task import Model, Settings
+from training import prediction
 
 _FEATURE_TAGGING = "feature_tagging"  # TrainedFor.task
 
@@ -231,23 +231,15 @@ def load(settings: Settings) -> Model:
             f"--model={settings.path} has no signature `ids`, only "
             f"{', '.join(sorted(loaded.signatures)) or 'none'}"
         )
-    return _on_arrays(loaded.signatures["ids"], loaded)
+    return prediction.OnDevices(lambda batch: loaded.signatures["ids"](**batch))
 
 
 def run_graph(graph: saved_model.TaskGraph) -> Model:
     """Return the signature `ids` of a graph as a function of a batch."""
     graph.skip_padding()  # a sixth faster in batches by length too
-    return _on_arrays(graph.ids_signature(), graph)
-
-
-def _on_arrays(function: Callable, owner: tf.Module) -> Model:
-    """Return a function of tensors as one of arrays."""
-
-    def run(features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        tensors = {n: tf.constant(v) for n, v in features.items()}
-        return {n: v.numpy() for n, v in function(**tensors).items()}
-
-    run.owner = owner  # the variables live as long as this object
+    ids = graph.ids_signature()
+    run = prediction.OnDevices(lambda batch: ids(**batch))
+    run.owner = graph  # the variables live as long as this object
     return run
 
 

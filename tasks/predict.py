@@ -3,7 +3,8 @@
     predictions = predict(task, run, inputs, batch_size)
 
 `run` is a function from the features of a batch to its outputs: of a Keras
-model, a SavedModel (loading.py) or a LiteRT file (serving/litert).
+model (training/prediction.py), a SavedModel (loading.py) or a LiteRT file
+(serving/litert).
 
 Texts differ in length. In the order of the input, most of a batch would be
 padding. So rows are sorted by length and cut into batches, each padded to a
@@ -14,18 +15,18 @@ multiple of 8. With batches of 2 rows,
 
 The batches are a function of the inputs alone, so that every runner and a
 restarted run compute the same numbers.
+
+This loop, `run_batches`, serves all that predicts. Fine-tuning scores and
+predicts the records that it keeps on disk, with `run_records`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from tasks import rows
-from tasks.rows import Unit
-from tasks.task import Encoded, Input, Model, Outputs, Prediction, Task
-
-_MULTIPLE = 8  # lengths are rounded up to it
+from tasks.rows import Unit, Units
+from tasks.task import Input, Model, Outputs, Prediction, Task
 
 # A batch of short rows has at most this many times batch_size rows.
 MORE_ROWS = 8
@@ -34,13 +35,18 @@ MORE_ROWS = 8
 def predict(
     task: Task, run: Model, inputs: Sequence[Input], batch_size: int
 ) -> list[Prediction | str]:
-    """Return the prediction of each input, or why there is none; see `decode`.
+    """Return the prediction of each input, or why there is none.
 
-    All inputs are sorted by length together.
+    All inputs are sorted by length together. An input whose text was cut has
+    `truncated` in its prediction.
     """
     encoded = task.encode(inputs)
     outputs = run_units(task, run, encoded.units, batch_size)
-    return decode(task, inputs, encoded, outputs)
+    found = list(task.decode(inputs, encoded, outputs))
+    for result, is_cut in zip(found, encoded.is_truncated, strict=True):
+        if is_cut and not isinstance(result, str):
+            result["truncated"] = True
+    return found
 
 
 def run_units(
@@ -55,81 +61,93 @@ def run_units(
     `update` is called with the number of units of each batch.
     """
     found: list[Outputs] = [{}] * len(units)
-    for batch in make_batches(task, units, batch_size):
-        for unit, values in by_unit(batch, run(batch.features)):
-            found[unit] = values
-        update(len(batch.units))
-    return found
-
-
-def decode(
-    task: Task,
-    inputs: Sequence[Input],
-    encoded: Encoded,
-    outputs: Sequence[Outputs],
-) -> list[Prediction | str]:
-    """Return the prediction of each input, or why there is none.
-
-    An input whose text was cut has `truncated` in its prediction. `encoded` is
-    of `task.encode`, `outputs` of each unit of rows.
-    """
-    found = list(task.decode(inputs, encoded, outputs))
-    for result, is_cut in zip(found, encoded.is_truncated, strict=True):
-        if is_cut and not isinstance(result, str):
-            result["truncated"] = True
+    sizes = np.array([len(unit) for unit in units])
+    # A batch has one number of choices.
+    for choices in np.unique(sizes)[::-1].tolist():
+        places = np.flatnonzero(sizes == choices)
+        data = Units(
+            [units[place] for place in places],
+            task.settings.max_seq_length,
+            task.is_grouped,
+        )
+        for taken, outputs in run_batches(run, data, batch_size, choices):
+            for row, place in enumerate(places[taken].tolist()):
+                found[place] = {name: v[row] for name, v in outputs.items()}
+            update(len(taken))
     return found
 
 
 # --- Batches -----------------------------------------------------------------
 
 
-class Batch(NamedTuple):
-    """A batch of the model's input.
+class Rows(Protocol):
+    """What the model runs on: rows.Units, or in_memory.ShortRecords.
 
     Attributes:
-        units: int [B], their numbers.
-        features: input_ids, input_mask and segment_ids, int32 [B, S]; [B, C,
-            S] for units of C choices.
+        lengths: tokens of each [n], of the longest one in a group.
     """
 
-    units: np.ndarray
-    features: dict[str, np.ndarray]
+    lengths: np.ndarray
+
+    def buckets(self, is_fine: bool) -> Sequence[int]:
+        """Return the lengths to pad to, see records.lengths."""
+
+    def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
+        """Return the features of some rows, padded to a length."""
 
 
-def make_batches(
-    task: Task, units: Sequence[Unit], batch_size: int
-) -> Iterator[Batch]:
-    """Yield the batches of rows, the longest first.
+def run_batches(
+    run: Model, data: Rows, batch_size: int, group: int = 1
+) -> Iterator[tuple[np.ndarray, Outputs]]:
+    """Yield (numbers of rows [n], their outputs [n, ...]) batch by batch.
 
-    If the task groups rows, units with as many rows share a batch, and features
-    are [B, C, S]. A batch has batch_size rows of max_seq_length tokens; of
-    shorter rows more, of at most as many tokens.
+    A batch has batch_size rows of the full length; of shorter ones more, of at
+    most as many tokens: 32 of 128 tokens, 128 of 32. The longest come first: if
+    memory is too small, the first batch fails, and not one after an hour. The
+    sort is stable: rows of one length keep their order.
+
+    Args:
+        run: if each shape is compiled (`few_shapes`), all batches have
+            batch_size rows, of few lengths; else lengths are multiples of 8.
+        data: the rows.
+        batch_size: counts the rows in a group one by one.
+        group: rows that stay together, such as the choices of a question.
     """
-    longest = task.settings.max_seq_length
-    buckets = [*range(_MULTIPLE, longest, _MULTIPLE), longest]
-    sizes = np.array([len(unit) for unit in units])
-    lengths = [max(len(row.input_ids) for row in unit) for unit in units]
-    # A batch has one number of choices.
-    for choices in np.unique(sizes)[::-1].tolist():
-        places = np.flatnonzero(sizes == choices)
-        for cut, length in rows.cut_by_length(
-            np.array(lengths)[places], batch_size, buckets, MORE_ROWS, choices
-        ):
-            taken = places[cut]
-            features = rows.pad(
-                [row for i in taken for row in units[i]], length
-            )
-            if task.is_grouped:
-                features = {
-                    name: value.reshape(len(taken), choices, length)
-                    for name, value in features.items()
-                }
-            yield Batch(taken, features)
+    few_shapes = getattr(run, "few_shapes", False)
+    buckets = data.buckets(is_fine=not few_shapes)
+    order, at = np.argsort(-data.lengths, kind="stable"), 0
+    while at < len(order):
+        longest = data.lengths[order[at]]
+        length = int(buckets[np.searchsorted(buckets, longest)])
+        more = min(1 if few_shapes else MORE_ROWS, buckets[-1] // length)
+        size = max(1, batch_size * more // group)
+        taken = order[at : at + size]
+        at += size
+        # The last batch is filled up with copies.
+        rows = np.resize(taken, size) if few_shapes else taken
+        outputs = run(data.gather(rows, length))
+        yield taken, {n: value[: len(taken)] for n, value in outputs.items()}
 
 
-def by_unit(
-    batch: Batch, outputs: Mapping[str, np.ndarray]
-) -> Iterator[tuple[int, Outputs]]:
-    """Yield (number of the unit, its outputs) for every unit of a batch."""
-    for place, unit in enumerate(batch.units.tolist()):
-        yield unit, {name: value[place] for name, value in outputs.items()}
+def run_records(
+    run: Model,
+    data: Rows,
+    batch_size: int,
+    update: Callable[[int], None] = lambda count: None,
+) -> Outputs:
+    """Return the model's outputs for all rows, {name: [n, ...]}.
+
+    Outputs of every token are as long as the longest batch, with zeros behind
+    the length of a row's own batch. For `update` see `run_units`.
+    """
+    found: Outputs = {}
+    # The longest rows come first, so the first batch has the final shape.
+    for rows, outputs in run_batches(run, data, batch_size):
+        for name, value in outputs.items():
+            if name not in found:
+                shape = [len(data.lengths), *value.shape[1:]]
+                found[name] = np.zeros(shape, value.dtype)
+            inner = tuple(map(slice, value.shape[1:]))
+            found[name][(rows, *inner)] = value
+        update(len(rows))
+    return found

@@ -3,13 +3,14 @@
 This module imports no TensorFlow.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
 import tokenization
+from records.lengths import bucket_lengths
 
 
 class Row(NamedTuple):
@@ -94,34 +95,40 @@ def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
 
-def cut_by_length(
-    lengths: Sequence[int],
-    batch_size: int,
-    buckets: Sequence[int],
-    more_rows: int = 1,
-    group: int = 1,
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield (places of a batch, padded length), the longest first.
-
-    The sort is stable: rows of one length keep their order.
+class Units:
+    """Units of rows as predict.run_batches takes them.
 
     Args:
-        lengths: of the rows; of groups of rows, the longest of each.
-        batch_size: rows of the last bucket's length in a batch.
-        buckets: lengths to pad to, ascending; no row is longer than the last.
-        more_rows: a batch of short rows has at most so many times batch_size
-            rows, of at most as many tokens: 32 of 128 tokens, 128 of 32.
-        group: rows that stay together, such as the choices of a question.
+        units: all of as many rows.
+        max_seq_length: no row is longer.
+        is_grouped: whether features are [B, C, S], for units of C rows.
+        pad_to_max_length: whether every batch is padded to max_seq_length.
     """
-    order = np.argsort(-np.asarray(lengths), kind="stable")
-    at = 0
-    while at < len(order):
-        longest = lengths[order[at]]
-        length = int(buckets[np.searchsorted(buckets, longest)])
-        more = min(more_rows, max(1, buckets[-1] // length))
-        count = max(1, batch_size * more // group)
-        yield order[at : at + count], length
-        at += count
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        max_seq_length: int,
+        is_grouped: bool = False,
+        pad_to_max_length: bool = False,
+    ):
+        self.units, self.is_grouped = units, is_grouped
+        self._padding = max_seq_length, pad_to_max_length
+        self.lengths = np.array(
+            [max(len(row.input_ids) for row in unit) for unit in units]
+        )
+
+    def buckets(self, is_fine: bool) -> list[int]:
+        """Return the lengths of batches."""
+        return bucket_lengths(*self._padding, is_fine)
+
+    def gather(self, places: np.ndarray, length: int) -> dict[str, np.ndarray]:
+        """Return the features of some units, see `pad`."""
+        features = pad([row for at in places for row in self.units[at]], length)
+        if not self.is_grouped:
+            return features
+        shape = (len(places), -1, length)
+        return {name: value.reshape(shape) for name, value in features.items()}
 
 
 def log_example(*lines: tuple[str, Any]) -> None:

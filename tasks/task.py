@@ -37,7 +37,8 @@ NOT_FINITE = (
 # The outputs of a unit of rows: name -> array.
 Outputs = dict[str, np.ndarray]
 
-# The features of a batch -> its outputs.
+# The features of a batch -> its outputs. Its attribute `few_shapes`, if it has
+# one, says whether it compiles each shape of a batch separately.
 Model = Callable[[Mapping[str, np.ndarray]], Outputs]
 
 # What is predicted for an input, as JSON.

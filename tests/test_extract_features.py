@@ -144,13 +144,13 @@ def test_padding_batches_and_windows_change_nothing(
     """Nor does memory for a few lines at a time."""
     monkeypatch.setattr(features_lines, "_WINDOW_BYTES", 10_000)
     sizes = []
-    make = features_lines.WindowRecords
+    make = features_lines.window_features
 
-    def noting(window, *args):
+    def noting(run, window, *args):
         sizes.append(len(window))
-        return make(window, *args)
+        return make(run, window, *args)
 
-    monkeypatch.setattr(features_lines, "WindowRecords", noting)
+    monkeypatch.setattr(features_lines, "window_features", noting)
     out = tmp_path / "out.jsonl"
     flags = flags_for(model_dir, input_file, out, **more)
     scripts.run(extract_features, **flags)
@@ -403,7 +403,7 @@ def test_sigterm_leaves_nothing(model_dir, input_file, tmp_path, monkeypatch):
     leftover = tmp_path / f".out.{ended.pid}-0.tmp"
     leftover.write_text("of a run that was killed")
     monkeypatch.setattr(features_lines, "_WINDOW_LINES", 9)
-    make, seen = features_lines.WindowRecords, []
+    make, seen = features_lines.window_features, []
 
     def make_or_end(*args):
         seen.append(os.listdir(tmp_path))
@@ -411,7 +411,7 @@ def test_sigterm_leaves_nothing(model_dir, input_file, tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGTERM)
         return make(*args)
 
-    monkeypatch.setattr(features_lines, "WindowRecords", make_or_end)
+    monkeypatch.setattr(features_lines, "window_features", make_or_end)
     flags = flags_for(model_dir, input_file, tmp_path / "out")
     with pytest.raises(KeyboardInterrupt):
         scripts.run(extract_features, **flags, output_format="npz")

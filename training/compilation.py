@@ -142,24 +142,17 @@ def compiles_evaluation(
     return jit_compile and not devices.is_tpu(strategy)
 
 
-def compiles_prediction(
+def for_prediction(
     strategy: tf.distribute.Strategy, jit_compile: bool
-) -> bool:
-    """Whether to compile the forward pass of a prediction of many lengths.
+) -> Compilation:
+    """Return what XLA compiles of predictions, whose batches differ in length.
 
-    Not on a CPU, where a program for each length takes longer to compile
-    than it saves.
+    Nothing on a CPU, where a program for each length takes longer to compile
+    than it saves. `step` is the forward pass.
     """
-    return (
-        jit_compile and not devices.is_tpu(strategy) and devices.kind() != "CPU"
-    )
-
-
-def prefers_few_lengths(
-    strategy: tf.distribute.Strategy, is_compiled: bool
-) -> bool:
-    """Whether prediction should pad to few lengths: each is compiled."""
-    return is_compiled or devices.is_tpu(strategy)
+    is_tpu = devices.is_tpu(strategy)
+    step = jit_compile and not is_tpu and devices.kind() != "CPU"
+    return Compilation(step=step, per_length=step or is_tpu)
 
 
 def compiled(function: Callable) -> Callable:

@@ -13,7 +13,7 @@ import modeling
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
-from tasks import distillation
+from tasks import distillation, predict
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
 from tasks.classifier.job import ClassifierJob
@@ -21,7 +21,7 @@ from tasks.classifier.transfer import TransferTexts
 from tasks.distillation import RUNNING, SOFT_TARGETS, Options, Texts
 from tasks.job import DataSet
 from tasks.source import ModelSource
-from training import prediction
+from tasks.task import Model
 from training.objective import Sums, example_weights
 
 _LABEL_WEIGHTS = "label_weights"  # float32 [n], 0 for rows without a label
@@ -122,7 +122,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         name: str,
         data: in_memory.ShortRecords,
         teacher: ModelSource,
-        predictor: prediction.Predictor,
+        run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for the texts of a file."""
         num_labeled = int(data.features[_LABEL_WEIGHTS].sum())
@@ -141,18 +141,11 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
             )
         )
         size = self.job.settings.predict_batch_size
-        found: list[np.ndarray] = []
         with progress.Bar(total, "rows", RUNNING) as bar:
-            for part in parts:
-                logits: np.ndarray | None = None
-                for rows, outputs in predictor.batches(part, size):
-                    values = outputs["logits"]
-                    if logits is None:
-                        shape = [part.num_records, *values.shape[1:]]
-                        logits = np.zeros(shape, np.float32)
-                    logits[rows] = values
-                    bar.update(len(rows))
-                found.append(logits)
+            found = [
+                predict.run_records(run, part, size, bar.update)["logits"]
+                for part in parts
+            ]
         return np.concatenate(found)
 
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:

@@ -30,6 +30,7 @@ from tasks.job import (
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
+from tasks.task import Outputs
 
 _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
 _RELIABILITY = "reliability.png"
@@ -337,7 +338,7 @@ class ClassifierJob(FineTuningJob):
             self.dev[0].title,
         )
 
-    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+    def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
         logits = outputs["logits"]
         label_ids = self.records(data).features["label_ids"]
@@ -400,9 +401,7 @@ class ClassifierJob(FineTuningJob):
             )
         self.write_errors(found, _in_set(mistakes.NAME, title))
 
-    def write_predictions(
-        self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""
         rows, submission = classifier_scores.prediction_lines(
             outputs["logits"],

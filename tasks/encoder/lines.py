@@ -23,11 +23,10 @@ import tensorflow as tf
 from absl import logging
 
 import tokenization
-from records import in_memory
+from tasks import predict
 from tasks.encoder import writers as features_writers
-from tasks.predict import MORE_ROWS
-from tasks.rows import Row, cut_by_length, make_row, pad, row_of_texts
-from training.prediction import Numbered, Predictor
+from tasks.rows import Row, Units, row_of_texts
+from tasks.task import Model
 
 # A window ends when its features have this many bytes, or at this many lines.
 _WINDOW_BYTES = 1 << 28
@@ -137,7 +136,7 @@ class Reader:
         return Line(index, row)
 
 
-# --- Batches -----------------------------------------------------------------
+# --- Windows -----------------------------------------------------------------
 
 
 def windows(
@@ -160,63 +159,31 @@ def windows(
         yield window
 
 
-class WindowRecords:
-    """The lines of a window as batches for prediction.Predictor."""
-
-    def __init__(
-        self, window: list[Line], max_seq_length: int, pad_to_max_length: bool
-    ):
-        self.window, self.num_records = window, len(window)
-        self.max_seq_length = max_seq_length
-        self.pad_to_max_length = pad_to_max_length
-
-    def prediction(self, batch_size: int, is_fine: bool) -> Iterator[Numbered]:
-        """Yield (places in the window, batch), the longest lines first.
-
-        Unless `is_fine`, shapes are compiled separately: lengths are few, and
-        the last batch is filled up to batch_size.
-        """
-        lengths = [len(line.row.input_ids) for line in self.window]
-        buckets = in_memory.bucket_lengths(
-            self.max_seq_length, self.pad_to_max_length, is_fine
-        )
-        for places, length in cut_by_length(
-            lengths, batch_size, buckets, MORE_ROWS if is_fine else 1
-        ):
-            rows = [self.window[place].row for place in places]
-            if not is_fine:
-                rows += [make_row([], 0)] * (batch_size - len(rows))
-            yield places, pad(rows, length)
-
-
-# --- Features ----------------------------------------------------------------
-
-
 def window_features(
-    predictor: Predictor,
-    data: WindowRecords,
+    run: Model,
+    window: list[Line],
+    data: Units,
     batch_size: int,
     progress: "Progress",
 ) -> Iterator[features_writers.LineFeatures]:
     """Compute the features of a window, then yield them line by line.
 
-    The output `features` is [B, S, K, H], or pooled [B, K, H].
+    `data` are the rows of its lines. The output `features` of the model is [B,
+    S, K, H], or pooled [B, K, H].
 
     Raises:
         UserError: a feature is infinite or not a number.
     """
-    found: list[np.ndarray | None] = [None] * data.num_records
-    for rows, outputs in predictor.batches(data, batch_size):
+    found: list[np.ndarray | None] = [None] * len(window)
+    for rows, outputs in predict.run_batches(run, data, batch_size):
         for row, values in zip(rows, outputs["features"], strict=True):
             if values.ndim == 3:  # [S, K, H]
                 # A view would keep the whole batch in memory, with its
                 # padding, until the last of its lines is written.
-                values = values[: len(data.window[row].row.input_ids)].copy()
+                values = values[: data.lengths[row]].copy()
             found[row] = values
-        progress.add(
-            len(rows), sum(len(data.window[row].row.input_ids) for row in rows)
-        )
-    for place, line in enumerate(data.window):
+        progress.add(len(rows), int(data.lengths[rows].sum()))
+    for place, line in enumerate(window):
         values, found[place] = found[place], None  # frees it once written
         if not np.isfinite(values).all():
             raise UserError(

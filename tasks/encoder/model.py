@@ -124,10 +124,7 @@ def encode_layers(
         )
     if pooling == "mean":
         mask = tf.cast(features["input_mask"], tf.float32)
-        # Rows that fill up a batch have no token: their mean is 0, not NaN.
-        share = tf.math.divide_no_nan(
-            mask, tf.reduce_sum(mask, axis=1, keepdims=True)
-        )  # [B, S]
+        share = mask / tf.reduce_sum(mask, axis=1, keepdims=True)  # [B, S]
         return tf.einsum("bskh,bs->bkh", values, share)
     return values
 

@@ -20,6 +20,7 @@ from tasks.multi_label import scores as multi_label_scores
 from tasks.multi_label.task import MultiLabel
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
+from tasks.task import Outputs
 
 _LABEL_SCORES = "label_scores.tsv"
 
@@ -89,7 +90,7 @@ class MultiLabelJob(ClassifierJob):
                 file_system.write_text(path, text + "\n")
         return scored
 
-    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+    def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
         logits = outputs["logits"]
         probs = multi_label_scores.probabilities(logits)
@@ -163,9 +164,7 @@ class MultiLabelJob(ClassifierJob):
         table = zip(self.files.labels, *cells, strict=True)
         self.write_lines(_LABEL_SCORES, mistakes.table(header, list(table)))
 
-    def write_predictions(
-        self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv, a probability per label, and test.tsv."""
         logits = outputs["logits"]
         probs = multi_label_scores.probabilities(logits)

@@ -22,7 +22,7 @@ from tasks.ner import model as ner_model
 from tasks.ner import windows as ner_windows
 from tasks.ner.job import NerJob, word_outputs
 from tasks.source import ModelSource
-from training import prediction
+from tasks.task import Model
 from training.objective import Sums
 
 
@@ -52,7 +52,7 @@ class TaggerDistillation(distillation.Distillation[NerJob]):
         name: str,
         data: in_memory.ShortRecords,
         teacher: ModelSource,
-        predictor: prediction.Predictor,
+        run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for the words."""
         converter = ner_windows.Converter(
@@ -67,7 +67,7 @@ class TaggerDistillation(distillation.Distillation[NerJob]):
             {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
         )
         size = self.job.settings.predict_batch_size
-        return word_outputs(predictor, examples, size, RUNNING)
+        return word_outputs(run, examples, size, RUNNING)
 
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
         """Return the accuracy."""

@@ -16,7 +16,7 @@ import modeling
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory
-from tasks import signs
+from tasks import predict, signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.model import layer_choice
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
@@ -29,6 +29,7 @@ from tasks.ner.feature_based import SentenceActivations
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
+from tasks.task import Model, Outputs
 from training import memory, prediction, reporting
 
 # With words in columns, and in JSON lines.
@@ -237,15 +238,15 @@ class NerJob(FineTuningJob):
 
         def write(path: str) -> None:
             logging.info("Computing activations")
-            predictor = prediction.Predictor(
-                loaded.predictor.strategy,
+            run = prediction.on_devices(
+                loaded.run.strategy,
                 lambda batch: {"logits": loaded.model.activations(batch)},
                 training.jit_compile,
             )
             size = self.settings.predict_batch_size
             with file_system.atomic_file(path) as file:
                 array = word_outputs(
-                    predictor, records, size, "activations", file.name
+                    run, records, size, "activations", file.name
                 )
                 array.flush()
             logging.info(
@@ -269,19 +270,18 @@ class NerJob(FineTuningJob):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def outputs(
+    def run_model(
         self, loaded: LoadedModel, data: DataSet, batch_size: int
-    ) -> dict[str, np.ndarray]:
+    ) -> Outputs:
         """Return the logits of every word of a file, [words, K]."""
         if self._layers:
             records = self._activations(loaded, data)
         else:
             records = self.records(data)
-        logits = word_outputs(loaded.predictor, records, batch_size, data.title)
-        prediction.check_finite(logits, data.title)
+        logits = word_outputs(loaded.run, records, batch_size, data.title)
         return {"logits": logits}
 
-    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+    def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Score the development file; look for the same tag everywhere."""
         logits, file = outputs["logits"], self.examples(data)
         sign = signs.same_class(
@@ -306,9 +306,7 @@ class NerJob(FineTuningJob):
             )
         )
 
-    def write_predictions(
-        self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write predictions and, if the file has tags, their scores."""
         logits, file = outputs["logits"], self.examples(data)
         lines = ner_scores.prediction_lines(file, self._tags(file, logits))
@@ -379,7 +377,7 @@ def _encoder_hash(model: modeling.TaskModel) -> str:
 
 
 def word_outputs(
-    predictor: prediction.Predictor,
+    run: Model,
     data: in_memory.ShortRecords,
     batch_size: int,
     what: str,
@@ -397,7 +395,7 @@ def word_outputs(
     ends = np.cumsum(is_word.sum(axis=1))  # [n]
     result = None
     with progress.Bar(data.num_records, "records", what) as bar:
-        for rows, outputs in predictor.batches(data, batch_size):
+        for rows, outputs in predict.run_batches(run, data, batch_size):
             found = outputs["logits"]  # [B, S, ...]
             if result is None:
                 shape = (int(ends[-1]), *found.shape[2:])

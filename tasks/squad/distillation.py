@@ -6,6 +6,8 @@ windows of the student: they need its vocabulary and casing.
 
 from collections.abc import Sequence
 
+from base import progress
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,12 +16,12 @@ from ops import losses
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
-from tasks import distillation
+from tasks import distillation, predict
 from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
 from tasks.source import ModelSource
 from tasks.squad import model as squad_model
 from tasks.squad.job import SquadJob
-from training import prediction
+from tasks.task import Model
 from training.objective import Sums, example_weights
 
 _PART = 4096  # windows whose probabilities are computed at a time
@@ -83,11 +85,13 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
         name: str,
         data: in_memory.ShortRecords,
         teacher: ModelSource,
-        predictor: prediction.Predictor,
+        run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for the tokens of the windows."""
         size = self.job.settings.predict_batch_size
-        logits = predictor(data, size, RUNNING)["logits"]
+        with progress.Bar(data.num_records, "records", RUNNING) as bar:
+            found = predict.run_records(run, data, size, bar.update)
+        logits = found["logits"]
         # As long as the longest batch.
         missing = data.full_length - logits.shape[1]
         return np.pad(logits, [(0, 0), (0, missing), (0, 0)])

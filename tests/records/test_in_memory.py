@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 
 from records import in_memory, streaming, tfrecord
 from records.in_memory import WINDOW, Plan
+from records.lengths import bucket_lengths
 from tasks.classifier import data as classifier_data
 
 FULL = 40
 
 
 def test_lengths_end_with_the_longest():
-    assert in_memory.bucket_lengths(128) == [16, 32, 48, 64, 96, 128]
-    assert in_memory.bucket_lengths(10) == [10]
-    assert in_memory.bucket_lengths(40) == [16, 32, 40]
-    assert in_memory.bucket_lengths(128, pad_to_max_length=True) == [128]
-    fine = in_memory.bucket_lengths(30, is_fine=True)
+    assert bucket_lengths(128) == [16, 32, 48, 64, 96, 128]
+    assert bucket_lengths(10) == [10]
+    assert bucket_lengths(40) == [16, 32, 40]
+    assert bucket_lengths(128, pad_to_max_length=True) == [128]
+    fine = bucket_lengths(30, is_fine=True)
     assert fine == [8, 16, 24, 30]
 
 
@@ -35,7 +36,7 @@ def test_lengths_end_with_the_longest():
 )
 def test_each_window_holds_its_part_of_the_epochs(lengths, size, seed):
     """WINDOW batches hold what WINDOW unsorted ones would, each fitting."""
-    buckets = in_memory.bucket_lengths(FULL)
+    buckets = bucket_lengths(FULL)
     lengths = np.array(lengths)
     plan = Plan(lengths, size, buckets, seed)
     batches = [plan.batch(step) for step in range(WINDOW)]
@@ -51,7 +52,7 @@ def test_each_window_holds_its_part_of_the_epochs(lengths, size, seed):
 
 def test_order_depends_on_seed_and_step_alone():
     lengths = np.random.default_rng(0).integers(1, FULL, 500)
-    buckets = in_memory.bucket_lengths(FULL)
+    buckets = bucket_lengths(FULL)
     first, again, other = (Plan(lengths, 8, buckets, s) for s in (1, 1, 2))
     for step in (130, 3, 62, 0):  # in any order
         np.testing.assert_array_equal(first.batch(step), again.batch(step))
@@ -63,7 +64,7 @@ def test_order_depends_on_seed_and_step_alone():
 
 def test_sorting_saves_padding():
     lengths = np.random.default_rng(0).integers(5, 41, 4000)
-    plan = Plan(lengths, 32, in_memory.bucket_lengths(128), 0)
+    plan = Plan(lengths, 32, bucket_lengths(128), 0)
     padded = sum(plan.length(step) * 32 for step in range(100))
     real = sum(lengths[plan.batch(step)].sum() for step in range(100))
     # To 48 at most, where 128 is the full length and 23 the mean.
@@ -77,17 +78,6 @@ def test_without_buckets_the_order_is_a_plain_shuffle():
     found = np.concatenate([plan.batch(step) for step in range(30)])
     np.testing.assert_array_equal(found, epoch)
     assert plan.length(0) == 300
-
-
-@given(st.lists(st.integers(1, FULL), max_size=100), st.integers(1, 9))
-def test_sorted_batches_hold_each_record_once(lengths, size):
-    buckets = in_memory.bucket_lengths(FULL)
-    batches = in_memory.sorted_batches(np.array(lengths), size, buckets)
-    rows = [row for batch, _ in batches for row in batch]
-    assert sorted(rows) == list(range(len(lengths)))
-    for batch, length in batches:
-        assert 1 <= len(batch) <= size
-        assert all(lengths[row] <= length for row in batch)
 
 
 # --- Records -----------------------------------------------------------------
@@ -127,20 +117,12 @@ def test_records_come_back_as_written(tmp_path):
     np.testing.assert_array_equal(
         data.lengths, features["input_mask"].sum(axis=1)
     )
-    seen = []
-    for rows, batch in data.prediction(8):
-        assert batch["input_ids"].dtype == np.int32
-        assert batch["input_ids"].shape[0] == 8
-        assert batch["example_weights"].sum() == len(rows)
-        length = batch["input_ids"].shape[1]
-        for name in ("input_ids", "input_mask", "segment_ids"):
-            np.testing.assert_array_equal(
-                batch[name][: len(rows)], features[name][rows, :length]
-            )
-            assert not features[name][rows, length:].any()
-        np.testing.assert_array_equal(batch["label_ids"][: len(rows)], rows)
-        seen += rows.tolist()
-    assert sorted(seen) == list(range(70))
+    rows = np.flatnonzero(data.lengths <= 24)
+    batch = data.gather(rows, 24)
+    np.testing.assert_array_equal(batch["label_ids"], rows)
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        assert batch[name].dtype == np.int32
+        np.testing.assert_array_equal(batch[name], features[name][rows, :24])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tokenization
 from tasks import predict, registry
-from tasks.rows import make_row
+from tasks.rows import Units, make_row
 from tasks.task import Settings
 
 
@@ -23,50 +23,76 @@ def task(max_seq_length: int, is_grouped: bool = False):
     return types.SimpleNamespace(settings=settings, is_grouped=is_grouped)
 
 
+class Run:
+    """A model whose outputs are its ids; keeps the features of its batches."""
+
+    def __init__(self, few_shapes: bool = False):
+        self.few_shapes, self.batches = few_shapes, []
+
+    def __call__(self, features):
+        self.batches.append(features)
+        return {"ids": features["input_ids"]}
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [batch["input_ids"].shape for batch in self.batches]
+
+
 @given(
-    lengths=st.lists(st.integers(2, 50), max_size=60),
+    lengths=st.lists(st.integers(2, 50), min_size=1, max_size=60),
     batch_size=st.integers(1, 9),
+    few_shapes=st.booleans(),
 )
-def test_every_unit_is_in_one_batch_of_its_length(lengths, batch_size):
-    units = [[row(length)] for length in lengths]
-    found = list(predict.make_batches(task(50), units, batch_size))
-    taken = [unit for batch in found for unit in batch.units.tolist()]
-    assert sorted(taken) == list(range(len(lengths)))
-    for batch in found:
-        mask = batch.features["input_mask"]
-        own = [lengths[unit] for unit in batch.units]
-        assert mask.sum(axis=1).tolist() == own
-        assert (batch.features["input_ids"] == 7 * mask).all()
-        longest = max(own)
-        assert longest <= mask.shape[1] < longest + 8
+def test_every_row_is_in_one_batch_of_its_length(
+    lengths, batch_size, few_shapes
+):
+    run, taken = Run(few_shapes), []
+    data = Units([[row(length)] for length in lengths], 50)
+    for rows, outputs in predict.run_batches(run, data, batch_size):
+        own = data.lengths[rows].tolist()
+        taken += rows.tolist()
+        mask = run.batches[-1]["input_mask"]
+        assert mask.sum(axis=1).tolist()[: len(rows)] == own
+        np.testing.assert_array_equal(outputs["ids"], 7 * mask[: len(rows)])
+        width = mask.shape[1]
+        if few_shapes:
+            assert len(mask) == batch_size and width in (16, 32, 48, 50)
+        else:
+            assert len(mask) == len(rows) and width < max(own) + 8
         # No more tokens than batch_size rows of the full length.
-        assert mask.size <= batch_size * 50 or len(own) == 1
-    widths = [batch.features["input_ids"].shape[1] for batch in found]
+        assert mask.size <= batch_size * 50
+    assert sorted(taken) == list(range(len(lengths)))
+    widths = [width for _, width in run.shapes]
     assert widths == sorted(widths, reverse=True)
 
 
 def test_the_example_of_the_module():
+    run = Run()
     units = [[row(length)] for length in (60, 7, 9, 50)]
-    shapes = [
-        batch.features["input_ids"].shape
-        for batch in predict.make_batches(task(64), units, 2)
-    ]
-    assert shapes == [(2, 64), (2, 16)]
+    outputs = predict.run_units(task(64), run, units, 2)
+    assert run.shapes == [(2, 64), (2, 16)]
+    assert [sum(found["ids"]) for found in outputs] == [420, 49, 63, 350]
 
 
 def test_units_of_several_rows_share_a_batch_with_their_like():
     units = [[row(3)] * 2, [row(5)] * 3, [row(9)] * 2, [row(4)] * 3]
-    found = list(predict.make_batches(task(16, True), units, 6))
-    assert [batch.units.tolist() for batch in found] == [[1, 3], [2, 0]]
-    assert [b.features["input_ids"].shape for b in found] == [
-        (2, 3, 8),
-        (2, 2, 16),
-    ]
-    outputs = {"x": np.array([10, 30])}
-    assert list(predict.by_unit(found[0], outputs)) == [
-        (1, {"x": 10}),
-        (3, {"x": 30}),
-    ]
+    run, told = Run(), []
+    outputs = predict.run_units(task(16, True), run, units, 6, told.append)
+    assert run.shapes == [(2, 3, 8), (2, 2, 16)] and told == [2, 2]
+    for unit, found in zip(units, outputs, strict=True):
+        wanted = [7 * len(one.input_ids) for one in unit]
+        assert found["ids"].sum(axis=1).tolist() == wanted
+
+
+def test_outputs_of_records_are_in_their_order():
+    """Those of tokens as long as the longest, zeros behind the own batch."""
+    told = []
+    data = Units([[row(length)] for length in (3, 20, 9, 2)], 64)
+    found = predict.run_records(Run(), data, 1, told.append)["ids"]
+    assert found.shape == (4, 24) and told == [2, 2]
+    np.testing.assert_array_equal(
+        found, 7 * (np.arange(24) < data.lengths[:, None])
+    )
 
 
 @pytest.mark.parametrize("name", registry.NAMES)

@@ -110,11 +110,10 @@ def test_16_bit_products_are_not_compiled_on_a_cpu(kind):
 
 
 def test_prediction_is_compiled_on_a_gpu_alone(kind):
-    found = compilation.compiles_prediction(FakeStrategy(), True)
-    assert found == (kind == "GPU")
-    assert not compilation.compiles_prediction(FakeStrategy(), False)
-    few = compilation.prefers_few_lengths(FakeStrategy(), found)
-    assert few == (kind != "CPU")
+    found = compilation.for_prediction(FakeStrategy(), True)
+    assert found.step == (kind == "GPU")
+    assert found.per_length == (kind != "CPU")
+    assert not compilation.for_prediction(FakeStrategy(), False).step
 
 
 def test_compiled_is_one_program():

@@ -14,7 +14,7 @@ import numpy as np
 
 import modeling
 from tasks import predict
-from tasks.rows import Unit
+from tasks.rows import Unit, Units
 from tools.page import rows
 from tools.page.models import PageModel
 
@@ -149,16 +149,18 @@ def _unit_vectors(
         name: np.zeros([len(units), width], np.float32) for name in POOLINGS
     }
     # Of the encoder: its rows are single ones, whatever the head's task is.
-    made = predict.make_batches(model.encoder, units, _BATCH_SIZE)
-    for batch in made:
-        output = model.run_encoder(batch.features)
-        found["mean"][batch.units] = output["mean_output"]
-        found["[CLS]"][batch.units] = modeling.class_vectors(
-            output["sequence_output"],
-            batch.features["input_mask"],
+    data = Units(units, model.encoder.settings.max_seq_length)
+    for taken, output in predict.run_batches(
+        model.run_encoder, data, _BATCH_SIZE
+    ):
+        found["mean"][taken] = output["mean_output"]
+        sequence = output["sequence_output"]
+        found["[CLS]"][taken] = modeling.class_vectors(
+            sequence,
+            np.arange(sequence.shape[1]) < data.lengths[taken, None],
             model.model.config.attention_direction,
         )
-        update(len(batch.units))
+        update(len(taken))
     for vectors in found.values():
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.maximum(norms, 1e-12)

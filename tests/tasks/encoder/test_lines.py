@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tasks.encoder import lines as features_lines
-from tasks.rows import make_row
+from tasks.rows import Units, make_row
 
 LENGTH = 24
 
@@ -27,19 +27,18 @@ def test_windows_hold_a_few_lines_only():
 def test_lines_do_not_keep_their_batch():
     """What is held for a line is the line's, not the padding beside it."""
 
-    class Predictor:
-        def batches(self, data, batch_size):
-            for rows, batch in data.prediction(batch_size, is_fine=True):
-                shape = [*batch["input_ids"].shape, 1, 2]
-                yield rows, {"features": np.zeros(shape, np.float32)}
+    def run(batch):
+        shape = [*batch["input_ids"].shape, 1, 2]
+        return {"features": np.zeros(shape, np.float32)}
 
     window = [
         features_lines.Line(i, make_row([0] * (i + 2), i + 2)) for i in range(3)
     ]
-    data = features_lines.WindowRecords(window, LENGTH, pad_to_max_length=True)
+    units = [[line.row] for line in window]
+    data = Units(units, LENGTH, pad_to_max_length=True)
     told = []
     progress = types.SimpleNamespace(add=lambda *counts: told.append(counts))
-    lines = features_lines.window_features(Predictor(), data, 2, progress)
+    lines = features_lines.window_features(run, window, data, 2, progress)
     for line in lines:
         assert told == [(2, 4 + 3), (1, 2)]  # before the first line is ready
         assert line.values.shape == (line.index + 2, 1, 2)
