@@ -29,7 +29,7 @@ from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.settings import RunSettings
 from tasks.source import find_source
-from tasks.swag import data as swag_data
+from tasks.swag import task as swag_task
 from tasks.swag.job import SwagJob
 from training import flags as training_flags
 
@@ -41,12 +41,12 @@ finetuning_flags.define_finetuning_flags(
     train_on="the training questions",
     score_on="the development questions",
     predict_on="the test questions",
-    predict_batch="Choices in a batch of --do_predict.",
+    predict_batch="Choices in a batch of --do_predict",
 )
 flags.DEFINE_integer(
     "eval_batch_size",
     8,
-    "Choices in a batch of --do_eval.",
+    "Choices in a batch of --do_eval; on a CPU more of short ones.",
     lower_bound=1,
     upper_bound=2**17,
 )
@@ -90,7 +90,7 @@ def check_flags() -> None:
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
     for part in needed:
-        swag_data.find_file(FLAGS.data_dir, part)
+        swag_task.find_file(FLAGS.data_dir, part)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
-from tasks.swag import data as swag_data
 from tasks.swag import model as swag_model
-from tasks.swag.data import Question
+from tasks.swag import task as swag_task
+from tasks.swag.task import Question
+from tasks.task import Outputs
 from training import memory
 
 _TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
@@ -95,7 +96,7 @@ class SwagJob(FineTuningJob):
 
     def deciding_metric(self) -> str:
         """Return the key of the accuracy on the development questions."""
-        swag_data.find_file(self.data_dir, "dev")
+        swag_task.find_file(self.data_dir, "dev")
         return "accuracy"
 
     def forward(
@@ -108,12 +109,12 @@ class SwagJob(FineTuningJob):
 
     def read(self, data: DataSet) -> list[Question]:
         """Return the questions of a file."""
-        path = swag_data.find_file(self.data_dir, data.source)
-        return swag_data.read_questions(path, has_labels=data.source != "test")
+        path = swag_task.find_file(self.data_dir, data.source)
+        return swag_task.read_questions(path, has_labels=data.source != "test")
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
-        path = swag_data.find_file(self.data_dir, data.source)
+        path = swag_task.find_file(self.data_dir, data.source)
         return {"data": file_system.sha256(path), **self.text_fingerprint()}
 
     def convert(
@@ -165,13 +166,11 @@ class SwagJob(FineTuningJob):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def by_question(
-        self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> np.ndarray:
+    def by_question(self, data: DataSet, outputs: Outputs) -> np.ndarray:
         """Return the scores of the choices, [n, C] for n questions."""
         return outputs["scores"].reshape(len(self.examples(data)), -1)
 
-    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+    def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the accuracy and the loss; look for constant answers."""
         scores = self.by_question(data, outputs)
         labels = np.array([question.label for question in self.examples(data)])
@@ -182,8 +181,10 @@ class SwagJob(FineTuningJob):
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
         names = [str(number) for number in range(scores.shape[1])]
+        # Where all scores of a failed run are equal but for rounding, choice 0.
+        below = scores - scores.max(-1, keepdims=True)
         sign = signs.same_class(
-            scores.argmax(-1), labels, names, "answers are choice"
+            below.round(4).argmax(-1), labels, names, "answers are choice"
         )
         return Scored(results, [sign] if sign else [], (scores, labels))
 
@@ -193,9 +194,7 @@ class SwagJob(FineTuningJob):
         found = wrong_choices(*scored.predictions, questions, count)
         self.write_errors(found)
 
-    def write_predictions(
-        self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
         probabilities, answers = classifier_scores.prediction_lines(

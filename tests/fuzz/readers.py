@@ -53,7 +53,7 @@ from tasks.squad import data as squad_data
 from tasks.squad import ensemble, triviaqa
 from tasks.squad import windows as squad_windows
 from tasks.squad.records import Questions
-from tasks.swag import data as swag_data
+from tasks.swag import task as swag_task
 from tasks.task import Settings, Task
 from training import curves, scalars
 
@@ -319,7 +319,7 @@ _CHOICES = {"context": "a", "choices": ["b", "c"], "label": 1}
 )
 def swag(folder):
     for path in folder.iterdir():
-        _each(swag_data.read_questions, str(path))
+        _each(swag_task.read_questions, str(path))
 
 
 @_reader(

@@ -10,7 +10,7 @@ import pytest
 import tokenization
 from records import tfrecord
 from tasks.swag import job
-from tasks.swag.data import Question
+from tasks.swag.task import Question
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
 

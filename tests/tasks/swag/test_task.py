@@ -1,4 +1,4 @@
-"""swag/data.py: the questions in SWAG's and in own files, and bad files."""
+"""swag/task.py: the questions in SWAG's and in own files, and bad files."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ from base.errors import UserError
 
 import pytest
 
-from tasks.swag import data as swag_data
-from tasks.swag.data import Question
+from tasks.swag import task as swag_task
+from tasks.swag.task import Question
 
 HEADER = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,"
@@ -28,7 +28,7 @@ def write(path: Path, *lines: str) -> str:
 
 def test_swag_as_distributed(tmp_path):
     path = write(tmp_path / "train.csv", HEADER + ",label", ROW + ",2")
-    assert swag_data.read_questions(path) == [
+    assert swag_task.read_questions(path) == [
         Question(
             "7",
             'A man "is" here, alone.',
@@ -40,7 +40,7 @@ def test_swag_as_distributed(tmp_path):
 
 def test_a_test_file_has_no_label(tmp_path):
     path = write(tmp_path / "test.csv", HEADER, ROW)
-    (question,) = swag_data.read_questions(path, has_labels=False)
+    (question,) = swag_task.read_questions(path, has_labels=False)
     assert question.label is None and question.guid == "7"
 
 
@@ -48,7 +48,7 @@ def test_columns_by_name_and_any_number_of_endings(tmp_path):
     path = write(
         tmp_path / "t.csv", "ending1,label,sent1,ending0,sent2", "b,1,c,a,"
     )
-    (question,) = swag_data.read_questions(path)
+    (question,) = swag_task.read_questions(path)
     assert question == Question("0", "c", ("a", "b"), 1)
 
 
@@ -60,13 +60,13 @@ def test_json_lines(tmp_path):
         json.dumps(given | {"start": "So", "id": "q-2", "source": 1}),
     ]
     path = write(tmp_path / "t.jsonl", *lines)
-    assert swag_data.read_questions(path) == [
+    assert swag_task.read_questions(path) == [
         Question("0", "c", ("a", "é", "b"), 0),
         Question("q-2", "c", ("So a", "So é", "So b"), 0),
     ]
     del given["label"]
     path = write(tmp_path / "test.jsonl", json.dumps(given))
-    assert swag_data.read_questions(path, False)[0].label is None
+    assert swag_task.read_questions(path, False)[0].label is None
 
 
 GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
@@ -147,7 +147,7 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         (
             "t.jsonl",
             ['{"context": "c", "choices": ["a"], "label": 0}'],
-            "line 1: 1 choices; a question needs two or more",
+            "line 1: 1 choices, wanted two or more",
         ),
         ("t.jsonl", ["[1]"], "line 1: wanted a JSON object"),
         ("t.jsonl", ['{"choices": []}'], "'context' has to be of type str, f"),
@@ -174,16 +174,16 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
 def test_damaged_files_name_the_line(tmp_path, name, lines, words):
     path = write(tmp_path / name, *lines)
     with pytest.raises(UserError) as caught:
-        swag_data.read_questions(path)
+        swag_task.read_questions(path)
     assert words in str(caught.value), caught.value
     assert str(caught.value).startswith(path)
 
 
 def test_one_file_of_a_part_is_found(tmp_path):
     with pytest.raises(UserError, match="holds no val.csv or val.jsonl or dev"):
-        swag_data.find_file(str(tmp_path), "dev")
+        swag_task.find_file(str(tmp_path), "dev")
     path = write(tmp_path / "val.csv")
-    assert swag_data.find_file(str(tmp_path), "dev") == path
+    assert swag_task.find_file(str(tmp_path), "dev") == path
     write(tmp_path / "dev.jsonl")
     with pytest.raises(UserError, match="holds val.csv and dev.jsonl: found 2"):
-        swag_data.find_file(str(tmp_path), "dev")
+        swag_task.find_file(str(tmp_path), "dev")
