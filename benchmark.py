@@ -26,7 +26,7 @@ from absl import flags, logging
 import modeling
 from pretraining import objectives
 from tools import machine
-from tools.benchmarks import measuring, steps
+from tools.benchmarks import measuring, search, steps
 from tools.benchmarks import serving as benchmarks_serving
 from tools.benchmarks import tasks as benchmarks_tasks
 from tools.benchmarks import text as benchmarks_text
@@ -43,6 +43,7 @@ DATA_PARTS = {
     "buckets": ("task_name", "data_dir", "vocab_file"),
     "squad": ("squad_file", "vocab_file"),
     "features": ("input_file", "vocab_file"),
+    "search": (),
 }
 
 flags.DEFINE_list(
@@ -247,6 +248,8 @@ def rows() -> Iterator[Row]:
             yield benchmarks_tasks.measure_features(
                 FLAGS.input_file, FLAGS.vocab_file, size
             )
+    if "search" in FLAGS.parts:
+        yield from search.measure()
     if "train" in FLAGS.parts:
         yield from steps.measure(
             [

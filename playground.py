@@ -5,8 +5,8 @@ r"""Open a page in the browser that shows what a model does with your text.
 serves http://127.0.0.1:7860 until Ctrl-C. The page has tabs for the heads of
 the model: masked words or sentence score, next sentence, classes, questions,
 entities or choices; and three for every model: word pieces, attention, nearest
-sentences of a file. Several checkpoints, separated by commas, are compared side
-by side.
+sentences of a file; with --index one to search it. Several checkpoints,
+separated by commas, are compared side by side.
 
 Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
 machine: the page works without network. No file is written.
@@ -17,10 +17,13 @@ import threading
 import webbrowser
 
 from base import errors
+from base.errors import UserError
 
 from absl import flags, logging
 
 from serving import flags as prediction_flags
+from serving.search import build
+from serving.search.index import Index
 from tools.page import models as page_models
 from tools.page import neighbors, site, tabs, views
 from tools.page.models import PageModel
@@ -36,6 +39,12 @@ flags.DEFINE_string(
     None,
     "UTF-8 text, a sentence per line, to find nearest sentences in; default: "
     "sentences that are pasted into the page.",
+)
+
+flags.DEFINE_string(
+    "index",
+    None,
+    "Folder that search.py has made with one of the models, to search in.",
 )
 
 # Server
@@ -69,8 +78,9 @@ def main(_: list[str]) -> int:
     indexes = {}
     if sentences:
         indexes = {m.name: neighbors.Index(m, sentences) for m in models}
+    found = tabs.make_tabs(models, indexes, open_indexes(models))
     gradio = site.load_gradio()
-    page = site.make_page(gradio, models, tabs.make_tabs(models, indexes))
+    page = site.make_page(gradio, models, found)
     address = site.start(gradio, page, FLAGS.host, port)
     try:
         logging.info("The page: %s (Ctrl-C ends it)", address)
@@ -102,6 +112,24 @@ def load_models() -> list[PageModel]:
     if len(tasks) == 1:
         prediction_flags.warn_of_ignored(FLAGS, tasks.pop())
     return models
+
+
+def open_indexes(models: list[PageModel]) -> dict[str, Index]:
+    """Return --index by the name of each model that it is of.
+
+    Raises:
+        UserError: it is of none of them, or not complete.
+    """
+    found, problem = {}, None
+    for model in models if FLAGS.index else []:
+        wanted = build.fingerprint_of(model.encoder)
+        try:
+            found[model.name] = build.open_index(FLAGS.index, "exact", wanted)
+        except UserError as error:
+            problem = error
+    if problem and not found:
+        raise problem
+    return found
 
 
 def wants_browser() -> bool:

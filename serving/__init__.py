@@ -1,1 +1,1 @@
-"""Batch prediction on one machine and on Beam; LiteRT files."""
+"""Batch prediction on one machine and on Beam; search; LiteRT files."""

@@ -46,7 +46,7 @@ def ask(address: str, number: int, *values: Any) -> list[dict[str, Any]]:
 def check(address: str, models: Sequence[PageModel]) -> None:
     """Ask every tab of the page, from several threads at once."""
     pairs, tagger = models
-    names = [tab.title for tab in tabs.make_tabs(models, {})]
+    names = [tab.title for tab in tabs.make_tabs(models, {}, {})]
 
     def shares(text: str) -> dict[str, float]:
         (label,) = ask(address, names.index("Classes"), text, "a")

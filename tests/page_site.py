@@ -57,7 +57,9 @@ def served(
         indexes = {m.name: neighbors.Index(m, found) for m in models}
     with mock.patch.dict(os.environ):  # other tests use the hub
         gradio = site.load_gradio()
-        page = site.make_page(gradio, models, tabs.make_tabs(models, indexes))
+        page = site.make_page(
+            gradio, models, tabs.make_tabs(models, indexes, {})
+        )
         port = site.free_port("127.0.0.1", 0)
         try:
             yield site.start(gradio, page, "127.0.0.1", port)

@@ -91,6 +91,7 @@ def encoder(tmp_path_factory):
         ({"neighbors_file": "/proc/nowhere"}, "/proc/nowhere"),
         ({"neighbors_file": "/proc"}, "cannot be read"),
         ({"neighbors_file": os.devnull}, "pipe or a device"),
+        ({"index": "/proc/nowhere"}, "--index=/proc/nowhere holds no index"),
         ({"host": "203.0.113.1"}, "--host=203.0.113.1"),
         ({"host": "no such host"}, "--host=no such host"),
     ],

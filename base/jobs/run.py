@@ -163,7 +163,7 @@ class Run:
         size = entry.get("bytes") if isinstance(entry, dict) else None
         if size != state[0]:
             logging.warning(
-                "%s has %d bytes instead of %s: it is made again",
+                "%s has %d bytes instead of %s: it has to be made again",
                 path,
                 state[0],
                 size,
@@ -236,11 +236,17 @@ def remove(job: Job) -> None:
             file_system.remove(path)
 
 
+def read_manifest(path: str) -> dict[str, Any]:
+    """Return a manifest; {} if there is none or it is damaged."""
+    manifest = text_files.read_own_json(path)
+    return manifest if _is_whole(manifest) else {}
+
+
 def _read_manifest(job: Job) -> dict[str, Any]:
     """Return the manifest of earlier runs of a command, {} without one."""
     outputs = filter(file_system.file_state, job.outputs)
-    manifest = text_files.read_own_json(job.manifest)
-    if not _is_whole(manifest):
+    manifest = read_manifest(job.manifest)
+    if not manifest:
         if job.flag and (path := next(outputs, None)):
             raise UserError(
                 f"{path} exists, but was not written by this command "

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import predict as tasks_predict
-from tasks.task import BadInput, Place, Prediction
+from tasks.task import BadInput, Input, Place, Prediction, Task
 from tools.page.models import PageModel
 
 # A novel has half a million characters. More would keep other users waiting.
@@ -34,16 +34,20 @@ def predict(model: PageModel, **texts: str | list[str]) -> Prediction:
     Raises:
         UserError: the input cannot be predicted; has the reason.
     """
-    check_size(texts)
-    data = json.dumps(texts).encode()
-    try:
-        item = model.task.parse(_PLACE, data, "jsonl")
-    except BadInput as error:
-        raise UserError(str(error)) from error
+    item = parsed(model.task, **texts)
     (found,) = tasks_predict.predict(model.task, model.run, [item], _BATCH_SIZE)
     if isinstance(found, str):
         raise UserError(found)
     return found
+
+
+def parsed(task: Task, **texts: str | list[str]) -> Input:
+    """Return texts as the input of a task; see `predict`."""
+    check_size(texts)
+    try:
+        return task.parse(_PLACE, json.dumps(texts).encode(), "jsonl")
+    except BadInput as error:
+        raise UserError(str(error)) from error
 
 
 def next_sentence(

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from serving.search.index import Index as SearchIndex
 from tools.page import neighbors, views
 from tools.page.models import NEXT_SENTENCE, PageModel
 from tools.page.neighbors import Index
@@ -114,13 +115,16 @@ _TABS = {
 
 
 def make_tabs(
-    models: Sequence[PageModel], indexes: Mapping[str, Index]
+    models: Sequence[PageModel],
+    indexes: Mapping[str, Index],
+    searched: Mapping[str, SearchIndex],
 ) -> list[Tab]:
     """Return the tabs that some models need, those of their heads first.
 
     Args:
         models: at least one.
         indexes: name of the model -> of --neighbors_file; empty without it.
+        searched: name of the model -> --index, if it is of that model.
     """
     tabs = []
     for head, tab in _TABS.items():
@@ -131,6 +135,10 @@ def make_tabs(
             tabs.append(tab._replace(models=able))
     for tab in (_pieces(), _attention(models), _neighbors(indexes)):
         tabs.append(tab._replace(models=models))
+    if able := [model for model in models if model.name in searched]:
+        view = functools.partial(views.search, searched)
+        fields, examples = [Field("Query", 1)], [[_LETTER]]
+        tabs.append(Tab("Search", view, fields, examples, able))
     return tabs
 
 

@@ -8,10 +8,17 @@ from collections.abc import Mapping, Sequence
 
 from base.errors import UserError
 
+from serving.search.build import vectors_of
+from serving.search.index import Index as SearchIndex
 from tools.page import attention, neighbors, plots, rows
 from tools.page.models import PageModel
 from tools.page.neighbors import Index
-from tools.page.predictions import check_size, next_sentence, predict
+from tools.page.predictions import (
+    check_size,
+    next_sentence,
+    parsed,
+    predict,
+)
 from tools.page.results import (
     Bars,
     Drawing,
@@ -356,3 +363,23 @@ def nearest_pasted(
         )
     index = Index(model, found)
     return nearest({model.name: index}, model, text, pooling)
+
+
+def search(
+    indexes: Mapping[str, SearchIndex], model: PageModel, text: str
+) -> list[Result]:
+    """Return the sentences of --index that are nearest to a query.
+
+    Args:
+        indexes: that of each model, by its name.
+        model: one of them.
+        text: the query.
+    """
+    index, task = indexes[model.name], model.encoder
+    vectors = vectors_of(task, model.run_encoder, [parsed(task, text=text)])
+    results = next(index.search(vectors, NUM_NEIGHBORS))
+    listed = [[f"{r['score']:.3f}", str(r["id"]), r["text"]] for r in results]
+    return [
+        Note(f"Cosine of vectors, {len(index.vectors):,} sentences"),
+        Table(("cosine", "id", "sentence"), listed, 2),
+    ]

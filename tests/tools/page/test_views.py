@@ -1,11 +1,14 @@
 """What each tab shows of a tiny model, in plain data."""
 
+import functools
+
 from base.errors import UserError
 
 import numpy as np
 import pytest
 
 from checkpoints import weight_files
+from serving.search import build
 from tools.page import rows, tabs, views
 from tools.page.predictions import predict
 from tools.page.results import Bars, Note, Number, Table, Text
@@ -194,9 +197,26 @@ def test_pasted_sentences_with_mistakes(model_of, sentences, message):
         views.nearest_pasted(model_of("encoder"), "good", sentences, "mean")
 
 
+def test_an_index_is_searched(model_of, tmp_path):
+    """By the models that it is of; the page has a tab for them."""
+    model, other = model_of("encoder"), model_of("classifier")
+    folder, corpus = str(tmp_path / "index"), tmp_path / "corpus.txt"
+    corpus.write_text("a book\n\ngood film")
+    wanted = build.fingerprint_of(model.encoder)
+    load = functools.partial(getattr, model, "run_encoder")
+    build.build(folder, str(corpus), model.encoder, load, wanted)
+    index = build.open_index(folder, "exact", wanted)
+    *_, tab = tabs.make_tabs([other, model], {}, {model.name: index})
+    assert tab.title == "Search" and tab.models == [model]
+    rows = only(tab.view(model, "good film"), Table).rows
+    assert rows[0] == ["1.000", f"{corpus}:3", "good film"]
+    with pytest.raises(UserError, match="text is empty"):
+        tab.view(model, " ")
+
+
 def test_models_have_the_tabs_of_their_heads(model_of):
     models = [model_of(kind) for kind in ("encoder", "masked_lm", "pairs")]
-    made = tabs.make_tabs(models, {})
+    made = tabs.make_tabs(models, {}, {})
     assert [(tab.title, len(tab.models)) for tab in made] == [
         ("Masked words", 1),
         ("Next sentence", 1),
@@ -212,7 +232,7 @@ def test_models_have_the_tabs_of_their_heads(model_of):
 
 def test_every_example_can_be_shown(model_of):
     for kind in ("masked_lm", "pairs", "question_answering", "multiple_choice"):
-        for tab in tabs.make_tabs([model_of(kind)], {}):
+        for tab in tabs.make_tabs([model_of(kind)], {}, {}):
             for example in tab.examples:
                 rest = [f.value for f in tab.fields[len(example) :]]
                 assert tab.view(model_of(kind), *example, *rest)

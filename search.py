@@ -1,0 +1,208 @@
+r"""Find the sentences of a file that are nearest in meaning to a query.
+
+    python search.py --init_checkpoint=all-MiniLM-L6-v2 \
+        --input_file=corpus.txt --index=corpus_index
+
+computes a vector for each line of the file and keeps them in a folder, which
+then answers any number of queries:
+
+    python search.py --init_checkpoint=all-MiniLM-L6-v2 --index=corpus_index \
+        --query='I was afraid of the dark.' --top_k=2
+
+prints a JSON line for each query:
+
+    {"query": "I was afraid of the dark.", "results": [
+        {"rank": 1, "score": 0.650822, "id": "corpus.txt:1286", "line": 1286,
+         "text": "I was chilled with fear."}, ...]}
+
+Without --query and --query_file the queries are the lines of standard input; on
+a terminal the script asks for them. A build that was killed goes on with the
+same command.
+"""
+
+import functools
+import io
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from base import errors, file_system
+from base.errors import UserError
+
+from absl import flags
+
+from serving.search import build
+from serving.search.index import METHODS, load_usearch
+from tasks import loading, reading, registry
+from tasks.reading import Window
+from tasks.task import Input, Settings, Task
+from training import dtypes
+from training import flags as training_flags
+
+FLAGS = flags.FLAGS
+
+# Places of queries.
+_PIPE, _TYPED = "standard input", "terminal"
+
+# Corpus and index
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "The corpus, to build the index: text, a sentence per line, or JSON lines; "
+    "plain or gzip; globs, separated by commas.",
+)
+flags.DEFINE_string(
+    "index", None, "Folder of the index, on this machine's disk."
+)
+flags.DEFINE_string("text_column", "text", "Field of the text in JSON lines.")
+flags.DEFINE_string(
+    "id_column",
+    None,
+    "Field of the id in JSON lines; default: id where there is one, else "
+    "file:line is the id.",
+)
+
+# Model
+training_flags.define_model_flags()
+flags.DEFINE_integer(
+    "max_seq_length",
+    None,
+    "Tokens of a text; longer ones are cut. Default: those the model was "
+    "fine-tuned with, else its positions.",
+    lower_bound=3,
+)
+training_flags.define_dtype_flag()
+
+# Queries and answers
+flags.DEFINE_multi_string("query", [], "A query; may be given repeatedly.")
+flags.DEFINE_string(
+    "query_file", None, "Queries: text, a query per line, or JSON lines."
+)
+flags.DEFINE_integer(
+    "top_k",
+    10,
+    "Number of sentences for each query.",
+    lower_bound=1,
+    upper_bound=10_000,
+)
+flags.DEFINE_enum(
+    "method",
+    "exact",
+    list(METHODS),
+    "exact: compare with all vectors. int8: compare with a byte per number, a "
+    "quarter of the memory, and with the vectors of those that are near: the "
+    "answers are those of exact. graph: walk through a graph, for millions of "
+    "sentences; needs usearch, and may miss some.",
+)
+
+
+def main(_: list[str]) -> int:
+    """Build the index if a corpus is given, and answer the queries."""
+    check_flags()
+    settings = describe_model()
+    load = functools.cache(lambda: loading.load(settings))
+    task = registry.create_task(settings)
+    model = build.fingerprint_of(task)
+    if FLAGS.input_file:
+        corpus = settings._replace(
+            text_columns=(FLAGS.text_column,), id_column=FLAGS.id_column
+        )
+        own = {name: FLAGS[name].value for name in ("text_column", "id_column")}
+        build.build(
+            FLAGS.index,
+            FLAGS.input_file,
+            registry.create_task(corpus),
+            load,
+            model | own | {"dtype": settings.dtype},
+        )
+    index = build.open_index(FLAGS.index, FLAGS.method, model)
+    for queries in read_queries(task):
+        vectors = build.vectors_of(task, load(), queries)
+        found = index.search(vectors, FLAGS.top_k)
+        for query, results in zip(queries, found, strict=True):
+            show(query, results)
+    return 0
+
+
+def describe_model() -> Settings:
+    """Return what the flags say of the model."""
+    return loading.describe(
+        training_flags.open_init_checkpoint(FLAGS),
+        "encoder",
+        {
+            "max_seq_length": FLAGS.max_seq_length,
+            "dtype": dtypes.resolve_here(FLAGS.dtype),
+        },
+    )
+
+
+def read_queries(task: Task) -> Iterator[list[Input]]:
+    """Yield the queries in windows: of the flags, else of standard input.
+
+    Raises:
+        UserError: a query cannot be used.
+    """
+    for window in windows_of_queries(task):
+        for problem in window.problems:
+            raise UserError(f"{problem.place}: {problem.reason}")
+        if window.inputs:
+            yield window.inputs
+
+
+def windows_of_queries(task: Task) -> Iterator[Window]:
+    """Yield the windows of all queries."""
+    if FLAGS.query:
+        lines = "\n".join(json.dumps({"text": text}) for text in FLAGS.query)
+        stream = io.BytesIO(lines.encode())
+        yield from reading.read_stream(stream, "--query", "jsonl", task.parse)
+    if FLAGS.query_file:
+        file = reading.inspect(FLAGS.query_file, flag="query_file")
+        yield from reading.read_windows(file, task.parse)
+    if FLAGS.query or FLAGS.query_file or FLAGS.input_file:
+        return
+    stream = sys.stdin.buffer
+    if not sys.stdin.isatty():
+        yield from reading.read_stream(stream, _PIPE, "auto", task.parse)
+        return
+    while line := ask():
+        stream = io.BytesIO(line.encode())
+        yield from reading.read_stream(stream, _TYPED, "text", task.parse)
+
+
+def ask() -> str:
+    """Return a line that is typed; "" at the end."""
+    print("Query: ", end="", file=sys.stderr, flush=True)
+    # Never an error: the next query may be a better one.
+    line = sys.stdin.buffer.readline().decode("utf-8", "replace")
+    return line.replace("\t", " ")
+
+
+def show(query: Input, results: list[dict[str, Any]]) -> None:
+    """Print the answers to a query: a table if it was typed, else JSON."""
+    if query.place.path == _TYPED and sys.stdout.isatty():
+        for one in results:
+            print(f"{one['score']:9.4f}  {one['id']}: {one['text']}")
+        return
+    found = {"query": query.texts["text"], "results": results}
+    if query.id != str(query.place):
+        found = {"id": query.id, **found}
+    print(json.dumps(found, ensure_ascii=False))
+
+
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    training_flags.require(FLAGS, "init_checkpoint", "index")
+    if file_system.is_remote(FLAGS.index):
+        raise UserError(
+            f"--index={FLAGS.index}: wanted a folder on a disk of this machine"
+        )
+    if FLAGS.method == "graph":
+        load_usearch()
+    for name in ("text_column", "id_column"):
+        if FLAGS[name].present and not FLAGS.input_file:
+            raise UserError(f"--{name} is for --input_file, which is missing")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,1 @@
+"""Search over sentences: the index of a file's vectors, and its answers."""

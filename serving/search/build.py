@@ -1,0 +1,308 @@
+"""Build the index of a corpus: its texts, their vectors, codes or a graph.
+
+    corpus -> texts.jsonl, offsets.npy -> parts of vectors -> vectors.npy
+    vectors.npy -> codes.npy, steps.npy    (int8)
+    vectors.npy -> graph.usearch            (graph)
+
+It is a job (base/jobs/run.py), so a file appears when it is complete, and a run
+that was killed goes on behind the last part. The texts come first: a mistake
+in the corpus is found before the model has computed for hours.
+"""
+
+import array
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+from base import file_system, progress
+from base.errors import InputError, UserError
+from base.jobs import run as jobs_run
+from base.jobs.run import Job, Run
+
+import numpy as np
+
+from serving.search.index import (
+    CODES,
+    GRAPH,
+    OFFSETS,
+    STEPS,
+    TEXTS,
+    VECTORS,
+    Index,
+    load_usearch,
+)
+from tasks import loading, predict, reading
+from tasks.rows import Units
+from tasks.task import NOT_FINITE, Input, Model, Place, Task
+
+# Raise it when the same command no longer gives the same bytes.
+_VERSION = 1
+
+# Output of a task's model that is the vector of a text.
+OUTPUTS = {"encoder": "mean_output"}
+
+_PART = 4096  # sentences whose vectors are written together
+
+_BATCH_SIZE = 32
+
+_FILES = {"int8": (CODES, STEPS), "graph": (GRAPH,)}
+
+
+def vectors_of(
+    task: Task,
+    run_model: Model,
+    inputs: Sequence[Input],
+    update: Callable[[int], None] = lambda count: None,
+) -> np.ndarray:
+    """Return the vectors of texts, float32 [n, D], of length 1.
+
+    Args:
+        task: one of OUTPUTS.
+        run_model: its model.
+        inputs: with texts.
+        update: called with the number of texts of each batch.
+
+    Raises:
+        UserError: the model's outputs are not finite.
+    """
+    units = task.encode(inputs).units
+    found, data = None, Units(units, task.settings.max_seq_length)
+    for rows, outputs in predict.run_batches(run_model, data, _BATCH_SIZE):
+        vectors = outputs[OUTPUTS[task.name]]
+        if found is None:
+            found = np.zeros([len(units), vectors.shape[1]], np.float32)
+        found[rows] = vectors
+        update(len(rows))
+    if not np.isfinite(found).all():
+        raise UserError(NOT_FINITE)
+    norms = np.linalg.norm(found, axis=1, keepdims=True)
+    return found / np.maximum(norms, 1e-12)
+
+
+def fingerprint_of(task: Task) -> dict[str, Any]:
+    """Return all of the model that vectors depend on."""
+    return {
+        "version of the index": _VERSION,
+        **task.description(),
+        "init_checkpoint": loading.fingerprint(task.settings),
+    }
+
+
+# --- The job -----------------------------------------------------------------
+
+
+def job_of(folder: str, fingerprint: dict[str, Any], method: str = "") -> Job:
+    """Return the job of the vectors, or of the files of a method beside them.
+
+    The latter are made again if they belong to other vectors.
+    """
+    folder = file_system.absolute_path(folder)
+    names = _FILES.get(method, (TEXTS, OFFSETS, VECTORS))
+    return jobs_run.create_job(
+        [os.path.join(folder, name) for name in names],
+        folder,
+        method or "index",
+        "" if method else "index",
+        fingerprint,
+    )
+
+
+def build(
+    folder: str,
+    patterns: str,
+    task: Task,
+    load: Callable[[], Model],
+    fingerprint: dict[str, Any],
+) -> None:
+    """Build the index of a corpus, or what is missing of it.
+
+    Args:
+        folder: of the index.
+        patterns: the files of the corpus: globs, separated by commas.
+        task: one of OUTPUTS.
+        load: returns its model; called if it is needed.
+        fingerprint: all that the bytes depend on, beside the corpus.
+
+    Raises:
+        UserError: a line cannot be used, or the folder has another index.
+    """
+    files = reading.find_inputs(patterns, "auto")
+    if files[0].kind == "tfrecord":
+        raise UserError(f"{files[0].path} holds records, wanted text")
+    states = [[file.path, *file_system.file_state(file.path)] for file in files]
+    job = job_of(folder, fingerprint | {"input_file": states})
+    with jobs_run.open_run(job) as run:
+        if {0, 1} & {*run.todo}:
+            try:
+                _write_texts(job, files, task)
+            except InputError:
+                run.discard()
+                raise
+        if run.todo:
+            _write_vectors(job, task, load)
+        run.finish({})
+
+
+def _write_texts(
+    job: Job, files: Sequence[reading.InputFile], task: Task
+) -> None:
+    """Write a JSON line for each sentence, and where the lines begin."""
+    offsets = array.array("q", [0])
+    with (
+        jobs_run.publish(job.target(0)) as (texts, _),
+        jobs_run.publish(job.target(1)) as (places, _),
+        progress.Bar(
+            sum(file.size for file in files), "B", "Reading", unit_scale=True
+        ) as bar,
+    ):
+        for file in files:
+            for window in reading.read_windows(file, task.parse):
+                for problem in window.problems:
+                    raise InputError(f"{problem.place}: {problem.reason}")
+                for item in window.inputs:
+                    line = {
+                        "id": item.id,
+                        "line": item.place.number,
+                        "text": item.texts["text"],
+                    }
+                    data = json.dumps(line, ensure_ascii=False).encode()
+                    texts.write(data + b"\n")
+                    offsets.append(texts.tell())
+                bar.update(window.num_bytes)
+        if len(offsets) == 1:
+            raise InputError("--input_file has no text")
+        np.save(places, np.frombuffer(offsets, np.int64))
+
+
+def _write_vectors(job: Job, task: Task, load: Callable[[], Model]) -> None:
+    """Write the parts of the vectors that are missing, and all as one file."""
+    texts, offsets, _ = job.outputs
+    offsets = np.load(offsets)
+    starts = range(0, len(offsets) - 1, _PART)
+    paths = [os.path.join(job.shared_dir, f"part-{at:012}") for at in starts]
+    done = sum(map(os.path.exists, paths))
+    run_model = load() if done < len(paths) else None
+    with (
+        open(texts, "rb") as file,
+        progress.Bar(
+            len(offsets) - 1, "sentences", "Encoding", first=done * _PART
+        ) as bar,
+    ):
+        for start, path in zip(starts, paths, strict=True):
+            if os.path.exists(path):
+                continue
+            ends = offsets[start : start + _PART + 1].tolist()
+            file.seek(ends[0])
+            lines = map(json.loads, file.read(ends[-1] - ends[0]).splitlines())
+            inputs = [
+                Input(line["id"], Place(texts, at), {"text": line["text"]})
+                for at, line in enumerate(lines)
+            ]
+            vectors = vectors_of(task, run_model, inputs, bar.update)
+            with file_system.atomic_file(path) as part:
+                np.save(part, vectors)
+    width = np.load(paths[0], mmap_mode="r").shape[1]
+    with jobs_run.publish(job.target(2)) as (file, _):
+        _write_header(file, "<f4", [len(offsets) - 1, width])
+        for path in paths:
+            file.write(np.load(path).tobytes())
+
+
+def _write_header(file: IO[bytes], kind: str, shape: Sequence[int]) -> None:
+    """Write what a .npy file begins with; its numbers follow."""
+    header = {"descr": kind, "fortran_order": False, "shape": tuple(shape)}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+# --- Methods -----------------------------------------------------------------
+
+
+def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
+    """Return an index; the files of the method are made if they are missing.
+
+    Args:
+        folder: of the index.
+        method: one of index.METHODS.
+        wanted: of `fingerprint_of`, for the model of the queries.
+
+    Raises:
+        UserError: there is no index, it is not complete, or of another model.
+    """
+    job = job_of(folder, {})
+    manifest = jobs_run.read_manifest(job.manifest)
+    found = manifest.get("fingerprint", {})
+    if not found:
+        raise UserError(
+            f"--index={folder} holds no index: give --input_file to build it"
+        )
+    own = {name: value for name, value in found.items() if name in wanted}
+    if changed := jobs_run.differences(own, wanted):
+        raise UserError(
+            f"--index={folder} was built with another model or other flags: "
+            f"{'; '.join(changed)}"
+        )
+    if todo := Run(job, manifest).todo:
+        raise UserError(
+            f"{job.outputs[todo[0]]} is missing or damaged: give --input_file "
+            "to build the index"
+        )
+    if method in _FILES:
+        add_method(method, folder, job_of(folder, found, method))
+    return Index(folder, method)
+
+
+def add_method(method: str, folder: str, job: Job) -> None:
+    """Make the files of a method, unless they are there."""
+    manifest = jobs_run.read_manifest(job.manifest)
+    is_same = manifest.get("fingerprint") == job.fingerprint
+    if is_same and not Run(job, manifest).todo:
+        return
+    with jobs_run.open_run(job) as run:
+        vectors = Index(folder).vectors
+        write = {"int8": _write_codes, "graph": _write_graph}[method]
+        with progress.Bar(len(vectors), "vectors", f"Making {method}") as bar:
+            write(job, vectors, bar.update)
+        run.finish({})
+
+
+def _write_codes(
+    job: Job, vectors: np.ndarray, update: Callable[[int], None]
+) -> None:
+    """Write vectors as codes: the range of each dimension in 255 steps.
+
+    The steps are float32 [D + 1]: behind those of the dimensions stands the
+    largest distance of a vector from its code. By the inequality of Cauchy and
+    Schwarz, a product with a query of length 1 is off by that at most.
+    """
+    blocks = [vectors[at : at + _PART] for at in range(0, len(vectors), _PART)]
+    low = np.min([block.min(axis=0) for block in blocks], axis=0)
+    high = np.max([block.max(axis=0) for block in blocks], axis=0)
+    step = np.maximum((high - low) / 255, 1e-12)
+    error = 0.0
+    with jobs_run.publish(job.target(0)) as (file, _):
+        _write_header(file, "|u1", vectors.shape)
+        for block in blocks:
+            codes = np.rint((block - low) / step).clip(0, 255)
+            rest = np.linalg.norm(block - (codes * step + low), axis=1)
+            error = max(error, float(rest.max()))
+            file.write(codes.astype(np.uint8).tobytes())
+            update(len(block))
+    with jobs_run.publish(job.target(1)) as (file, _):
+        np.save(file, np.append(step, np.float32(error)))
+
+
+def _write_graph(
+    job: Job, vectors: np.ndarray, update: Callable[[int], None]
+) -> None:
+    """Write the graph of the vectors, whose numbers it keeps in 8 bits."""
+    graph = load_usearch().Index(
+        ndim=vectors.shape[1], metric="cos", dtype="i8"
+    )
+    for at in range(0, len(vectors), _PART):
+        block = vectors[at : at + _PART]
+        graph.add(np.arange(at, at + len(block)), np.asarray(block))
+        update(len(block))
+    with jobs_run.publish(job.target(0)) as (file, _):
+        graph.save(file.name)
+        file.seek(0, os.SEEK_END)

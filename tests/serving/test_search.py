@@ -1,0 +1,106 @@
+"""Answers of an index of random vectors, against a sort of all cosines."""
+
+from pathlib import Path
+
+from base.jobs import run as jobs_run
+
+import numpy as np
+import pytest
+
+from serving.search import build, index
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / norms).astype(np.float32)
+
+
+def random_vectors(count: int, seed: int = 0) -> np.ndarray:
+    """Return unit vectors that are not spread evenly, as those of texts."""
+    rng = np.random.default_rng(seed)
+    wide = rng.uniform(0.1, 2, 24)
+    return unit(rng.normal(0.5, 1, [count, 24]) * wide)
+
+
+def write_index(folder: Path, vectors: np.ndarray, name: str = "") -> None:
+    """Write an index of vectors, whose texts are their numbers."""
+    job = build.job_of(str(folder), {"vectors": name})
+    with jobs_run.open_run(job) as run:
+        lines = [b'{"text": "%d"}\n' % row for row in range(len(vectors))]
+        with jobs_run.publish(job.target(0)) as (file, _):
+            file.writelines(lines)
+        ends = np.cumsum([0, *map(len, lines)])
+        for number, values in ((1, ends), (2, vectors)):
+            with jobs_run.publish(job.target(number)) as (file, _):
+                np.save(file, values)
+        run.finish({})
+
+
+def rows_of(results: list[dict]) -> list[int]:
+    return [int(one["text"]) for one in results]
+
+
+def by_hand(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Return all cosines with six digits."""
+    return (vectors.astype(float) @ query.astype(float)).round(6)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch) -> None:
+    """Blocks of 40 vectors, and 7 queries at a time."""
+    monkeypatch.setattr(index, "_BLOCK", 24 * 40 // 7)
+    monkeypatch.setattr(index, "_QUERIES", 7)
+    monkeypatch.setattr(build, "_PART", 33)
+
+
+@pytest.mark.parametrize("count", [1, 10, 45, 2000])
+@pytest.mark.parametrize("method", ["exact", "int8"])
+def test_answers_are_those_of_a_sort(method, count, tmp_path, small_blocks):
+    """Equal cosines in the order of lines; all lines if more are asked for."""
+    vectors = random_vectors(1001)
+    vectors[500:520] = vectors[100]  # copies, in several blocks
+    queries = np.concatenate([vectors[100:105], random_vectors(10, 1)])
+    write_index(tmp_path, vectors)
+    found = build.open_index(str(tmp_path), method, {}).search(queries, count)
+    for query, results in zip(queries, found, strict=True):
+        cosines = by_hand(vectors, query)
+        order = np.argsort(-cosines, kind="stable")[:count]
+        assert rows_of(results) == order.tolist()
+        assert [one["score"] for one in results] == cosines[order].tolist()
+
+
+def test_few_candidates_are_compared_exactly(tmp_path):
+    """Of 20,000 vectors; the codes have an error that is not 0."""
+    vectors, queries = random_vectors(20_000), random_vectors(20, 1)
+    write_index(tmp_path, vectors)
+    found = build.open_index(str(tmp_path), "int8", {})
+    assert 1e-3 < found._error < 0.05
+    scaled = queries * found._steps
+    for rows in index.scan(found._scanned, scaled, 10, found._error):
+        assert 10 <= len(rows) < 1000
+    size = (tmp_path / "codes.npy").stat().st_size
+    assert size < (tmp_path / "vectors.npy").stat().st_size / 3.9
+
+
+def test_the_graph_finds_nearly_all(tmp_path):
+    pytest.importorskip("usearch", reason=index.REQUIREMENTS)
+    vectors, queries = random_vectors(5000), random_vectors(50, 1)
+    write_index(tmp_path, vectors)
+    exact, graph = (
+        build.open_index(str(tmp_path), name, {}).search(queries, 10)
+        for name in ("exact", "graph")
+    )
+    pairs = list(zip(exact, graph, strict=True))
+    shared = [len({*rows_of(a)} & {*rows_of(b)}) / 10 for a, b in pairs]
+    assert np.mean(shared) > 0.97
+
+
+def test_codes_of_other_vectors_are_made_again(tmp_path):
+    for name in ("one", "other"):
+        vectors = random_vectors(50, len(name))
+        for path in tmp_path.iterdir():
+            if "codes" not in path.name and "int8" not in path.name:
+                path.unlink()
+        write_index(tmp_path, vectors, name)
+        found = build.open_index(str(tmp_path), "int8", {})
+        assert rows_of(next(found.search(vectors[7:8], 1))) == [7]

@@ -1,0 +1,220 @@
+"""search.py: corpora, queries, killed builds, and folders of something else."""
+
+import gzip
+import io
+import json
+import shutil
+import types
+from pathlib import Path
+
+import classifier_runs
+import numpy as np
+import pytest
+import scripts
+import tiny
+
+from serving.search import build
+from tasks import loading, predict, registry
+from tasks.task import Input, Place
+
+search = scripts.load("search")
+
+LINES = [
+    "a good film",
+    "",
+    "the book was bad",
+    "a good film",
+    "caf\u00e9\u2028film",
+]
+TEXTS = [text for text in LINES if text]
+FILES = ("texts.jsonl", "offsets.npy", "vectors.npy")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("encoder")
+    return tiny.write_model(
+        folder, classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(LINES), "utf-8")
+    return path
+
+
+@pytest.fixture
+def ask(model, tmp_path, capsys):
+    """A function of flags -> the objects that are printed."""
+
+    def get(**flags) -> list[dict]:
+        flags = {"init_checkpoint": model, "index": tmp_path / "index"} | flags
+        assert scripts.run(search, **flags) == 0
+        return list(map(json.loads, capsys.readouterr().out.split("\n")[:-1]))
+
+    return get
+
+
+def bytes_of(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in FILES]
+
+
+def test_answers_are_those_of_batch_prediction(ask, corpus, model):
+    """The means over the tokens, one text at a time."""
+    settings = loading.find(str(model), "encoder")
+    task, run = registry.create_task(settings), loading.load(settings)
+    vectors = []
+    for text in ["a bad film", *TEXTS]:
+        item = Input(0, Place("", 1), {"text": text})
+        (found,) = predict.predict(task, run, [item], 1)
+        vectors.append(np.array(found["mean_output"]))
+    query, *others = [v / np.linalg.norm(v) for v in vectors]
+    cosines = np.array([query @ other for other in others])
+    (found,) = ask(input_file=corpus, query="a bad film", top_k=9)
+    assert found["query"] == "a bad film"
+    results = found["results"]
+    assert [one["rank"] for one in results] == [1, 2, 3, 4]
+    scores = [one["score"] for one in results]
+    np.testing.assert_allclose(scores, np.sort(cosines)[::-1], atol=2e-6)
+    lines = [one["line"] for one in results]
+    assert lines.index(1) + 1 == lines.index(4)  # the same text twice
+    for one in results:
+        assert one["text"] == LINES[one["line"] - 1]
+        assert one["id"] == f"{corpus}:{one['line']}"
+
+
+def test_corpora_and_queries_of_every_kind(ask, corpus, tmp_path, monkeypatch):
+    (wanted,) = ask(input_file=corpus, query="caf\u00e9", top_k=3)
+    texts = [one["text"] for one in wanted["results"]]
+    parts = [tmp_path / "1.jsonl.gz", tmp_path / "2.jsonl"]
+    for number, path in enumerate(parts):
+        rows = [{"s": t, "no": f"{number}{t}"} for t in TEXTS[number::2]]
+        data = "\n".join(map(json.dumps, rows)).encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    other = tmp_path / "other"
+    flags = {"text_column": "s", "id_column": "no", "top_k": 3}
+    files = ",".join(map(str, parts))
+    assert ask(input_file=files, index=other, **flags) == []
+    queries = tmp_path / "queries"
+    queries.write_text('{"id": 7, "text": "caf\u00e9"}\n\n', "utf-8")
+    (found,) = ask(index=other, query_file=queries, top_k=3)
+    assert found["id"] == 7
+    assert sorted(one["text"] for one in found["results"]) == sorted(texts)
+    assert {one["id"][1:] for one in found["results"]} == {*texts}
+    stream = io.TextIOWrapper(io.BytesIO("caf\u00e9\nbad".encode()))
+    monkeypatch.setattr("sys.stdin", stream)
+    first, second = ask(top_k=3)
+    assert first == wanted and second["query"] == "bad"
+
+
+def test_queries_typed_on_a_terminal(ask, corpus, monkeypatch, capsys):
+    ask(input_file=corpus)
+    stream = io.TextIOWrapper(io.BytesIO(b"a\tgood\xff film\n\n"))
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", stream)
+    (found,) = ask(top_k=1)
+    assert found["query"] == "a good\ufffd film"
+
+
+def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
+    """With the parts that are there; the files have the same bytes."""
+    monkeypatch.setattr(build, "_PART", 2)
+    corpus.write_text("\n".join(f"film {'bad ' * n}" for n in range(9)))
+    ask(input_file=corpus)
+    wanted = bytes_of(tmp_path / "index")
+    make, calls = build.vectors_of, []
+
+    def counted(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return make(*args)
+
+    monkeypatch.setattr(build, "vectors_of", counted)
+    with pytest.raises(KeyboardInterrupt):
+        ask(input_file=corpus, index=tmp_path / "other")
+    assert not (tmp_path / "other" / FILES[2]).exists()
+    flags = {"init_checkpoint": model, "index": tmp_path / "other"}
+    assert "give --input_file" in scripts.error_of(search, **flags)
+    ask(input_file=corpus, index=tmp_path / "other")
+    assert len(calls) == 6  # 2, the one that ended, and 3 more
+    assert bytes_of(tmp_path / "other") == wanted
+    # A file that was cut off is made again.
+    (tmp_path / "other" / FILES[0]).write_text("{}")
+    assert "damaged" in scripts.error_of(search, **flags)
+    ask(input_file=corpus, index=tmp_path / "other")
+    assert bytes_of(tmp_path / "other") == wanted
+
+
+def test_indexes_of_something_else(ask, corpus, tmp_path, model):
+    ask(input_file=corpus)
+    flags = {"init_checkpoint": model, "index": tmp_path / "index"}
+    other = tmp_path / "model"
+    shutil.copytree(model, other)
+    config = (other / "bert_config.json").read_text()
+    (other / "bert_config.json").write_text(config.replace("gelu", "relu"))
+    message = scripts.error_of(search, **flags | {"init_checkpoint": other})
+    assert "another model" in message and "bert_config.json" in message
+    message = scripts.error_of(search, **flags, max_seq_length=9)
+    assert "--max_seq_length was 64, is 9" in message
+    corpus.write_text("another corpus")
+    message = scripts.error_of(search, **flags, input_file=corpus)
+    assert "--input_file" in message and str(corpus) in message
+    for name in FILES:
+        path = tmp_path / "index" / name
+        data = path.read_bytes()
+        path.write_bytes(b"x" + data[1:])
+        message = scripts.error_of(search, **flags, query="a", top_k=9)
+        assert f"{path} is damaged" in message
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"init_checkpoint": None}, "--init_checkpoint is required"),
+        ({"index": None}, "--index is required"),
+        ({"index": "gs://bucket/index"}, "a disk of this machine"),
+        ({"id_column": "no", "input_file": None}, "--id_column is for"),
+        ({"input_file": None}, "holds no index"),
+        ({"input_file": "/no/file"}, "/no/file"),
+        ({"query_file": "/no/file"}, "/no/file"),
+        ({"query": " "}, "--query:1: text is empty"),
+        ({"max_seq_length": 65}, "max_position_embeddings=64"),
+        ({"lines": "a\nb\tc\n"}, "corpus.txt:2: 2 columns, wanted 1"),
+        ({"lines": '{"text": "a"}\n{"txt": "b"}'}, "corpus.txt:2: no field"),
+        ({"lines": "\n \n"}, "has no text"),
+    ],
+)
+def test_mistakes_end_in_one_line(model, corpus, tmp_path, flags, message):
+    """A corpus that is mended can be given again."""
+    flags = dict(flags)
+    folder = tmp_path / "index"
+    own = {"init_checkpoint": model, "index": folder, "input_file": corpus}
+    lines = flags.pop("lines", None)
+    if lines:
+        corpus.write_text(lines)
+    assert message in scripts.error_of(search, **own | flags)
+    if lines:
+        corpus.write_text("a good film")
+        assert scripts.run(search, **own) == 0
+
+
+def test_without_usearch_it_says_how_to_install_it(model, corpus, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
+    flags = {"init_checkpoint": model, "index": "x", "method": "graph"}
+    message = scripts.error_of(search, **flags, input_file=corpus)
+    assert "pip install -r requirements-search.txt" in message
+
+
+def test_outputs_that_are_not_finite(ask, corpus, monkeypatch):
+    class Broken(types.SimpleNamespace):
+        def __call__(self, features):
+            rows = len(features["input_ids"])
+            return {"mean_output": np.full([rows, 4], np.nan)}
+
+    monkeypatch.setattr(loading, "load", lambda settings: Broken())
+    with pytest.raises(build.UserError, match="not finite"):
+        ask(input_file=corpus)
