@@ -14,7 +14,7 @@ from corpora import VOCAB_FILE
 from paths import GOLDEN
 
 import modeling
-from tools.benchmarks import measuring, steps
+from tools.benchmarks import measuring, search, steps
 from tools.benchmarks import tasks as benchmarks_tasks
 from tools.benchmarks import text as benchmarks_text
 
@@ -40,6 +40,19 @@ def test_the_script_of_a_part_that_fails_is_quoted():
         measuring.run_script(
             "build_vocab.py", input_file="/no/where", output_file="/no/vocab"
         )
+
+
+def test_searches_are_timed(capsys, monkeypatch):
+    monkeypatch.setattr(search, "NUM_VECTORS", 500)
+    scripts.run(benchmark, parts="search")
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])["figures"]
+    wanted = [
+        f"search, {name}, queries at once: {count}"
+        for name in ("exact", "int8")
+        for count in (1, 100)
+    ]
+    assert [name for name in figures if "faiss" not in name][1:] == wanted
+    assert all(figures[name]["seconds"] > 0 for name in wanted)
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ class Run:
         size = entry.get("bytes") if isinstance(entry, dict) else None
         if size != state[0]:
             logging.warning(
-                "%s has %d bytes instead of %s: it has to be made again",
+                "%s has %d bytes instead of %s: it is made again",
                 path,
                 state[0],
                 size,

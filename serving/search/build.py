@@ -18,7 +18,7 @@ from typing import IO, Any
 from base import file_system, progress
 from base.errors import InputError, UserError
 from base.jobs import run as jobs_run
-from base.jobs.run import Job, Run
+from base.jobs.run import Job
 
 import numpy as np
 
@@ -242,21 +242,34 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
             f"--index={folder} was built with another model or other flags: "
             f"{'; '.join(changed)}"
         )
-    if todo := Run(job, manifest).todo:
+    if path := _missing(job, manifest):
         raise UserError(
-            f"{job.outputs[todo[0]]} is missing or damaged: give --input_file "
-            "to build the index"
+            f"{path} is missing or damaged: give --input_file to build it"
         )
     if method in _FILES:
         add_method(method, folder, job_of(folder, found, method))
     return Index(folder, method)
 
 
+def _missing(job: Job, manifest: dict[str, Any]) -> str | None:
+    """Return an output that is not there as its manifest says.
+
+    Its folder may have been moved since, or lie on another machine.
+    """
+    entries = manifest.get("files", {}).items()
+    sizes = {os.path.basename(path): entry["bytes"] for path, entry in entries}
+    for path in job.outputs:
+        size, *_ = file_system.file_state(path) or [None]
+        if size is None or size != sizes.get(os.path.basename(path)):
+            return path
+    return None
+
+
 def add_method(method: str, folder: str, job: Job) -> None:
     """Make the files of a method, unless they are there."""
     manifest = jobs_run.read_manifest(job.manifest)
     is_same = manifest.get("fingerprint") == job.fingerprint
-    if is_same and not Run(job, manifest).todo:
+    if is_same and not _missing(job, manifest):
         return
     with jobs_run.open_run(job) as run:
         vectors = Index(folder).vectors

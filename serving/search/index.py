@@ -71,8 +71,11 @@ class Index:
             steps = self._array(STEPS)
             self._steps, self._error = steps[:-1], float(steps[-1])
         if method == "graph":
-            path = os.path.join(folder, GRAPH)
-            self._graph = load_usearch().Index.restore(path, view=True)
+            restore = load_usearch().Index.restore
+            try:
+                self._graph = restore(os.path.join(folder, GRAPH), view=True)
+            except ValueError as error:
+                raise self._damaged(GRAPH) from error
 
     def search(
         self, queries: np.ndarray, count: int
@@ -100,8 +103,10 @@ class Index:
             block = queries[start : start + _QUERIES]
             if self._graph is not None:
                 wanted = min(len(self.vectors), max(64, _MORE * count))
-                candidates = self._graph.search(block, wanted).keys
-                candidates = candidates.astype(np.int64)
+                keys = self._graph.search(block, wanted).keys
+                # Unsigned; where fewer are found the rest is 0.
+                keys = keys.astype(np.int64).reshape(len(block), -1)
+                candidates = map(np.unique, keys)
             else:
                 # The low ends of codes change all products of a query alike.
                 scaled = block * self._steps

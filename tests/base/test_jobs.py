@@ -38,7 +38,7 @@ def test_a_run_does_what_is_left(tmp_path, caplog):
     (tmp_path / "out-1").write_text("longer")
     with jobs_run.open_run(job) as run:
         assert run.todo == [1, 2]
-        assert "6 bytes instead of 4: it has to be made again" in caplog.text
+        assert "6 bytes instead of 4: it is made again" in caplog.text
         write(job, 1)
         with pytest.raises(UserError, match="out-2 has disappeared"):
             run.finish()

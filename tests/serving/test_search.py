@@ -93,6 +93,28 @@ def test_the_graph_finds_nearly_all(tmp_path):
     pairs = list(zip(exact, graph, strict=True))
     shared = [len({*rows_of(a)} & {*rows_of(b)}) / 10 for a, b in pairs]
     assert np.mean(shared) > 0.97
+    graph = build.open_index(str(tmp_path), "graph", {})
+    one, many = (list(graph.search(queries[:n], 5000)) for n in (1, 3))
+    assert one[0] == many[0] and len(one[0]) > 4900
+    assert len({*rows_of(one[0])}) == len(one[0])
+    path = tmp_path / "graph.usearch"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(build.UserError, match="graph.usearch is damaged"):
+        build.open_index(str(tmp_path), "graph", {})
+
+
+@pytest.mark.parametrize("method", ["exact", "int8"])
+def test_a_folder_that_was_moved_answers(method, tmp_path):
+    vectors = random_vectors(50)
+    write_index(tmp_path / "here", vectors)
+    build.open_index(str(tmp_path / "here"), method, {})
+    (tmp_path / "here").rename(tmp_path / "there")
+    found = build.open_index(str(tmp_path / "there"), method, {})
+    assert rows_of(next(found.search(vectors[7:8], 1))) == [7]
+    path = tmp_path / "there" / "vectors.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(build.UserError, match="vectors.npy is missing or dam"):
+        build.open_index(str(tmp_path / "there"), method, {})
 
 
 def test_codes_of_other_vectors_are_made_again(tmp_path):
