@@ -187,7 +187,7 @@ def show(query: Input, results: list[dict[str, Any]]) -> None:
     found = {"query": query.texts["text"], "results": results}
     if query.id != str(query.place):
         found = {"id": query.id, **found}
-    print(json.dumps(found, ensure_ascii=False))
+    print(json.dumps(found, ensure_ascii=False), flush=True)
 
 
 def check_flags() -> None:

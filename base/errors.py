@@ -114,6 +114,10 @@ def _guarded(
         sys.exit(as_line(str(error)))
     except KeyboardInterrupt:
         sys.exit(as_line("interrupted"))
+    except BrokenPipeError:
+        # By its reader, such as head. Python writes what is left when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(as_line("standard output was closed"))
     except Exception as error:
         if line := _file_failure(error) or _out_of_memory(error):
             sys.exit(as_line(line))

@@ -62,6 +62,11 @@ def end_of(body: str, *arguments: str) -> subprocess.CompletedProcess:
             "ERROR: out of memory: OOM when allocating tensor with shape[9]; "
             "use smaller batches, shorter sequences or a smaller model",
         ),
+        (
+            "r, w = os.pipe(); os.close(r); os.dup2(w, 1); print(1, flush=1)",
+            1,
+            "ERROR: standard output was closed",
+        ),
         ("raise KeyError('a bug')", 1, "KeyError: 'a bug'"),
     ],
 )
