@@ -385,12 +385,16 @@ class Embeddings(Layer):
         position_ids: tf.Tensor | None,
         seed: Seed,
         compute: Compute = PLAIN,
+        word_vectors: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the embeddings [B * S, H]; arguments as for BertModel."""
         batch, length = elementwise.shape_of(input_ids)
         hidden = self.config.hidden_size
         # Words are looked up: a one-hot matrix [B * S, V] would be huge.
-        x = tf.gather(self.word_embeddings, tf.reshape(input_ids, [-1]))
+        if word_vectors is None:
+            x = tf.gather(self.word_embeddings, tf.reshape(input_ids, [-1]))
+        else:
+            x = tf.reshape(word_vectors, [-1, hidden])
         # Segments are multiplied: the gradient of a lookup would add B * S rows
         # into two rows, one after the other; here it is a matrix product.
         segments = tf.one_hot(
@@ -719,6 +723,8 @@ class BertModel(Layer):
             of the token's example, from 1, and 0 for padding. Tokens attend
             to tokens of the same number only. Such rows need position_ids
             that start from 0 in every example.
+        word_vectors: float32 [B, S, H], to read in place of the word embeddings
+            of input_ids; default these.
         training: whether dropout is on.
         dropout_seed: an integer that determines all random numbers of the
             call. None draws one from TensorFlow's generator.
@@ -774,6 +780,7 @@ class BertModel(Layer):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
         compute: Compute = PLAIN,
+        word_vectors: tf.Tensor | None = None,
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
         if input_ids.shape.rank != 2 or not input_ids.dtype.is_integer:
@@ -798,6 +805,7 @@ class BertModel(Layer):
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
         skips = compute.skip_padding and not training and input_mask is not None
+        skips &= word_vectors is None  # which are of all tokens
         if isinstance(batch, int) and isinstance(length, int):
             self._check_fits(batch, length, skips)
         if segment_ids is None:
@@ -813,7 +821,12 @@ class BertModel(Layer):
             segment_ids = tokens.pick(segment_ids)  # [1, R]
             position_ids = tokens.positions(position_ids)  # [1, R]
         embedded = self.embeddings(
-            input_ids, segment_ids, position_ids, dropout_seed, compute=compute
+            input_ids,
+            segment_ids,
+            position_ids,
+            dropout_seed,
+            compute=compute,
+            word_vectors=word_vectors,
         )  # [B * S, H], or [R, H] without padding
         encoded = self.encoder(
             embedded, bias, dropout_seed, tokens, compute=compute
@@ -1038,7 +1051,13 @@ class TaskModel(tf.Module):
         dropout_seed: tf.Tensor | int | None = None,
     ) -> BertOutput:
         """Run the encoder on a batch of features; labels are ignored."""
-        names = ("input_mask", "segment_ids", "position_ids", "sequence_ids")
+        names = (
+            "input_mask",
+            "segment_ids",
+            "position_ids",
+            "sequence_ids",
+            "word_vectors",
+        )
         return self.bert(
             features["input_ids"],
             **{name: features.get(name) for name in names},

@@ -22,6 +22,7 @@ import modeling
 from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
 from tasks import graph_tokenizer, registry, saved_model
+from tasks.classifier import attributions
 from tasks.masked_lm import filling
 from tasks.task import Model, Settings
 from training import prediction
@@ -216,7 +217,9 @@ def load(settings: Settings) -> Model:
         UserError: weights are missing, or a SavedModel has no signature `ids`.
     """
     if not settings.is_saved_model:
-        return run_graph(load_graph(settings))
+        graph = load_graph(settings)
+        run = run_graph(graph)
+        return attributions.explaining(graph, run) if settings.explain else run
     # Registers the operations of the text signatures.
     packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:

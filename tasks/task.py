@@ -67,6 +67,7 @@ class Settings(NamedTuple):
         top_k: tokens for each [MASK].
         score_whole_words: whether a sentence is scored word by word.
         token_scores: whether its score is given token by token too.
+        explain: whether a classifier's predictions have attributions.
         vectors: names of an encoder's outputs to write.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
@@ -93,6 +94,7 @@ class Settings(NamedTuple):
     top_k: int = 5
     score_whole_words: bool = False
     token_scores: bool = False
+    explain: bool = False
     vectors: tuple[str, ...] = ("mean_output",)
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None

@@ -365,6 +365,8 @@ def test_records_with_other_features_are_named(classifier, tmp_path):
         ({"runner": "beam", "dtype": "auto"}, "--dtype=auto"),
         ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
         ({"input_format": "tfrecord"}, "begins like jsonl"),
+        ({"explain": True, "task": "encoder"}, "--explain is for classifier"),
+        ({"explain": True, "dtype": "bfloat16"}, "--dtype=float32"),
     ],
     ids=str,
 )
@@ -404,6 +406,15 @@ def test_inputs_without_anything_to_predict(classifier, tmp_path, names, word):
     assert word in line, line
 
 
+def test_records_have_no_words_to_explain(classifier, tmp_path):
+    path = tmp_path / "records"
+    row = {"input_ids": [2, 5, 3], "input_mask": [1, 1, 1]}
+    write_examples(path, [row | {"segment_ids": [0, 0, 0]}])
+    flags = {"model": classifier / "model", "output_dir": tmp_path / "out"}
+    flags |= {"input_file": path, "explain": True}
+    assert "no words" in scripts.error_of(batch_predict, **flags)
+
+
 @pytest.mark.slow
 def test_models_without_what_prediction_needs_are_refused(
     classifier, tmp_path, monkeypatch
@@ -430,6 +441,7 @@ def test_models_without_what_prediction_needs_are_refused(
     saved = export(classifier / "model", tmp_path / "saved")
     assert "--max_seq_length" in error_of(saved, max_seq_length=8)
     assert "--dtype" in error_of(saved, dtype="bfloat16")
+    assert "--explain needs gradients" in error_of(saved, explain=True)
     assert "--task=classifier" in error_of(saved, task="encoder")
     place = saved / saved_model.DESCRIPTION
     place.write_text('{"task": "poetry"}')

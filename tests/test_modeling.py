@@ -206,6 +206,26 @@ def test_defaults_are_ones_zeros_and_counting():
     assert output.embedding_output.shape == [3, 10, 32]
 
 
+@pytest.mark.parametrize("skip_padding", [False, True])
+def test_word_vectors_stand_for_those_of_the_ids(skip_padding):
+    model = BertModel(tiny_config())
+    ids = tf.constant([[1, 2, 3, 4], [5, 6, 0, 0]])
+    mask = tf.constant([[1, 1, 1, 1], [1, 1, 0, 0]])
+    found, wanted = (
+        model(
+            given,
+            input_mask=mask,
+            word_vectors=vectors,
+            compute=modeling.Compute(skip_padding=skip_padding),
+        ).pooled_output
+        for given, vectors in (
+            (ids * 0, tf.gather(model.embeddings.word_embeddings, ids)),
+            (ids, None),
+        )
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
 def test_sizes_may_be_unknown_while_tracing():
     config = tiny_config()
     model = BertForPreTraining(config)

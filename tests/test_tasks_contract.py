@@ -11,6 +11,7 @@ from pathlib import Path
 
 import by_hand
 import fine_tuned_models
+import numpy as np
 import page_models
 import prediction_runs
 import pytest
@@ -314,6 +315,47 @@ def test_the_page(made_of, case):
                 k: v for k, v in wanted.items() if k not in ("id", "nbest")
             }
         check_agree(page_models.predict(model, **given), wanted)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES if c.script == "run_classifier"],
+    ids=lambda case: case.name,
+)
+def test_the_words_that_decide(made_of, case, tmp_path):
+    """Those of task_cases.py: "good" and "bad", in pairs in the second text.
+
+    Their attributions add up to the output of the model, by that of a text
+    without words.
+    """
+    made = made_of(case)
+    found = made.predict(made.model, tmp_path / "out", explain=True)
+    reasons = [one.pop("attributions") for one in found]
+    check_agree(found, made.predictions)
+    hits = []
+    for one, own, given in zip(found, reasons, case.inputs, strict=True):
+        value = one.get("value")
+        if value is None:
+            share = one["probabilities"][own["label"]]
+            assert share == max(one["probabilities"].values())
+            value = np.log(share / (1 - share))
+        assert own["value"] == pytest.approx(value, rel=1e-3, abs=1e-3)
+        words = [pair for name in given for pair in own[name]]
+        difference = own["value"] - own["baseline"]
+        missed = sum(adds for _, adds in words) - difference
+        assert abs(missed) <= (own.get("gap", 0.01) + 1e-3) * abs(difference)
+        # In the numbers, 1.5 for "good" and else -0.5, "bad" says nothing.
+        deciding = {
+            "multi_label": {"good", "bad", "film"},
+            "regression": {"good"},
+        }.get(case.name, {"good", "bad"})
+        if deciding & {word for word, _ in words} and abs(difference) > 0.3:
+            best, _ = max(words, key=lambda pair: pair[1])
+            hits.append(best in deciding)
+    # With this BiLSTM the output jumps on some ways from the baseline.
+    if case.name != "pairs_bilstm":
+        assert not any("gap" in own for own in reasons)
+    assert len(hits) > 8 and np.mean(hits) > 0.9, hits
 
 
 # --- Runs --------------------------------------------------------------------

@@ -1,15 +1,27 @@
 """A class or a number for a text or a pair of texts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tasks import rows
 from tasks.rows import Unit
-from tasks.task import Outputs, Prediction, RowTask, Settings, number
+from tasks.task import (
+    Encoded,
+    Input,
+    Outputs,
+    Prediction,
+    RowTask,
+    Settings,
+    number,
+)
 
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from tasks.classifier import model
+
+# Attributions may miss what they explain by this share of it.
+TOLERANCE = 0.01
 
 
 class Classification(RowTask):
@@ -40,6 +52,52 @@ class Classification(RowTask):
                 for name, share in zip(labels, shares.tolist(), strict=True)
             },
         }
+
+    def decode(
+        self,
+        inputs: Sequence[Input],
+        encoded: Encoded,
+        outputs: Sequence[Outputs],
+    ) -> Iterator[Prediction | str]:
+        """Yield the prediction of each input, with `attributions` if asked."""
+        found = super().decode(inputs, encoded, outputs)
+        for item, one, own in zip(inputs, found, outputs, strict=True):
+            if self.settings.explain and not isinstance(one, str):
+                one["attributions"] = self._attributions(item, own)
+            yield one
+
+    def _attributions(self, item: Input, outputs: Outputs) -> Prediction:
+        """Return what was explained, and [word, attribution] of each word.
+
+        A word is what spaces part, or an ideograph: the sum of its pieces.
+        """
+        found: Prediction = {}
+        if self.settings.labels:
+            best = int(outputs["probabilities"].argmax())
+            found["label"] = self.settings.labels[best]
+        for name in ("value", "baseline"):
+            found[name] = number(outputs[name])
+        if outputs["gap"] > TOLERANCE:
+            found["gap"] = number(outputs["gap"])
+        names, tokenizer = self.text_names, self.tokenizer
+        texts = []  # of each: words, and the number of pieces of each word
+        for name in names:
+            words = tokenizer.basic_tokenizer.clean(item.texts[name]).split()
+            texts.append([(x, len(tokenizer.text_to_ids(x))) for x in words])
+        sizes = [sum(size for _, size in words) for words in texts]
+        kept = rows.kept_lengths(
+            sizes[0], sum(sizes[1:]), self.settings.max_seq_length
+        )
+        start = 1  # behind [CLS]
+        for name, words, count in zip(names, texts, kept, strict=False):
+            end, found[name] = start + count, []
+            for word, size in words:
+                if start < end:
+                    share = outputs["attributions"][start : start + size]
+                    found[name].append([word, number(share.sum())])
+                start = min(start + size, end)
+            start = end + 1  # behind [SEP]
+        return found
 
     # --- Model ---------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Load the checkpoints of the page: task, prediction function, encoder."""
 
+import copy
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +12,10 @@ import modeling
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
 from tasks import loading, registry
+from tasks.classifier import attributions
 from tasks.task import Settings, Task
 
-NEXT_SENTENCE = "next_sentence"
+NEXT_SENTENCE, REASONS = "next_sentence", "reasons"
 
 # Without these weights the next sentence head is that of a new model.
 _NEXT_SENTENCE_WEIGHTS = (
@@ -30,7 +33,8 @@ class PageModel:
 
     Attributes:
         task: inputs and predictions of the head, as batch_predict.py has them.
-        heads: the task, and NEXT_SENTENCE if that head was trained too.
+        heads: the task; NEXT_SENTENCE if that head was trained too; REASONS of
+            a task that can be explained.
         run: the head as a function of batches.
         model: encoder and head; they share their weights with `run`.
         encoder: the task of vectors.
@@ -43,10 +47,12 @@ class PageModel:
     def __init__(self, name: str, settings: Settings):
         self.name, self.settings = name, settings
         self.task: Task = registry.create_task(settings)
-        export = loading.load_graph(settings)
-        self.model: modeling.TaskModel = export.model
-        self.run = loading.run_graph(export)
+        self.graph = loading.load_graph(settings)
+        self.model: modeling.TaskModel = self.graph.model
+        self.run = loading.run_graph(self.graph)
         self.heads = (settings.task, *self._next_sentence())
+        if settings.task in attributions.TASKS:
+            self.heads += (REASONS,)
         self.run_encoder = self.run
         self.encoder = registry.create_task(settings._replace(task="encoder"))
         if settings.task != "encoder":
@@ -61,6 +67,14 @@ class PageModel:
         # --objective=mlm and ltr keep these weights, and do not train them.
         is_trained = not self.settings.trained_for.objective
         return (NEXT_SENTENCE,) if is_whole and is_trained else ()
+
+    @functools.cached_property
+    def explaining(self) -> "PageModel":
+        """The same model, a classifier; its predictions have attributions."""
+        found = copy.copy(self)
+        found.task = registry.create_task(self.settings._replace(explain=True))
+        found.run = attributions.explaining(self.graph, self.run)
+        return found
 
     def summary(self) -> str:
         """Return task and sizes of the model in a line."""

@@ -37,13 +37,14 @@ class Text(NamedTuple):
 
     Attributes:
         label: its name.
-        parts: (text, kind); parts of no kind have no color.
-        kinds: all of them, in the order of the colors.
+        parts: (text, kind); parts of no kind have no color. A kind may be a
+            number from -1 to 1: shades of two colors.
+        kinds: all of them, in the order of the colors; of numbers none.
         is_legend: whether kinds are named above the text, not in it.
     """
 
     label: str
-    parts: list[tuple[str, str | None]]
+    parts: list[tuple[str, str | float | None]]
     kinds: tuple[str, ...]
     is_legend: bool = False
 

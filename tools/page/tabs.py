@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from serving.search.index import Index as SearchIndex
 from tools.page import neighbors, views
-from tools.page.models import NEXT_SENTENCE, PageModel
+from tools.page.models import NEXT_SENTENCE, REASONS, PageModel
 from tools.page.neighbors import Index
 from tools.page.results import Result
 
@@ -55,6 +55,16 @@ _LETTER = "She opened the old letter and began to read."
 _FITTING = "It was from her brother, and the paper trembled in her hand."
 _HORSES = "The horses were put to the carriage."
 
+_CLASSES = Tab(
+    "Classes",
+    views.classes,
+    [Field("Text")],
+    [
+        ["A warm, funny film with two wonderful actors."],
+        ["The plot is thin and the jokes fall flat."],
+    ],
+)
+
 # Of the heads of models.
 _TABS = {
     "masked_lm": Tab(
@@ -78,15 +88,9 @@ _TABS = {
         [Field("Text"), Field("Second text, which may follow")],
         [[_LETTER, _FITTING], [_LETTER, _HORSES]],
     ),
-    "classifier": Tab(
-        "Classes",
-        views.classes,
-        [Field("Text")],
-        [
-            ["A warm, funny film with two wonderful actors."],
-            ["The plot is thin and the jokes fall flat."],
-        ],
-    ),
+    "classifier": _CLASSES,
+    "multi_label_classification": _CLASSES._replace(title="Labels"),
+    REASONS: _CLASSES._replace(title="Reasons", view=views.reasons),
     "question_answering": Tab(
         "Questions",
         views.answers,

@@ -91,23 +91,61 @@ def follows(model: PageModel, text: str, second: str = "") -> list[Result]:
 
 def classes(model: PageModel, text: str, second: str = "") -> list[Result]:
     """Return the probability of every class, or the number of a regression."""
-    shown: list[Result] = []
-    if model.settings.sentence_pairs:
-        found = predict(model, text_a=text, text_b=second)
-    else:
-        found = predict(model, text=text)
-        if second.strip():
-            shown.append(
-                Note("This model reads one text: the second is unused.")
-            )
-            second = ""
+    texts, shown = _texts(model, text, second)
+    found = predict(model, **texts)
     if "value" in found:
         shown.append(Number("Predicted", found["value"]))
     else:
         shown.append(Bars("Classes", found["probabilities"]))
     if "truncated" in found:
-        shown += _cut(model, text, second)
+        shown += _cut(model, *texts.values())
     return shown
+
+
+def reasons(model: PageModel, text: str, second: str = "") -> list[Result]:
+    """Return the words, colored by what they add to the answer's log odds."""
+    texts, shown = _texts(model, text, second)
+    found = predict(model.explaining, **texts)
+    own = found["attributions"]
+    what = f"Log odds of {own['label']}" if "label" in own else "Predicted"
+    shown += [
+        Number(what, own["value"]),
+        Number("The same without the words", own["baseline"]),
+        Note(
+            "The words add the difference: red ones raise the first number, "
+            "violet ones lower it."
+        ),
+    ]
+    if "gap" in own:
+        shown.append(
+            Note(f"The sum of the words misses it by {own['gap']:.0%}")
+        )
+    words = {name: own[name] for name in texts}
+    largest = max((abs(x) for w in words.values() for _, x in w), default=0)
+    for name, pairs in words.items():
+        parts: list[tuple[str, float | None]] = []
+        for word, adds in pairs:
+            parts += [(word, adds / (largest or 1)), (" ", None)]
+        shown.append(Text(name, parts, (), is_legend=True))
+    listed = [
+        [word, f"{x:.3f}"] for pairs in words.values() for word, x in pairs
+    ]
+    shown.append(Table(("word", "adds"), listed, wide=0))
+    if "truncated" in found:
+        shown += _cut(model, *texts.values())
+    return shown
+
+
+def _texts(
+    model: PageModel, text: str, second: str
+) -> tuple[dict[str, str], list[Result]]:
+    """Return the texts that a classifier reads, and a note of an unused one."""
+    if model.settings.sentence_pairs:
+        return {"text_a": text, "text_b": second}, []
+    if not second.strip():
+        return {"text": text}, []
+    note = Note("This model reads one text: the second is unused.")
+    return {"text": text}, [note]
 
 
 def choices(model: PageModel, context: str, endings: str) -> list[Result]:
@@ -234,7 +272,7 @@ def pieces(model: PageModel, text: str, second: str = "") -> list[Result]:
 
 
 def _cut(
-    model: PageModel, text: str, second: str, label: str = "Word pieces"
+    model: PageModel, text: str, second: str = "", label: str = "Word pieces"
 ) -> list[Result]:
     """Return the pieces of a row; nothing if the model reads all of them."""
     found = rows.pieces_of(model, text, second)

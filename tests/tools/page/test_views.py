@@ -99,6 +99,33 @@ def test_a_regression_shows_a_number(model_of):
     assert only(shown, Number).value == value
 
 
+@pytest.mark.slow
+def test_reasons_are_the_words_and_what_they_add(model_of):
+    """In the shades of -1 to 1, the largest is one of these."""
+    for kind, texts in (
+        ("classifier", ["good film", ""]),
+        ("regression", ["bad", ""]),
+        ("pairs", ["good", "film end"]),
+    ):
+        shown = views.reasons(model_of(kind), *texts)
+        value, baseline = (r for r in shown if isinstance(r, Number))
+        table = only(shown, Table)
+        assert [word for word, _ in table.rows] == " ".join(texts).split()
+        adds = [float(number) for _, number in table.rows]
+        assert sum(adds) == pytest.approx(
+            value.value - baseline.value, rel=0.02, abs=2e-3
+        )
+        parts = [p for r in shown if isinstance(r, Text) for p in r.parts]
+        shades = [shade for word, shade in parts if word != " "]
+        assert max(map(abs, shades)) == pytest.approx(1)
+        assert np.sign(shades).tolist() == np.sign(adds).tolist()
+    found = predict(model_of("classifier"), text="good film")
+    shown = views.reasons(model_of("classifier"), "good film")
+    (label, *_) = (r.label for r in shown if isinstance(r, Number))
+    assert label == f"Log odds of {found['label']}"
+    assert "attributions" not in found
+
+
 def test_what_is_not_read_is_shown(model_of):
     shown = views.classes(model_of("pairs"), "good " * 30, "film end")
     assert "reads 24 tokens" in notes(shown)
@@ -221,12 +248,13 @@ def test_models_have_the_tabs_of_their_heads(model_of):
         ("Masked words", 1),
         ("Next sentence", 1),
         ("Classes", 1),
+        ("Reasons", 1),
         ("Word pieces", 3),
         ("Attention", 3),
         ("Neighbors", 3),
     ]
     assert len(made[2].fields) == 2  # a pair
-    layers = made[4].fields[3].choices
+    layers = made[5].fields[3].choices
     assert layers == (1, 2)  # of the model that has most
 
 

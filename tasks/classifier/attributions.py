@@ -1,0 +1,129 @@
+"""Which words decided: integrated gradients (Sundararajan et al. 2017).
+
+"Axiomatic Attribution for Deep Networks" explains an output F of a model by a
+sum over the tokens. Let F(a) be the output where the embedding of each token is
+
+    baseline + a (token - baseline).
+
+The baseline of a word is [PAD], that of [CLS], [SEP] and padding is itself:
+F(1) is the output for the text, F(0) that for as many words that say nothing.
+Then
+
+    F(1) - F(0) = sum over tokens i of A_i
+    A_i = integral from 0 to 1 over a of dF / da_i,
+
+where a_i is the a of token i alone, and the derivative is taken where all of
+them are a. Why the baseline is not zeros, as in the paper:
+docs/batch_prediction.md#which-words-decided.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from tasks import saved_model
+from tasks.classifier.task import TOLERANCE
+from tasks.task import Model
+
+TASKS = ("classifier", "multi_label_classification")
+
+# The integral is a sum over so many points; where the attributions miss the
+# difference of the outputs by more than the tolerance, over twice as many.
+_STEPS, _MOST_STEPS = 32, 512
+
+
+def log_odds(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+    """Return log P / (1 - P) [B] of classes [B] under a softmax."""
+    is_own = tf.one_hot(classes, tf.shape(logits)[1], True, False, dtype=bool)
+    others = tf.where(is_own, logits.dtype.min, logits)
+    own = tf.gather(logits, classes, batch_dims=1)
+    return own - tf.reduce_logsumexp(others, axis=1)
+
+
+def explaining(graph: saved_model.TaskGraph, run: Model) -> Model:
+    """Return a model whose outputs have the attributions, too.
+
+    F is the log odds of the likeliest label, or the number of a regression.
+    Added to the outputs of `run` are `attributions` [B, S], 0 at [CLS], [SEP]
+    and padding; `value` and `baseline`, F(1) and F(0) [B]; and `gap` [B], by
+    which the attributions' sum misses F(1) - F(0), as a share of it.
+
+    Args:
+        graph: of one of TASKS.
+        run: its signature `ids`, see loading.run_graph.
+    """
+    model, task = graph.model, graph.task
+    has_softmax = task.name == "classifier" and task.settings.labels
+    vocab = task.tokenizer.vocab
+    kept = tf.constant([vocab["[CLS]"], vocab["[SEP]"]])
+    padding = vocab.get("[PAD]", 0)
+    table = model.bert.embeddings.word_embeddings
+
+    ids = ("input_ids", "input_mask", "segment_ids")
+    specs = [
+        {name: saved_model.IDS for name in ids},
+        tf.TensorSpec([None], tf.int32),
+        tf.TensorSpec([], tf.float32),
+    ]
+
+    @tf.function(autograph=False, input_signature=specs)
+    def step(features, classes, a):
+        """Return F(a) [B], and its derivative by each token's a [B, S]."""
+        tokens = features["input_ids"]  # [B, S]
+        is_word = tf.reduce_all(tokens[..., None] != kept, -1)
+        is_word &= features["input_mask"] > 0
+        start = tf.gather(
+            table, tf.where(is_word, padding, tokens)
+        )  # [B, S, H]
+        way = tf.gather(table, tokens) - start  # 0 at other tokens
+        a = tf.fill(tf.shape(tokens), a)
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            vectors = start + a[..., None] * way
+            logits = model(features | {"word_vectors": vectors})  # [B, K]
+            # With a sigmoid the logit is the log odds.
+            value = tf.gather(logits, classes, batch_dims=1)
+            if has_softmax:
+                value = log_odds(logits, classes)
+        return value, tape.gradient(value, a)
+
+    def explained(features):
+        outputs = run(features)
+        count = len(features["input_ids"])
+        classes = np.zeros(count, np.int32)
+        if "probabilities" in outputs:
+            classes = outputs["probabilities"].argmax(-1).astype(np.int32)
+
+        def at(a, rows):
+            """Return F(a) [rows] and its derivatives [rows, S]."""
+            found = step(
+                {name: tf.constant(features[name][rows]) for name in ids},
+                tf.constant(classes[rows]),
+                tf.constant(a, tf.float32),
+            )
+            return [value.numpy().astype(np.float64) for value in found]
+
+        todo = np.arange(count)
+        (end, _), (start, _) = at(1, todo), at(0, todo)
+        found = np.zeros(features["input_ids"].shape)
+        gap = np.zeros(count)
+        steps = _STEPS
+        while len(todo) and steps <= _MOST_STEPS:
+            # Gauss and Legendre's rule, exact for polynomials of degree 2n - 1.
+            points, weights = np.polynomial.legendre.leggauss(steps)
+            found[todo] = sum(
+                weight / 2 * at((point + 1) / 2, todo)[1]
+                for point, weight in zip(points, weights, strict=True)
+            )
+            difference = end - start
+            missed = np.abs(found.sum(-1) - difference)
+            gap = missed / np.maximum(np.abs(difference), 1e-12)
+            todo = np.flatnonzero(gap > TOLERANCE)
+            steps *= 2
+        return outputs | {
+            "attributions": found,
+            "value": end,
+            "baseline": start,
+            "gap": gap,
+        }
+
+    return explained
