@@ -43,8 +43,8 @@ _BLOCK, _BLOCKS = 1 << 18, 16
 
 _QUERIES = 128  # searched together
 
-# Candidates that the graph names for each sentence that is asked for.
-_MORE = 4
+# Candidates that the graph names, at least and for each sentence asked for.
+_LEAST, _MORE = 128, 4
 
 
 class Index:
@@ -102,7 +102,7 @@ class Index:
         for start in range(0, len(queries), _QUERIES):
             block = queries[start : start + _QUERIES]
             if self._graph is not None:
-                wanted = min(len(self.vectors), max(64, _MORE * count))
+                wanted = min(len(self.vectors), max(_LEAST, _MORE * count))
                 keys = self._graph.search(block, wanted).keys
                 # Unsigned; where fewer are found the rest is 0.
                 keys = keys.astype(np.int64).reshape(len(block), -1)
@@ -120,10 +120,10 @@ class Index:
 
     def _sentence(self, place: int) -> dict[str, Any]:
         start, end = map(int, self._offsets[place : place + 2])
-        self._texts.seek(start)
         try:
+            self._texts.seek(start)
             return json.loads(self._texts.read(end - start))
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise self._damaged(TEXTS) from error
 
     def _array(self, name: str) -> np.ndarray:
