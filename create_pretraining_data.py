@@ -115,6 +115,13 @@ flags.DEFINE_float(
     upper_bound=1,
 )
 flags.DEFINE_bool(
+    "unmasked",
+    False,
+    "Leave the masks to run_pretraining.py, which draws other ones each time "
+    "it reads a record. One pass is enough then, --dupe_factor is 1 by "
+    "default.",
+)
+flags.DEFINE_bool(
     "pack_sequences",
     False,
     "Put several sequences into a row of max_seq_length tokens, so that hardly "
@@ -154,6 +161,8 @@ def main(_: list[str]) -> int:
     check_flags()
     names = [field.name for field in dataclasses.fields(InstanceConfig)]
     config = InstanceConfig(**{name: FLAGS[name].value for name in names})
+    if config.unmasked and not FLAGS["dupe_factor"].present:
+        config = dataclasses.replace(config, dupe_factor=1)
     plan = generation.make_plan(
         FLAGS.input_file,
         FLAGS.output_file,
@@ -164,16 +173,8 @@ def main(_: list[str]) -> int:
         FLAGS.bucket_mb,
         FLAGS.compression,
     )
-    wanted = config.max_seq_length * config.masked_lm_prob
-    if config.max_predictions_per_seq < 0.9 * wanted:
-        logging.warning(
-            "--max_predictions_per_seq=%d caps the %.0f predictions that "
-            "--masked_lm_prob=%g gives a full sequence of %d",
-            config.max_predictions_per_seq,
-            wanted,
-            config.masked_lm_prob,
-            config.max_seq_length,
-        )
+    if not config.unmasked:
+        generation.warn_of_few_predictions(config)
     began = time.monotonic()
     counts = generation.generate(
         plan, FLAGS.num_workers, beam.options_of(FLAGS)
@@ -197,6 +198,14 @@ def check_flags() -> None:
     for name in ("input_file", "output_file", "vocab_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
+    masks = ("masked_lm_prob", "mask_token_prob", "random_token_prob")
+    masks += ("do_whole_word_mask", "max_predictions_per_seq")
+    for name in masks if FLAGS.unmasked else ():
+        if FLAGS[name].present:
+            raise UserError(
+                f"--{name} does nothing with --unmasked: give it to "
+                "run_pretraining.py, which draws the masks"
+            )
     if FLAGS["max_sequences_per_pack"].present and not FLAGS.pack_sequences:
         raise UserError(
             "--max_sequences_per_pack does nothing without --pack_sequences; "

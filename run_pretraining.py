@@ -19,6 +19,7 @@ to themselves alone.
 """
 
 import contextlib
+import dataclasses
 
 from base import errors, file_system, lazy
 from base.errors import UserError
@@ -37,7 +38,11 @@ from checkpoints.checkpoint import (
 from modeling import BertConfig
 from pretraining import objectives
 from pretraining import run as pretraining_run
+from pretraining.data import generation
+from pretraining.data.instances import InstanceConfig
+from pretraining.data.masking import MaskingVocabulary
 from pretraining.model import BertForPreTraining
+from pretraining.on_the_fly import Masks, Schedule
 from pretraining.records import PretrainingFiles
 from training import devices, run, train_step
 from training import flags as training_flags
@@ -123,6 +128,42 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 
+# Masks of records that create_pretraining_data.py --unmasked made
+flags.DEFINE_float(
+    "masked_lm_prob",
+    0.15,
+    "Unmasked records: share of tokens to predict; other ones each time a "
+    "record is read.",
+    lower_bound=1e-6,
+    upper_bound=1,
+)
+flags.DEFINE_list(
+    "masked_lm_prob_schedule",
+    [],
+    "Unmasked records: the share at the first and at the last step of the "
+    "training, such as 0.30,0.15; in between it is on a straight line. "
+    "Evaluation takes masked_lm_prob.",
+)
+flags.DEFINE_float(
+    "mask_token_prob",
+    0.8,
+    "Unmasked records: share of these that [MASK] replaces.",
+    lower_bound=0,
+    upper_bound=1,
+)
+flags.DEFINE_float(
+    "random_token_prob",
+    0.1,
+    "Unmasked records: share of these that a random token replaces.",
+    lower_bound=0,
+    upper_bound=1,
+)
+flags.DEFINE_bool(
+    "do_whole_word_mask",
+    False,
+    "Unmasked records: predict all tokens of a word or none of them.",
+)
+
 # Training
 flags.DEFINE_string(
     "output_dir", None, "Directory for checkpoints, curves and results."
@@ -197,8 +238,10 @@ def train_and_evaluate() -> int:
     objective = read_objective()
     checkpoint = open_source()
     config, tokenizer = checkpoint.config, read_tokenizer(checkpoint)
-    data = read_data(config, "input_file") if FLAGS.do_train else None
-    eval_data = read_evaluation_data(config, data)
+    masks = read_masks(checkpoint)
+    data = read_data(config, masks, "input_file") if FLAGS.do_train else None
+    eval_data = read_evaluation_data(config, masks, data)
+    check_masks(data, eval_data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
     if data:
         identity = pretraining_run.identity_of(
@@ -330,7 +373,55 @@ def read_tokenizer(
     return pretraining_run.TokenizerFiles(checkpoint.vocab_file, normalization)
 
 
-def read_data(config: BertConfig, flag: str) -> PretrainingFiles:
+def read_masks(checkpoint: Checkpoint) -> Masks | None:
+    """Return how unmasked records are masked; None without a vocabulary.
+
+    Raises:
+        UserError: probabilities that do not fit together.
+    """
+    if not checkpoint.vocab_file:
+        return None
+    names = [field.name for field in dataclasses.fields(InstanceConfig)]
+    config = InstanceConfig(
+        **{name: FLAGS[name].value for name in names if name in FLAGS}
+    )
+    generation.check_values(config, "")
+    schedule, given = None, FLAGS.masked_lm_prob_schedule
+    if given:
+        try:
+            first, last = map(FLAGS["masked_lm_prob"].parser.parse, given)
+        except ValueError:
+            raise UserError(
+                f"--masked_lm_prob_schedule={','.join(given)}: wanted two "
+                "shares, such as 0.30,0.15"
+            ) from None
+        schedule = Schedule(
+            first, last, FLAGS.num_train_steps, FLAGS.train_batch_size
+        )
+    vocab = tokenization.load_vocab(checkpoint.vocab_file)
+    return Masks(MaskingVocabulary.from_vocab(vocab), config, schedule)
+
+
+def check_masks(*data: PretrainingFiles | None) -> None:
+    """Raise a UserError if flags of masks are given and no record needs some.
+
+    Warns if a record has too few places for the tokens to predict.
+    """
+    found = [some.masks for some in data if some and some.masks]
+    names = ("masked_lm_prob", "masked_lm_prob_schedule", "mask_token_prob")
+    for name in (*names, "random_token_prob", "do_whole_word_mask"):
+        if FLAGS[name].present and not found:
+            raise UserError(
+                f"--{name} is for records without masks "
+                "(create_pretraining_data.py --unmasked); these have some"
+            )
+    for masks in found[:1]:
+        generation.warn_of_few_predictions(masks.largest())
+
+
+def read_data(
+    config: BertConfig, masks: Masks | None, flag: str
+) -> PretrainingFiles:
     """Return the record files of --input_file or --eval_input_file."""
     return pretraining_run.read_data(
         FLAGS[flag].value,
@@ -338,17 +429,20 @@ def read_data(config: BertConfig, flag: str) -> PretrainingFiles:
         config,
         FLAGS.max_seq_length,
         FLAGS.max_predictions_per_seq,
+        masks,
     )
 
 
 def read_evaluation_data(
-    config: BertConfig, train_data: PretrainingFiles | None
+    config: BertConfig,
+    masks: Masks | None,
+    train_data: PretrainingFiles | None,
 ) -> PretrainingFiles | None:
     """Return the held-out records; warn where they are not held out."""
     if not FLAGS.do_eval and not FLAGS.eval_steps:
         return None
     if FLAGS.eval_input_file:
-        data = read_data(config, "eval_input_file")
+        data = read_data(config, masks, "eval_input_file")
         if train_data:
             pretraining_run.warn_of_shared_files(train_data, data)
         return data
@@ -357,7 +451,7 @@ def read_evaluation_data(
             "No --eval_input_file: evaluating on the training records, whose "
             "scores are better than those of other text"
         )
-    return train_data or read_data(config, "input_file")
+    return train_data or read_data(config, masks, "input_file")
 
 
 def check_flags() -> None:

@@ -129,7 +129,7 @@ def create_masked_lm_predictions(
             do_whole_word_mask=_whole_words(),
         ),
         vocabulary,
-        np.random.default_rng(rng.getrandbits(64)),
+        masking.StreamDraws(np.random.default_rng(rng.getrandbits(64))),
     )
     found = _instance(
         {name: values.reshape(-1) for name, values in features.items()},

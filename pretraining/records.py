@@ -7,13 +7,17 @@ from typing import Any
 from base import file_system, progress
 from base.errors import UserError
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
+from pretraining.data import packing
 from pretraining.data import schema as pretraining_schema
-from pretraining.data.schema import PACKED_FEATURE
+from pretraining.data.schema import MASKED_FEATURE, PACKED_FEATURE
+from pretraining.on_the_fly import Masks
 from records import streaming, tfrecord
+from records.streaming import Batch
 
 # The flag that sets the length of a feature, for error messages.
 _LENGTH_FLAGS = {
@@ -42,14 +46,22 @@ class PretrainingFiles(streaming.RecordFiles):
         counts: {path: number of records}; of packed files, of rows.
         num_records: their sum.
         is_packed: whether a record is a row of several sequences.
+        masks: how to mask them; None if the records are masked.
+        batch_schema: the features of batches: those of masked records.
         sequences: {path: number of sequences}; as `counts` if not packed.
         num_sequences: their sum.
         num_tokens: real tokens of packed files; 0 if not counted.
         max_sequences: sequences that a record may have.
     """
 
-    def __init__(self, *args: Any):
+    def __init__(
+        self,
+        *args: Any,
+        masks: Masks | None = None,
+        batch_schema: Mapping[str, tfrecord.Feature] | None = None,
+    ):
         super().__init__(*args)
+        self.masks, self.batch_schema = masks, batch_schema or self.schema
         self.is_packed = PACKED_FEATURE in self.schema
         self.sequences, self.num_tokens = self.counts, 0
         self.max_sequences = self.schema["next_sentence_labels"].length
@@ -96,7 +108,7 @@ class PretrainingFiles(streaming.RecordFiles):
         of one name apart: the records may be moved between two runs. Their
         order decides that of the records.
         """
-        lengths = {name: f.length for name, f in self.schema.items()}
+        lengths = {name: f.length for name, f in self.batch_schema.items()}
         names = [os.path.basename(path) for path in self.files]
         if len(set(names)) < len(names):
             names = file_system.names_in_shared_folder(self.files)
@@ -106,6 +118,8 @@ class PretrainingFiles(streaming.RecordFiles):
             "file_order": {str(n): name for n, name in enumerate(names, 1)},
             "max_seq_length": lengths["input_ids"],
         }
+        if self.masks:
+            facts["masking"] = self.masks.describe()
         if not self.is_packed:
             return facts | {"max_predictions_per_seq": lengths["masked_lm_ids"]}
         packing = {
@@ -126,7 +140,7 @@ class PretrainingFiles(streaming.RecordFiles):
 
     def log_packing(self) -> None:
         """Log how the rows of packed files are filled."""
-        lengths = {name: f.length for name, f in self.schema.items()}
+        lengths = {name: f.length for name, f in self.batch_schema.items()}
         tokens = self.num_records * lengths["input_ids"]
         logging.info(
             "  packed rows: %s sequences, %.3f in each row (at most %d), "
@@ -142,12 +156,49 @@ class PretrainingFiles(streaming.RecordFiles):
             lengths["masked_lm_ids"],
         )
 
+    def prepare(
+        self, batch: Batch, numbers: tf.Tensor, seed: int | None
+    ) -> Batch:
+        """Return the batch with masks, see on_the_fly.py."""
+        if not self.masks:
+            return batch
+        names, size = list(batch), batch["input_ids"].shape[0]
+        schema = self.batch_schema
+        types = [
+            np.float32 if feature.dtype == "float32" else np.int32
+            for feature in schema.values()
+        ]
+        shapes = [
+            [] if feature.length == 1 else [feature.length]
+            for feature in schema.values()
+        ]
+
+        def draw(numbers: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
+            if not len(numbers):  # all of a replica's part only fills the batch
+                return [
+                    np.zeros([0, *shape], dtype)
+                    for shape, dtype in zip(shapes, types, strict=True)
+                ]
+            features = dict(zip(names, values, strict=True))
+            found = self.masks.draw(features, numbers, seed)
+            return [
+                found[name].astype(dtype)
+                for name, dtype in zip(schema, types, strict=True)
+            ]
+
+        values = tf.numpy_function(draw, [numbers, *batch.values()], types)
+        return {
+            name: tf.ensure_shape(value, [size, *shape])
+            for name, value, shape in zip(schema, values, shapes, strict=True)
+        }
+
 
 def find_data(
     files: list[str],
     config: modeling.BertConfig,
     max_seq_length: int,
     max_predictions_per_seq: int,
+    masks: Masks | None = None,
 ) -> PretrainingFiles:
     """Return the record files, checked against lengths and configuration.
 
@@ -155,11 +206,14 @@ def find_data(
     How many predictions and sequences such a row may have is too, since it
     follows from several flags of the generator.
 
+    Records without masks get them when they are read, as `masks` says.
+
     Ids are checked when a batch is read: without a check, a GPU takes zeros
     for the embedding of an id beyond the vocabulary, without an error.
 
     Raises:
-        UserError: a file has records of other features or lengths.
+        UserError: a file has records of other features or lengths, or none of
+            them has masks and `masks` is None.
     """
     first = tfrecord.describe_first_record(files[0])
     schema = pretraining_schema.schema(max_seq_length, max_predictions_per_seq)
@@ -169,9 +223,35 @@ def find_data(
             first.get("masked_lm_positions", 0),
             first[PACKED_FEATURE],
         )
+    if MASKED_FEATURE in first:
+        masks = batch_schema = None
+    elif not masks:
+        raise UserError(
+            f"{files[0]} has records without masks (--unmasked): give the "
+            "--vocab_file they were made with, to draw masks"
+        )
+    else:
+        packs = first.get(PACKED_FEATURE, 0)
+        batch_schema = schema
+        if packs:
+            masks = masks.for_rows(packs)
+            places = packing.predictions_per_row(masks.largest())
+            batch_schema = pretraining_schema.packed_schema(
+                max_seq_length, places, packs
+            )
+        schema = pretraining_schema.unmasked(schema)
     bounds = _bounds(config, max_seq_length, first.get(PACKED_FEATURE, 0))
+    bounds = {name: bounds[name] for name in schema if name in bounds}
     try:
-        return PretrainingFiles(files, schema, bounds, _LENGTH_FLAGS)
+        _check_masks(files, first)
+        return PretrainingFiles(
+            files,
+            schema,
+            bounds,
+            _LENGTH_FLAGS,
+            masks=masks,
+            batch_schema=batch_schema,
+        )
     except UserError:
         _check_same_kind(files, first)
         raise
@@ -202,6 +282,17 @@ def _bounds(
             PACKED_FEATURE: places,
         }
     return bounds
+
+
+def _check_masks(files: Sequence[str], first: Mapping[str, int]) -> None:
+    """Raise a UserError if some files have masks and others none."""
+    for path in files[1:]:
+        found = tfrecord.describe_first_record(path)
+        if (MASKED_FEATURE in found) != (MASKED_FEATURE in first):
+            raise UserError(
+                f"of {files[0]} and {path} one has masks and the other none "
+                "(--unmasked): name files of one kind"
+            )
 
 
 def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:

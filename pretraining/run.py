@@ -20,6 +20,7 @@ from checkpoints.checkpoint import read_config, write_model
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
+from pretraining.on_the_fly import Masks
 from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Normalization
@@ -35,11 +36,12 @@ def read_data(
     config: modeling.BertConfig,
     max_seq_length: int,
     max_predictions_per_seq: int,
+    masks: Masks | None,
 ) -> PretrainingFiles:
     """Return the record files of a flag, checked and logged."""
     files = file_system.find_files(patterns, flag)
     data = pretraining_records.find_data(
-        files, config, max_seq_length, max_predictions_per_seq
+        files, config, max_seq_length, max_predictions_per_seq, masks
     )
     logging.info("*** Input Files (--%s) ***", flag)
     for path in files[:_FILES_LOGGED]:
@@ -51,6 +53,12 @@ def read_data(
     )
     if data.is_packed:
         data.log_packing()
+    if data.masks:
+        found = data.masks.describe().items()
+        logging.info(
+            "  masks are drawn while reading: %s",
+            ", ".join(f"{name} {value}" for name, value in found),
+        )
     return data
 
 
@@ -155,7 +163,8 @@ def _objective_of(folder: str) -> str | None:
 
 def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
     """Return tokens and predictions of a record, unused places included."""
-    return data.schema["input_ids"].length, data.schema["masked_lm_ids"].length
+    schema = data.batch_schema
+    return schema["input_ids"].length, schema["masked_lm_ids"].length
 
 
 class TokenizerFiles(NamedTuple):

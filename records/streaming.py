@@ -225,10 +225,27 @@ class RecordFiles:
         """Return this worker's part of the batches from an example on."""
         # The stream is endless: drop_remainder drops nothing, it only makes
         # the batch size known when the graph is built.
-        batches = self.stream(seed, start).batch(
-            batch_size, drop_remainder=True
+        batches = (
+            self.stream(seed, start)
+            .enumerate(start)
+            .batch(batch_size, drop_remainder=True)
         )
-        return _decoded(batches, context, batch_size, self.decode)
+
+        def decode(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
+            return self.prepare(self.decode(serialized), numbers, seed)
+
+        return _decoded(batches, context, batch_size, decode)
+
+    def prepare(
+        self, batch: Batch, numbers: tf.Tensor, seed: int | None
+    ) -> Batch:
+        """Return the batch to train on or, without a seed, to evaluate.
+
+        `numbers` int64 [B] are those of the examples in the stream of the seed,
+        or of the records in the files.
+        """
+        del numbers, seed
+        return batch
 
     def evaluation(
         self,
@@ -243,20 +260,27 @@ class RecordFiles:
         `example_weights` [B] is 1 for records and 0 for the filling.
         """
 
-        def fill(serialized: tf.Tensor) -> tf.Tensor:
+        def fill(numbers: tf.Tensor, serialized: tf.Tensor) -> tuple:
             # "" marks the filling: an Example with features has a byte at
             # least.
             missing = batch_size - tf.size(serialized)
             filling = tf.fill([missing], tf.constant(""))
-            return tf.ensure_shape(
-                tf.concat([serialized, filling], 0), [batch_size]
+            serialized = tf.concat([serialized, filling], 0)
+            numbers = tf.pad(numbers, [[0, missing]])
+            return (
+                tf.ensure_shape(numbers, [batch_size]),
+                tf.ensure_shape(serialized, [batch_size]),
             )
 
-        def decode(serialized: tf.Tensor) -> Batch:
+        def decode(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
             is_real = tf.not_equal(serialized, "")
             # The filling is not decoded: "" is an Example without features. A
             # replica's part may be filling alone, [0] strings are decoded then.
-            batch = self.decode(tf.boolean_mask(serialized, is_real))
+            batch = self.prepare(
+                self.decode(tf.boolean_mask(serialized, is_real)),
+                tf.boolean_mask(numbers, is_real),
+                None,
+            )
             missing = tf.size(serialized) - tf.math.count_nonzero(
                 is_real, dtype=tf.int32
             )
@@ -274,6 +298,7 @@ class RecordFiles:
                 (list(self.files), self._compression())
             )
             .flat_map(_open)
+            .enumerate()
             .batch(batch_size)
             .take(max_steps)
             .map(fill)
@@ -415,11 +440,14 @@ def split_among_replicas(
         shape = [replicas, batch_size // replicas, *inner]
         return tf.reshape(value, shape)[first : first + local]
 
-    return batches.flat_map(
-        lambda batch: tf.data.Dataset.from_tensor_slices(
-            tf.nest.map_structure(part, batch)
+    def parts(*batch: Batch | tf.Tensor) -> tf.data.Dataset:
+        # A batch of one element comes alone.
+        mine = tf.nest.map_structure(part, batch)
+        return tf.data.Dataset.from_tensor_slices(
+            mine if len(mine) > 1 else mine[0]
         )
-    )
+
+    return batches.flat_map(parts)
 
 
 def in_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -436,9 +464,12 @@ def _decoded(
     batches: tf.data.Dataset,
     context: tf.distribute.InputContext,
     batch_size: int,
-    decode: Callable[[tf.Tensor], Batch],
+    decode: Callable[[tf.Tensor, tf.Tensor], Batch],
 ) -> tf.data.Dataset:
-    """Return this worker's part of global batches of undecoded records."""
+    """Return this worker's part of global batches of undecoded records.
+
+    They are pairs (numbers, serialized records), [B] both.
+    """
     mine = split_among_replicas(batches, context, batch_size)
     decoded = mine.map(decode, num_parallel_calls=2, deterministic=True)
     return in_order(decoded.prefetch(4))

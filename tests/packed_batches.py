@@ -71,7 +71,7 @@ def both(count: int, seed: int = 0) -> tuple[Features, Features]:
         drawn.is_random_next,
         config,
         vocabulary,
-        rng,
+        masking.StreamDraws(rng),
     )
     return single, packing.pack_features(single, sizes, config)
 

@@ -159,15 +159,19 @@ def _make_features(
     config, vocabulary = maker.config, maker.vocabulary
     for rows, sequences in packing.parts(sizes, _ROWS):
         some = drawn.take(sequences)
-        features = masking.mask_sequences(
-            masking.assemble(
-                documents.ids, some, config.max_seq_length, vocabulary
-            ),
-            some.is_random_next,
-            config,
-            vocabulary,
-            rng,
+        sequences = masking.assemble(
+            documents.ids, some, config.max_seq_length, vocabulary
         )
+        if config.unmasked:
+            features = masking.unmasked_features(sequences, some.is_random_next)
+        else:
+            features = masking.mask_sequences(
+                sequences,
+                some.is_random_next,
+                config,
+                vocabulary,
+                masking.StreamDraws(rng),
+            )
         counts = _count_features(features, maker)
         if config.pack_sequences:
             features = packing.pack_features(features, sizes[rows], config)
@@ -198,17 +202,22 @@ def _count_text(
 def _count_features(
     features: dict[str, np.ndarray], maker: BucketMaker
 ) -> dict[str, int]:
-    """Return counts of some masked instances."""
-    ids, positions = features["input_ids"], features["masked_lm_positions"]
+    """Return counts of some instances, masked or not."""
+    ids = features["input_ids"]
+    counts = {
+        "instances": len(ids),
+        "filled": int(np.count_nonzero(features["input_mask"])),
+        "random_next": int(np.count_nonzero(features["next_sentence_labels"])),
+    }
+    if maker.config.unmasked:
+        return counts
+    positions = features["masked_lm_positions"]
     shown = np.take_along_axis(ids, positions, axis=1)
     predicted = features["masked_lm_weights"] > 0
     kept = predicted & (shown == features["masked_lm_ids"])
     is_mask = predicted & (shown == maker.vocabulary.mask_id)
-    return {
-        "instances": len(ids),
-        "filled": int(np.count_nonzero(features["input_mask"])),
+    return counts | {
         "predictions": int(np.count_nonzero(predicted)),
         "shown_as_mask": int(np.count_nonzero(is_mask)),
         "shown_unchanged": int(np.count_nonzero(kept)),
-        "random_next": int(np.count_nonzero(features["next_sentence_labels"])),
     }

@@ -151,6 +151,20 @@ def check_values(config: InstanceConfig, compression: str) -> None:
         )
 
 
+def warn_of_few_predictions(config: InstanceConfig) -> None:
+    """Warn if records have too few places for the tokens to predict."""
+    wanted = config.max_seq_length * config.masked_lm_prob
+    if config.max_predictions_per_seq < 0.9 * wanted:
+        logging.warning(
+            "--max_predictions_per_seq=%d caps the %.0f predictions that "
+            "--masked_lm_prob=%g gives a full sequence of %d",
+            config.max_predictions_per_seq,
+            wanted,
+            config.masked_lm_prob,
+            config.max_seq_length,
+        )
+
+
 def check_vocabulary(
     vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
 ) -> tokenization.Normalization:

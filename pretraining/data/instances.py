@@ -59,6 +59,7 @@ class InstanceConfig:
     dupe_factor: int = 10
     pack_sequences: bool = False
     max_sequences_per_pack: int = 8
+    unmasked: bool = False
 
     @property
     def max_tokens(self) -> int:

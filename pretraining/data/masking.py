@@ -70,6 +70,71 @@ class MaskingVocabulary(NamedTuple):
         )
 
 
+class StreamDraws:
+    """Random numbers for masking from one generator, one after the other."""
+
+    def __init__(self, rng: np.random.Generator):
+        self._rng = rng
+
+    def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return float32 [N, X] from [0, 1), a row for each sequence."""
+        return self._rng.random(shape, np.float32)
+
+    def of_tokens(
+        self, row: np.ndarray, slot: np.ndarray, choices: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return floats from [0, 1) and integers below `choices`, [M] both.
+
+        They are for chosen tokens: number `slot` of those of sequence `row`.
+        """
+        del slot
+        draws = self._rng.random(len(row))
+        return draws, self._rng.integers(choices, size=len(row))
+
+
+class KeyedDraws:
+    """Random numbers for masking that are functions of a key per sequence.
+
+    So the masks of a sequence do not depend on the sequences beside it. Each
+    key, [N], seeds a SplitMix64 (Steele et al. 2014) for each use.
+    """
+
+    _STEP = np.uint64(0x9E3779B97F4A7C15)
+
+    def __init__(self, seed: int, numbers: np.ndarray):
+        seeds = self._mix(np.array([seed], np.uint64))
+        self._keys = self._mix(seeds + numbers.astype(np.uint64) * self._STEP)
+
+    @staticmethod
+    def _mix(x: np.ndarray) -> np.ndarray:
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+    def _next_seeds(self) -> np.ndarray:
+        self._keys = self._mix(self._keys + self._STEP)
+        return self._keys
+
+    def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return float32 [N, X] from [0, 1), a row for each sequence."""
+        places = np.arange(1, shape[1] + 1, dtype=np.uint64) * self._STEP
+        found = self._mix(self._next_seeds()[:, None] + places)
+        # The 24 digits that a float32 has.
+        return (found >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+
+    def of_tokens(
+        self, row: np.ndarray, slot: np.ndarray, choices: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `StreamDraws.of_tokens` does."""
+        seeds = self._next_seeds()[row] + slot.astype(np.uint64) * self._STEP
+        draws = (self._mix(seeds) >> np.uint64(11)) * 2.0**-53
+        others = (self._mix(self._mix(seeds)) >> np.uint64(11)) * 2.0**-53
+        return draws, (others * choices).astype(np.int64)
+
+
+Draws = StreamDraws | KeyedDraws
+
+
 class Sequences(NamedTuple):
     """N sequences [CLS] A [SEP] B [SEP] before masking.
 
@@ -130,39 +195,59 @@ def mask_sequences(
     is_random_next: np.ndarray,
     config: InstanceConfig,
     vocabulary: MaskingVocabulary,
-    rng: np.random.Generator,
+    draws: Draws,
+    budget: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Choose the tokens to predict, replace them, and return all features.
 
     The features are those of pretraining/data/schema.py. The input_ids of the
     sequences are changed in place. The next sentence labels are is_random_next.
+    The tokens to predict are at most `budget` [N], by default those of
+    `prediction_budget`.
     """
     input_ids, a_length, length = sequences
+    features = unmasked_features(sequences, is_random_next)
     place = np.arange(config.max_seq_length)
-    input_mask = place < length[:, None]  # [N, S]
-    segment_ids = input_mask & (place > (a_length + 1)[:, None])  # [N, S]
     # Every token but [CLS] and the two [SEP] may be chosen.
     candidates = place < (length - 1)[:, None]  # [N, S]
     candidates[:, 0] = False
     candidates[np.arange(len(length)), a_length + 1] = False
-    budget = prediction_budget(length, config)
+    if budget is None:
+        budget = prediction_budget(length, config)
     if config.do_whole_word_mask:
         continues = vocabulary.continues[input_ids]  # [N, S]
         most = np.full_like(budget, config.max_predictions_per_seq)
         if config.pack_sequences:
             # The places of a packed row are shared out by budgets.
             most = budget
-        chosen = _choose_words(candidates, continues, budget, most, rng)
+        chosen = _choose_words(candidates, continues, budget, most, draws)
     else:
-        chosen = _choose_tokens(candidates, budget, rng)
-    features = _replace(input_ids, chosen, config, vocabulary, rng)
-    features["input_mask"] = input_mask.astype(np.uint8)
-    features["segment_ids"] = segment_ids.astype(np.uint8)
-    features["next_sentence_labels"] = is_random_next.astype(np.uint8)
-    return features
+        chosen = _choose_tokens(candidates, budget, draws)
+    # Last, since it changes the input_ids, which are those of `features` too.
+    return features | _replace(input_ids, chosen, config, vocabulary, draws)
 
 
-def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
+def unmasked_features(
+    sequences: Sequences, is_random_next: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the features of sequences whose masks training draws."""
+    input_ids, a_length, length = sequences
+    place = np.arange(input_ids.shape[1])
+    input_mask = place < length[:, None]  # [N, S]
+    segment_ids = input_mask & (place > (a_length + 1)[:, None])  # [N, S]
+    return {
+        "input_ids": input_ids,
+        "input_mask": input_mask.astype(np.uint8),
+        "segment_ids": segment_ids.astype(np.uint8),
+        "next_sentence_labels": is_random_next.astype(np.uint8),
+    }
+
+
+def prediction_budget(
+    length: np.ndarray,
+    config: InstanceConfig,
+    masked_lm_prob: np.ndarray | None = None,
+) -> np.ndarray:
     """Return how many tokens of each sequence to predict at most, [N].
 
     `masked_lm_prob` of the length, [CLS] and [SEP] counted, but at least 1
@@ -172,7 +257,9 @@ def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
     with 20 only 4% of its tokens are predicted.
     """
     # np.rint rounds halves to even, as the original's round() does.
-    budget = np.rint(length * config.masked_lm_prob).astype(np.int64)
+    if masked_lm_prob is None:
+        masked_lm_prob = config.masked_lm_prob
+    budget = np.rint(length * masked_lm_prob).astype(np.int64)
     return np.clip(budget, 1, config.max_predictions_per_seq)
 
 
@@ -180,7 +267,7 @@ def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
 
 
 def _choose_tokens(
-    candidates: np.ndarray, budget: np.ndarray, rng: np.random.Generator
+    candidates: np.ndarray, budget: np.ndarray, draws: Draws
 ) -> np.ndarray:
     """Choose `budget` [N] of the candidates [N, S] of each row at random.
 
@@ -189,7 +276,7 @@ def _choose_tokens(
     candidates, one of A and one of B.
     """
     budget = np.minimum(budget, np.count_nonzero(candidates, axis=1))
-    keys = rng.random(candidates.shape, np.float32)
+    keys = draws.uniform(candidates.shape)
     keys[~candidates] = 2  # after every candidate: their keys are below 1
     # Sort no more than the largest budget: argpartition brings the `most`
     # smallest keys to the front, and only these are sorted.
@@ -208,7 +295,7 @@ def _choose_words(
     continues: np.ndarray,
     budget: np.ndarray,
     most: np.ndarray,
-    rng: np.random.Generator,
+    draws: Draws,
 ) -> np.ndarray:
     """Choose whole words at random, up to `budget` [N] tokens of each row.
 
@@ -226,7 +313,7 @@ def _choose_words(
     cell = word + np.arange(rows)[:, None] * num_words  # [N, S]
     size = np.bincount(cell[candidates], minlength=rows * num_words)
     size = size.reshape(rows, num_words)  # [N, W]; 0 behind the row's last word
-    keys = rng.random(size.shape, np.float32)
+    keys = draws.uniform(size.shape)
     keys[size == 0] = 2  # after every word: their keys are below 1
     order = np.argsort(keys, axis=1)
     size = np.take_along_axis(size, order, axis=1)
@@ -297,7 +384,7 @@ def _replace(
     chosen: np.ndarray,
     config: InstanceConfig,
     vocabulary: MaskingVocabulary,
-    rng: np.random.Generator,
+    draws: Draws,
 ) -> dict[str, np.ndarray]:
     """Make labels of the chosen tokens and replace the tokens.
 
@@ -324,13 +411,11 @@ def _replace(
     masked_lm_weights = np.arange(shape[1]) < count[:, None]
     # Drawn for each token. So in whole word masking a word may be masked in
     # part, as in the original.
-    draws = rng.random(len(row))
-    random_ids = vocabulary.replacements[
-        rng.integers(len(vocabulary.replacements), size=len(row))
-    ]
+    drawn, random = draws.of_tokens(row, slot, len(vocabulary.replacements))
+    random_ids = vocabulary.replacements[random]
     random_limit = config.mask_token_prob + config.random_token_prob
-    shown = np.where(draws < random_limit, random_ids, labels)
-    shown[draws < config.mask_token_prob] = vocabulary.mask_id
+    shown = np.where(drawn < random_limit, random_ids, labels)
+    shown[drawn < config.mask_token_prob] = vocabulary.mask_id
     input_ids[row, position] = shown
     return {
         "input_ids": input_ids,

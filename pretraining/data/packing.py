@@ -203,11 +203,10 @@ def pack_features(
     The sequences of a row are next to each other, `sizes` [R] of each.
     """
     real = features["input_mask"] > 0  # [N, S]
-    predicted = features["masked_lm_weights"] > 0  # [N, P]
-    lengths, counts = real.sum(axis=1), predicted.sum(axis=1)  # [N] both
+    lengths = real.sum(axis=1)  # [N]
     row = np.repeat(np.arange(len(sizes)), sizes)  # [N]
-    number = _count_within(sizes, np.ones_like(row))  # [N]: 0, 1, ... in a row
-    start = _count_within(sizes, lengths)  # [N], place of [CLS] in the row
+    number = count_within(sizes, np.ones_like(row))  # [N]: 0, 1, ... in a row
+    start = count_within(sizes, lengths)  # [N], place of [CLS] in the row
     # The T tokens of all sequences: which sequence, and which place in it.
     sequence, place = np.nonzero(real)  # [T] both
     packed = _place(
@@ -219,18 +218,21 @@ def pack_features(
         sequence_ids=(number + 1)[sequence],
         position_ids=place,
     )
-    # The predictions of all sequences: likewise.
-    sequence, place = np.nonzero(predicted)
-    first = _count_within(sizes, counts)  # [N], place in the row's predictions
-    packed |= _place(
-        [len(sizes), predictions_per_row(config)],
-        (row[sequence], first[sequence] + place),
-        masked_lm_positions=(
-            features["masked_lm_positions"][predicted] + start[sequence]
-        ),
-        masked_lm_ids=features["masked_lm_ids"][predicted],
-        masked_lm_weights=1,
-    )
+    if not config.unmasked:
+        # The predictions of all sequences: likewise.
+        predicted = features["masked_lm_weights"] > 0  # [N, P]
+        sequence, place = np.nonzero(predicted)
+        # [N], place in the row's predictions
+        first = count_within(sizes, predicted.sum(axis=1))
+        packed |= _place(
+            [len(sizes), predictions_per_row(config)],
+            (row[sequence], first[sequence] + place),
+            masked_lm_positions=(
+                features["masked_lm_positions"][predicted] + start[sequence]
+            ),
+            masked_lm_ids=features["masked_lm_ids"][predicted],
+            masked_lm_weights=1,
+        )
     return packed | _place(
         [len(sizes), config.max_sequences_per_pack],
         (row, number),
@@ -252,7 +254,7 @@ def _place(
     return found
 
 
-def _count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+def count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     """Return the sum of the amounts before each sequence in its row, [N].
 
     For sizes [2, 1] and amounts [3, 4, 7] it is [0, 3, 0].
@@ -264,7 +266,8 @@ def _count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
 
 def count_rows(features: dict[str, np.ndarray]) -> dict[str, int]:
     """Return counts of packed rows, for the summary."""
+    places = features.get("masked_lm_weights", np.zeros(0)).size
     return {
         "rows": len(features["input_ids"]),
-        "places_for_predictions": features["masked_lm_weights"].size,
+        "places_for_predictions": places,
     }

@@ -5,6 +5,8 @@ pretraining/data/masking.py makes it and pretraining/model.py reads it. A packed
 record is a row of several sequences, of pretraining/data/packing.py.
 """
 
+from collections.abc import Mapping
+
 from records import tfrecord
 
 
@@ -38,8 +40,9 @@ def schema(
     }
 
 
-# The feature that only packed records have.
+# The feature that only packed records have, and one that unmasked ones lack.
 PACKED_FEATURE = "next_sentence_positions"
+MASKED_FEATURE = "masked_lm_ids"
 
 
 def packed_schema(
@@ -82,3 +85,11 @@ def packed_schema(
             "float32", max_sequences_per_pack
         ),
     }
+
+
+def unmasked(schema: Mapping[str, tfrecord.Feature]) -> dict:
+    """Return the features of records whose masks training draws.
+
+    They lack the masked_lm features, and input_ids are the tokens of the text.
+    """
+    return {n: f for n, f in schema.items() if not n.startswith("masked_lm_")}

@@ -24,21 +24,27 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         f"mean length: {mean_length:.1f}, "
         f"{mean_length / config.max_seq_length:.1%} of max_seq_length",
         f"tokens truncated: {c['truncated_tokens'] / before_truncation:.2%}",
-        f"predictions: {predictions / instances:.2f} per instance, "
+        "predictions: drawn by run_pretraining.py"
+        if config.unmasked
+        else f"predictions: {predictions / instances:.2f} per instance, "
         f"{predictions / c['filled']:.2%} of the tokens; "
         f"{c['shown_as_mask'] / predictions:.2%} shown as [MASK], "
         f"{c['shown_unchanged'] / predictions:.2%} unchanged",
         f"random next sentences: {c['random_next'] / instances:.2%}",
     ]
     if config.pack_sequences:
-        rows, places = c["rows"], c["places_for_predictions"]
-        unused = places - predictions
+        rows = c["rows"]
         lines += [
             f"rows: {rows:,}, {instances / rows:.3f} sequences in each (at "
             f"most {config.max_sequences_per_pack})",
             f"fill: {c['filled'] / rows / config.max_seq_length:.2%} of the "
             "rows' tokens; one sequence in each row would fill "
             f"{mean_length / config.max_seq_length:.2%}",
+        ]
+    if config.pack_sequences and not config.unmasked:
+        places = c["places_for_predictions"]
+        unused = places - predictions
+        lines += [
             f"places for predictions: {places // rows} in each row, "
             f"{predictions / rows:.2f} used; {unused:,} of {places:,} unused "
             f"({unused / places:.2%})",

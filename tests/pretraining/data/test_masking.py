@@ -43,8 +43,9 @@ def _make(documents, vocabulary, seed=0, **flags):
         documents.ids, drawn, config.max_seq_length, vocabulary
     )
     plain = sequences.input_ids.copy()
+    draws = masking.StreamDraws(rng)
     features = masking.mask_sequences(
-        sequences, drawn.is_random_next, config, vocabulary, rng
+        sequences, drawn.is_random_next, config, vocabulary, draws
     )
     return drawn, plain, features
 
@@ -116,7 +117,9 @@ def test_all_positions_are_chosen_equally():
     candidates = np.zeros((20000, 12), bool)
     candidates[:, [1, 2, 3, 5, 6, 7, 8, 9]] = True
     chosen = masking._choose_tokens(
-        candidates, np.full(20000, 3), np.random.default_rng(0)
+        candidates,
+        np.full(20000, 3),
+        masking.StreamDraws(np.random.default_rng(0)),
     )
     assert (chosen.sum(1) == 3).all()
     counts = chosen.sum(0)
@@ -134,7 +137,11 @@ def test_whole_words_are_whole_and_fill_the_budget():
     continues = rng.random((rows, length)) < rng.random((rows, 1))
     budget = rng.integers(1, 8, rows)
     chosen = masking._choose_words(
-        candidates, continues, budget, np.full(rows, 5), rng
+        candidates,
+        continues,
+        budget,
+        np.full(rows, 5),
+        masking.StreamDraws(rng),
     )
     forced = 0
     for row in range(rows):

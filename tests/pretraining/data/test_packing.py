@@ -234,7 +234,7 @@ def test_no_prediction_of_long_words_is_lost():
         drawn.is_random_next,
         config,
         vocabulary,
-        rng,
+        masking.StreamDraws(rng),
     )
     packed = packing.pack_features(single, sizes, config)
     assert (
