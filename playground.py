@@ -122,7 +122,8 @@ def open_indexes(models: list[PageModel]) -> dict[str, Index]:
     """
     found, problem = {}, None
     for model in models if FLAGS.index else []:
-        wanted = build.fingerprint_of(model.encoder)
+        task, _ = model.of_vectors()
+        wanted = build.fingerprint_of(task)
         try:
             found[model.name] = build.open_index(FLAGS.index, "exact", wanted)
         except UserError as error:

@@ -126,10 +126,12 @@ def main(_: list[str]) -> int:
 
 
 def describe_model() -> Settings:
-    """Return what the flags say of the model."""
+    """Return what the flags say of the model, and the task that it does."""
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    own = loading.choose_task(checkpoint, needs_rows=False)
     return loading.describe(
-        training_flags.open_init_checkpoint(FLAGS),
-        "encoder",
+        checkpoint,
+        own if own in build.OUTPUTS else "encoder",
         {
             "max_seq_length": FLAGS.max_seq_length,
             "dtype": dtypes.resolve_here(FLAGS.dtype),

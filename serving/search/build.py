@@ -39,7 +39,7 @@ from tasks.task import NOT_FINITE, Input, Model, Place, Task
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
 
-# Output of a task's model that is the vector of a text.
+# Tasks whose models make vectors, and the output that is the vector of a text.
 OUTPUTS = {"encoder": "mean_output"}
 
 _PART = 4096  # sentences whose vectors are written together

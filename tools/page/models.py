@@ -11,9 +11,10 @@ from base.errors import UserError
 import modeling
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
+from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.classifier import attributions
-from tasks.task import Settings, Task
+from tasks.task import Model, Settings, Task
 
 NEXT_SENTENCE, REASONS = "next_sentence", "reasons"
 
@@ -57,6 +58,12 @@ class PageModel:
         self.encoder = registry.create_task(settings._replace(task="encoder"))
         if settings.task != "encoder":
             self.run_encoder = loading.run_graph(self.encoder.graph(self.model))
+
+    def of_vectors(self) -> tuple[Task, Model]:
+        """Return what makes the vectors that an index of search.py has."""
+        if self.settings.task in OUTPUTS:
+            return self.task, self.run
+        return self.encoder, self.run_encoder
 
     def _next_sentence(self) -> tuple[str, ...]:
         """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""

@@ -413,8 +413,8 @@ def search(
         model: one of them.
         text: the query.
     """
-    index, task = indexes[model.name], model.encoder
-    vectors = vectors_of(task, model.run_encoder, [parsed(task, text=text)])
+    index, (task, run_model) = indexes[model.name], model.of_vectors()
+    vectors = vectors_of(task, run_model, [parsed(task, text=text)])
     results = next(index.search(vectors, NUM_NEIGHBORS))
     listed = [[f"{r['score']:.3f}", str(r["id"]), r["text"]] for r in results]
     return [
