@@ -66,7 +66,7 @@ def browser():
 class User:
     """A window of the browser on the page."""
 
-    def __init__(self, browser, address: str, width: int = 1100):
+    def __init__(self, browser, address: str, width: int = 1300):
         size = {"width": width, "height": 800}
         self.page = browser.new_page(viewport=size)
         self.page.set_default_timeout(SECONDS)

@@ -113,7 +113,7 @@ def reasons(model: PageModel, text: str, second: str = "") -> list[Result]:
         Number("The same without the words", own["baseline"]),
         Note(
             "The words add the difference: red ones raise the first number, "
-            "violet ones lower it."
+            "violet ones lower it. The strongest word has the full color."
         ),
     ]
     if "gap" in own:
