@@ -137,7 +137,7 @@ def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
         ask(input_file=corpus, index=tmp_path / "other")
     assert not (tmp_path / "other" / FILES[2]).exists()
     flags = {"init_checkpoint": model, "index": tmp_path / "other"}
-    assert "give --input_file" in scripts.error_of(search, **flags)
+    assert "is not complete: give" in scripts.error_of(search, **flags)
     ask(input_file=corpus, index=tmp_path / "other")
     assert len(calls) == 6  # 2, the one that ended, and 3 more
     assert bytes_of(tmp_path / "other") == wanted

@@ -40,7 +40,7 @@ from tasks.task import NOT_FINITE, Input, Model, Place, Task
 _VERSION = 1
 
 # Tasks whose models make vectors, and the output that is the vector of a text.
-OUTPUTS = {"encoder": "mean_output"}
+OUTPUTS = {"encoder": "mean_output", "embeddings": "embedding"}
 
 _PART = 4096  # sentences whose vectors are written together
 
@@ -241,6 +241,10 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
         raise UserError(
             f"--index={folder} was built with another model or other flags: "
             f"{'; '.join(changed)}"
+        )
+    if "total" not in manifest:
+        raise UserError(
+            f"--index={folder} is not complete: give --input_file to go on"
         )
     if path := _missing(job, manifest):
         raise UserError(
