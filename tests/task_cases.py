@@ -563,6 +563,7 @@ def _score_choices(truths: list, found: Predictions) -> dict[str, float]:
             one["probabilities"][truth]
             for one, truth in zip(found, truths, strict=True)
         ],
+        [max(one["probabilities"]) for one in found],
     )
     del scores["macro_f1"]
     accuracy, loss = scores["accuracy"], scores["loss"]
