@@ -25,7 +25,12 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from checkpoints import huggingface, lookup, model_card
+from checkpoints import (
+    huggingface,
+    lookup,
+    model_card,
+    sentence_transformers,
+)
 from checkpoints.checkpoint import (
     Checkpoint,
     open_checkpoint,
@@ -189,6 +194,10 @@ def write_huggingface(
         more["label2id"] = {name: i for i, name in enumerate(names)}
     if trained_for.task == "multi_label_classification":
         more["problem_type"] = trained_for.task
+    if trained_for.task == sentence_transformers.TASK:
+        sentence_transformers.write(
+            directory, trained_for, checkpoint.config.hidden_size
+        )
     huggingface.write_config(directory, checkpoint.config, architecture, **more)
     huggingface.write_weights(directory, weights)
     logging.info("Loads in transformers as %s", architecture)

@@ -24,7 +24,14 @@ from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import casing, hub, huggingface, lookup, weight_files
+from checkpoints import (
+    casing,
+    hub,
+    huggingface,
+    lookup,
+    sentence_transformers,
+    weight_files,
+)
 from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig
 from tokenization import Normalization
@@ -246,6 +253,10 @@ def read_config(
             "--bert_config_file"
         )
     keys = found.to_dict()
+    if path == os.path.join(prefix, huggingface.CONFIG_NAME):
+        keys |= sentence_transformers.read(
+            prefix, found.max_position_embeddings
+        )
     try:
         trained_for = TrainedFor.from_dict(keys)
     except UserError as error:

@@ -24,17 +24,18 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import casing, huggingface
+from checkpoints import casing, huggingface, sentence_transformers
 
 SCHEME = "hf://"
 
-# The files beside the weights. Names without a folder: a repository may hold
-# other models in folders.
+# The files beside the weights. Names without a folder, but for the pooling of
+# sentence vectors: a repository may hold other models in folders.
 _SMALL = (
     huggingface.CONFIG_NAME,
     huggingface.VOCAB_NAME,
     casing.TOKENIZER_CONFIG_NAME,
     casing.TOKENIZER_NAME,
+    *sentence_transformers.FILES,
 )
 _WEIGHTS = (
     huggingface.WEIGHTS_NAME,

@@ -34,6 +34,10 @@ class TrainedFor(NamedTuple):
         version_2_with_negative: whether questions may have no answer.
         thresholds: of each label, the probability from which on it is
             predicted, where an example may have several labels.
+        pooling: of the vectors of tokens to one of the text: mean, cls, max.
+        normalize: whether that vector is divided by its length.
+        prompts: texts by name, one of which is put before a text.
+        default_prompt_name: of the prompt that is, if none is asked for.
     """
 
     objective: str | None = None
@@ -48,6 +52,10 @@ class TrainedFor(NamedTuple):
     lstm_units: int | None = None
     version_2_with_negative: bool | None = None
     thresholds: Sequence[float] | None = None
+    pooling: str | None = None
+    normalize: bool | None = None
+    prompts: dict[str, str] | None = None
+    default_prompt_name: str | None = None
 
     @classmethod
     def from_dict(cls, json_object: Mapping[str, Any]) -> "TrainedFor":
@@ -124,6 +132,13 @@ _TYPES = {
         lambda value: (
             isinstance(value, (list, tuple))
             and all(type(x) in (int, float) and 0 <= x <= 1 for x in value)
+        ),
+    ),
+    dict[str, str] | None: (
+        "an object whose values are texts",
+        lambda value: (
+            isinstance(value, dict)
+            and all(isinstance(text, str) for text in value.values())
         ),
     ),
     Mapping[str, str] | None: (

@@ -89,7 +89,7 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
             "--bilstm_layers and --bilstm_units as in training"
         )
     # Without a configuration the task is unknown.
-    if lookup.config_beside(prefix):
+    if lookup.config_beside(prefix) and not job.is_of_any_task:
         _, trained_for = checkpoint.read_config(prefix)
         registry.check_task(
             trained_for.task, job.fine_tuned_task, prefix, "this script"

@@ -28,6 +28,8 @@ _OF_TASK = {
     "score_whole_words": "sentence_score",
     "token_scores": "sentence_score",
     "vectors": "encoder",
+    "embedding_size": "embeddings",
+    "prompt_name": "embeddings",
     "sentence_pairs": "classifier",
 }
 
@@ -62,6 +64,19 @@ def define_model_options() -> None:
         lower_bound=1,
     )
     define_score_whole_words()
+    flags.DEFINE_integer(
+        "embedding_size",
+        None,
+        "embeddings: keep the first numbers of each vector alone, of a model "
+        "trained with --matryoshka_dims; default: all.",
+        lower_bound=1,
+    )
+    flags.DEFINE_string(
+        "prompt_name",
+        None,
+        "embeddings: name of the one of the model's prompts that is put "
+        "before each text, such as query; default: the model's default.",
+    )
     flags.DEFINE_integer(
         "doc_stride",
         None,
@@ -116,6 +131,8 @@ def model_options(values: flags.FlagValues) -> dict[str, Any]:
         "sentence_pairs",
         "top_k",
         "score_whole_words",
+        "embedding_size",
+        "prompt_name",
         "doc_stride",
         "max_query_length",
         "max_answer_length",

@@ -118,6 +118,7 @@ class FineTuningJob(abc.ABC):
         task_name: a key of registry.TASKS.
         fine_tuned_task: `task` of a fine-tuned model's configuration, for
             heads that have the variables of another task's head.
+        is_of_any_task: whether models of other tasks can do this one, too.
         objective: what to minimize.
         distillation: teachers; None: labels alone are learned from.
         calibrates: whether `evaluate` changes the weights that are kept.
@@ -128,6 +129,7 @@ class FineTuningJob(abc.ABC):
     head_pattern: str
     task_name: str
     fine_tuned_task: str | None = None
+    is_of_any_task = False
     objective: Objective
     distillation: "Distillation | None" = None
     calibrates: bool = False

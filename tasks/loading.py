@@ -30,7 +30,14 @@ from training import prediction
 _FEATURE_TAGGING = "feature_tagging"  # TrainedFor.task
 
 # Fields of Settings that a SavedModel was exported with, for good.
-_OF_EXPORT = ("max_seq_length", "top_k", "score_whole_words", "dtype")
+_OF_EXPORT = (
+    "max_seq_length",
+    "top_k",
+    "score_whole_words",
+    "embedding_size",
+    "prompt_name",
+    "dtype",
+)
 
 
 def find(
@@ -163,6 +170,8 @@ def choose_task(
         own = fine_tuned_task or "classifier"
     elif "cls/predictions/output_bias" in names:
         own = "masked_lm" if direction == modeling.BIDIRECTIONAL else own
+    elif fine_tuned_task == "embeddings":
+        own = fine_tuned_task
     able = [own] if own == "encoder" else [own, "encoder"]
     if own == "masked_lm":
         able.insert(1, "sentence_score")

@@ -20,6 +20,7 @@ TASKS = {
     "multiple_choice": ("tasks.swag.task", "MultipleChoice"),
     "masked_lm": ("tasks.masked_lm.task", "MaskedTokens"),
     "sentence_score": ("tasks.sentence_score.task", "SentenceScore"),
+    "embeddings": ("tasks.embeddings.task", "Embeddings"),
     "encoder": ("tasks.encoder.task", "Vectors"),
 }
 

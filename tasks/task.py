@@ -69,6 +69,10 @@ class Settings(NamedTuple):
         token_scores: whether its score is given token by token too.
         explain: whether a classifier's predictions have attributions.
         vectors: names of an encoder's outputs to write.
+        pooling, normalize: of an embedding, as in TrainedFor.
+        embedding_size: numbers of it to keep, the first; None: all.
+        prompt_name: of the model's prompts; None: its default one.
+        prompt: the text that it stands for, put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
         dtype: of a checkpoint's matrix products; a SavedModel has its own.
@@ -96,6 +100,11 @@ class Settings(NamedTuple):
     token_scores: bool = False
     explain: bool = False
     vectors: tuple[str, ...] = ("mean_output",)
+    pooling: str = "mean"
+    normalize: bool = False
+    embedding_size: int | None = None
+    prompt_name: str | None = None
+    prompt: str = ""
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
     dtype: str = "float32"

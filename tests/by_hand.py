@@ -41,6 +41,12 @@ class Model:
         counts = [len(w) - len(s) for w, s in zip(words, stems, strict=True)]
         return [[s, *["##x"] * n] for s, n in zip(stems, counts, strict=True)]
 
+    def states(self, words: Sequence[str]) -> np.ndarray:
+        """Return the last hidden states [S, H] of [CLS], words, [SEP]."""
+        tokens = ["[CLS]", *words, "[SEP]"]
+        ids = tf.constant([[self.vocab.index(token) for token in tokens]])
+        return self.encoder(ids).sequence_output[0].numpy()
+
     def logits(
         self, first: Sequence[str], second: Sequence[str] = ()
     ) -> np.ndarray:

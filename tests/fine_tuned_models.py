@@ -137,15 +137,16 @@ def write_chooser(
 
 
 def damage(source: Path, folder: Path) -> Path:
-    """Write a copy of a model in which one number of the head is NaN."""
+    """Write a copy of a model in which one number of the output is NaN."""
     folder.mkdir()
     for name in ("bert_config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(source / name, folder)
     reader = weight_files.open_reader(lookup.find_checkpoint(str(source)))
     names = reader.get_variable_to_shape_map()
     tensors = {name: np.array(reader.get_tensor(name)) for name in names}
-    (bias,) = (name for name in names if name.endswith("output_bias"))
-    tensors[bias][0] = np.nan
+    bias = [name for name in names if name.endswith("output_bias")]
+    bias = bias or ["bert/embeddings/LayerNorm/beta"]
+    tensors[bias[0]][0] = np.nan
     weight_files.write(str(folder / lookup.WEIGHTS_NAME), tensors)
     return folder
 

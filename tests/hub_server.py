@@ -98,7 +98,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if parts[:2] == ["api", "models"] and len(parts) >= 5:
             return self._api("/".join(parts[2:4]), parts[4:])
         if len(parts) >= 5 and parts[2] == "resolve":
-            return self._file("/".join(parts[:2]), parts[3], parts[4])
+            return self._file(
+                "/".join(parts[:2]), parts[3], "/".join(parts[4:])
+            )
         return self._fail(404, "", "unknown address")
 
     def _api(self, name: str, what: list[str]) -> None:

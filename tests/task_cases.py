@@ -5,6 +5,7 @@ form that batch_predict.py writes, whoever makes them.
 """
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -578,6 +579,54 @@ def _choice_by_hand(model: by_hand.Model, given: dict, _) -> dict:
     return _choice(by_hand.softmax(np.array(scores)))
 
 
+# --- Vectors -----------------------------------------------------------------
+
+_LIKE = list(itertools.pairwise(_SENTENCES[:31]))
+
+
+def _write_like(folder: Path, out: Path) -> dict:
+    """Write pairs of sentences, which score 5 if both are good, or bad."""
+    train = list(itertools.pairwise(classifier_runs.sentences(321, 1)))
+    for name, pairs in (("train", train), ("dev", _LIKE)):
+        header = ["sentence1", "sentence2", "score"]
+        rows = [[a, b, "5" if x == y else "0"] for (a, x), (b, y) in pairs]
+        _write_rows(folder / f"{name}.tsv", [header, *rows])
+    texts = [text for pair in _LIKE for text, _ in pair]
+    (folder / "test.txt").write_text("\n".join(texts))
+    model = tiny.write_model(
+        folder / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
+    flags = classifier_runs.flags_for(model, folder, out)
+    del flags["task_name"], flags["data_dir"]
+    files = {
+        f"{name}_file": folder / f"{name}.{ending}"
+        for name, ending in (("train", "tsv"), ("dev", "tsv"), ("test", "txt"))
+    }
+    return (
+        flags
+        | files
+        | {"max_seq_length": _LENGTH, "max_score": 5, "cache_chunk": 6}
+        | {"pooling": "mean", "normalize": True}
+    )
+
+
+def _predicted_vectors(out: Path, _) -> Predictions:
+    lines = (out / "embeddings.jsonl").read_text().splitlines()
+    return [{"embedding": json.loads(line)["embedding"]} for line in lines]
+
+
+def _score_like(truths: list, found: Predictions) -> dict[str, float]:
+    vectors = np.array([one["embedding"] for one in found])
+    cosines = [float(a @ b) for a, b in vectors.reshape(len(truths), 2, -1)]
+    return by_hand.numbers(truths, cosines)
+
+
+def _vector_by_hand(model: by_hand.Model, given: dict, _) -> dict:
+    (words,) = _texts(given)
+    vector = model.states(words).mean(0)
+    return {"embedding": (vector / np.linalg.norm(vector)).tolist()}
+
+
 # --- All ---------------------------------------------------------------------
 
 _CLASSIFIER = TaskCase(
@@ -651,5 +700,18 @@ CASES = [
         ("accuracy", 0.9),
         _choice_by_hand,
         _served,
+    ),
+    TaskCase(
+        "embeddings",
+        "run_embeddings",
+        _write_like,
+        [{"text": text} for pair in _LIKE for text, _ in pair],
+        [float(x == y) for (_, x), (_, y) in _LIKE],
+        _predicted_vectors,
+        _score_like,
+        ("spearman", 0.7),
+        _vector_by_hand,
+        _served,
+        head="bert/embeddings/word_embeddings",
     ),
 ]

@@ -123,7 +123,7 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
             "--lengths, or with one"
         )
         return
-    if settings.task not in ("classifier", "encoder") or (
+    if settings.task not in ("classifier", "encoder", "embeddings") or (
         settings.task == "classifier" and settings.labels is None
     ):
         logging.info(
@@ -134,12 +134,18 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
     logging.info(
         "MediaPipe's %s runs the file. It lower-cases ASCII letters alone and "
         "keeps accents, whatever the vocabulary",
-        "TextEmbedder" if settings.task == "encoder" else "TextClassifier",
+        "TextClassifier" if settings.task == "classifier" else "TextEmbedder",
     )
     if settings.sentence_pairs:
         logging.warning(
             "The model was fine-tuned on pairs, which MediaPipe cannot give "
             "it: it reads one text"
+        )
+    if settings.prompt:
+        logging.warning(
+            "MediaPipe puts no prompt before a text: give it texts that begin "
+            "with %r",
+            settings.prompt,
         )
     if not settings.normalization.do_lower_case:
         logging.warning(

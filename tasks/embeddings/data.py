@@ -1,0 +1,286 @@
+"""Read pairs of texts, their scores or labels, and collections to search.
+
+Rows are those of a .tsv without quotes, a .csv or .jsonl, or the lines of a
+.txt. The first text of a row is the anchor, the second its positive, a text of
+like meaning; the others, and the items of a list in JSON, are hard negatives:
+
+    {"anchor": "how tall is it", "positive": "Its height is ...",
+     "negative": ["It was built in ...", "It is in ..."]}
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from base import file_system, text_files
+from base.errors import UserError, counted
+
+# Names of the first columns of texts, where no flag names them.
+_TEXTS = (
+    ("anchor", "positive"),
+    ("query", "positive"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("text_a", "text_b"),
+    ("text",),
+)
+
+
+class Columns(NamedTuple):
+    """What the columns of a file hold.
+
+    Attributes:
+        texts: names of the columns of texts; empty: those of _TEXTS, and those
+            whose names begin with "negative".
+        score: name of the score of a pair, where the file has it.
+        max_score: the score that stands for the cosine 1.
+        label: name of the label of a pair; None: all are positives.
+        positive: the label of a positive.
+        negative: the label of a hard negative.
+    """
+
+    texts: tuple[str, ...] = ()
+    score: str = "score"
+    max_score: float = 1.0
+    label: str | None = None
+    positive: str = "entailment"
+    negative: str = "contradiction"
+
+
+class Example(NamedTuple):
+    """A row of texts; the cosine that the first two should have, if known."""
+
+    texts: tuple[str, ...]
+    score: float | None = None
+
+
+class Collection(NamedTuple):
+    """Documents to search, by id, and the queries that have relevant ones.
+
+    `relevant` has {id of a document: how relevant, above 0} of each query.
+    """
+
+    queries: dict[str, str]
+    documents: dict[str, str]
+    relevant: dict[str, dict[str, int]]
+
+
+# --- Rows --------------------------------------------------------------------
+
+
+def read_examples(path: str, columns: Columns) -> list[Example]:
+    """Return the examples of a file; with labels, those of its positives.
+
+    Raises:
+        UserError: a column is missing, or a row is damaged; names the line.
+    """
+    found: list[Example] = []
+    labels: list[str] = []
+    names: tuple[str, ...] = ()
+    for at, row in _rows(path):
+        names = names or columns.texts or _text_columns(at, row)
+        texts: list[str] = []
+        for name in names:
+            value = row.get(name)
+            many = value if isinstance(value, list) else [value]
+            if not all(isinstance(text, str) and text.strip() for text in many):
+                raise UserError(
+                    f"{at}: {name!r} is {str(value)[:40]!r}, wanted a text; "
+                    f"the columns are {', '.join(map(repr, row))} "
+                    "(--text_columns)"
+                )
+            texts += many
+        score = None
+        if columns.score in row:
+            score = _score(row[columns.score], columns, at)
+            if len(texts) != 2:
+                raise UserError(
+                    f"{at}: {counted(len(texts), 'text')} and a score, wanted "
+                    "2 texts"
+                )
+        if columns.label:
+            if columns.label not in row or len(texts) != 2:
+                raise UserError(
+                    f"{at}: wanted 2 texts and the label {columns.label!r}, "
+                    f"found the columns {', '.join(map(repr, row))}"
+                )
+            labels.append(str(row[columns.label]))
+        elif found and (score is None) != (found[0].score is None):
+            raise UserError(
+                f"{at}: wanted a score in every line or in none, as {path} "
+                "begins"
+            )
+        found.append(Example(tuple(texts), score))
+    if not found:
+        raise UserError(f"{path} holds no example")
+    if columns.label:
+        return _of_labels(path, found, labels, columns)
+    return found
+
+
+def _rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ("file, line n", {name of a column: value}) of each row."""
+    text = text_files.read_text(path)
+    if path.endswith(".jsonl"):
+        for line, value in text_files.json_objects(path, text):
+            yield f"{path}, line {line}", value
+        return
+    # Not splitlines(): a text may hold U+2028, which would end its line.
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    numbered = ((n, line) for n, line in enumerate(lines, 1) if line.strip())
+    if path.endswith(".txt"):
+        for number, line in numbered:
+            yield f"{path}, line {number}", {"text": line}
+        return
+    if path.endswith(".csv"):
+        table = text_files.csv_table(path, text)
+    elif path.endswith(".tsv"):
+        table = ((n, line.split("\t")) for n, line in numbered)
+    else:
+        raise UserError(f"{path}: wanted a .tsv, .csv, .jsonl or .txt file")
+    _, header = next(table, (0, []))
+    for number, cells in table:
+        if len(cells) != len(header):
+            raise UserError(
+                f"{path}, line {number}: {counted(len(cells), 'column')}, "
+                f"wanted {len(header)} as in the header"
+            )
+        yield f"{path}, line {number}", dict(zip(header, cells, strict=True))
+
+
+def _text_columns(at: str, row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the columns of texts."""
+    for names in _TEXTS:
+        if all(name in row for name in names):
+            more = [name for name in row if name.startswith("negative")]
+            return (*names, *more)
+    raise UserError(
+        f"{at}: which of the columns {', '.join(map(repr, row))} are texts? "
+        "Name them with --text_columns"
+    )
+
+
+def _score(value: Any, columns: Columns, at: str) -> float:
+    """Return a score as a cosine."""
+    try:
+        score = float(value) / columns.max_score
+    except (TypeError, ValueError):
+        score = float("nan")
+    if not -1 <= score <= 1:
+        raise UserError(
+            f"{at}: {columns.score} is {value!r}, wanted a number from "
+            f"-{columns.max_score:g} to {columns.max_score:g} (--max_score)"
+        )
+    return score
+
+
+def _of_labels(
+    path: str, pairs: Sequence[Example], labels: list[str], columns: Columns
+) -> list[Example]:
+    """Return the positives, each with a hard negative of the same anchor.
+
+    As for NLI in Reimers and Gurevych 2019 (arXiv:1908.10084) and in Gao et al.
+    2021 (arXiv:2104.08821). Positive number k of an anchor gets its negative
+    number k, again from the first where there are fewer.
+    """
+    negatives: dict[str, list[str]] = {}
+    for pair, label in zip(pairs, labels, strict=True):
+        if label == columns.negative:
+            negatives.setdefault(pair.texts[0], []).append(pair.texts[1])
+    found, used = [], dict.fromkeys(negatives, 0)
+    for pair, label in zip(pairs, labels, strict=True):
+        if label != columns.positive:
+            continue
+        texts, anchor = pair.texts, pair.texts[0]
+        if anchor in negatives:
+            others = negatives[anchor]
+            texts = (*texts, others[used[anchor] % len(others)])
+            used[anchor] += 1
+        found.append(Example(texts))
+    if not found:
+        raise UserError(
+            f"{path}: no label in {columns.label!r} is {columns.positive!r}; "
+            f"found {', '.join(sorted(set(labels))[:5])} (--positive_label)"
+        )
+    return found
+
+
+# --- Collections -------------------------------------------------------------
+
+
+def read_collection(folder: str, part: str) -> Collection:
+    """Return the collection in a folder of BEIR's format.
+
+    That is corpus.jsonl (`_id`, `title`, `text`), queries.jsonl (`_id`, `text`)
+    and qrels/PART.tsv (query, document, relevance, with a header). Title and
+    text are one text. Queries without a relevant document are left out.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    documents = _texts_by_id(os.path.join(folder, "corpus.jsonl"))
+    queries = _texts_by_id(os.path.join(folder, "queries.jsonl"))
+    path = os.path.join(folder, "qrels", f"{part}.tsv")
+    relevant: dict[str, dict[str, int]] = {}
+    for at, row in _rows(path):
+        cells = [*map(str.strip, row.values())]
+        if len(cells) != 3 or not cells[2].lstrip("-").isdecimal():
+            raise UserError(
+                f"{at}: wanted the ids of a query and a document, and how "
+                "relevant it is, a whole number"
+            )
+        for name, texts in ((cells[0], queries), (cells[1], documents)):
+            if name not in texts:
+                raise UserError(
+                    f"{at}: no text has the id {name!r} in queries.jsonl or "
+                    "corpus.jsonl"
+                )
+        if int(cells[2]) > 0:
+            relevant.setdefault(cells[0], {})[cells[1]] = int(cells[2])
+    if not relevant:
+        raise UserError(f"{path} holds no relevant document")
+    return Collection(
+        {name: queries[name] for name in relevant}, documents, relevant
+    )
+
+
+def _texts_by_id(path: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for at, row in _rows(path):
+        parts = [row.get("title", ""), row.get("text")]
+        name = row.get("_id")
+        if not all(isinstance(part, str) for part in (name, *parts)):
+            raise UserError(f"{at}: wanted the strings _id and text")
+        if name in found:
+            raise UserError(f"{at}: the id {name!r} is there twice")
+        found[name] = " ".join(part for part in parts if part).strip()
+    return found
+
+
+def collection_of(examples: Sequence[Example]) -> Collection:
+    """Return anchors as queries, and all other texts as documents.
+
+    The positives of an anchor are relevant for it.
+    """
+    documents: dict[str, str] = {}  # text -> id
+    queries: dict[str, str] = {}
+    relevant: dict[str, dict[str, int]] = {}
+    for anchor, *others in (example.texts for example in examples):
+        for text in others:
+            documents.setdefault(text, f"d{len(documents)}")
+        name = queries.setdefault(anchor, f"q{len(queries)}")
+        relevant.setdefault(name, {})[documents[others[0]]] = 1
+    return Collection(
+        {name: text for text, name in queries.items()},
+        {name: text for text, name in documents.items()},
+        relevant,
+    )
+
+
+def files_of(path: str, part: str) -> list[str]:
+    """Return the files of a data set: itself, or those of a collection."""
+    if not file_system.is_directory(path):
+        return [path]
+    names = ("corpus.jsonl", "queries.jsonl", f"qrels/{part}.tsv")
+    return [os.path.join(path, name) for name in names]

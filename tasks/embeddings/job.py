@@ -1,0 +1,517 @@
+"""Fine-tuning for sentence vectors: data, scores, mistakes, vectors."""
+
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from base import file_system, progress
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from checkpoints.trained_for import TrainedFor
+from records import in_memory, tfrecord
+from tasks import loading, mistakes, registry, rows, signs
+from tasks import predict as tasks_predict
+from tasks.embeddings import data as embeddings_data
+from tasks.embeddings import learning, scores
+from tasks.embeddings.data import Collection, Columns, Example
+from tasks.embeddings.task import Embeddings, check_size, prompt_of
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
+from tasks.rows import log_example
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
+from tasks.swag.job import Questions
+from tasks.task import number
+from training import memory
+
+EMBEDDINGS = "embeddings.jsonl"
+
+TEACHER_FLAG = "teacher_checkpoint"
+
+_PART = 8192  # rows converted together
+
+_SHOWN = 3  # examples in the log
+
+# Names of the prompts of documents, of which a model may have one.
+_DOCUMENT = ("document", "passage", "corpus")
+
+
+class Options(NamedTuple):
+    """The flags of run_embeddings.py, by their names; None: not given."""
+
+    train_file: str | None
+    dev_file: str | None
+    retrieval_dir: str | None
+    qrels: str
+    test_file: str | None
+    columns: Columns
+    pooling: str | None
+    normalize: bool | None
+    query_prompt: str | None
+    document_prompt: str | None
+    temperature: float
+    symmetric: bool
+    matryoshka_dims: tuple[int, ...]
+    cache_chunk: int
+    teacher_checkpoint: str | None
+    embedding_size: int | None
+    eval_batch_size: int
+
+
+class EmbeddingsJob(FineTuningJob):
+    """A vector for each text."""
+
+    head_pattern = "^bert/"
+    task_name = fine_tuned_task = Embeddings.name
+    is_of_any_task = True
+    result_files = (*FineTuningJob.result_files, EMBEDDINGS)
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        source: ModelSource,
+        is_training: bool,
+        options: Options,
+    ):
+        super().__init__(settings, source)
+        self.flags, own = options, source.trained_for
+        self.pooling = options.pooling or own.pooling or "mean"
+        self.normalize = options.normalize
+        if options.normalize is None:
+            self.normalize = bool(own.normalize)
+        self.prompts = dict(own.prompts or {})
+        for name in ("query", "document"):
+            text = getattr(options, f"{name}_prompt")
+            if text is not None:
+                self.prompts[name] = text
+        width = self.config.hidden_size
+        check_size(options.embedding_size, width, "embedding_size")
+        for size in options.matryoshka_dims:
+            check_size(size, width, "matryoshka_dims")
+        self.teacher = None
+        if options.teacher_checkpoint and is_training:
+            self.teacher = loading.find(options.teacher_checkpoint)
+            if self.teacher.task != Embeddings.name:
+                raise UserError(
+                    f"--{TEACHER_FLAG}={options.teacher_checkpoint} makes no "
+                    f"sentence vectors: its task is {self.teacher.task}"
+                )
+        dev = []
+        if options.dev_file:
+            dev.append(DataSet("eval", "dev", options.dev_file))
+        if options.retrieval_dir:
+            dev.append(
+                DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
+            )
+        sequence = tfrecord.Feature("int64", source.max_seq_length)
+        self.open_data(
+            {
+                "input_ids": sequence,
+                "input_mask": sequence,
+                "segment_ids": sequence,
+                learning.TEXT_IDS: tfrecord.Feature("int64", 1),
+                learning.SCORE: tfrecord.Feature("float32", 1),
+            },
+            DataSet("train", "train", options.train_file),
+            dev,
+            [DataSet("predict", "test", options.test_file)],
+            is_training,
+            options.eval_batch_size,
+        )
+        if is_training:
+            self._choose_learning()
+
+    def _choose_learning(self) -> None:
+        """Set what is learned, which follows from the training file."""
+        flags, examples = self.flags, self.examples(self.train)
+        kind = learning.RANKING
+        if self.teacher:
+            kind = learning.DISTILLATION
+        elif examples[0].score is not None:
+            kind = learning.SCORES
+        elif min(len(example.texts) for example in examples) < 2:
+            raise UserError(
+                f"{flags.train_file} holds single texts, which only "
+                f"--{TEACHER_FLAG} can train on: wanted pairs"
+            )
+        self.learning = learning.Learning(
+            kind,
+            flags.temperature,
+            flags.symmetric,
+            flags.matryoshka_dims,
+            flags.cache_chunk,
+        )
+        self.objective = learning.objective(self.learning)
+        # All examples have as many rows as the longest.
+        self.group = max(len(example.texts) for example in examples)
+        logging.info("Learning by %s: %s", kind, self.learning)
+
+    def deciding_metric(self) -> str:
+        """Return the key of the first score of the first development set."""
+        if not self.dev:
+            raise UserError("--eval_steps needs --dev_file or --retrieval_dir")
+        prefix = f"{self.dev[0].title}_" if len(self.dev) > 1 else ""
+        is_scored = _is_scored(self.examples(self.dev[0]))
+        return prefix + ("spearman" if is_scored else "ndcg_at_10")
+
+    # --- Model ---------------------------------------------------------------
+
+    def options(self) -> dict[str, Any]:
+        """Return how vectors are made."""
+        return {
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "embedding_size": self.flags.embedding_size,
+            "prompt": self._prompt(None),
+        }
+
+    def trained_for(self) -> TrainedFor:
+        """Return how vectors are made, for the model's configuration."""
+        own = self.source.trained_for
+        return (
+            super()
+            .trained_for()
+            ._replace(
+                bilstm_layers=None,
+                bilstm_units=None,
+                pooling=self.pooling,
+                normalize=self.normalize,
+                prompts=self.prompts or None,
+                default_prompt_name=own.default_prompt_name,
+            )
+        )
+
+    def forward(
+        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Return the vector of each text, [B, D]."""
+        return {"embedding": model(batch)}
+
+    def row(self) -> memory.Rows:
+        """Return what an example is: a sequence for each of its texts."""
+        encoded = self.group
+        if self.flags.cache_chunk:
+            size = self.settings.training.train_batch_size
+            encoded = min(encoded, self.flags.cache_chunk / size)
+        return super().row()._replace(encoded=encoded)
+
+    def _prompt(self, name: str | None) -> str:
+        """Return a prompt: the default one, query, or document."""
+        own = self.source.trained_for._replace(prompts=self.prompts)
+        if name == "query" and name in self.prompts:
+            return self.prompts[name]
+        if name == "document":
+            for other in _DOCUMENT:
+                if other in self.prompts:
+                    return self.prompts[other]
+        return prompt_of(own, None)
+
+    # --- Data ----------------------------------------------------------------
+
+    def read(self, data: DataSet) -> list[Example] | Collection:
+        """Return the examples of a file, or the collection of a folder."""
+        if data.name == "eval_retrieval":
+            return embeddings_data.read_collection(
+                data.source, self.flags.qrels
+            )
+        columns = self.flags.columns
+        if data.name == "predict":  # labels and scores are nothing to it
+            columns = columns._replace(label=None, score="")
+        elif data == self.train and self.teacher:
+            columns = columns._replace(score="")
+        return embeddings_data.read_examples(data.source, columns)
+
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the records of a file depend on."""
+        files = embeddings_data.files_of(data.source, self.flags.qrels)
+        return {
+            "data": [file_system.sha256(path) for path in files],
+            "columns": self.flags.columns._asdict(),
+            "prompts": [*map(self._prompt, (None, "query", "document"))],
+            "is_taught": data == self.train and self.teacher is not None,
+            **self.text_fingerprint(),
+        }
+
+    def data_fingerprint(self) -> dict[str, Any]:
+        """Return also what is learned, and the teacher."""
+        own = self.learning._asdict()
+        del own["chunk"]
+        found = super().data_fingerprint() | own
+        found |= {"pooling": self.pooling, "normalize": self.normalize}
+        if self.teacher:
+            found[TEACHER_FLAG] = self._teacher_fingerprint()
+        return found
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return the rows that are computed together."""
+        return {"cache_chunk": self.flags.cache_chunk or None}
+
+    def texts(self, data: DataSet) -> list[str | None]:
+        """Return the texts of a data set with their prompts, one per record.
+
+        None fills up examples of fewer texts. A collection's queries come
+        before its documents.
+        """
+        examples = self.examples(data)
+        if isinstance(examples, Collection):
+            names = ["query"] * len(examples.queries)
+            names += ["document"] * len(examples.documents)
+            found = [*examples.queries.values(), *examples.documents.values()]
+        else:
+            group = max(len(example.texts) for example in examples)
+            found = [
+                text
+                for example in examples
+                for text in (*example.texts, *[None] * group)[:group]
+            ]
+            is_ranking = data.name != "predict" and not _is_scored(examples)
+            roles = ["query", *["document"] * (group - 1)]
+            names = [role if is_ranking else None for role in roles]
+            names *= len(examples)
+        prompts = {name: self._prompt(name) for name in {*names}}
+        return [
+            text if text is None else prompts[name] + text
+            for text, name in zip(found, names, strict=True)
+        ]
+
+    def convert(
+        self, data: DataSet, examples: Sequence[Example] | Collection
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the features of every text; log the first ones."""
+        texts, length = self.texts(data), self.source.max_seq_length
+        values = np.zeros([len(texts)], np.float32)
+        if _is_scored(examples):
+            values = np.repeat([example.score for example in examples], 2)
+        numbers: dict[str | None, int] = {None: 0}
+        num_cut = 0
+        for at in range(0, len(texts), _PART):
+            part = texts[at : at + _PART]
+            found = [
+                rows.row_of_texts(text or "", None, length, self.tokenizer)
+                for text in part
+            ]
+            num_cut += sum(is_cut for _, is_cut in found)
+            features = rows.pad([row for row, _ in found], length)
+            for row in range(min(_SHOWN, len(part)) if not at else 0):
+                log_example(("tokens", self.tokens_of(features, row)))
+            yield features | {
+                learning.TEXT_IDS: np.array(
+                    [numbers.setdefault(text, len(numbers)) for text in part]
+                ),
+                learning.SCORE: values[at : at + _PART],
+            }
+        logging.info(
+            "%s: %d texts, %d of them different, %d cut to %d tokens",
+            data.title,
+            len(texts),
+            len(numbers) - 1,
+            num_cut,
+            length,
+        )
+
+    def train_data(
+        self, loaded: LoadedModel
+    ) -> Questions | in_memory.ShortRecords:
+        """Return the training examples; with a teacher, its vectors too."""
+        data = super().train_data(loaded)
+        if self.teacher:
+            data.features[learning.TEACHER] = self._teacher_vectors()
+        return data if self.group == 1 else Questions(data, self.group)
+
+    # --- Teacher -------------------------------------------------------------
+
+    def _teacher_fingerprint(self) -> list[Any]:
+        settings = self.teacher
+        return [
+            *loading.fingerprint(settings),
+            settings.max_seq_length,
+            settings.prompt,
+        ]
+
+    def _teacher_vectors(self) -> np.ndarray:
+        """Return the teacher's vectors of the training texts, [n, D].
+
+        They are kept in a file beside the records.
+
+        Raises:
+            UserError: they have another size than this model's.
+        """
+        path = os.path.join(self.settings.records_dir, "teacher.npy")
+        fingerprint = {
+            "teacher": self._teacher_fingerprint(),
+            "texts": self.fingerprint(self.train),
+        }
+        self.cache.make(path, fingerprint, self._write_teacher_vectors)
+        with file_system.open_for_reading(path) as file:
+            found = np.load(io.BytesIO(file.read()))
+        own = self.flags.embedding_size or self.config.hidden_size
+        if found.shape[1] != own:
+            raise UserError(
+                f"--{TEACHER_FLAG}={self.flags.teacher_checkpoint} has vectors "
+                f"of {found.shape[1]} numbers, this model of {own}"
+            )
+        return found
+
+    def _write_teacher_vectors(self, path: str) -> None:
+        task = registry.create_task(self.teacher)
+        texts = [text or "" for text in self.texts(self.train)]
+        units = [[task.row(text)[0]] for text in texts]
+        with progress.Bar(len(units), "texts", "Running the teacher") as bar:
+            outputs = tasks_predict.run_units(
+                task,
+                loading.load(self.teacher),
+                units,
+                self.eval_batch_size,
+                bar.update,
+            )
+        file = io.BytesIO()
+        np.save(file, np.stack([one["embedding"] for one in outputs]))
+        with file_system.atomic_file(path) as written:
+            written.write(file.getvalue())
+
+    # --- Scores and predictions ----------------------------------------------
+
+    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+        """Return correlations, or the scores of a retrieval."""
+        examples = self.examples(data)
+        vectors = scores.unit(outputs["embedding"])
+        if _is_scored(examples):
+            wanted = np.array([example.score for example in examples])
+            cosines = (vectors[::2] * vectors[1::2]).sum(-1)
+            sign = signs.same_number(cosines, wanted)
+            return Scored(
+                scores.correlations(cosines, wanted),
+                [sign] if sign else [],
+                cosines,
+            )
+        collection = examples
+        if not isinstance(examples, Collection):
+            collection = embeddings_data.collection_of(examples)
+            vectors = _of_collection(examples, collection, vectors)
+        count = len(collection.queries)
+        names = [*collection.documents]
+        places = {name: place for place, name in enumerate(names)}
+        found = scores.nearest(
+            vectors[:count],
+            vectors[count:],
+            scores.DEPTH,
+            # A text is not to find itself.
+            {
+                row: places[name]
+                for row, name in enumerate(collection.queries)
+                if name in places
+            },
+        )
+        ranked = [[names[place] for place in row.tolist()] for row, _ in found]
+        relevant = [collection.relevant[name] for name in collection.queries]
+        return Scored(
+            scores.retrieval(ranked, relevant), (), (collection, ranked)
+        )
+
+    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
+        """Write errors.tsv: pairs furthest off, or queries that found least."""
+        examples = self.examples(data)
+        if _is_scored(examples):
+            header = ("row", "truth", "prediction", "error", "text_a", "text_b")
+            wanted = np.array([example.score for example in examples])
+            errors = scored.predictions - wanted
+            listed = [
+                (
+                    row,
+                    float(wanted[row]),
+                    float(scored.predictions[row]),
+                    float(errors[row]),
+                    *examples[row].texts,
+                )
+                for row in np.argsort(-np.abs(errors), kind="stable").tolist()
+            ]
+            total = len(examples)
+        else:
+            header = ("query", "rank", "text", "relevant", "found_first")
+            collection, ranked = scored.predictions
+            listed = _failures(collection, ranked)
+            total = len(ranked)
+        name = mistakes.NAME
+        if data != self.dev[0]:
+            name = f"{data.title}_{name}"
+        self.write_errors(
+            mistakes.Mistakes(
+                header,
+                listed[: self.settings.num_errors],
+                len(listed),
+                total,
+            ),
+            name,
+        )
+
+    def write_predictions(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> None:
+        """Write embeddings.jsonl, a line for each text."""
+        texts = [
+            text for example in self.examples(data) for text in example.texts
+        ]
+        is_text = self.records(data).features[learning.TEXT_IDS] > 0
+        lines = [
+            json.dumps(
+                {"text": text, "embedding": [number(x) for x in row.tolist()]},
+                ensure_ascii=False,
+            )
+            for text, row in zip(
+                texts, outputs["embedding"][is_text], strict=True
+            )
+        ]
+        self.write_lines(EMBEDDINGS, lines)
+
+
+def _is_scored(examples: Sequence[Example] | Collection) -> bool:
+    """Whether the pairs of a data set have scores."""
+    return (
+        not isinstance(examples, Collection) and examples[0].score is not None
+    )
+
+
+def _of_collection(
+    examples: Sequence[Example], collection: Collection, vectors: np.ndarray
+) -> np.ndarray:
+    """Return the vectors of the queries, then of the documents, [n, D]."""
+    group = len(vectors) // len(examples)
+    of_query: dict[str, np.ndarray] = {}
+    of_document: dict[str, np.ndarray] = {}
+    for row, example in enumerate(examples):
+        at = row * group
+        of_query.setdefault(example.texts[0], vectors[at])
+        for place, text in enumerate(example.texts[1:], at + 1):
+            of_document.setdefault(text, vectors[place])
+    return np.stack(
+        [of_query[text] for text in collection.queries.values()]
+        + [of_document[text] for text in collection.documents.values()]
+    )
+
+
+def _failures(
+    collection: Collection, ranked: Sequence[Sequence[str]]
+) -> list[tuple[mistakes.Cell, ...]]:
+    """Return the queries whose first document is not relevant, worst first.
+
+    The rank is that of the first relevant one, None beyond the depth.
+    """
+    listed = []
+    for (query, text), found in zip(
+        collection.queries.items(), ranked, strict=True
+    ):
+        wanted = collection.relevant[query]
+        ranks = [n for n, name in enumerate(found, 1) if name in wanted]
+        rank = ranks[0] if ranks else None
+        if rank != 1:
+            first = collection.documents[found[0]] if found else ""
+            best = max(wanted, key=wanted.get)
+            right = collection.documents[best]
+            listed.append((query, rank, text, right, first))
+    return sorted(listed, key=lambda row: -(row[1] or scores.DEPTH + 1))

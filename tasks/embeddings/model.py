@@ -1,0 +1,100 @@
+"""The model of sentence vectors, and its graph.
+
+Letters in shapes: those of modeling.py, and D numbers of a vector.
+"""
+
+import tensorflow as tf
+
+import modeling
+from modeling import BertConfig, TaskModel
+from ops.elementwise import shape_of
+from tasks import saved_model
+
+
+class SentenceEncoder(TaskModel):
+    """An encoder whose last layer is pooled to a vector for each text.
+
+    Args:
+        config: of the encoder.
+        dtype: of matrix products.
+        pooling: mean or max over all tokens, [CLS] and [SEP] included; cls:
+            the one that represents a row (see modeling.class_vectors).
+        normalize: whether vectors are divided by their length.
+        size: numbers of a vector that are kept, D; None: all, H.
+    """
+
+    uses_pooler = False
+
+    def __init__(
+        self,
+        config: BertConfig,
+        dtype: str = "float32",
+        pooling: str = "mean",
+        normalize: bool = False,
+        size: int | None = None,
+    ):
+        super().__init__(config, dtype)
+        self.pooling, self.normalize, self.size = pooling, normalize, size
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tf.Tensor:
+        """Return float32 vectors [..., D] of rows [..., S]."""
+        *leading, length = shape_of(features["input_ids"])
+        rows = {
+            name: tf.reshape(features[name], [-1, length])
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }  # [R, S]
+        output = self.encode(rows, training, dropout_seed)
+        x = pool(
+            tf.cast(output.sequence_output, tf.float32),
+            rows["input_mask"],
+            self.pooling,
+            self.config.attention_direction,
+        )  # [R, H]
+        x = x[:, : self.size or self.config.hidden_size]
+        if self.normalize:
+            x = unit_length(x)
+        return tf.reshape(x, [*leading, x.shape[-1]])
+
+
+def pool(
+    x: tf.Tensor, input_mask: tf.Tensor, pooling: str, direction: str
+) -> tf.Tensor:
+    """Return a vector [R, H] for the tokens [R, S, H] of each row.
+
+    Rows of padding alone get 0, or the vector of their first token.
+    """
+    if pooling == "cls":
+        return modeling.class_vectors(x, input_mask, direction)
+    # Not [..., None]: see serving/litert/convert.py.
+    mask = tf.expand_dims(tf.cast(input_mask, tf.float32), -1)  # [R, S, 1]
+    if pooling == "max":
+        x = tf.reduce_max(x + (mask - 1.0) * 1e9, axis=1)  # [R, H]
+        return x * tf.reduce_max(mask, axis=1)
+    count = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)  # [R, 1]
+    return tf.reduce_sum(x * mask, axis=1) / count
+
+
+def unit_length(x: tf.Tensor) -> tf.Tensor:
+    """Return vectors [..., D] divided by their length; 0 stays 0."""
+    return tf.math.l2_normalize(x, axis=-1, epsilon=1e-24)
+
+
+# --- Graph -------------------------------------------------------------------
+
+
+class EmbeddingGraph(saved_model.TaskGraph):
+    """Returns the embedding [n, D] of n texts, float32."""
+
+    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the features of texts [n], the prompt before each."""
+        prompt = self.task.settings.prompt
+        return super().features(*(prompt + text for text in texts))
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the vectors of a batch."""
+        return {"embedding": self.model(features)}

@@ -1,0 +1,110 @@
+"""Scores of sentence vectors: correlations of cosines, and of retrieval."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tasks.classifier import scores as classifier_scores
+
+DEPTH = 100  # documents of each query that are ranked
+
+# Cosines that are computed together: 64 MB of float32.
+_BLOCK = 1 << 24
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors [n, D] of length 1; 0 stays 0."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(norms, 1e-12)
+
+
+def correlations(
+    cosines: np.ndarray, wanted: Sequence[float]
+) -> dict[str, float]:
+    """Return Spearman's and Pearson's correlation, and the squared error."""
+    found = {
+        name: classifier_scores.score(name, wanted, cosines)
+        for name in ("spearman", "pearson")
+    }
+    return found | {"loss": float(np.mean((cosines - wanted) ** 2))}
+
+
+def nearest(
+    queries: np.ndarray,
+    documents: np.ndarray,
+    count: int,
+    left_out: Mapping[int, int] | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (numbers, cosines) of the documents nearest to each query.
+
+    They are `count` at most, the nearest first; of equal ones the first in the
+    order of the documents. Exact: every cosine is computed, by blocks.
+
+    Args:
+        queries: [q, D], of length 1.
+        documents: [n, D], of length 1.
+        count: of documents.
+        left_out: number of a query -> of a document that it is not to find.
+    """
+    size = max(1, _BLOCK // max(1, len(documents)))
+    for at in range(0, len(queries), size):
+        block = queries[at : at + size] @ documents.T  # [size, n]
+        for number, cosines in enumerate(block, at):
+            if left_out and number in left_out:
+                cosines[left_out[number]] = -np.inf
+            # All that are as near as the last one: the order decides.
+            places = np.arange(len(cosines))
+            if count < len(cosines):
+                last = np.partition(cosines, -count)[-count]
+                places = np.flatnonzero(cosines >= last)
+            order = np.argsort(-cosines[places], kind="stable")[:count]
+            places = places[order]
+            places = places[np.isfinite(cosines[places])]
+            yield places, cosines[places]
+
+
+def retrieval(
+    ranked: Sequence[Sequence[str]], relevant: Sequence[Mapping[str, int]]
+) -> dict[str, float]:
+    """Return the mean scores of queries, as trec_eval defines them.
+
+    recall_at_k: share of the relevant documents among the first k. mrr_at_10:
+    1 / rank of the first relevant one, 0 beyond 10. ndcg_at_10: the sum of
+    relevance / log2(1 + rank) of the first 10, divided by the largest possible
+    one. map_at_100: the mean, over the relevant documents, of the precision at
+    the rank of each, 0 beyond 100.
+
+    Args:
+        ranked: ids of the documents found for each query, the nearest first.
+        relevant: {id: relevance above 0} of each query.
+    """
+    rows = [
+        _query_scores(found, wanted)
+        for found, wanted in zip(ranked, relevant, strict=True)
+    ]
+    return {
+        name: float(np.mean([row[name] for row in rows])) for name in rows[0]
+    }
+
+
+def _query_scores(
+    found: Sequence[str], wanted: Mapping[str, int]
+) -> dict[str, float]:
+    gains = np.array([wanted.get(name, 0) for name in found[:DEPTH]], float)
+    hits = gains > 0
+    ranks = np.flatnonzero(hits) + 1.0
+    scores = {
+        f"recall_at_{k}": float(hits[:k].sum()) / len(wanted)
+        for k in (1, 10, 100)
+    }
+    ideal = np.sort(list(wanted.values()))[::-1][:10]
+    precisions = np.arange(1, len(ranks) + 1) / ranks
+    return scores | {
+        "mrr_at_10": float(1 / ranks[0]) if (ranks <= 10).any() else 0.0,
+        "ndcg_at_10": _discounted(gains[:10]) / _discounted(ideal),
+        "map_at_100": float(precisions.sum()) / len(wanted),
+    }
+
+
+def _discounted(gains: np.ndarray) -> float:
+    return float((gains / np.log2(np.arange(2, len(gains) + 2))).sum())

