@@ -122,8 +122,8 @@ def open_indexes(models: list[PageModel]) -> dict[str, Index]:
     """
     found, problem = {}, None
     for model in models if FLAGS.index else []:
-        task, _ = model.of_vectors()
-        wanted = build.fingerprint_of(task)
+        settings, _ = model.of_vectors()
+        wanted = build.fingerprint_of(build.task_for(settings, "document"))
         try:
             found[model.name] = build.open_index(FLAGS.index, "exact", wanted)
         except UserError as error:

@@ -34,7 +34,7 @@ from absl import flags
 
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
-from tasks import loading, reading, registry
+from tasks import loading, reading
 from tasks.reading import Window
 from tasks.task import Input, Settings, Task
 from training import dtypes
@@ -102,20 +102,16 @@ def main(_: list[str]) -> int:
     check_flags()
     settings = describe_model()
     load = functools.cache(lambda: loading.load(settings))
-    task = registry.create_task(settings)
-    model = build.fingerprint_of(task)
+    corpus = settings._replace(
+        text_columns=(FLAGS.text_column,), id_column=FLAGS.id_column
+    )
+    documents = build.task_for(corpus, "document")
+    model = build.fingerprint_of(documents)
     if FLAGS.input_file:
-        corpus = settings._replace(
-            text_columns=(FLAGS.text_column,), id_column=FLAGS.id_column
-        )
         own = {name: FLAGS[name].value for name in ("text_column", "id_column")}
-        build.build(
-            FLAGS.index,
-            FLAGS.input_file,
-            registry.create_task(corpus),
-            load,
-            model | own | {"dtype": settings.dtype},
-        )
+        own["dtype"] = settings.dtype
+        build.build(FLAGS.index, FLAGS.input_file, documents, load, model | own)
+    task = build.task_for(settings, "query")
     index = build.open_index(FLAGS.index, FLAGS.method, model)
     for queries in read_queries(task):
         vectors = build.vectors_of(task, load(), queries)

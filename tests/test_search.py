@@ -148,6 +148,33 @@ def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
     assert bytes_of(tmp_path / "other") == wanted
 
 
+def test_prompts_stand_before_queries_and_documents(
+    ask, corpus, model, tmp_path
+):
+    """As if they were in the texts, for a model that has none."""
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    config = json.loads((folder / "bert_config.json").read_text())
+    prompts = {"query": "bad ", "passage": "good good "}
+    config |= {"task": "embeddings", "prompts": prompts}
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(f"good good {text}" for text in TEXTS))
+    own = {"init_checkpoint": folder, "index": tmp_path / "prompted"}
+    (found,) = ask(input_file=corpus, query="film", **own)
+    (wanted,) = ask(input_file=other, query="bad film")
+    np.testing.assert_allclose(
+        *(
+            np.load(tmp_path / name / "vectors.npy")
+            for name in ("prompted", "index")
+        ),
+        atol=1e-6,
+    )
+    for one, two in zip(found["results"], wanted["results"], strict=True):
+        assert two["text"] == f"good good {one['text']}"
+        assert one["score"] == pytest.approx(two["score"], abs=2e-6)
+
+
 def test_indexes_of_something_else(ask, corpus, tmp_path, model):
     ask(input_file=corpus)
     flags = {"init_checkpoint": model, "index": tmp_path / "index"}

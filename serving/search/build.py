@@ -32,9 +32,10 @@ from serving.search.index import (
     Index,
     load_usearch,
 )
-from tasks import loading, predict, reading
+from tasks import loading, predict, reading, registry
+from tasks.embeddings.task import Embeddings, prompt_for
 from tasks.rows import Units
-from tasks.task import NOT_FINITE, Input, Model, Place, Task
+from tasks.task import NOT_FINITE, Input, Model, Place, Settings, Task
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
@@ -47,6 +48,17 @@ _PART = 4096  # sentences whose vectors are written together
 _BATCH_SIZE = 32
 
 _FILES = {"int8": (CODES, STEPS), "graph": (GRAPH,)}
+
+
+def task_for(settings: Settings, use: str) -> Task:
+    """Return the task of the vectors of queries or documents.
+
+    A model may want another prompt before each. `use` is "query" or "document".
+    """
+    if settings.task == Embeddings.name:
+        prompt = prompt_for(settings.trained_for, use)
+        settings = settings._replace(prompt=prompt)
+    return registry.create_task(settings)
 
 
 def vectors_of(
@@ -81,7 +93,7 @@ def vectors_of(
 
 
 def fingerprint_of(task: Task) -> dict[str, Any]:
-    """Return all of the model that vectors depend on."""
+    """Return all of the model that the vectors of documents depend on."""
     return {
         "version of the index": _VERSION,
         **task.description(),

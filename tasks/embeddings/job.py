@@ -21,7 +21,12 @@ from tasks import predict as tasks_predict
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
-from tasks.embeddings.task import Embeddings, check_size, prompt_of
+from tasks.embeddings.task import (
+    Embeddings,
+    check_size,
+    prompt_for,
+    prompt_of,
+)
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -37,9 +42,6 @@ TEACHER_FLAG = "teacher_checkpoint"
 _PART = 8192  # rows converted together
 
 _SHOWN = 3  # examples in the log
-
-# Names of the prompts of documents, of which a model may have one.
-_DOCUMENT = ("document", "passage", "corpus")
 
 
 class Options(NamedTuple):
@@ -204,13 +206,7 @@ class EmbeddingsJob(FineTuningJob):
     def _prompt(self, name: str | None) -> str:
         """Return a prompt: the default one, query, or document."""
         own = self.source.trained_for._replace(prompts=self.prompts)
-        if name == "query" and name in self.prompts:
-            return self.prompts[name]
-        if name == "document":
-            for other in _DOCUMENT:
-                if other in self.prompts:
-                    return self.prompts[other]
-        return prompt_of(own, None)
+        return prompt_for(own, name) if name else prompt_of(own, None)
 
     # --- Data ----------------------------------------------------------------
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from checkpoints.checkpoint import Checkpoint
     from tasks.embeddings import model
 
+# Names of the prompts of documents, of which a model may have one.
+_DOCUMENT = ("document", "passage", "corpus")
+
 
 class Embeddings(RowTask):
     """A vector for each text."""
@@ -91,3 +94,10 @@ def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
             f"{', '.join(prompts) or 'no prompts'}"
         )
     return prompts[name] if name else ""
+
+
+def prompt_for(trained_for: TrainedFor, use: str) -> str:
+    """Return the prompt of a query or a document; without one the default."""
+    names = _DOCUMENT if use == "document" else (use,)
+    name = next((n for n in names if n in (trained_for.prompts or {})), None)
+    return prompt_of(trained_for, name)

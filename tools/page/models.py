@@ -59,11 +59,11 @@ class PageModel:
         if settings.task != "encoder":
             self.run_encoder = loading.run_graph(self.encoder.graph(self.model))
 
-    def of_vectors(self) -> tuple[Task, Model]:
+    def of_vectors(self) -> tuple[Settings, Model]:
         """Return what makes the vectors that an index of search.py has."""
         if self.settings.task in OUTPUTS:
-            return self.task, self.run
-        return self.encoder, self.run_encoder
+            return self.settings, self.run
+        return self.encoder.settings, self.run_encoder
 
     def _next_sentence(self) -> tuple[str, ...]:
         """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""

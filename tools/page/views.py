@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from base.errors import UserError
 
-from serving.search.build import vectors_of
+from serving.search.build import task_for, vectors_of
 from serving.search.index import Index as SearchIndex
 from tools.page import attention, neighbors, plots, rows
 from tools.page.models import PageModel
@@ -413,7 +413,8 @@ def search(
         model: one of them.
         text: the query.
     """
-    index, (task, run_model) = indexes[model.name], model.of_vectors()
+    index, (settings, run_model) = indexes[model.name], model.of_vectors()
+    task = task_for(settings, "query")
     vectors = vectors_of(task, run_model, [parsed(task, text=text)])
     results = next(index.search(vectors, NUM_NEIGHBORS))
     listed = [[f"{r['score']:.3f}", str(r["id"]), r["text"]] for r in results]
