@@ -6,7 +6,7 @@
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags, docs/accelerators.md from rows
-# make gpu    TensorFlow with CUDA's libraries, 6 GB; prints the GPUs it sees
+# make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
 # make bench  the benchmark table
 # make clean  removes .venv, demo_output and caches
 #

@@ -19,9 +19,6 @@ from training import memory  # noqa: E402
 PAGE = ROOT / "docs" / "accelerators.md"
 FILE = ROOT / "tests" / "golden" / "accelerators.json"
 
-# What a run can have of a device; runtime, libraries and fragments the rest.
-USABLE = 0.92
-
 _HEAD = """\
 # Steps compiled for TPUs and GPUs
 
@@ -153,7 +150,7 @@ def batch_cell(found: list[Row], sizes: memory.Sizes, memory_gib: int) -> str:
 
     `sizes` are those of such a step, of any batch.
     """
-    free = USABLE * memory_gib * 2**30
+    free = memory.USABLE * memory_gib * 2**30
     found = sorted(found, key=lambda row: row["batch"])
     if len(found) > 1:
         first, last = found[0], found[-1]
@@ -204,7 +201,7 @@ def batches(all_rows: list[Row]) -> str:
                     cells.append(batch_cell(found, sizes, card.memory_gib))
                 lines.append(f"| {' | '.join(cells)} |")
     head = _BATCHES.format(
-        usable=USABLE,
+        usable=memory.USABLE,
         names=" | ".join(compiler.DEVICES),
         lines="|".join(["---"] * len(compiler.DEVICES)),
     )

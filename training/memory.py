@@ -343,13 +343,17 @@ def log_estimate(
         )
     logging.warning(
         "The estimate of %s is more than what is free of the memory of %s, "
-        "%s: the run may be killed without a message; %s",
+        "%s: the run may be killed without a message, or run out of memory; %s",
         in_words(total),
         where,
         in_words(free),
         advice,
     )
 
+
+# What a program can have of the memory of a GPU or TPU: the runtime, libraries
+# and fragments take the rest.
+USABLE = 0.92
 
 # A chip of this machine, by the number of its kind on the PCI bus: its memory
 # in GiB, from Google's documents. v2 and v3 share a number and are not here.
@@ -371,12 +375,12 @@ def free_bytes(kind: str, root: Path = Path("/")) -> tuple[float, str]:
     if kind == "CPU":
         return machine_memory.free_bytes()
     if kind == "GPU":
-        return _largest_gpu(), "a GPU"
+        return USABLE * _largest_gpu(), "a GPU"
     for path in root.glob("sys/bus/pci/devices/*/vendor"):
         device = path.with_name("device").read_text().strip()
         if path.read_text().strip() == _GOOGLE and device in _TPUS:
             name, gib = _TPUS[device]
-            return gib * 2**30, f"a TPU {name}"
+            return USABLE * gib * 2**30, f"a TPU {name}"
     return math.inf, ""
 
 

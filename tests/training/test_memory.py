@@ -173,7 +173,7 @@ def test_compiled_programs(row):
     # libtpu does not count what it keeps in vector memory, up to 128 MiB.
     uncounted = 2**27 if sizes.kind == "TPU" else 0
     found = memory.total_bytes(sizes)
-    assert 0.85 * needed <= found <= 1.15 * (needed + uncounted)
+    assert 0.8 * needed <= found <= 1.25 * (needed + uncounted)
 
 
 def test_the_flags_that_make_a_run_fit():
@@ -206,7 +206,10 @@ def test_the_memory_of_a_tpu_is_that_of_its_kind(tmp_path):
         folder.mkdir(parents=True)
         (folder / "vendor").write_text(vendor + "\n")
         (folder / "device").write_text("0x0063\n")
-    assert memory.free_bytes("TPU", tmp_path) == (2**34, "a TPU v5e")
+    assert memory.free_bytes("TPU", tmp_path) == (
+        memory.USABLE * 2**34,
+        "a TPU v5e",
+    )
 
 
 def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
