@@ -169,6 +169,21 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     write_pairs(
         tmp_path / "topics", "label\tsentence\tsource", "a{},b\t{} {}\tx"
     )
+    # The model that the page calibrates, and what it is scored on.
+    for name in ("sst", "held"):
+        write_pairs(tmp_path / name, "sentence\tlabel", "{1}\t{0}")
+    scripts.run(
+        scripts.load("run_classifier"),
+        task_name="SST-2",
+        data_dir="sst",
+        init_checkpoint=checkpoint,
+        output_dir="sst_out",
+        do_train=True,
+        train_batch_size=8,
+        num_train_epochs=1,
+        max_seq_length=24,
+        jit_compile=False,
+    )
     (block,) = (b for b in pages.blocks(page) if b.language == "python")
     (tmp_path / "my_module.py").write_text("\n".join(block.lines))
     monkeypatch.setattr(sys, "path", list(sys.path))
