@@ -185,7 +185,7 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
 
 
 def needed_parts() -> dict[str, str]:
-    """Return {flag: part of the data that it needs} of the flags given."""
+    """Return {flag: train, dev or test}, what each given flag needs."""
     found = {flag: part for flag, part in _NEEDED.items() if FLAGS[flag].value}
     if FLAGS.num_folds:  # a part of the training set is scored
         found = {f: p.replace("dev", "train") for f, p in found.items()}

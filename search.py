@@ -136,7 +136,7 @@ def describe_model() -> Settings:
 
 
 def read_queries(task: Task) -> Iterator[list[Input]]:
-    """Yield the queries in windows: of the flags, else of standard input.
+    """Yield lists of queries: the flags', else those of standard input.
 
     Raises:
         UserError: a query cannot be used.

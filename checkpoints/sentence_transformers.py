@@ -42,11 +42,11 @@ _OLD_KEYS = {
 
 
 def read(directory: str, positions: int) -> dict[str, Any]:
-    """Return the fields of TrainedFor that a directory's files tell.
+    """Return fields of TrainedFor: what a directory's files say of vectors.
 
-    None without modules.json. A model whose vectors need a module that this
-    project lacks, such as a dense layer, is an encoder alone, with a warning.
-    `positions` are the model's max_position_embeddings.
+    They are {} without modules.json. A model whose vectors need a module that
+    this project lacks, such as a dense layer, is an encoder alone, with a
+    warning. `positions` are the model's max_position_embeddings.
 
     Raises:
         UserError: a file is damaged.

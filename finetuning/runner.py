@@ -39,16 +39,19 @@ CreateJob = Callable[[RunSettings, bool], FineTuningJob]
 
 
 def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
-    """Do what the flags of a script ask for; return the exit status."""
+    """Train, score, predict and export as the flags of a script ask.
+
+    A sweep trains and scores each of its runs, and predicts and exports with
+    the best one. Returns the exit status.
+    """
     settings = finetuning_flags.read(f)
+    do_train, do_eval = settings.do_train, settings.do_eval
     if sweep := sweeps.read(f, script):
-        return run_sweep(settings, create_job, sweep)
-    job = create_job(settings, settings.do_train)
-    return run_job(job, settings.do_train, settings.do_eval)
-
-
-def run_job(job: FineTuningJob, do_train: bool, do_eval: bool) -> int:
-    """Train, score, predict and export one job; return the exit status."""
+        run_sweep(settings, create_job, sweep)
+        if not settings.do_predict and not settings.do_export:
+            return 0
+        do_train = do_eval = False
+    job = create_job(settings, do_train)
     locked = run_settings.locked(job.settings.output_dir)
     is_changed = do_train or job.calibrates
     with locked if is_changed else contextlib.nullcontext():
@@ -349,12 +352,8 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
 
 def run_sweep(
     settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
-) -> int:
-    """Make every run of a sweep and keep the best; return the exit status.
-
-    The best run's model and results are copied to output_dir. Predictions and
-    the SavedModel are made of it alone.
-    """
+) -> None:
+    """Make every run of a sweep; copy the best one's model and results."""
     if cluster.has_other_workers():
         raise UserError(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
@@ -369,6 +368,3 @@ def run_sweep(
         file_system.make_directory(settings.output_dir)
         best = sweeps.run_all(sweep, settings.output_dir, metric)
         sweep_folder.copy_best(best, settings.output_dir, job.result_files)
-    if not settings.do_predict and not settings.do_export:
-        return 0
-    return run_job(create_job(settings, False), do_train=False, do_eval=False)

@@ -36,7 +36,7 @@ class Schedule(NamedTuple):
     batch_size: int
 
     def at(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the masked_lm_prob of examples of the stream, [R]."""
+        """Return the masked_lm_prob at the steps of examples, [R]."""
         done = numbers // self.batch_size / self.num_steps
         return self.first + (self.last - self.first) * np.minimum(done, 1.0)
 

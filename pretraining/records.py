@@ -159,7 +159,7 @@ class PretrainingFiles(streaming.RecordFiles):
     def prepare(
         self, batch: Batch, numbers: tf.Tensor, seed: int | None
     ) -> Batch:
-        """Return the batch with masks, see on_the_fly.py."""
+        """Return the batch; unmasked records get masks (on_the_fly.py)."""
         if not self.masks:
             return batch
         names, size = list(batch), batch["input_ids"].shape[0]

@@ -124,6 +124,7 @@ def test_the_last_line_has_the_figures_of_the_table(
             "generator, 2 workers",
             "generator, 2 workers against 1",
             "reader, shuffled and decoded",
+            "masks drawn while reading, 32 x 128",
             "SQuAD windows and records, 1 worker",
             "SQuAD windows and records, 2 workers",
             "SQuAD decoding",

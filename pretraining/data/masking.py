@@ -71,7 +71,7 @@ class MaskingVocabulary(NamedTuple):
 
 
 class StreamDraws:
-    """Random numbers for masking from one generator, one after the other."""
+    """Random numbers for masking, drawn from one generator in order."""
 
     def __init__(self, rng: np.random.Generator):
         self._rng = rng
@@ -125,7 +125,7 @@ class KeyedDraws:
     def of_tokens(
         self, row: np.ndarray, slot: np.ndarray, choices: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `StreamDraws.of_tokens` does."""
+        """Return floats and integers, as `StreamDraws.of_tokens` does."""
         seeds = self._next_seeds()[row] + slot.astype(np.uint64) * self._STEP
         draws = (self._mix(seeds) >> np.uint64(11)) * 2.0**-53
         others = (self._mix(self._mix(seeds)) >> np.uint64(11)) * 2.0**-53

@@ -32,7 +32,7 @@ from serving.search.index import (
     Index,
     load_usearch,
 )
-from tasks import loading, predict, reading, registry
+from tasks import loading, nearest, predict, reading, registry
 from tasks.embeddings.task import Embeddings, prompt_for
 from tasks.rows import Units
 from tasks.task import NOT_FINITE, Input, Model, Place, Settings, Task
@@ -88,8 +88,7 @@ def vectors_of(
         update(len(rows))
     if not np.isfinite(found).all():
         raise UserError(NOT_FINITE)
-    norms = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.maximum(norms, 1e-12)
+    return nearest.unit_length(found)
 
 
 def fingerprint_of(task: Task) -> dict[str, Any]:

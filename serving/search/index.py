@@ -25,23 +25,14 @@ from base.errors import UserError
 
 import numpy as np
 
+from tasks import nearest
+
 METHODS = ("exact", "int8", "graph")
 
 TEXTS, OFFSETS, VECTORS = "texts.jsonl", "offsets.npy", "vectors.npy"
 CODES, STEPS, GRAPH = "codes.npy", "steps.npy", "graph.usearch"
 
 REQUIREMENTS = "requirements-search.txt"
-
-_DIGITS = 6  # of a cosine; sentences with the same are in the order of lines
-
-# How far products in float32 may be from the rounded cosines.
-_ROUNDING = 1e-4
-
-# Numbers in a block of vectors: for one query 1 MB of float32, which stays in a
-# processor's cache; for many more, since products of large matrices are faster.
-_BLOCK, _BLOCKS = 1 << 18, 16
-
-_QUERIES = 128  # searched together
 
 # Candidates that the graph names, at least and for each sentence asked for.
 _LEAST, _MORE = 128, 4
@@ -99,24 +90,19 @@ class Index:
         self, queries: np.ndarray, count: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (places, cosines) of the sentences nearest to each query."""
-        for start in range(0, len(queries), _QUERIES):
-            block = queries[start : start + _QUERIES]
-            if self._graph is not None:
-                wanted = min(len(self.vectors), max(_LEAST, _MORE * count))
-                keys = self._graph.search(block, wanted).keys
-                # Unsigned; where fewer are found the rest is 0.
-                keys = keys.astype(np.int64).reshape(len(block), -1)
-                candidates = map(np.unique, keys)
-            else:
-                # The low ends of codes change all products of a query alike.
-                scaled = block * self._steps
-                candidates = scan(self._scanned, scaled, count, self._error)
-            for query, places in zip(block, candidates, strict=True):
-                # No matrix product: its last bits depend on the place of a row.
-                products = self.vectors[places] * query.astype(np.float64)
-                scores = products.sum(axis=1).round(_DIGITS)
-                order = np.lexsort((places, -scores))[:count]
-                yield places[order], scores[order]
+        if self._graph is not None:
+            wanted = min(len(self.vectors), max(_LEAST, _MORE * count))
+            keys = self._graph.search(queries, wanted).keys
+            # Unsigned; where fewer are found the rest is 0.
+            keys = keys.astype(np.int64).reshape(len(queries), -1)
+            candidates = map(np.unique, keys)
+        else:
+            # The low ends of codes change all products of a query alike.
+            candidates = nearest.candidates(
+                self._scanned, queries * self._steps, count, self._error
+            )
+        for query, places in zip(queries, candidates, strict=True):
+            yield nearest.ranked(self.vectors, query, places, count)
 
     def _sentence(self, place: int) -> dict[str, Any]:
         start, end = map(int, self._offsets[place : place + 2])
@@ -137,46 +123,6 @@ class Index:
             f"{os.path.join(self.folder, name)} is damaged: delete the folder, "
             "and build the index again with --input_file"
         )
-
-
-def scan(
-    data: np.ndarray, queries: np.ndarray, count: int, error: float = 0.0
-) -> Iterator[np.ndarray]:
-    """Yield the rows among which the nearest ones of each query are.
-
-    A product is at most `error` from the true one. So the true products of the
-    `count` best rows are at least the last of their products less `error`, and
-    no row whose product is less than that by another `error` is among the best.
-
-    Args:
-        data: [n, D], float32 or codes.
-        queries: float32 [Q, D].
-        count: how many are to be found.
-        error: of a product.
-    """
-    margin = 2 * error + _ROUNDING
-    floor = np.full([len(queries)], -np.inf, np.float32)
-    parts = []
-    block_size = _BLOCK * min(len(queries), _BLOCKS)
-    size = max(count, block_size // data.shape[1])
-    for start in range(0, len(data), size):
-        block = data[start : start + size].astype(np.float32, copy=False)
-        products = queries @ block.T  # [Q, size]
-        floor = np.maximum(floor, _last_of(products, count))
-        query, row = np.nonzero(products >= floor[:, None] - margin)
-        parts.append((query, start + row, products[query, row]))
-    query, rows, values = map(np.concatenate, zip(*parts, strict=True))
-    order = np.argsort(query, kind="stable")
-    for own in np.split(order, np.cumsum(np.bincount(query))[:-1]):
-        found = values[own]
-        yield rows[own][found >= _last_of(found, count) - margin]
-
-
-def _last_of(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the count-th largest number of each row [..., n] -> [...]."""
-    if values.shape[-1] < count:
-        return np.full(values.shape[:-1], -np.inf, np.float32)
-    return np.partition(values, -count, axis=-1)[..., -count]
 
 
 def load_usearch() -> Any:

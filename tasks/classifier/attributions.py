@@ -40,7 +40,7 @@ def log_odds(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
 
 
 def explaining(graph: saved_model.TaskGraph, run: Model) -> Model:
-    """Return a model whose outputs have the attributions, too.
+    """Return a function like `run` whose outputs also have attributions.
 
     F is the log odds of the likeliest label, or the number of a regression.
     Added to the outputs of `run` are `attributions` [B, S], 0 at [CLS], [SEP]

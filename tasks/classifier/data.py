@@ -160,7 +160,7 @@ def _read_labels(data_dir: str, files: TaskFiles) -> tuple[str, ...]:
 
 
 def read_class_weights(path: str, labels: Sequence[str]) -> list[float]:
-    """Return the weight of each label, of a file with a JSON object.
+    """Return the weights of the labels, in their order, from a JSON file.
 
     Raises:
         UserError: the file does not have a positive number for each label.

@@ -267,7 +267,7 @@ class ClassifierJob(FineTuningJob):
         return data
 
     def adjustable(self) -> dict[str, Any]:
-        """Return how labels are smoothed and classes weighted."""
+        """Return the settings of the loss."""
         weights = self.class_weights
         if weights is None:
             weights = BALANCED

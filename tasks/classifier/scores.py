@@ -110,10 +110,11 @@ def calibration_error(logits: np.ndarray, label_ids: np.ndarray) -> float:
 def confidence_bins(
     logits: np.ndarray, label_ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return three sums over the examples of each bin, [NUM_BINS] each.
+    """Return, for each bin of confidence, three sums over its examples.
 
-    They are the examples, the right ones, and the confidences: probabilities of
-    the likeliest class. Bin m has those in (m / NUM_BINS, (m + 1) / NUM_BINS].
+    They are the number of examples, of right answers, and the confidences, the
+    probabilities of the likeliest class: [NUM_BINS] each. Bin m has those in
+    (m / NUM_BINS, (m + 1) / NUM_BINS].
     """
     confidence = np.exp(log_softmax(logits).max(-1))  # [n]
     bins = np.ceil(confidence * NUM_BINS).astype(int) - 1  # [n]

@@ -16,7 +16,7 @@ from absl import logging
 import modeling
 from checkpoints.trained_for import TrainedFor
 from records import in_memory, tfrecord
-from tasks import loading, mistakes, registry, rows, signs
+from tasks import loading, mistakes, nearest, registry, rows, signs
 from tasks import predict as tasks_predict
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
@@ -67,7 +67,7 @@ class Options(NamedTuple):
 
 
 class EmbeddingsJob(FineTuningJob):
-    """A vector for each text."""
+    """An encoder that is trained to make a vector for each text."""
 
     head_pattern = "^bert/"
     task_name = fine_tuned_task = Embeddings.name
@@ -165,7 +165,7 @@ class EmbeddingsJob(FineTuningJob):
     # --- Model ---------------------------------------------------------------
 
     def options(self) -> dict[str, Any]:
-        """Return how vectors are made."""
+        """Return pooling, normalization, size and prompt of the vectors."""
         return {
             "pooling": self.pooling,
             "normalize": self.normalize,
@@ -376,7 +376,7 @@ class EmbeddingsJob(FineTuningJob):
     def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
         """Return correlations, or the scores of a retrieval."""
         examples = self.examples(data)
-        vectors = scores.unit(outputs["embedding"])
+        vectors = nearest.unit_length(outputs["embedding"])
         if _is_scored(examples):
             wanted = np.array([example.score for example in examples])
             cosines = (vectors[::2] * vectors[1::2]).sum(-1)
@@ -392,19 +392,15 @@ class EmbeddingsJob(FineTuningJob):
             vectors = _of_collection(examples, collection, vectors)
         count = len(collection.queries)
         names = [*collection.documents]
-        places = {name: place for place, name in enumerate(names)}
-        found = scores.nearest(
-            vectors[:count],
-            vectors[count:],
-            scores.DEPTH,
-            # A text is not to find itself.
-            {
-                row: places[name]
-                for row, name in enumerate(collection.queries)
-                if name in places
-            },
+        # One more than is ranked: a text is not to find itself.
+        found = nearest.nearest(
+            vectors[count:], vectors[:count], scores.DEPTH + 1
         )
-        ranked = [[names[place] for place in row.tolist()] for row, _ in found]
+        ranked = [
+            [names[at] for at in row.tolist() if names[at] != query]
+            for query, (row, _) in zip(collection.queries, found, strict=True)
+        ]
+        ranked = [row[: scores.DEPTH] for row in ranked]
         relevant = [collection.relevant[name] for name in collection.queries]
         return Scored(
             scores.retrieval(ranked, relevant), (), (collection, ranked)

@@ -53,7 +53,7 @@ class Learning(NamedTuple):
 
 
 def objective(learning: Learning) -> Objective:
-    """Return the objective of a way to learn."""
+    """Return the loss and the metrics of one of the ways to learn."""
     name = f"{learning.kind}_loss"
 
     def count(batch: Batch) -> tf.Tensor:

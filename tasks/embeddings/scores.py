@@ -1,21 +1,12 @@
 """Scores of sentence vectors: correlations of cosines, and of retrieval."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tasks.classifier import scores as classifier_scores
 
 DEPTH = 100  # documents of each query that are ranked
-
-# Cosines that are computed together: 64 MB of float32.
-_BLOCK = 1 << 24
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors [n, D] of length 1; 0 stays 0."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(norms, 1e-12)
 
 
 def correlations(
@@ -27,40 +18,6 @@ def correlations(
         for name in ("spearman", "pearson")
     }
     return found | {"loss": float(np.mean((cosines - wanted) ** 2))}
-
-
-def nearest(
-    queries: np.ndarray,
-    documents: np.ndarray,
-    count: int,
-    left_out: Mapping[int, int] | None = None,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (numbers, cosines) of the documents nearest to each query.
-
-    They are `count` at most, the nearest first; of equal ones the first in the
-    order of the documents. Exact: every cosine is computed, by blocks.
-
-    Args:
-        queries: [q, D], of length 1.
-        documents: [n, D], of length 1.
-        count: of documents.
-        left_out: number of a query -> of a document that it is not to find.
-    """
-    size = max(1, _BLOCK // max(1, len(documents)))
-    for at in range(0, len(queries), size):
-        block = queries[at : at + size] @ documents.T  # [size, n]
-        for number, cosines in enumerate(block, at):
-            if left_out and number in left_out:
-                cosines[left_out[number]] = -np.inf
-            # All that are as near as the last one: the order decides.
-            places = np.arange(len(cosines))
-            if count < len(cosines):
-                last = np.partition(cosines, -count)[-count]
-                places = np.flatnonzero(cosines >= last)
-            order = np.argsort(-cosines[places], kind="stable")[:count]
-            places = places[order]
-            places = places[np.isfinite(cosines[places])]
-            yield places, cosines[places]
 
 
 def retrieval(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from serving.search import build, index
+from tasks import nearest
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -48,8 +49,8 @@ def by_hand(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
 @pytest.fixture
 def small_blocks(monkeypatch) -> None:
     """Blocks of 40 vectors, and 7 queries at a time."""
-    monkeypatch.setattr(index, "_BLOCK", 24 * 40 // 7)
-    monkeypatch.setattr(index, "_QUERIES", 7)
+    monkeypatch.setattr(nearest, "_BLOCK", 24 * 40 // 7)
+    monkeypatch.setattr(nearest, "_QUERIES", 7)
     monkeypatch.setattr(build, "_PART", 33)
 
 
@@ -76,7 +77,7 @@ def test_few_candidates_are_compared_exactly(tmp_path):
     found = build.open_index(str(tmp_path), "int8", {})
     assert 1e-3 < found._error < 0.05
     scaled = queries * found._steps
-    for rows in index.scan(found._scanned, scaled, 10, found._error):
+    for rows in nearest.candidates(found._scanned, scaled, 10, found._error):
         assert 10 <= len(rows) < 1000
     size = (tmp_path / "codes.npy").stat().st_size
     assert size < (tmp_path / "vectors.npy").stat().st_size / 3.9

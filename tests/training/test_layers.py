@@ -107,9 +107,8 @@ def test_which_variables():
     assert all(path.startswith("bert/encoder/layer_0/") for path in paths)
 
 
-@pytest.mark.slow
-def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
-    """A run that goes on begins with the bits of its checkpoint."""
+def run_until_killed(flags: dict, monkeypatch) -> None:
+    """Run until step 8 would be saved; step 4 is."""
     save = training_state.TrainingState.save
 
     def save_or_end(state, step: int) -> str:
@@ -117,11 +116,17 @@ def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return save(state, step)
 
-    flags = flags_for(folder, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(training_state.TrainingState, "save", save_or_end)
         with pytest.raises(KeyboardInterrupt):
             scripts.run(run_classifier, **flags)
+
+
+@pytest.mark.slow
+def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
+    """A resumed run begins with the bits of its checkpoint."""
+    flags = flags_for(folder, tmp_path)
+    run_until_killed(flags, monkeypatch)
     line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 2})
     assert "belongs to a run with reinit_top_layers = 1, not 2" in line
     line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 0})
@@ -144,18 +149,8 @@ def knobs_for(folder: Path, out: Path, **more) -> dict:
 @pytest.mark.slow
 def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
     """The same bits; frozen weights are those of the checkpoint."""
-    save = training_state.TrainingState.save
-
-    def save_or_end(state, step: int) -> str:
-        if step == 8:
-            raise KeyboardInterrupt
-        return save(state, step)
-
     flags = knobs_for(folder, tmp_path / "killed", eval_steps=8)
-    with monkeypatch.context() as patch:
-        patch.setattr(training_state.TrainingState, "save", save_or_end)
-        with pytest.raises(KeyboardInterrupt):
-            scripts.run(run_classifier, **flags)
+    run_until_killed(flags, monkeypatch)
     line = scripts.error_of(run_classifier, **flags | {"freeze_layers": 2})
     assert "belongs to a run with freeze_layers = 1, not 2" in line
     scripts.run(run_classifier, **flags)

@@ -1,9 +1,11 @@
 """Lower programs here and have them compiled by another interpreter."""
 
+import multiprocessing
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from base import startup
 from base.errors import UserError
 
 from tools.accelerators import steps
@@ -41,7 +43,11 @@ class Compiler(JsonProcess):
         That are figures of compiler.py, or "error": the reason.
         """
         if program != self._program:
-            lowered, self._known = steps.lower(program)
+            # In a process of its own, since TensorFlow keeps the variables and
+            # graphs of all programs: some 5 GB for each of Large.
+            spawn = multiprocessing.get_context("spawn")
+            with startup.importing(), spawn.Pool(1) as child:
+                lowered, self._known = child.apply(steps.lower, (program,))
             self._file.write_bytes(lowered)
             self._program = program
         job = {

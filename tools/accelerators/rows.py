@@ -19,7 +19,7 @@ def job(row: Row) -> tuple[Program, str]:
 
 
 def sizes(row: Row) -> memory.Sizes | None:
-    """Return what the estimate of the memory takes; None unless in training."""
+    """Return what memory.py estimates a training row from; else None."""
     if "parameters" not in row:
         return None
     program, device = job(row)

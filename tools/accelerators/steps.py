@@ -229,9 +229,9 @@ def sizes(
 
 
 def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
-    """Return a serialized HLO module, and what `sizes` takes of the step.
+    """Return a serialized HLO module, and numbers of a training step.
 
-    The latter is {} unless in training.
+    The numbers are arguments of `sizes`; {} of other steps.
     """
     kind = KINDS[program.step]
     config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)

@@ -48,7 +48,7 @@ class Shape(NamedTuple):
     length: int
 
     def __str__(self) -> str:
-        """Return the words of the table."""
+        """Return the shape in words: "base, 8 x 128"."""
         return f"{self.size}, {self.batch} x {self.length}"
 
 

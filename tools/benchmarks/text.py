@@ -10,10 +10,14 @@ from typing import NamedTuple
 
 from base import file_system, text_files
 
+import numpy as np
 import tensorflow as tf
 
 import tokenization
 from pretraining.data import schema as pretraining_schema
+from pretraining.data.instances import InstanceConfig
+from pretraining.data.masking import MaskingVocabulary
+from pretraining.on_the_fly import Masks
 from records import streaming
 from tasks import graph_tokenizer
 from tools.benchmarks import measuring
@@ -178,11 +182,13 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
 
 
 def measure_reader(text: Text) -> Iterator[Row]:
-    """Time shuffle, decode, check and batch of measure_generator's records."""
+    """Time shuffle, decode, check and batch of measure_generator's records.
+
+    And the masks that are drawn of unmasked records, on one core.
+    """
     files = sorted(str(path) for path in text.folder.glob("records-1-*"))
-    bound = streaming.Bound(
-        len(tokenization.load_vocab(text.vocab_file)), "vocabulary"
-    )
+    vocab = tokenization.load_vocab(text.vocab_file)
+    bound = streaming.Bound(len(vocab), "vocabulary")
     data = streaming.RecordFiles(
         files,
         pretraining_schema.schema(128, 20),
@@ -203,4 +209,20 @@ def measure_reader(text: Text) -> Iterator[Row]:
         f"{rate:,.0f} records/s",
         f"batches of {_READER_BATCH}",
         {"records_per_second": rate},
+    )
+    masks = Masks(MaskingVocabulary.from_vocab(vocab), InstanceConfig())
+    numbers = np.arange(_READER_BATCH)
+    batch = {name: value.numpy() for name, value in next(iterator).items()}
+
+    def draw() -> None:
+        for _ in range(_READER_BATCHES):
+            masks.draw(batch, numbers, 1)
+
+    seconds = measuring.best_seconds(draw, clock=time.process_time)
+    seconds /= _READER_BATCHES
+    yield Row(
+        f"masks drawn while reading, {_READER_BATCH} x 128",
+        f"{seconds * 1e3:.2f} ms",
+        "per core",
+        {"seconds": seconds},
     )

@@ -13,7 +13,7 @@ from base.errors import UserError
 import numpy as np
 
 import modeling
-from tasks import predict
+from tasks import nearest, predict
 from tasks.rows import Unit, Units
 from tools.page import rows
 from tools.page.models import PageModel
@@ -161,7 +161,4 @@ def _unit_vectors(
             model.model.config.attention_direction,
         )
         update(len(taken))
-    for vectors in found.values():
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors /= np.maximum(norms, 1e-12)
-    return found
+    return {name: nearest.unit_length(v) for name, v in found.items()}
