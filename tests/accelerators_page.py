@@ -69,12 +69,14 @@ batch of about this size was compiled, its memory is beside it. Larger batches:
 """
 
 _ROOFLINE = """\
-## Bounds of the time of a step
+## Operations and bytes in time
 
-The larger of two quotients: operations by the peak of 16-bit products, and
-bytes accessed by the bandwidth, both of data sheets. It is a **bound, not a
-measurement**; bytes are those that a program's operations read and write, of
-which caches save a part.
+Operations divided by the peak of 16-bit products, and bytes accessed divided
+by the bandwidth, both of data sheets. **Neither is a measurement.** A step
+cannot be faster than its operations allow. It can be faster than its bytes:
+compilers count what a program's operations read and write, also where caches or
+the memory on a TPU's chip hold it. The roofline is the larger of the two. Where
+XLA takes products of cuBLAS, it does not count their operations.
 
 | device | memory | peak, TFLOP/s | bandwidth, GB/s |
 |---|---:|---:|---:|
@@ -83,8 +85,8 @@ which caches save a part.
 v4 is one of the two cores of a chip, with half of the chip's memory, peak and
 bandwidth.
 
-| step | device | operations | bytes | bound | sequences/s at most |
-|---|---|---:|---:|---:|---:|
+| step | device | operations | bytes | roofline |
+|---|---|---:|---:|---:|
 {rows}
 
 """
@@ -134,6 +136,13 @@ def number(value: float | None) -> str:
 def needed(row: Row) -> int:
     """Return the bytes of arguments and temporaries."""
     return row["arguments"] + row["temporaries"]
+
+
+def operations(row: Row) -> float | None:
+    """Return the operations of a row; None where they are not counted."""
+    if any("cublas" in name for name in row["targets"]):
+        return None
+    return row.get("flops")
 
 
 def name_of(row: Row) -> str:
@@ -209,23 +218,23 @@ def batches(all_rows: list[Row]) -> str:
 
 
 def roofline(all_rows: list[Row]) -> str:
-    """Return the table of bounds."""
+    """Return the table of operations and bytes in time."""
     lines = []
     for row in all_rows:
         if row["dtype"] == "float32" or "accessed" not in row:
             continue
         card = compiler.DEVICES[row["device"]]
-        computing = row["flops"] / (card.tflops * 1e12)
+        flops = operations(row)
+        computing = (flops or 0) / (card.tflops * 1e12)
         moving = row["accessed"] / (card.bandwidth * 1e9)
         seconds = max(computing, moving)
         why = "operations" if computing > moving else "bytes"
         cells = (
             name_of(row),
             row["device"],
-            f"{computing * 1e3:.3g} ms",
+            f"{computing * 1e3:.3g} ms" if flops else "not counted",
             f"{moving * 1e3:.3g} ms",
             f"{seconds * 1e3:.3g} ms, {why}",
-            f"{row['batch'] / seconds:,.0f}",
         )
         # libtpu counts the loop of micro-batches once.
         if row["step"] != "accumulated":
@@ -254,7 +263,7 @@ def line(row: Row) -> str:
         row["temporaries"] / 1e6,
         memory.total_bytes(sizes) / 1e6 if sizes else None,
         row["code"] / 1e6,
-        row["flops"] / 1e9 if "flops" in row else None,
+        (flops := operations(row)) and flops / 1e9,
         row["accessed"] / 1e9 if "accessed" in row else None,
         *map(row.get, ("fusion", "copy", "transpose", "convert", "gather")),
         *map(row.get, ("scatter", "custom-call", "float32 products")),

@@ -164,17 +164,18 @@ def test_reference_variables_and_old_shapes_work_too():
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
 import modeling, optimization
-config = modeling.BertConfig(99, 32, 2, 4, 64)
+tf.set_random_seed(1)
+config = modeling.BertConfig(99, 32, 2, 4, 64, hidden_dropout_prob=0.0)
 ids = tf.placeholder(tf.int32, [None, None])
 model = modeling.BertModel(config=config, is_training=True, input_ids=ids)
 loss = tf.reduce_mean((model.get_pooled_output() - 0.5) ** 2)
-step = optimization.create_optimizer(loss, 1e-2, 10, 2, False)
+step = optimization.create_optimizer(loss, 1e-3, 40, 2, False)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     feed = {ids: [[1, 2, 3]]}
-    losses = [session.run([loss, step], feed)[0] for _ in range(8)]
-    assert losses[-1] < 0.8 * losses[0], losses
-    assert session.run(tf.train.get_global_step()) == 8
+    losses = [session.run([loss, step], feed)[0] for _ in range(30)]
+    assert losses[-1] < 0.1 * losses[0], losses
+    assert session.run(tf.train.get_global_step()) == 30
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
