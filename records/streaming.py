@@ -201,9 +201,11 @@ class RecordFiles:
             )
             # create_pretraining_data.py shuffles within a file; the buffer
             # mixes records of the files that are read at the same time.
+            # Folded, since epoch 1 of seed 1 would have the sum of epoch 0 of
+            # seed 2, and so the same order.
             return dataset.shuffle(
                 SHUFFLE_BUFFER,
-                seed=epoch + seed,
+                seed=tf.cast(elementwise.fold_seed(seed, epoch), tf.int64),
                 reshuffle_each_iteration=False,
             )
 

@@ -56,6 +56,16 @@ def test_epochs_are_complete_and_any_start_goes_on_with_them(files):
         assert rest == numbers[start : start + 150]
 
 
+def test_no_two_seeds_and_epochs_share_an_order(paths):
+    """One file, in an order of the shuffle buffer alone."""
+    one = RecordFiles(paths[:1], SCHEMA, {}, {})
+    found = set()
+    for seed in range(1, 6):
+        numbers = numbers_of(one, seed, 0, 6 * one.num_records)
+        found |= {tuple(x) for x in np.reshape(numbers, [6, -1])}
+    assert len(found) == 5 * 6
+
+
 @pytest.mark.parametrize(("workers", "local"), [(1, 1), (1, 4), (2, 2), (4, 1)])
 def test_devices_share_out_the_same_global_batches(files, workers, local):
     size, steps = 8, 5
