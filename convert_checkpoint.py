@@ -102,6 +102,14 @@ def main(_: list[str]) -> int:
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
+        if long := checkpoint.trained_for.long_texts:
+            logging.warning(
+                "%s reads long texts with --long_texts=%s; transformers and "
+                "sentence-transformers read their first %d tokens",
+                prefix,
+                long.how,
+                checkpoint.max_seq_length,
+            )
     vocabulary = normalization = None
     if checkpoint.vocab_file:
         with tf.io.gfile.GFile(checkpoint.vocab_file, "rb") as file:

@@ -24,6 +24,9 @@ from absl import flags, logging
 
 import modeling
 from checkpoints import weight_files
+from checkpoints.trained_for import WINDOWS
+from ops.windows import Windows
+from tasks import long_texts
 from tasks.encoder import lines as features_lines
 from tasks.encoder import writers as features_writers
 from tasks.encoder.model import encode_layers, parse_layers
@@ -78,7 +81,7 @@ flags.DEFINE_enum(
 
 # Computation
 flags.DEFINE_integer(
-    "max_seq_length", 128, "Tokens to which longer lines are cut.", 3
+    "max_seq_length", 128, "Tokens that the model reads at once.", 3
 )
 flags.DEFINE_integer(
     "batch_size",
@@ -93,6 +96,7 @@ flags.DEFINE_bool(
     "Pad every batch to max_seq_length, as the original, instead of batching "
     "lines of similar length.",
 )
+long_texts.define_flags()
 training_flags.define_dtype_flag()
 training_flags.define_tpu_flags()
 flags.DEFINE_bool(
@@ -112,6 +116,13 @@ def main(_: list[str]) -> int:
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     checkpoint.check_length(FLAGS.max_seq_length)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
+    own = checkpoint.trained_for.long_texts
+    long = long_texts.checked(
+        long_texts.read(FLAGS) or own, FLAGS.max_seq_length
+    )
+    windows = None
+    if long.how == WINDOWS:
+        windows = Windows(FLAGS.max_seq_length, long.doc_stride)
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
     with strategy.scope():
         model = modeling.TaskModel(config, dtype)
@@ -119,11 +130,16 @@ def main(_: list[str]) -> int:
     run = prediction.on_devices(
         strategy,
         lambda batch: {
-            "features": encode_layers(model, batch, layers, FLAGS.pooling)
+            "features": encode_layers(
+                model, batch, layers, FLAGS.pooling, windows
+            )
         },
     )
     reader = features_lines.Reader(
-        FLAGS.input_file, tokenizer, FLAGS.max_seq_length
+        FLAGS.input_file,
+        tokenizer,
+        long.row_length(FLAGS.max_seq_length),
+        long.how,
     )
     if "/" in FLAGS.output_file:
         folder = FLAGS.output_file.rpartition("/")[0]
@@ -179,7 +195,7 @@ def extract(
                 )
             data = Units(
                 [[line.row] for line in window],
-                FLAGS.max_seq_length,
+                reader.max_seq_length,
                 pad_to_max_length=FLAGS.pad_to_max_length,
             )
             for line in features_lines.window_features(

@@ -33,6 +33,7 @@ from absl import flags
 from checkpoints import lookup
 from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
+from tasks import long_texts
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
 from tasks.classifier.data import Fold
@@ -74,6 +75,7 @@ flags.DEFINE_bool(
 )
 
 # Task and data
+long_texts.define_flags()
 classifier_flags.define_task_flags()
 flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."

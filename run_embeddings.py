@@ -30,6 +30,7 @@ from absl import flags
 from checkpoints import sentence_transformers
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from tasks import long_texts
 from tasks.embeddings.data import Columns
 from tasks.embeddings.job import TEACHER_FLAG, EmbeddingsJob, Options
 from tasks.settings import RunSettings
@@ -52,6 +53,8 @@ flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=2**17,
 )
+
+long_texts.define_flags()
 
 # Files
 flags.DEFINE_string(

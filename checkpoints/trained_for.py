@@ -10,6 +10,60 @@ from typing import Any, NamedTuple
 
 from base.errors import UserError
 
+# What is read of a text that is longer than a row: LongTexts.how.
+CUT, HEAD_TAIL, WINDOWS = "cut", "head_tail", "windows"
+
+POOLINGS = ("mean", "max")  # of windows
+
+
+class LongTexts(NamedTuple):
+    """What is read of a text with more tokens than a row of the model.
+
+    Attributes:
+        how: cut: its beginning; head_tail: a fourth of the row from its
+            beginning, three fourths from its end (Sun et al.,
+            arXiv:1905.05583, section 5.3.1); windows: rows that overlap, whose
+            outputs are pooled to one.
+        doc_stride: tokens from the start of a window to the next.
+        max_windows: of a text; what is behind the last is cut.
+        pooling: of the outputs of windows, one of POOLINGS.
+    """
+
+    how: str = CUT
+    doc_stride: int = 64
+    max_windows: int = 8
+    pooling: str = "mean"
+
+    @classmethod
+    def from_dict(cls, json_object: Any, place: str) -> "LongTexts":
+        """Return the value that a file has under `long_texts`.
+
+        Raises:
+            UserError: it is another one.
+        """
+        wanted = f"an object with {', '.join(cls._fields)}"
+        if isinstance(json_object, dict) and {*json_object} == {*cls._fields}:
+            found = cls(**json_object)
+            numbers = (found.doc_stride, found.max_windows)
+            if (
+                found.how in (CUT, HEAD_TAIL, WINDOWS)
+                and found.pooling in POOLINGS
+                and all(type(n) is int and 1 <= n < 2**16 for n in numbers)
+            ):
+                return found
+        raise UserError(
+            f"{place}: long_texts is {str(json_object)[:100]}, wanted {wanted}"
+        )
+
+    def row_length(self, max_seq_length: int) -> int:
+        """Return the tokens that are read of a text, [CLS] and [SEP] included.
+
+        The windows are cut out of them by the model (ops/windows.py).
+        """
+        if self.how != WINDOWS:
+            return max_seq_length
+        return max_seq_length + (self.max_windows - 1) * self.doc_stride
+
 
 class TrainedFor(NamedTuple):
     """What a model was trained for; None: the file does not say.
@@ -26,6 +80,7 @@ class TrainedFor(NamedTuple):
             this setting.
         sentence_pairs: whether a classifier reads two texts.
         max_seq_length: tokens in a row of the training data.
+        long_texts: what was read of longer texts; None: they were cut.
         bilstm_layers, bilstm_units: size of a BiLSTM on the encoder.
         document_context: whether a tagger reads the sentences around.
         feature_layers: what a tagger on frozen features reads; see
@@ -45,6 +100,7 @@ class TrainedFor(NamedTuple):
     id2label: Mapping[str, str] | None = None
     sentence_pairs: bool | None = None
     max_seq_length: int | None = None
+    long_texts: LongTexts | None = None
     bilstm_layers: int | None = None
     bilstm_units: int | None = None
     document_context: bool | None = None
@@ -76,12 +132,17 @@ class TrainedFor(NamedTuple):
                 )
         names = found.id2label
         return found._replace(
-            id2label=names and {i: str(name) for i, name in names.items()}
+            id2label=names and {i: str(name) for i, name in names.items()},
+            long_texts=found.long_texts
+            and LongTexts.from_dict(found.long_texts, "bert config"),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the keys of bert_config.json; None has none."""
-        return {n: v for n, v in self._asdict().items() if v is not None}
+        found = {n: v for n, v in self._asdict().items() if v is not None}
+        if self.long_texts:
+            found["long_texts"] = self.long_texts._asdict()
+        return found
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -127,6 +188,7 @@ _TYPES = {
         "a whole number of at least 1, of 32 bits",
         lambda value: type(value) is int and 1 <= value < 2**31,
     ),
+    LongTexts | None: ("an object", lambda value: isinstance(value, dict)),
     Sequence[float] | None: (
         "a list of numbers from 0 to 1",
         lambda value: (

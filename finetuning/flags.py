@@ -8,7 +8,7 @@ from absl import flags, logging
 
 from checkpoints import run_settings
 from finetuning import fine_tuned, sweep_folder, sweeps
-from tasks import saved_model
+from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
 from training import flags as training_flags
@@ -193,6 +193,7 @@ def read(f: flags.FlagValues) -> RunSettings:
             "init_checkpoint": training_flags.read_init_checkpoint(f),
             "bilstm": bilstm,
             "is_length_given": f["max_seq_length"].present > 0,
+            "long_texts": long_texts.read(f) if "long_texts" in f else None,
             "training": training._replace(
                 bias_correction=_read_bias_correction(f)
             ),

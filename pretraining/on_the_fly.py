@@ -27,14 +27,17 @@ Features = dict[str, np.ndarray]
 class Schedule(NamedTuple):
     """A masked_lm_prob that changes from step to step of the training.
 
-    It goes in a straight line from `first`, at step 0, to `last` at the end.
+    It goes in a straight line from `first`, at step 0, to `last`, at num_steps.
     """
 
     first: float
     last: float
+    num_steps: int
+    batch_size: int
 
-    def at(self, done: np.ndarray) -> np.ndarray:
-        """Return the masked_lm_prob where a share of the steps is done, [R]."""
+    def at(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the masked_lm_prob at the steps of examples, [R]."""
+        done = numbers // self.batch_size / self.num_steps
         return self.first + (self.last - self.first) * np.minimum(done, 1.0)
 
 
@@ -81,17 +84,14 @@ class Masks(NamedTuple):
         features: Features,
         numbers: np.ndarray,
         seed: int | None,
-        done: np.ndarray | None = None,
     ) -> Features:
         """Return the features of masked records, packed as they are.
 
         Args:
             features: of unmasked records, [R, ...].
             numbers: [R], of the examples in the stream.
-            seed: of the stream; None in evaluation, which has the same masks in
-                every run.
-            done: share of the training's steps that are done before each
-                example, [R]; None in evaluation, which has no schedule.
+            seed: of the stream; None in evaluation, which has no schedule and
+                the same masks in every run.
         """
         packs = features.get("next_sentence_weights")
         if packs is None:
@@ -105,8 +105,8 @@ class Masks(NamedTuple):
             row, place = np.nonzero(packs)
             keys = numbers[row] * packs.shape[1] + place
         probs = np.full(len(ids), self.config.masked_lm_prob)
-        if self.schedule and done is not None:
-            probs = np.repeat(self.schedule.at(done), sizes)
+        if self.schedule and seed is not None:
+            probs = np.repeat(self.schedule.at(numbers), sizes)
         config = self.largest()
         budget = masking.prediction_budget(length, config, probs)
         if packs is not None:

@@ -11,7 +11,7 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from tasks import registry
+from tasks import long_texts, registry
 from tasks.task import Task
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -52,6 +52,7 @@ def define_model_options() -> None:
         "its positions.",
         lower_bound=5,
     )
+    long_texts.define_flags(has_doc_stride=True)
     flags.DEFINE_bool(
         "sentence_pairs",
         None,
@@ -80,8 +81,8 @@ def define_model_options() -> None:
     flags.DEFINE_integer(
         "doc_stride",
         None,
-        "Questions: tokens from the start of a window to the next; default: "
-        "128.",
+        "Questions, and --long_texts=windows: tokens from the start of a "
+        "window to the next; default: 128, and half of a window.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -138,7 +139,10 @@ def model_options(values: flags.FlagValues) -> dict[str, Any]:
         "max_answer_length",
     )
     found = {name: values[name].value for name in names}
-    return found | {"null_threshold": values.null_score_diff_threshold}
+    return found | {
+        "null_threshold": values.null_score_diff_threshold,
+        "long_texts": long_texts.read(values),
+    }
 
 
 def define_text_flags() -> None:
@@ -192,6 +196,9 @@ def check_text_columns(names: list[str], task: Task) -> None:
 def warn_of_ignored(values: flags.FlagValues, task: str) -> None:
     """Log a warning for each flag that is given, but for another task."""
     for name, own in _OF_TASK.items():
+        is_of_windows = name == "doc_stride" and "long_texts" in values
+        if is_of_windows and values.long_texts:
+            continue
         if name in values and values[name].present and task != own:
             logging.warning(
                 "--%s is ignored: it is for %s, the model does %s",

@@ -42,6 +42,7 @@ from absl import logging
 import modeling
 from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import open_checkpoint
+from checkpoints.trained_for import LongTexts
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
@@ -152,7 +153,9 @@ def open_teacher(path: str, max_seq_length: int) -> Teacher:
         | checkpoint.trained_for.to_dict(),
         **text,
     }
-    return Teacher(path, ModelSource(checkpoint, length, size), fingerprint)
+    long = checkpoint.trained_for.long_texts or LongTexts()
+    source = ModelSource(checkpoint, length, size, long)
+    return Teacher(path, source, fingerprint)
 
 
 class Texts(NamedTuple):

@@ -28,7 +28,8 @@ import tensorflow as tf
 
 import tokenization
 from checkpoints.checkpoint import Loaded
-from tasks import character_tables
+from checkpoints.trained_for import CUT, HEAD_TAIL
+from tasks import character_tables, rows
 from tasks.character_tables import PAGE, Table
 from tasks.plain_texts import PlainTokenizer
 
@@ -397,18 +398,21 @@ def make_features(
     text_a: tf.Tensor,
     text_b: tf.Tensor | None,
     max_seq_length: int,
+    how: str = CUT,
 ) -> dict[str, tf.Tensor]:
     """Return input_ids, input_mask and segment_ids [n, S] of texts or pairs.
 
     [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated to max_seq_length as in
     run_classifier.py and padded to the longest of the batch. A second text
-    without any token counts as none, as in the original.
+    without any token counts as none, as in the original. `how` is
+    LongTexts.how.
     """
     return add_special_tokens(
         tokenizer.ids,
         tokenizer(text_a),
         None if text_b is None else tokenizer(text_b),
         max_seq_length,
+        how,
     )
 
 
@@ -417,6 +421,7 @@ def add_special_tokens(
     a: tf.RaggedTensor,
     b: tf.RaggedTensor | None,
     max_seq_length: int,
+    how: str = CUT,
 ) -> dict[str, tf.Tensor]:
     """Return the features of `make_features` from ids of word pieces.
 
@@ -446,10 +451,17 @@ def add_special_tokens(
     place = tf.range(width)[None]  # [1, S]
     kept, lengths = kept[:, None], lengths[:, None]  # [n, 1]
     at = tf.cast(a.row_starts(), tf.int32)[:, None] + place + 2  # [n, S]
+    if how == HEAD_TAIL:
+        is_tail = place - 1 >= rows.head_length(kept)
+        at += tf.where(is_tail, length_a[:, None] - kept, 0)
     is_second = place >= kept + 2  # [n, S], or padding
     if b is not None:
         begin = tf.size(a.flat_values) + tf.cast(b.row_starts(), tf.int32)
         at_b = begin[:, None] + place + 1 - kept
+        if how == HEAD_TAIL:
+            kept_b = kept_b[:, None]
+            is_tail = place - kept - 2 >= rows.head_length(kept_b)
+            at_b += tf.where(is_tail, length_b[:, None] - kept_b, 0)
         at = tf.where(is_second, at_b, at)
     at = tf.where((place == kept + 1) | (place == lengths - 1), 2, at)
     at = tf.where(place == 0, 1, at)

@@ -29,7 +29,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import HEAD_TAIL, LongTexts, TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import (
@@ -241,6 +241,7 @@ class FineTuningJob(abc.ABC):
             vocab_file=self.source.vocab_file,
             normalization=self.source.checkpoint.normalization,
             max_seq_length=self.source.max_seq_length,
+            long_texts=self.source.long_texts,
             trained_for=self.trained_for(),
             **self.options(),
         )
@@ -294,9 +295,12 @@ class FineTuningJob(abc.ABC):
 
     def text_fingerprint(self) -> dict[str, Any]:
         """Return the fingerprint of vocabulary, casing and length."""
-        return record_cache.text_fingerprint(
-            self.tokenizer, self.source.max_seq_length
+        found = record_cache.text_fingerprint(
+            self.tokenizer, self.source.row_length
         )
+        if self.source.long_texts.how == HEAD_TAIL:
+            found["long_texts"] = HEAD_TAIL
+        return found
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""
@@ -380,14 +384,19 @@ class FineTuningJob(abc.ABC):
         """Return the sizes that the memory of a row of a batch depends on."""
         layers, units = self.source.bilstm
         # The inputs of the gates, the gates, h and c, of both directions.
-        return memory.Rows(head_numbers=20 * units * layers)
+        return memory.Rows(
+            head_numbers=20 * units * layers,
+            windows=self.create_task().settings.windows,
+        )
 
     def trained_for(self) -> TrainedFor:
         """Return what the fine-tuned model's configuration says of its head."""
         layers, units = self.source.bilstm
+        long = self.source.long_texts
         return TrainedFor(
             task=self.fine_tuned_task,
             max_seq_length=self.source.max_seq_length,
+            long_texts=long if long != LongTexts() else None,
             bilstm_layers=layers or None,
             bilstm_units=units or None,
         )

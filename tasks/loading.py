@@ -21,7 +21,7 @@ from absl import logging
 import modeling
 from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
-from tasks import graph_tokenizer, registry, saved_model
+from tasks import graph_tokenizer, long_texts, registry, saved_model
 from tasks.classifier import attributions
 from tasks.masked_lm import filling
 from tasks.task import Model, Settings
@@ -32,6 +32,7 @@ _FEATURE_TAGGING = "feature_tagging"  # TrainedFor.task
 # Fields of Settings that a SavedModel was exported with, for good.
 _OF_EXPORT = (
     "max_seq_length",
+    "long_texts",
     "top_k",
     "score_whole_words",
     "embedding_size",
@@ -127,7 +128,21 @@ def describe(
     found = {name: v for name, v in (given or {}).items() if v is not None}
     found.setdefault("max_seq_length", checkpoint.max_seq_length)
     checkpoint.check_length(found["max_seq_length"])
-    found = registry.find(task).options_of(checkpoint, found)
+    task_class, own = registry.find(task), None
+    if task_class.takes_long_texts:
+        own = checkpoint.trained_for.long_texts
+    elif "long_texts" in found:
+        raise UserError(
+            f"--long_texts={found['long_texts'].how} is for classes, numbers "
+            f"and vectors of texts; the model does {task}: leave it out"
+        )
+    found["long_texts"] = long_texts.checked(
+        found.get("long_texts", own), found["max_seq_length"]
+    )
+    found = task_class.options_of(checkpoint, found)
+    long_texts.check_single(
+        found["long_texts"], found.get("sentence_pairs", False)
+    )
     if checkpoint.trained_for.document_context:
         logging.warning(
             "%s was fine-tuned with document context; here every input is a "

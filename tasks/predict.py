@@ -67,7 +67,7 @@ def run_units(
         places = np.flatnonzero(sizes == choices)
         data = Units(
             [units[place] for place in places],
-            task.settings.max_seq_length,
+            task.settings.row_length,
             task.is_grouped,
         )
         for taken, outputs in run_batches(run, data, batch_size, choices):

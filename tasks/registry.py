@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from base.errors import UserError
 
 import tokenization
+from checkpoints.trained_for import LongTexts
 from tasks.task import Settings, Task
 
 # Name -> module and class, imported when they are needed.
@@ -75,6 +76,8 @@ def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
     check_types(found, {name: kinds[name] for name in needed}, place)
     if fields.get("labels") is not None:
         fields["labels"] = tuple(fields["labels"])
+    if "long_texts" in found:
+        fields["long_texts"] = LongTexts.from_dict(found["long_texts"], place)
     fields["normalization"] = tokenization.Normalization.of(**normalization)
     return fields
 

@@ -10,6 +10,7 @@ import numpy as np
 from absl import logging
 
 import tokenization
+from checkpoints.trained_for import CUT, HEAD_TAIL
 from records.lengths import bucket_lengths
 
 
@@ -47,13 +48,34 @@ def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
     return tokenization.truncated_lengths(a, b, max_seq_length - 3)
 
 
+def head_length(kept: Any) -> Any:
+    """Return how many of `kept` pieces are from the beginning of a text.
+
+    For head_tail; a number or a tensor. The paper keeps 128 and 382 of 510.
+    """
+    return kept * 128 // 510
+
+
+def kept_places(count: int, kept: int, how: str) -> Sequence[int]:
+    """Return which of a text's pieces are kept; `how` is LongTexts.how.
+
+    >>> kept_places(6, 4, "cut"), kept_places(6, 4, "head_tail")
+    (range(0, 4), [0, 3, 4, 5])
+    """
+    if how != HEAD_TAIL or kept >= count:
+        return range(kept)
+    head = head_length(kept)
+    return [*range(head), *range(count - kept + head, count)]
+
+
 def row_of_ids(
     a: Sequence[int],
     b: Sequence[int],
     max_seq_length: int,
     vocab: dict[str, int],
-) -> tuple[Row, bool]:
-    """Return the row of one or two texts, and whether one of them was cut.
+    how: str = CUT,
+) -> tuple[Row, int]:
+    """Return the row of one or two texts, and how many pieces were left out.
 
     Segment 1 is b with its [SEP]; without b there is no second [SEP]:
 
@@ -61,12 +83,18 @@ def row_of_ids(
         segment_ids:   0    0   0    0   1  1   1    1
     """
     kept = kept_lengths(len(a), len(b), max_seq_length)
-    ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
+    left_out = len(a) + len(b) - sum(kept)
+    if left_out:
+        a, b = (
+            [ids[place] for place in kept_places(len(ids), number, how)]
+            for ids, number in zip((a, b), kept, strict=True)
+        )
+    ids = [vocab["[CLS]"], *a, vocab["[SEP]"]]
     second_start = len(ids)
     # If nothing is left of the second text it gets no [SEP] either.
-    if kept[1]:
-        ids += [*b[: kept[1]], vocab["[SEP]"]]
-    return make_row(ids, second_start), kept != (len(a), len(b))
+    if len(b):
+        ids += [*b, vocab["[SEP]"]]
+    return make_row(ids, second_start), left_out
 
 
 def row_of_texts(
@@ -74,10 +102,11 @@ def row_of_texts(
     text_b: str | None,
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
-) -> tuple[Row, bool]:
-    """Return the row of one or two texts, and whether one of them was cut."""
+    how: str = CUT,
+) -> tuple[Row, int]:
+    """Return the row of one or two texts, and how many pieces were left out."""
     a, b = tokenizer.text_to_ids(text_a), tokenizer.text_to_ids(text_b or "")
-    return row_of_ids(a, b, max_seq_length, tokenizer.vocab)
+    return row_of_ids(a, b, max_seq_length, tokenizer.vocab, how)
 
 
 def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:

@@ -89,8 +89,13 @@ class TaskGraph(tf.Module):
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the features of strings [n]."""
         text_a, text_b = (*texts, None)[:2]
+        settings = self.task.settings
         return graph_tokenizer.make_features(
-            self.tokenizer, text_a, text_b, self.max_seq_length
+            self.tokenizer,
+            text_a,
+            text_b,
+            settings.row_length,
+            settings.long_texts.how,
         )
 
     def from_texts(self, *texts: tf.Tensor) -> Outputs:
@@ -121,15 +126,17 @@ class TaskGraph(tf.Module):
     def ids_signature(self) -> Callable:
         """Return the signature whose inputs are those of the model."""
         longest = self.model.config.max_position_embeddings
+        reads_windows = self.task.settings.windows is not None
 
         def from_ids(input_ids, input_mask, segment_ids):
             # BertModel checks lengths that are known while tracing only.
-            tf.debugging.assert_less_equal(
-                tf.shape(input_ids)[-1],
-                longest,
-                "input_ids are longer than the model's "
-                f"max_position_embeddings {longest}",
-            )
+            if not reads_windows:
+                tf.debugging.assert_less_equal(
+                    tf.shape(input_ids)[-1],
+                    longest,
+                    "input_ids are longer than the model's "
+                    f"max_position_embeddings {longest}",
+                )
             return self.answers(
                 {
                     "input_ids": input_ids,

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
 from training.settings import Settings
@@ -18,6 +19,7 @@ class RunSettings(NamedTuple):
         max_seq_length: the flag's value.
         is_length_given: whether the flag was given; if not, a fine-tuned model
             keeps the length it was fine-tuned with.
+        long_texts: the flags'; None: none of them was given.
         num_errors: mistakes to list in errors.tsv; 0: no file.
         training: how to train; its numbers of steps are 0 until the training
             data have been read.
@@ -39,6 +41,7 @@ class RunSettings(NamedTuple):
     reinit_top_layers: int
     max_seq_length: int
     is_length_given: bool
+    long_texts: LongTexts | None
     pad_to_max_length: bool
     num_train_epochs: float
     warmup_proportion: float

@@ -1,10 +1,12 @@
 """The checkpoint a fine-tuning run starts from, and the files beside it."""
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from base.errors import UserError
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -12,8 +14,13 @@ import modeling
 import tokenization
 from checkpoints import lookup
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
-from checkpoints.trained_for import TrainedFor
-from tasks import bilstm
+from checkpoints.trained_for import (
+    HEAD_TAIL,
+    WINDOWS,
+    LongTexts,
+    TrainedFor,
+)
+from tasks import bilstm, long_texts
 from tasks.settings import RunSettings
 from training import layers
 
@@ -25,11 +32,45 @@ class ModelSource(NamedTuple):
         checkpoint: its vocabulary and casing fit the model.
         max_seq_length: the flag's, or the one the model was fine-tuned with.
         bilstm: size of the BiLSTM, the flags' or the fine-tuned model's.
+        long_texts: what is read of longer texts, likewise.
     """
 
     checkpoint: Checkpoint
     max_seq_length: int
     bilstm: bilstm.BiLstmSize
+    long_texts: LongTexts = LongTexts()
+
+    @property
+    def row_length(self) -> int:
+        """Tokens of a row: more than max_seq_length where it has windows."""
+        return self.long_texts.row_length(self.max_seq_length)
+
+    def what_is_read(
+        self, lengths: Sequence[np.ndarray], left_out: Sequence[np.ndarray]
+    ) -> str:
+        """Return how many texts were cut, and by how much, for the log.
+
+        Args:
+            lengths: tokens of the rows, in parts.
+            left_out: pieces that they lack.
+        """
+        used, lost = (
+            np.concatenate([np.zeros(0, int), *parts])
+            for parts in (lengths, left_out)
+        )
+        share = lost.sum() / max(1, used.sum() + lost.sum())
+        found = (
+            f"{np.count_nonzero(lost)} of them cut to {self.row_length} tokens"
+        )
+        if lost.any():
+            how = ""
+            if self.long_texts.how == HEAD_TAIL:
+                how = ", from the middle"
+            found += f" ({share:.1%} of all tokens left out{how})"
+        if self.long_texts.how == WINDOWS:
+            num = np.count_nonzero(used > self.max_seq_length)
+            found += f", {num} read in windows of {self.max_seq_length}"
+        return found
 
     @property
     def prefix(self) -> str:
@@ -92,7 +133,7 @@ def read_source(
         settings.vocab_file,
         settings.do_lower_case,
     )
-    length = settings.max_seq_length
+    length, long = settings.max_seq_length, settings.long_texts
     if is_training:
         for flag, count in (
             ("reinit_top_layers", settings.reinit_top_layers),
@@ -108,10 +149,20 @@ def read_source(
                 length,
                 own,
             )
+    if not is_training:
+        own_long = checkpoint.trained_for.long_texts or LongTexts()
+        if long not in (None, own_long):
+            logging.warning(
+                "--long_texts=%s; the model was fine-tuned with %s",
+                long.how,
+                own_long.how,
+            )
+        long = long or own_long
     checkpoint.check_length(length)
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
     size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
-    return ModelSource(checkpoint, length, size)
+    long = long_texts.checked(long, length)
+    return ModelSource(checkpoint, length, size, long)
 
 
 def no_model_error(output_dir: str) -> UserError:

@@ -20,7 +20,7 @@ from base.errors import counted
 import numpy as np
 
 import tokenization
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import WINDOWS, LongTexts, TrainedFor
 from records import tfrecord
 from tasks import rows
 from tasks.rows import Row, Unit
@@ -28,6 +28,7 @@ from tasks.rows import Row, Unit
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
+    from ops.windows import Windows
     from tasks import graph_tokenizer, saved_model
 
 NOT_FINITE = (
@@ -55,7 +56,8 @@ class Settings(NamedTuple):
         task: a key of registry.TASKS.
         vocab_file: the model's.
         normalization: of its tokenizer.
-        max_seq_length: tokens of a row.
+        max_seq_length: tokens that the model reads at once.
+        long_texts: what is read of texts with more.
         trained_for: what the checkpoint says of its head.
         labels: of a classifier or a tagger; None for a regression.
         sentence_pairs: whether a classifier reads two texts.
@@ -85,6 +87,7 @@ class Settings(NamedTuple):
     vocab_file: str
     normalization: tokenization.Normalization
     max_seq_length: int
+    long_texts: LongTexts = LongTexts()
     trained_for: TrainedFor = TrainedFor()
     labels: tuple[str, ...] | None = None
     sentence_pairs: bool = False
@@ -108,6 +111,21 @@ class Settings(NamedTuple):
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
     dtype: str = "float32"
+
+    @property
+    def row_length(self) -> int:
+        """Tokens of a row: more than the model reads at once with windows."""
+        return self.long_texts.row_length(self.max_seq_length)
+
+    @property
+    def windows(self) -> "Windows | None":
+        """How the model reads a row in windows; None: at once."""
+        if self.long_texts.how != WINDOWS:
+            return None
+        from ops.windows import Windows
+
+        _, stride, _, pooling = self.long_texts
+        return Windows(self.max_seq_length, stride, pooling)
 
 
 class Place(NamedTuple):
@@ -176,6 +194,7 @@ class Task(abc.ABC):
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
+        takes_long_texts: whether it reads texts as Settings.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
     """
 
@@ -185,6 +204,7 @@ class Task(abc.ABC):
     required: str
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
+    takes_long_texts = False
     totals: tuple[str, ...] = ()
 
     def __init__(self, settings: Settings):
@@ -248,6 +268,8 @@ class Task(abc.ABC):
         """Return what an exported model says of itself in export.json."""
         settings = self.settings
         found = {name: getattr(settings, name) for name in self.described}
+        if settings.long_texts != LongTexts():
+            found["long_texts"] = settings.long_texts._asdict()
         return found | settings.normalization._asdict()
 
     def answers(self, numbers: Outputs) -> Outputs:
@@ -376,10 +398,12 @@ class Task(abc.ABC):
             bad = values[:size][(values[:size] < 0) | (values[:size] >= limit)]
             if len(bad):
                 raise BadInput(f"{name} has {bad[0]}; there are {limit} {what}")
-        if size > self.settings.max_seq_length:
+        if self.settings.windows and segments.any():
+            raise BadInput("a pair, and --long_texts=windows is for one text")
+        if size > self.settings.row_length:
             raise BadInput(
-                f"{size} tokens, more than --max_seq_length="
-                f"{self.settings.max_seq_length}"
+                f"{size} tokens, more than the {self.settings.row_length} that "
+                "are read (--max_seq_length, --long_texts)"
             )
         return Row(
             ids[:size].astype(np.int32), segments[:size].astype(np.int32)
@@ -439,18 +463,24 @@ class RowTask(Task):
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return one row for each input."""
         found = [self._row(item) for item in inputs]
-        return Encoded([[row] for row, _ in found], [cut for _, cut in found])
+        is_cut = [left_out > 0 for _, left_out in found]
+        return Encoded([[row] for row, _ in found], is_cut)
 
-    def _row(self, item: Input) -> tuple[Row, bool]:
-        """Return the row of an input, and whether it was cut."""
+    def _row(self, item: Input) -> tuple[Row, int]:
+        """Return the row of an input, and how many pieces were left out."""
         if is_record(item):
-            return item.texts["row"], False
+            return item.texts["row"], 0
         return self.row(*(item.texts[name] for name in self.text_names))
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
-        """Return the row of one or two texts, and whether it was cut."""
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
+        """Return the row of one or two texts, and how much was left out."""
+        settings = self.settings
         return rows.row_of_texts(
-            text_a, text_b, self.settings.max_seq_length, self.tokenizer
+            text_a,
+            text_b,
+            settings.row_length,
+            self.tokenizer,
+            settings.long_texts.how,
         )
 
     def decode(

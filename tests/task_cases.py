@@ -143,7 +143,7 @@ def _write_numbers(folder: Path, out: Path) -> dict:
         _numbers(_SENTENCES),
         attention_direction=modeling.LEFT_TO_RIGHT,
     )
-    return flags | {"max_seq_length": _LENGTH, "regression": True}
+    return flags | _HEAD_TAIL | {"regression": True}
 
 
 def _table(path: Path) -> np.ndarray:
@@ -202,13 +202,32 @@ def _texts(given: dict) -> list[list[str]]:
     return [given["text_a"].split(), given["text_b"].split()]
 
 
+# Of texts with more than 12 words.
+_HEAD_TAIL = {"long_texts": "head_tail", "max_seq_length": 14}
+
+
+def _head_and_tail(given: dict) -> list[str]:
+    """Return 3 and 9 words of a text with more than 12."""
+    words = given["text"].split()
+    return words if len(words) <= 12 else [*words[:3], *words[-9:]]
+
+
+def _windows(words: list[str], size: int, stride: int, most: int) -> list:
+    """Return parts of so many words of which each text has one at least."""
+    found = [words[:size]]
+    while len(found) < most and len(words) > (len(found) - 1) * stride + size:
+        start = len(found) * stride
+        found.append(words[start : start + size])
+    return found
+
+
 def _class_by_hand(model: by_hand.Model, given: dict, _) -> dict:
     shares = by_hand.softmax(model.logits(*_texts(given)))
     return _class(list(model.settings["id2label"].values()), shares)
 
 
 def _number_by_hand(model: by_hand.Model, given: dict, _) -> dict:
-    return {"value": float(model.logits(*_texts(given))[0])}
+    return {"value": float(model.logits(_head_and_tail(given))[0])}
 
 
 def _strings(inputs: Sequence[dict]) -> dict[str, tf.Tensor]:
@@ -273,7 +292,8 @@ def _write_labeled(folder: Path, out: Path) -> dict:
     flags = _write_tables(
         folder, out, ["sentence", "label"], _labeled(400, 1), _LABELED
     )
-    flags |= {"max_seq_length": _LENGTH, "learning_rate": 1e-2}
+    flags |= {"max_seq_length": 6, "learning_rate": 1e-2, "doc_stride": 2}
+    flags |= {"long_texts": "windows", "window_pooling": "max"}
     return flags | {"multi_label": True}
 
 
@@ -308,7 +328,8 @@ def _score_labels(truths: list, found: Predictions) -> dict[str, float]:
 
 
 def _labels_by_hand(model: by_hand.Model, given: dict, _) -> dict:
-    logits = model.logits(*_texts(given))
+    parts = _windows(given["text"].split(), 4, 2, 8)
+    logits = np.max([model.logits(part) for part in parts], axis=0)
     return _several(model.settings, 1 / (1 + np.exp(-logits)))
 
 
@@ -605,7 +626,8 @@ def _write_like(folder: Path, out: Path) -> dict:
     return (
         flags
         | files
-        | {"max_seq_length": _LENGTH, "max_score": 5, "cache_chunk": 6}
+        | {"max_seq_length": 12, "max_score": 5, "cache_chunk": 6}
+        | {"long_texts": "windows", "doc_stride": 4, "max_windows": 3}
         | {"pooling": "mean", "normalize": True}
     )
 
@@ -622,8 +644,8 @@ def _score_like(truths: list, found: Predictions) -> dict[str, float]:
 
 
 def _vector_by_hand(model: by_hand.Model, given: dict, _) -> dict:
-    (words,) = _texts(given)
-    vector = model.states(words).mean(0)
+    parts = _windows(given["text"].split(), 10, 4, 3)
+    vector = np.mean([model.states(part).mean(0) for part in parts], axis=0)
     return {"embedding": (vector / np.linalg.norm(vector)).tolist()}
 
 

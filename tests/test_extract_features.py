@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from base import file_system
+from base.errors import UserError
 
 import feature_runs
 import numpy as np
@@ -280,6 +281,37 @@ def test_remote_paths(model_dir, input_file, extracted, tmp_path):
 
 
 @pytest.mark.slow
+def test_long_lines_in_windows(model_dir, tmp_path):
+    """A token's vectors are those of the window where it sees most."""
+    text = list("abcdefgh" * 4)[:29]
+    (tmp_path / "in.txt").write_text(" ".join(text) + "\na b c\n")
+    flags = flags_for(model_dir, tmp_path / "in.txt", tmp_path / "out.jsonl")
+    flags |= {"long_texts": "windows", "max_seq_length": 14, "doc_stride": 6}
+    assert not scripts.run(extract_features, **flags)
+    model = modeling.TaskModel(CONFIG)
+    weight_files.restore_weights(model.variables, str(model_dir))
+    of_windows = []
+    for start in (0, 6, 12, 18):
+        tokens = ["[CLS]", *text[start : start + 12], "[SEP]"]
+        ids = tf.constant([[VOCAB.index(token) for token in tokens]])
+        layers = model.bert(ids).encoder_layers[::-1]
+        of_windows.append(np.stack([x[0] for x in layers], axis=1))
+    # Middles at 6.5, 12.5, 18.5 and 24.5; places from 1 in each window.
+    wanted = [of_windows[0][0]]
+    for place in range(1, 30):
+        window = min(3, max(0, round((place - 6.6) / 6)))
+        wanted.append(of_windows[window][place - 6 * window])
+    wanted.append(of_windows[3][12])
+    long, short = read_jsonl(tmp_path / "out.jsonl")
+    np.testing.assert_allclose(values_of(long), wanted, atol=5e-5)
+    assert len(short["features"]) == 5
+    (tmp_path / "pair.txt").write_text("a ||| b\n")
+    flags["input_file"] = str(tmp_path / "pair.txt")
+    with pytest.raises(UserError, match="line 1: a pair"):
+        scripts.run(extract_features, **flags)
+
+
+@pytest.mark.slow
 def test_the_log_tells_what_was_cut(model_dir, input_file, tmp_path, caplog):
     flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl")
     with caplog.at_level("INFO", logger="absl"):
@@ -289,7 +321,7 @@ def test_the_log_tells_what_was_cut(model_dir, input_file, tmp_path, caplog):
         for text in LINES
     )
     assert "71 lines, " in caplog.text
-    assert f"{cut} lines were cut to 24 tokens, 1 were blank" in caplog.text
+    assert f"{cut} lines were cut to 24 tokens and lost " in caplog.text
     assert "tokens: [CLS] a b c [SEP]" in caplog.text
     assert "--use_one_hot_embeddings is ignored" in caplog.text
 

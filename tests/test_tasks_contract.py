@@ -352,8 +352,9 @@ def test_the_words_that_decide(made_of, case, tmp_path):
         if deciding & {word for word, _ in words} and abs(difference) > 0.3:
             best, _ = max(words, key=lambda pair: pair[1])
             hits.append(best in deciding)
-    # With this BiLSTM the output jumps on some ways from the baseline.
-    if case.name != "pairs_bilstm":
+    # With this BiLSTM, and with the maximum over windows, the derivative jumps
+    # on some ways from the baseline.
+    if case.name not in ("pairs_bilstm", "multi_label"):
         assert not any("gap" in own for own in reasons)
     assert len(hits) > 8 and np.mean(hits) > 0.9, hits
 

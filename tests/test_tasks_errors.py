@@ -71,6 +71,16 @@ OWN = {
         ({"class_weights": "/nowhere"}, "/nowhere"),
         ({"multi_label": True, "class_weights": "balanced"}, "--multi_label"),
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
+        ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),
+        ({"max_windows": 3}, "--long_texts=windows"),
+        (
+            {
+                "long_texts": "windows",
+                "text_a_column": "sentence",
+                "text_b_column": "sentence",
+            },
+            "for single texts",
+        ),
         ({"calibrate": True, "do_eval": False}, "--do_eval"),
         ({"calibrate": True, "multi_label": True}, "--multi_label"),
         ({"calibrate": True, "do_train": False}, "bert_model.ckpt"),

@@ -61,6 +61,7 @@ from absl import logging
 
 import modeling
 from ops import recompute
+from ops.windows import Windows
 from training import devices
 from training.compilation import Compilation
 from training.settings import Settings
@@ -85,11 +86,13 @@ class Rows(NamedTuple):
             question, 0 where the encoder is frozen.
         logits: numbers of the largest matrix of logits, where they matter.
         head_numbers: float32 numbers that the head keeps for each token.
+        windows: how the encoder reads a sequence; None: at once.
     """
 
     encoded: int = 1
     logits: int = 0
     head_numbers: int = 0
+    windows: Windows | None = None
 
 
 ONE_SEQUENCE = Rows()
@@ -164,6 +167,10 @@ def sizes_of(step: Step, length: int, row: Rows) -> Sizes:
     """Return the sizes of a step on sequences of so many tokens."""
     is_tpu = devices.is_tpu(step.strategy)
     model = step.model
+    if row.windows:
+        count = row.windows.count(length)
+        row = row._replace(encoded=row.encoded * count)
+        length = min(length, row.windows.length)
     return Sizes(
         "TPU" if is_tpu else devices.kind(),
         model.config,

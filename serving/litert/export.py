@@ -89,11 +89,10 @@ def create(
 def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
     """Raise a UserError if a model cannot have signatures of these lengths."""
     for length in lengths:
-        if length > settings.max_seq_length:
+        if length > settings.row_length:
             raise UserError(
-                f"--lengths: {length} is more than the "
-                f"{settings.max_seq_length} tokens of the model "
-                "(--max_seq_length)"
+                f"--lengths: {length} is more than the {settings.row_length} "
+                "tokens that are read (--max_seq_length, --long_texts)"
             )
     whose = {"masked_lm": "[MASK]s", "sentence_score": "tokens to mask"}
     if lengths and settings.task in whose:

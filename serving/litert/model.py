@@ -85,7 +85,7 @@ class LiteRtModel:
                 )
                 raise UserError(f"--model={path}: {words}") from error
         self.batch_size = batch_size or max(
-            1, _BATCH_TOKENS // self.settings.max_seq_length
+            1, _BATCH_TOKENS // self.settings.row_length
         )
         # The length of each signature of one row; none: a single signature
         # takes any batch and length.

@@ -79,7 +79,7 @@ def vectors_of(
         UserError: the model's outputs are not finite.
     """
     units = task.encode(inputs).units
-    found, data = None, Units(units, task.settings.max_seq_length)
+    found, data = None, Units(units, task.settings.row_length)
     for rows, outputs in predict.run_batches(run_model, data, _BATCH_SIZE):
         vectors = outputs[OUTPUTS[task.name]]
         if found is None:

@@ -18,6 +18,7 @@ import numpy as np
 from absl import logging
 
 import tokenization
+from checkpoints.trained_for import CUT
 from records import tfrecord
 from tasks import rows
 from tasks.classifier.glue import Columns, Split, TaskFiles
@@ -457,8 +458,9 @@ def converted(
     label_id: Callable[[str | None], float],
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
-) -> Iterator[tuple[list[Example], dict[str, np.ndarray], int]]:
-    """Yield some examples at a time, their features, and how many were cut.
+    how: str = CUT,
+) -> Iterator[tuple[list[Example], dict[str, np.ndarray], np.ndarray]]:
+    """Yield some examples at a time, with what convert_examples returns.
 
     There may be more than memory holds.
     """
@@ -466,7 +468,7 @@ def converted(
     while part := list(itertools.islice(examples, _PART)):
         yield (
             part,
-            *convert_examples(part, label_id, max_seq_length, tokenizer),
+            *convert_examples(part, label_id, max_seq_length, tokenizer, how),
         )
 
 
@@ -475,8 +477,11 @@ def convert_examples(
     label_id: Callable[[str | None], float],
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
-) -> tuple[dict[str, np.ndarray], int]:
-    """Return the features of n examples, [n, S], and how many had to be cut.
+    how: str = CUT,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the features of n examples, [n, S], and what was left out, [n].
+
+    The second are numbers of word pieces; `how` is LongTexts.how.
 
     A sentence becomes [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP]. Segment 1 is
     b with its [SEP]; all features are 0 in the padding:
@@ -489,7 +494,7 @@ def convert_examples(
     [n].
     """
     found = [
-        rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer)
+        rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer, how)
         for x in examples
     ]
     features = rows.pad([row for row, _ in found], max_seq_length) | {
@@ -498,4 +503,4 @@ def convert_examples(
         # the last batch on a TPU.
         "is_real_example": np.ones([len(examples)], np.int32),
     }
-    return features, sum(is_cut for _, is_cut in found)
+    return features, np.array([left_out for _, left_out in found])

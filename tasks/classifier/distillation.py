@@ -136,8 +136,9 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
             for _, features, _ in classifier_data.converted(
                 texts,
                 lambda label: 0.0,
-                teacher.max_seq_length,
+                teacher.row_length,
                 teacher.tokenizer,
+                teacher.long_texts.how,
             )
         )
         size = self.job.settings.predict_batch_size

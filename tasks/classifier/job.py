@@ -14,7 +14,7 @@ from absl import logging
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import tfrecord
-from tasks import mistakes, signs
+from tasks import long_texts, mistakes, signs
 from tasks.classifier import calibration, glue
 from tasks.classifier import data as classifier_data
 from tasks.classifier import mistakes as classifier_mistakes
@@ -84,6 +84,7 @@ class ClassifierJob(FineTuningJob):
             self.class_weights = classifier_data.read_class_weights(
                 class_weights, files.labels
             )
+        long_texts.check_single(source.long_texts, files.takes_pairs)
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
         dev, test = (
@@ -168,7 +169,7 @@ class ClassifierJob(FineTuningJob):
     def schema(self) -> dict[str, tfrecord.Feature]:
         """Return {feature: type and length} of the records."""
         return classifier_data.schema(
-            self.source.max_seq_length, self.is_regression
+            self.source.row_length, self.is_regression
         )
 
     def label_ids(self, label: str | None) -> Any:
@@ -216,13 +217,14 @@ class ClassifierJob(FineTuningJob):
         self, data: DataSet, examples: Iterable[classifier_data.Example]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of some examples at a time; log the first."""
-        count = total_cut = 0
+        count, lengths, left_out = 0, [], []
         label_type = np.float32 if self.is_regression else np.int64
-        for part, features, num_cut in classifier_data.converted(
+        for part, features, lost in classifier_data.converted(
             examples,
             self.label_ids,
-            self.source.max_seq_length,
+            self.source.row_length,
             self.tokenizer,
+            self.source.long_texts.how,
         ):
             label_ids = features["label_ids"].astype(label_type)
             features["label_ids"] = label_ids
@@ -234,14 +236,15 @@ class ClassifierJob(FineTuningJob):
                     # Of a test file there is none.
                     *([] if example.label is None else [("label", label)]),
                 )
-            count, total_cut = count + len(part), total_cut + num_cut
+            lengths.append(features["input_mask"].sum(axis=1))
+            left_out.append(lost)
+            count += len(part)
             yield features
         logging.info(
-            "%s: %d examples, %d of them cut to %d tokens",
+            "%s: %d examples, %s",
             data.title,
             count,
-            total_cut,
-            self.source.max_seq_length,
+            self.source.what_is_read(lengths, left_out),
         )
 
     def train_data(self, loaded: LoadedModel) -> TrainingData:

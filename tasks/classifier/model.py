@@ -14,6 +14,7 @@ import tensorflow as tf
 import modeling
 from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
+from ops import windows as ops_windows
 from records.streaming import Batch
 from tasks import bilstm, heads, saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
@@ -25,7 +26,8 @@ class BertForSequenceClassification(TaskModel):
     """An encoder and one output vector per class, on the pooled output.
 
     With a BiLSTM the output vectors are on its final states, [B, 2 * U] instead
-    of [B, H]. A regression, whose num_labels is None, has a single output.
+    of [B, H]. A regression, whose num_labels is None, has a single output. The
+    outputs of the windows of a text are pooled to its own.
     """
 
     def __init__(
@@ -34,8 +36,10 @@ class BertForSequenceClassification(TaskModel):
         num_labels: int | None,
         dtype: str = "float32",
         bilstm_size: BiLstmSize = NO_BILSTM,
+        windows: ops_windows.Windows | None = None,
     ):
         super().__init__(config, dtype)
+        self.windows = windows
         self.is_regression = num_labels is None
         self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
         self.uses_pooler = self.bilstm is None
@@ -52,6 +56,19 @@ class BertForSequenceClassification(TaskModel):
     ) -> tf.Tensor:
         """Return float32 logits [B, K], [B, 1] for regression."""
         seed = draw_seed(training, dropout_seed)
+        return ops_windows.pooled(
+            lambda rows: self._logits(rows, training, seed),
+            features,
+            self.windows,
+        )
+
+    def _logits(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool,
+        seed: modeling.Seed,
+    ) -> tf.Tensor:
+        """Return the logits of rows that the encoder reads at once."""
         output = self.encode(features, training, seed)
         if self.bilstm is None:
             x = heads.head_dropout(

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tasks import rows
 from tasks.rows import Unit
 from tasks.task import (
@@ -31,6 +33,7 @@ class Classification(RowTask):
     graph_class = ("tasks.classifier.model", "ClassifierGraph")
     described = (*RowTask.described, "labels", "sentence_pairs")
     required = "^(bert|bilstm|output_)"
+    takes_long_texts = True
 
     def __init__(self, settings: Settings):
         if settings.sentence_pairs:
@@ -86,17 +89,23 @@ class Classification(RowTask):
             texts.append([(x, len(tokenizer.text_to_ids(x))) for x in words])
         sizes = [sum(size for _, size in words) for words in texts]
         kept = rows.kept_lengths(
-            sizes[0], sum(sizes[1:]), self.settings.max_seq_length
+            sizes[0], sum(sizes[1:]), self.settings.row_length
         )
+        shares, how = outputs["attributions"], self.settings.long_texts.how
         start = 1  # behind [CLS]
-        for name, words, count in zip(names, texts, kept, strict=False):
-            end, found[name] = start + count, []
-            for word, size in words:
-                if start < end:
-                    share = outputs["attributions"][start : start + size]
-                    found[name].append([word, number(share.sum())])
-                start = min(start + size, end)
-            start = end + 1  # behind [SEP]
+        for name, words, size, count in zip(
+            names, texts, sizes, kept, strict=False
+        ):
+            places = rows.kept_places(size, count, how)
+            of_piece = dict(zip(places, shares[start:], strict=False))
+            piece, found[name] = 0, []
+            for word, length in words:
+                pieces = range(piece, piece + length)
+                own = [of_piece[p] for p in pieces if p in of_piece]
+                if own:
+                    found[name].append([word, number(float(np.sum(own)))])
+                piece += length
+            start += count + 1  # behind [SEP]
         return found
 
     # --- Model ---------------------------------------------------------------
@@ -129,4 +138,5 @@ class Classification(RowTask):
             labels and len(labels),
             dtype,
             bilstm.size_in(self.settings.trained_for),
+            self.settings.windows,
         )

@@ -111,7 +111,7 @@ class EmbeddingsJob(FineTuningJob):
             dev.append(
                 DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
             )
-        sequence = tfrecord.Feature("int64", source.max_seq_length)
+        sequence = tfrecord.Feature("int64", source.row_length)
         self.open_data(
             {
                 "input_ids": sequence,
@@ -280,20 +280,22 @@ class EmbeddingsJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Example] | Collection
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of every text; log the first ones."""
-        texts, length = self.texts(data), self.source.max_seq_length
+        texts, length = self.texts(data), self.source.row_length
+        how = self.source.long_texts.how
         values = np.zeros([len(texts)], np.float32)
         if _is_scored(examples):
             values = np.repeat([example.score for example in examples], 2)
         numbers: dict[str | None, int] = {None: 0}
-        num_cut = 0
+        lengths, left_out = [], []
         for at in range(0, len(texts), _PART):
             part = texts[at : at + _PART]
             found = [
-                rows.row_of_texts(text or "", None, length, self.tokenizer)
+                rows.row_of_texts(text or "", None, length, self.tokenizer, how)
                 for text in part
             ]
-            num_cut += sum(is_cut for _, is_cut in found)
             features = rows.pad([row for row, _ in found], length)
+            lengths.append(features["input_mask"].sum(axis=1))
+            left_out.append(np.array([lost for _, lost in found]))
             for row in range(min(_SHOWN, len(part)) if not at else 0):
                 log_example(("tokens", self.tokens_of(features, row)))
             yield features | {
@@ -303,12 +305,11 @@ class EmbeddingsJob(FineTuningJob):
                 learning.SCORE: values[at : at + _PART],
             }
         logging.info(
-            "%s: %d texts, %d of them different, %d cut to %d tokens",
+            "%s: %d texts, %d of them different, %s",
             data.title,
             len(texts),
             len(numbers) - 1,
-            num_cut,
-            length,
+            self.source.what_is_read(lengths, left_out),
         )
 
     def train_data(
@@ -327,6 +328,7 @@ class EmbeddingsJob(FineTuningJob):
         return [
             *loading.fingerprint(settings),
             settings.max_seq_length,
+            settings.long_texts,
             settings.prompt,
         ]
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import modeling
 from modeling import BertConfig, TaskModel
+from ops import windows as ops_windows
 from ops.elementwise import shape_of
 from tasks import saved_model
 
@@ -21,6 +22,8 @@ class SentenceEncoder(TaskModel):
             the one that represents a row (see modeling.class_vectors).
         normalize: whether vectors are divided by their length.
         size: numbers of a vector that are kept, D; None: all, H.
+        windows: how long rows are read; the vectors of windows are pooled
+            before they are cut and normalized.
     """
 
     uses_pooler = False
@@ -32,8 +35,10 @@ class SentenceEncoder(TaskModel):
         pooling: str = "mean",
         normalize: bool = False,
         size: int | None = None,
+        windows: ops_windows.Windows | None = None,
     ):
         super().__init__(config, dtype)
+        self.windows = windows
         self.pooling, self.normalize, self.size = pooling, normalize, size
 
     def __call__(
@@ -48,13 +53,17 @@ class SentenceEncoder(TaskModel):
             name: tf.reshape(features[name], [-1, length])
             for name in ("input_ids", "input_mask", "segment_ids")
         }  # [R, S]
-        output = self.encode(rows, training, dropout_seed)
-        x = pool(
-            tf.cast(output.sequence_output, tf.float32),
-            rows["input_mask"],
-            self.pooling,
-            self.config.attention_direction,
-        )  # [R, H]
+
+        def vectors(rows: dict[str, tf.Tensor]) -> tf.Tensor:
+            output = self.encode(rows, training, dropout_seed)
+            return pool(
+                tf.cast(output.sequence_output, tf.float32),
+                rows["input_mask"],
+                self.pooling,
+                self.config.attention_direction,
+            )
+
+        x = ops_windows.pooled(vectors, rows, self.windows)  # [R, H]
         x = x[:, : self.size or self.config.hidden_size]
         if self.normalize:
             x = unit_length(x)

@@ -31,9 +31,10 @@ class Embeddings(RowTask):
         "prompt",
     )
     required = "^bert/(?!pooler/)"
+    takes_long_texts = True
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
-        """Return the row of a text with its prompt, and whether it was cut."""
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
+        """Return the row of a text with its prompt, and how much was cut."""
         return super().row(self.settings.prompt + text_a, text_b)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
@@ -68,6 +69,7 @@ class Embeddings(RowTask):
             settings.pooling,
             settings.normalize,
             settings.embedding_size,
+            settings.windows,
         )
 
 

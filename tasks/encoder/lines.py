@@ -23,6 +23,7 @@ import tensorflow as tf
 from absl import logging
 
 import tokenization
+from checkpoints.trained_for import CUT, WINDOWS
 from tasks import predict
 from tasks.encoder import writers as features_writers
 from tasks.rows import Row, Units, row_of_texts
@@ -59,13 +60,15 @@ class Reader:
     Args:
         path: local, remote, or "-" for standard input.
         tokenizer: text to ids.
-        max_seq_length: tokens to which longer lines are cut.
+        max_seq_length: tokens that are read of a longer line.
+        how: LongTexts.how, which ones.
 
     Attributes:
         num_bytes: read so far, as all counts.
         num_lines: all of them.
         num_tokens: after cutting, with [CLS] and [SEP].
         num_cut: lines that were cut.
+        num_left_out: tokens that they lack.
         num_blank: lines without text.
     """
 
@@ -74,11 +77,12 @@ class Reader:
         path: str,
         tokenizer: tokenization.FullTokenizer,
         max_seq_length: int,
+        how: str = CUT,
     ):
         self.path, self.tokenizer = path, tokenizer
-        self.max_seq_length = max_seq_length
+        self.max_seq_length, self.how = max_seq_length, how
         self.num_bytes = self.num_lines = self.num_tokens = 0
-        self.num_cut = self.num_blank = 0
+        self.num_cut = self.num_left_out = self.num_blank = 0
 
     def lines(self) -> Iterator[Line]:
         """Yield every line in order.
@@ -127,10 +131,16 @@ class Reader:
         As in the original, a pair is shortened from its longer side.
         """
         first, second = split_pair(text)
-        row, is_cut = row_of_texts(
-            first, second, self.max_seq_length, self.tokenizer
+        if second and self.how == WINDOWS:
+            raise UserError(
+                f"{self.path}, line {index + 1}: a pair, and --long_texts="
+                f"{WINDOWS} is for single texts; leave it out"
+            )
+        row, left_out = row_of_texts(
+            first, second, self.max_seq_length, self.tokenizer, self.how
         )
-        self.num_cut += is_cut
+        self.num_cut += left_out > 0
+        self.num_left_out += left_out
         self.num_blank += not text
         self.num_tokens += len(row.input_ids)
         return Line(index, row)
@@ -233,12 +243,13 @@ class Progress:
         reader, seconds = self.reader, time.monotonic() - self.began
         logging.info(
             "Wrote the features of %d lines, %d tokens, to %s: %d lines were "
-            "cut to %d tokens, %d were blank",
+            "cut to %d tokens and lost %d, %d were blank",
             self.num_lines,
             reader.num_tokens,
             path,
             reader.num_cut,
             reader.max_seq_length,
+            reader.num_left_out,
             reader.num_blank,
         )
         logging.info(

@@ -13,6 +13,7 @@ from base.errors import UserError
 import tensorflow as tf
 
 import modeling
+from ops import windows as ops_windows
 from tasks import saved_model
 
 EMBEDDINGS = "embeddings"  # the index of the input of the first layer
@@ -111,13 +112,21 @@ def encode_layers(
     features: dict[str, tf.Tensor],
     layers: Sequence[int],
     pooling: str,
+    windows: ops_windows.Windows | None = None,
 ) -> tf.Tensor:
     """Return K layers of a batch, float32 [B, S, K, H]; pooled [B, K, H].
 
     Pooling is "none", "cls" for the token that represents the line (see
     modeling.class_vectors), or "mean" over all tokens that are not padding.
+    With windows S is the length of the rows (ops/windows.py), and [CLS] that of
+    the first window.
     """
-    values = layer_features(model.encode(features), layers)
+    rows = features
+    if windows:
+        rows, _ = ops_windows.split(features, windows)
+    values = layer_features(model.encode(rows), layers)
+    if windows:
+        values = ops_windows.join(values, features, windows)
     if pooling == "cls":
         return modeling.class_vectors(
             values, features["input_mask"], model.config.attention_direction
@@ -136,18 +145,28 @@ class EncoderGraph(saved_model.TaskGraph):
     """Returns three kinds of vectors for each of n texts.
 
     pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
-    the real tokens) and sequence_output [n, S, H], all float32.
+    the real tokens) and sequence_output [n, S, H], all float32. Of a text
+    that is read in windows, pooled_output is the mean or maximum of theirs.
     """
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the three outputs of a batch."""
-        output = self.model.encode(features)
+        windows, sequences = self.task.settings.windows, []
+
+        def encode(rows: dict[str, tf.Tensor]) -> tf.Tensor:
+            output = self.model.encode(rows)
+            sequences.append(tf.cast(output.sequence_output, tf.float32))
+            return tf.cast(output.pooled_output, tf.float32)
+
+        pooled = ops_windows.pooled(encode, features, windows)
+        (sequence,) = sequences
+        if windows:
+            sequence = ops_windows.join(sequence, features, windows)
         mask = tf.cast(features["input_mask"], tf.float32)
         mask = tf.expand_dims(mask, -1)  # [n, S, 1]
-        sequence = tf.cast(output.sequence_output, tf.float32)
         total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
         return {
-            "pooled_output": tf.cast(output.pooled_output, tf.float32),
+            "pooled_output": pooled,
             "sequence_output": sequence,
             "mean_output": total / tf.reduce_sum(mask, axis=1),
         }

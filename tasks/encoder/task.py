@@ -14,6 +14,7 @@ class Vectors(RowTask):
 
     name = "encoder"
     graph_class = ("tasks.encoder.model", "EncoderGraph")
+    takes_long_texts = True
 
     @property
     def required(self) -> str:

@@ -64,4 +64,5 @@ class MultiLabel(Classification):
             len(self.settings.labels),
             dtype,
             bilstm.size_in(self.settings.trained_for),
+            self.settings.windows,
         )

@@ -130,10 +130,10 @@ class SwagJob(FineTuningJob):
                 for x in part
                 for choice in x.choices
             ]
-            features, part_cut = classifier_data.convert_examples(
+            features, left_out = classifier_data.convert_examples(
                 choices, int, length, self.tokenizer
             )
-            num_cut += part_cut
+            num_cut += np.count_nonzero(left_out)
             count = len(part[0].choices)
             for number, question in enumerate(part[:_SHOWN] if not at else ()):
                 places = range(number * count, (number + 1) * count)

@@ -244,8 +244,9 @@ def test_pairs_are_truncated_as_everywhere(a, b, limit):
     assert tuple(int(x[0]) for x in found) == wanted
 
 
+@pytest.mark.parametrize("how", ["cut", "head_tail"])
 @pytest.mark.parametrize("is_pair", [False, True])
-def test_features_are_those_of_run_classifier(tokenizers, is_pair):
+def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     rng = np.random.default_rng(0)
     words = ["the", "Unbelievable", "cafés", "don't", "x" * 30, "ΟΔΟΣ", "日本"]
     texts = [
@@ -256,15 +257,16 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair):
     examples = [
         Example(str(i), a[i], b[i] if is_pair else None) for i in range(40)
     ]
-    wanted, num_cut = classifier_data.convert_examples(
-        examples, lambda label: 0.0, 24, full
+    wanted, left_out = classifier_data.convert_examples(
+        examples, lambda label: 0.0, 24, full, how
     )
-    assert 5 < num_cut < 35
+    assert 5 < np.count_nonzero(left_out) < 35
     found = graph_tokenizer.make_features(
         graph_tokenizer.Tokenizer(vocab_file("uncased")),
         tf.constant(a),
         None if b is None else tf.constant(b),
         24,
+        how,
     )
     length = found["input_ids"].shape[1]
     for name, value in found.items():

@@ -19,7 +19,7 @@ def row(length: int):
 
 
 def task(max_seq_length: int, is_grouped: bool = False):
-    settings = types.SimpleNamespace(max_seq_length=max_seq_length)
+    settings = types.SimpleNamespace(row_length=max_seq_length)
     return types.SimpleNamespace(settings=settings, is_grouped=is_grouped)
 
 

@@ -149,7 +149,7 @@ def _unit_vectors(
         name: np.zeros([len(units), width], np.float32) for name in POOLINGS
     }
     # Of the encoder: its rows are single ones, whatever the head's task is.
-    data = Units(units, model.encoder.settings.max_seq_length)
+    data = Units(units, model.encoder.settings.row_length)
     for taken, output in predict.run_batches(
         model.run_encoder, data, _BATCH_SIZE
     ):

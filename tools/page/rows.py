@@ -22,16 +22,19 @@ class Piece(NamedTuple):
     is_cut: bool  # whether the row has no place for it
 
 
-def pieces_of(model: PageModel, text_a: str, text_b: str = "") -> list[Piece]:
+def pieces_of(
+    model: PageModel, text_a: str, text_b: str = "", at_once: bool = False
+) -> list[Piece]:
     """Return all pieces of [CLS] text_a [SEP] text_b [SEP], in order.
 
     Those that the row has no place for are among them, where they would be. A
     masked LM reads "[MASK]" as one token, other models as any text.
 
     Args:
-        model: its max_seq_length is the length of the row.
+        model: its settings have the length of the row.
         text_a: the first text.
         text_b: the second text; blank: there is none.
+        at_once: whether a row is as long as the encoder reads, one window.
 
     Raises:
         UserError: there is no text, or too much.
@@ -41,10 +44,17 @@ def pieces_of(model: PageModel, text_a: str, text_b: str = "") -> list[Piece]:
         raise UserError("text is empty")
     tokenizer = model.task.tokenizer
     a, b = (_ids_of(model, text) for text in (text_a, text_b))
-    kept = rows.kept_lengths(len(a), len(b), model.settings.max_seq_length)
-    is_cut = [False, *(place >= kept[0] for place in range(len(a))), False]
+    settings = model.settings
+    length = settings.max_seq_length if at_once else settings.row_length
+    kept = rows.kept_lengths(len(a), len(b), length)
+    places = [
+        set(rows.kept_places(len(ids), number, settings.long_texts.how))
+        for ids, number in zip((a, b), kept, strict=True)
+    ]
+    is_cut = [False, *(at not in places[0] for at in range(len(a))), False]
     if b:
-        is_cut += [*(place >= kept[1] for place in range(len(b))), not kept[1]]
+        is_cut += [at not in places[1] for at in range(len(b))]
+        is_cut.append(not kept[1])
     whole, _ = rows.row_of_ids(a, b, len(is_cut), tokenizer.vocab)
     ids, segments = whole.input_ids.tolist(), whole.segment_ids.tolist()
     tokens = tokenizer.convert_ids_to_tokens(ids)

@@ -251,7 +251,7 @@ _KINDS = ("first", "second", "not read")  # texts of pieces
 def pieces(model: PageModel, text: str, second: str = "") -> list[Result]:
     """Return the word pieces with their ids."""
     found = rows.pieces_of(model, text, second)
-    limit = model.settings.max_seq_length
+    limit = model.settings.row_length
     cut = sum(piece.is_cut for piece in found)
     unknown = sum(piece.token == "[UNK]" for piece in found)
     message = f"{len(found) - cut:,} of {limit:,} tokens"
@@ -279,7 +279,7 @@ def _cut(
     cut = sum(piece.is_cut for piece in found)
     if not cut:
         return []
-    limit = model.settings.max_seq_length
+    limit = model.settings.row_length
     note = f"{label}: the model reads {limit:,} tokens, {cut:,} are not read."
     return [Note(note), _piece_text(label, found)]
 
@@ -311,7 +311,7 @@ def attention_of(
         layer: from 1.
         head: from 1; or MEAN of the layer's heads.
     """
-    found = rows.pieces_of(model, text, second)
+    found = rows.pieces_of(model, text, second, at_once=True)
     config = model.model.config
     if kind != ALL_HEADS:
         layer = _number("layer", layer, config.num_hidden_layers)
@@ -322,8 +322,8 @@ def attention_of(
     if len(seen) < len(found):
         shown.append(
             Note(
-                f"The first {len(seen):,} of {len(found):,} tokens; the others "
-                "are cut (tab Word pieces)"
+                f"{len(seen):,} of {len(found):,} tokens; the others are not "
+                "shown (tab Word pieces)"
             )
         )
     features = rows.features_of(rows.row_of(found))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
+from tasks import rows
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier.data import Example
@@ -198,7 +199,7 @@ def pop_from_the_longer(a: list, b: list, limit: int) -> None:
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 40))
 def test_a_pair_is_cut_as_in_the_original(tokenizer, a, b, limit):
     first, second = ["the"] * a, ["cat"] * b
-    (features, num_cut) = classifier_data.convert_examples(
+    features, left_out = classifier_data.convert_examples(
         [Example("0", " ".join(first), " ".join(second))],
         lambda label: 0.0,
         limit + 3,
@@ -210,7 +211,24 @@ def test_a_pair_is_cut_as_in_the_original(tokenizer, a, b, limit):
     assert features["input_ids"][0, : len(ids)].tolist() == ids
     assert features["input_mask"][0].sum() == len(ids)
     assert features["segment_ids"][0].sum() == len(second) + 1
-    assert num_cut == (a + b > limit)
+    assert left_out.tolist() == [max(0, a + b - limit)]
+
+
+@given(st.integers(0, 60), st.integers(1, 40))
+def test_head_and_tail_of_a_text(count, kept):
+    """A fourth from the beginning, rounded down, the others from the end."""
+    text = list(range(count))
+    places = list(rows.kept_places(count, min(count, kept), "head_tail"))
+    if count <= kept:
+        assert places == text
+        return
+    head = int(kept * 128 / 510)
+    assert places == text[:head] + text[count - (kept - head) :]
+
+
+def test_the_paper_keeps_128_and_382_pieces():
+    places = list(rows.kept_places(1000, 510, "head_tail"))
+    assert places == [*range(128), *range(618, 1000)]
 
 
 def test_a_second_sentence_without_tokens_is_none(tokenizer):
@@ -233,7 +251,7 @@ def test_features_of_a_pair_and_of_a_sentence(tokenizer):
         Example("1", "the the the the the the the the the", None, "0"),
         Example("2", "dog dog dog dog dog dog", "cat cat", None),
     ]
-    features, num_cut = classifier_data.convert_examples(
+    features, left_out = classifier_data.convert_examples(
         examples, lambda label: float(label or 0), 9, tokenizer
     )
 
@@ -255,7 +273,7 @@ def test_features_of_a_pair_and_of_a_sentence(tokenizer):
         [[0] * 4 + [1] * 4 + [0], [0] * 9, [0] * 6 + [1] * 3],
     )
     np.testing.assert_array_equal(features["label_ids"], [1, 0, 0])
-    assert num_cut == 2
+    assert np.count_nonzero(left_out) == 2
 
 
 @pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")

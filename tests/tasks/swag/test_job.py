@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tokenization
+from checkpoints.trained_for import LongTexts
 from records import tfrecord
 from tasks.swag import job
 from tasks.swag.task import Question
@@ -35,6 +36,8 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         config=SimpleNamespace(vocab_size=len(VOCAB)),
         tokenizer=tokenization.FullTokenizer(str(vocab_file)),
         max_seq_length=length,
+        row_length=length,
+        long_texts=LongTexts(),
     )
     return job.SwagJob(settings, source, True, str(tmp_path), 8)
 

@@ -1,0 +1,89 @@
+"""The flags of texts that are longer than the model reads at once."""
+
+from base.errors import UserError
+
+from absl import flags
+
+from checkpoints import trained_for
+from checkpoints.trained_for import WINDOWS, LongTexts
+
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+_STRIDE = "tokens from the start of a window to the next; default: half of one."
+
+
+def define_flags(has_doc_stride: bool = False) -> None:
+    """Define the flags; `doc_stride` unless the script has one already."""
+    flags.DEFINE_enum(
+        "long_texts",
+        None,
+        [trained_for.CUT, trained_for.HEAD_TAIL, WINDOWS],
+        "What is read of a text with more than max_seq_length tokens. cut: its "
+        "beginning; head_tail: a fourth of them from its beginning, the others "
+        "from its end (Sun et al., arXiv:1905.05583); windows: all of it, in "
+        "windows of max_seq_length tokens that overlap, whose outputs are "
+        "pooled. Default: as the model was trained, else cut.",
+    )
+    if not has_doc_stride:
+        flags.DEFINE_integer(
+            "doc_stride", None, f"Of windows: {_STRIDE}", lower_bound=1
+        )
+    flags.DEFINE_integer(
+        "max_windows",
+        8,
+        "Windows of a text; what is behind the last is cut.",
+        lower_bound=1,
+        upper_bound=1024,
+    )
+    flags.DEFINE_enum(
+        "window_pooling",
+        "mean",
+        trained_for.POOLINGS,
+        "What is made of the outputs of a text's windows.",
+    )
+
+
+def read(f: flags.FlagValues) -> LongTexts | None:
+    """Return what the flags say; None: what the model was trained with.
+
+    Raises:
+        UserError: flags of windows are given without them, or the stride leaves
+            tokens between two windows unread.
+    """
+    if f.long_texts != WINDOWS:
+        for name in ("max_windows", "window_pooling"):
+            if f[name].present:
+                raise UserError(f"--{name} needs --long_texts={WINDOWS}")
+        return f.long_texts and LongTexts(f.long_texts)
+    # A model of its own length reads windows of that length: see `checked`.
+    return LongTexts(
+        f.long_texts, f.doc_stride or 0, f.max_windows, f.window_pooling
+    )
+
+
+def checked(found: LongTexts | None, max_seq_length: int) -> LongTexts:
+    """Return the value with a stride that fits a length; None is "cut".
+
+    Raises:
+        UserError: it leaves tokens between two windows unread.
+    """
+    if found is None or found.how != WINDOWS:
+        return found or LongTexts()
+    pieces = max_seq_length - 2
+    found = found._replace(doc_stride=found.doc_stride or max(1, pieces // 2))
+    if found.doc_stride > pieces:
+        raise UserError(
+            f"--doc_stride={found.doc_stride} is more than the {pieces} tokens "
+            f"of text in a window of --max_seq_length={max_seq_length}: tokens "
+            "between two windows would not be read"
+        )
+    return found
+
+
+def check_single(found: LongTexts, sentence_pairs: bool) -> None:
+    """Raise a UserError if pairs of texts should be read in windows."""
+    if sentence_pairs and found.how == WINDOWS:
+        raise UserError(
+            f"--long_texts={WINDOWS} is for single texts: pairs are cut, or "
+            f"read with --long_texts={trained_for.HEAD_TAIL}"
+        )
