@@ -107,7 +107,7 @@ def use_weights(
         if settings.do_predict:
             job.predict(loaded)
     if do_train and settings.training.pictures:
-        draw_curves(job, is_scored=bool(scores_best))
+        draw_curves(job, bool(scores_best), is_degenerate=bool(signs))
     try:
         if settings.do_export:
             # After all else, since an export that exists may be an error.
@@ -309,7 +309,9 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     return fine_tuned.stops_early(scores, job.settings.early_stopping_patience)
 
 
-def draw_curves(job: FineTuningJob, is_scored: bool) -> None:
+def draw_curves(
+    job: FineTuningJob, is_scored: bool, is_degenerate: bool
+) -> None:
     """Draw the curves of a finished run, with scores where it has some."""
     settings = job.settings
     found = curves.read(
@@ -322,7 +324,9 @@ def draw_curves(job: FineTuningJob, is_scored: bool) -> None:
         scores = fine_tuned.read_scores(settings.output_dir)
         # Without scores on the way the last weights are kept.
         kept = fine_tuned.best_step(scores) if scores else max(found.loss)
-        found = found._replace(best=kept, best_name="weights kept")
+        found = found._replace(
+            best=kept, best_name="weights kept", is_degenerate=is_degenerate
+        )
     curves.write(settings.output_dir, found)
 
 

@@ -1,10 +1,10 @@
 """The results of a sweep: runs in their order, as text and for TensorBoard.
 
-sweep_results.txt has the runs, means and spreads. The folder `hparams`, which
-TensorBoard's HParams page reads, has a file with the names of hyperparameters
-and scores, and a folder with one file for each finished run. They are written
-anew after each run and whenever the sweep's command is given, so a run has one
-row.
+sweep_results.txt has the runs, means and spreads without failed runs. The
+folder `hparams`, which TensorBoard's HParams page reads, has a file with the
+names of hyperparameters and scores, and a folder with one file for each
+finished run. They are written anew after each run and whenever the sweep's
+command is given, so a run has one row.
 """
 
 import math
@@ -84,10 +84,11 @@ def warn_of_failed(order: Sequence[str], results: Results) -> None:
 def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
     """Return a sweep's results as text: runs, best first, mean and spread.
 
-    A run without a score has "-" there: run_ner.py scores the types of
-    entities that are in the development set or that the run predicted. A grid
-    with restarts has a line per setting besides: its best run may be a lucky
-    one of a bad setting, the mean over the seeds tells settings apart.
+    Failed runs are marked and left out of means, unless all have failed. A run
+    without a score has "-" there: run_ner.py scores the types of entities that
+    are in the development set or that the run predicted. A grid with restarts
+    has a line per setting besides: its best run may be a lucky one of a bad
+    setting, the mean over the seeds tells settings apart.
     `metric` decides, and has the first column.
     """
 
@@ -116,15 +117,15 @@ def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
         ]
         mark = ["failed"] if _is_failed(results[run]) else []
         lines.append(" ".join([run.ljust(width), *cells, *mark]))
-    lines.append(summary(order, "runs"))
     good = [run for run in order if not _is_failed(results[run])]
-    if len(good) < len(order):
-        failed = ", ".join(order[len(good) :])
-        count = len(order) - len(good)
-        lines.append(f"{count} of {len(order)} runs failed: {failed}")
-        if good:
-            plural = "s" if len(good) > 1 else ""
-            lines.append(summary(good, f"other run{plural}"))
+    if failed := order[len(good) :]:
+        names = ", ".join(failed)
+        lines.append(f"{len(failed)} of {len(order)} runs failed: {names}")
+    if failed and good:
+        plural = "s" if len(good) > 1 else ""
+        lines.append(summary(good, f"other run{plural}"))
+    else:
+        lines.append(summary(order, "runs"))
     settings: dict[str, list[str]] = {}
     for run in order:
         settings.setdefault(_REPEATED.sub("", run), []).append(run)
@@ -134,13 +135,13 @@ def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
     lines.append(f"{' ' * width}   mean deviation runs failed")
     rows = []
     for name, runs in settings.items():
-        mean, spread = mean_and_spread(runs)
-        failed = sum(_is_failed(results[run]) for run in runs)
-        rows.append((mean, _cell(spread), len(runs), failed, name))
-    return lines + [
-        f"{name.ljust(width)} {mean:6.4f} {spread:>9} {count:4} {failed:6}"
-        for mean, spread, count, failed, name in sorted(rows, reverse=True)
-    ]
+        good = [run for run in runs if not _is_failed(results[run])]
+        mean, spread = mean_and_spread(good) if good else (None, None)
+        key = -math.inf if mean is None else mean
+        failed = len(runs) - len(good)
+        cells = f"{_cell(mean):>6} {_cell(spread):>9} {len(runs):4} {failed:6}"
+        rows.append((key, f"{name.ljust(width)} {cells}"))
+    return lines + [row for _, row in sorted(rows, reverse=True)]
 
 
 def _cell(value: float | None) -> str:

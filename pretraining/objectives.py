@@ -7,9 +7,11 @@
 All three read the same records.
 """
 
+import collections
 import functools
+import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -155,6 +157,28 @@ class PretrainingObjective(NamedTuple):
     def projections(self, length: int, predictions: int) -> int:
         """Return how many positions of a record are projected to the words."""
         return length if self.is_left_to_right else predictions
+
+    def targets(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the tokens to predict and their weights, [B, P] or [B, S]."""
+        if self.is_left_to_right:
+            ids = tf.roll(pretraining_model.unmasked_ids(batch), -1, axis=1)
+            return ids, pretraining_model.next_token_weights(batch)
+        return batch["masked_lm_ids"], batch["masked_lm_weights"]
+
+    def frequency_loss(self, batches: Iterable[Batch]) -> float:
+        """Return the loss of a model that knows only how frequent tokens are.
+
+        It is the entropy of the tokens to predict. Of few tokens it comes out
+        too small, which Miller (1955) mends to the first order: (kinds - 1) /
+        (2 N) more for N tokens.
+        """
+        counts = collections.Counter()
+        for batch in batches:
+            ids, weights = self.targets(batch)
+            counts.update(ids.numpy()[weights.numpy() > 0].tolist())
+        total = counts.total()
+        entropy = -sum(n * math.log(n / total) for n in counts.values()) / total
+        return entropy + (len(counts) - 1) / (2 * total)
 
     def trained_for(self) -> TrainedFor:
         """Return what a configuration beside the trained weights says of them.

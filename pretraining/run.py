@@ -1,6 +1,7 @@
 """A pre-training run: its records, model, training and evaluation."""
 
 import functools
+import math
 import os
 from typing import NamedTuple
 
@@ -210,15 +211,17 @@ class PretrainingRun:
                 strategy.num_replicas_in_sync,
                 "--eval_batch_size=",
             )
+        self._batches = eval_data and functools.partial(
+            eval_data.evaluation, eval_batch_size, max_eval_steps
+        )
         self.evaluator = eval_data and evaluation.Evaluator(
             strategy,
             model,
             objective.objective,
-            functools.partial(
-                eval_data.evaluation, eval_batch_size, max_eval_steps
-            ),
+            self._batches,
             settings.jit_compile,
         )
+        self.is_degenerate = False
 
     def train(self, data: PretrainingFiles, identity: run.Identity) -> int:
         """Train and write the weights; return the number of steps done.
@@ -276,14 +279,39 @@ class PretrainingRun:
         self._write_model(folder, step)
 
     def evaluate(self, step: int) -> None:
-        """Evaluate; write the scores to log, summaries, eval_results.txt."""
+        """Evaluate; write the scores to log, summaries, eval_results.txt.
+
+        They have `degenerate = 1` where the perplexity is not a tenth below
+        that of the tokens' frequencies: where most runs stay for a while, and
+        some to their end.
+        """
         means = self.evaluator()
         means.pop("tokens")
+        ((loss, perplexity),) = self.objective.objective.perplexities.items()
+        limit = math.exp(self._frequency_loss)
+        self.is_degenerate = math.exp(means[loss]) > 0.9 * limit
         if not self.objective.predicts_next_sentence:
             means.pop("loss")  # the only loss has a name of its own
         results = {**means, "global_step": step}
+        if self.is_degenerate:
+            results["degenerate"] = 1
+            # In the course of a training it may still learn more.
+            if step >= self.settings.last_step:
+                logging.warning(
+                    "%s %.2f: to know only how frequent each token is gives "
+                    "%.2f. What usually helps: more steps, a larger batch, "
+                    "another --learning_rate or a longer warm-up",
+                    perplexity,
+                    means[perplexity],
+                    limit,
+                )
         reporting.write_results(self.settings.output_dir, results, step)
         self.evaluated_step = step
+
+    @functools.cached_property
+    def _frequency_loss(self) -> float:
+        alone = tf.distribute.InputContext()
+        return self.objective.frequency_loss(self._batches(alone))
 
     def draw_curves(self) -> None:
         """Draw curves.png of the finished run."""
@@ -297,6 +325,8 @@ class PretrainingRun:
             ("loss", losses[0]),
             accuracies[0],
         )
+        if found:
+            found = found._replace(is_degenerate=self.is_degenerate)
         curves.write(self.settings.output_dir, found)
 
     def restore_for_evaluation(self) -> int:

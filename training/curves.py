@@ -44,6 +44,7 @@ class Curves(NamedTuple):
         learning_rate: {step: rate}.
         best: the step to mark; None: none.
         best_name: what it is.
+        is_degenerate: whether the run has learned nothing.
     """
 
     loss: Curve
@@ -53,6 +54,7 @@ class Curves(NamedTuple):
     learning_rate: Curve
     best: int | None
     best_name: str = "lowest evaluation loss"
+    is_degenerate: bool = False
 
 
 class Window(NamedTuple):
@@ -222,8 +224,7 @@ def figure_of(curves: Curves) -> Any:
         axes.grid(alpha=0.3)
         if curves.best is not None:
             axes.axvline(curves.best, color=pictures.GREY, ls=":", lw=1.2)
-    if curves.best is not None:
-        loss.set_title(title(curves), fontsize=10)
+    loss.set_title(title(curves), fontsize=10)
     figure.align_ylabels(panels)
     return figure
 
@@ -231,9 +232,12 @@ def figure_of(curves: Curves) -> Any:
 def title(curves: Curves) -> str:
     """Return the step that is marked, and its score: the picture's title.
 
-    Such as "weights kept: step 160, accuracy 0.6936".
+    Such as "weights kept: step 160, accuracy 0.6936"; "" for no step.
     """
-    text = f"{curves.best_name}: step {curves.best:,}"
+    mark = "degenerate run" if curves.is_degenerate else ""
+    if curves.best is None:
+        return mark
+    text = f"{mark}{mark and ', '}{curves.best_name}: step {curves.best:,}"
     value = curves.metric.get(curves.best)
     if value is not None:
         text += f", {curves.metric_name} {value:.4g}"

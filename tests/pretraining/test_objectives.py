@@ -44,6 +44,27 @@ def both_model() -> BertForPreTraining:
     return model_of(MLM_NSP, **NO_DROPOUT)
 
 
+def test_the_loss_of_frequencies_is_the_entropy_of_what_is_predicted():
+    """Of 5, 5 and 7; left to right of b, 7, 6 and 7, 5, the masks restored."""
+    batch = {
+        "input_ids": [[1, 2, 7, 6], [1, 7, 2, 0]],
+        "input_mask": [[1, 1, 1, 1], [1, 1, 1, 0]],
+        "masked_lm_positions": [[1, 2], [2, 0]],
+        "masked_lm_ids": [[5, 7], [5, 9]],
+        "masked_lm_weights": [[1.0, 1.0], [1.0, 0.0]],
+    }
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    for objective, counts in (MLM_NSP, [2, 1]), (LTR, [2, 2, 1]):
+        shares = np.array(counts) / sum(counts)
+        entropy = -(shares * np.log(shares)).sum()
+        wanted = entropy + (len(counts) - 1) / (2 * sum(counts))
+        # Twice the data, half the correction.
+        assert objective.frequency_loss([batch]) == pytest.approx(wanted)
+        assert objective.frequency_loss([batch] * 2) == pytest.approx(
+            (wanted + entropy) / 2
+        )
+
+
 def loss_and_gradients(
     objective, model, batch, compiles=None, dropout_seed=1
 ) -> tuple:

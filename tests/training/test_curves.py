@@ -144,6 +144,8 @@ def test_everything_is_drawn():
         assert axes.get_ylabel()
     assert rate.get_xlabel() == "training step"
     assert loss.get_title() == "weights kept: step 20, macro_f1 0.5"
+    failed = curves.figure_of(LONG._replace(is_degenerate=True)).axes[0]
+    assert failed.get_title() == f"degenerate run, {loss.get_title()}"
 
 
 def test_one_evaluation_has_no_panel():

@@ -4,8 +4,8 @@ A claim compares two cells of a column. It "shows" if the difference has the
 paper's sign and is larger than one standard deviation of a run, "does not
 show" if it has the other sign and is larger, and is "within one standard
 deviation" else. The standard deviation of both cells together is
-sqrt((a^2 + b^2) / 2). One run has none: then only the sign is told. Nothing
-follows from a run that learned nothing.
+sqrt((a^2 + b^2) / 2). One run has none: then only the sign is told. Degenerate
+runs are left out, and nothing follows where they are all.
 """
 
 import math
@@ -85,23 +85,26 @@ def sentences(results: Results) -> Iterator[str]:
     for text, row, other, columns, is_above in claims_of(results):
         for column in columns:
             ours = [results.score(label, column) for label in (row, other)]
-            if not all(score.values for score in ours):
+            if not all(score.values + score.degenerate for score in ours):
                 continue
-            digits = tables.digits_of(column)
-            difference = ours[0].mean - ours[1].mean
+            place = "" if column == PERPLEXITY else f" {column}:"
             degenerate = [
-                f"{score.degenerate} of {len(score.values)} runs of {label}"
+                f"{len(score.degenerate)} of "
+                f"{len(score.values + score.degenerate)} runs of {label}"
                 for label, score in zip((row, other), ours, strict=True)
                 if score.degenerate
             ]
+            note = f"degenerate are {' and '.join(degenerate)}"
+            if not all(score.values for score in ours):
+                yield f"{text}:{place} nothing follows, {note}."
+                continue
+            digits = tables.digits_of(column)
+            difference = ours[0].mean - ours[1].mean
+            sign = -1 if is_above else 1
+            deviations = (score.deviation for score in ours)
+            found = verdict(sign * difference, *deviations, digits)
             if degenerate:
-                found = "nothing follows, degenerate are "
-                found += " and ".join(degenerate)
-            else:
-                sign = -1 if is_above else 1
-                deviations = (score.deviation for score in ours)
-                found = verdict(sign * difference, *deviations, digits)
-            place = "" if column == PERPLEXITY else f" {column}:"
+                found += f", {note}, left out"
             paper = ""
             papers = [results.paper(label, column) for label in (row, other)]
             if None not in papers:

@@ -1,11 +1,15 @@
 """The pictures: readable in grey, the paper's numbers as a second series.
 
 Ours are black with filled markers, the paper's grey with open ones; curves of
-one picture differ in marker and line style too. matplotlib draws into memory:
-no display is needed.
+one picture differ in marker and line style too. Only means of two runs or more
+have error bars. Degenerate runs are left out of the means; a cross at the lower
+edge says where there are some. matplotlib draws into memory: no display is
+needed.
 """
 
 import functools
+import math
+import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -49,7 +53,11 @@ def draw(results: Results, path: str) -> bool:
         column
         for column in results.experiment.columns
         if column != PERPLEXITY
-        and any(results.score(row, column).values for row in results.labels)
+        and any(
+            score.values + score.degenerate
+            for row in results.labels
+            if (score := results.score(row, column))
+        )
     ]
     if not columns:
         return False
@@ -94,10 +102,15 @@ def _plot(
     if not points:
         return
     colour = "black" if is_ours else "0.5"
+    # NaN: no bar and no caps, which would look like a spread of 0.
+    spreads = [
+        math.nan if point.deviation is None else point.deviation
+        for point in points
+    ]
     axes.errorbar(
         [point.x for point in points],
         [point.y for point in points],
-        yerr=[point.deviation or 0.0 for point in points] if is_ours else None,
+        yerr=None if all(math.isnan(own) for own in spreads) else spreads,
         color=colour,
         marker=marker,
         markerfacecolor=colour if is_ours else "white",
@@ -117,6 +130,19 @@ def _plot(
                 ha=side,
                 fontsize=7,
             )
+
+
+def _mark_degenerate(axes: Any, places: Sequence[float]) -> None:
+    """Draw a cross at the lower edge for rows with degenerate runs."""
+    if places:
+        axes.plot(
+            places,
+            [0.03] * len(places),
+            "x",
+            color="black",
+            transform=axes.get_xaxis_transform(),
+            label="degenerate runs, left out",
+        )
 
 
 def parameters_of(size: str) -> float:
@@ -139,7 +165,12 @@ def _draw_sizes(
     """
     papers = PAPER["table6"]
     if over_perplexity:
-        x = {row: results.score(row, PERPLEXITY).mean for row in results.labels}
+        x = {}
+        for row in results.labels:
+            score = results.score(row, PERPLEXITY)
+            # One of token frequencies is at least a place for the score.
+            if every := score.values or score.degenerate:
+                x[row] = statistics.fmean(every)
         papers_x = {row: own[PERPLEXITY] for row, own in papers.items()}
         axes.set(xlabel="held-out masked LM perplexity, log scale")
     else:
@@ -153,8 +184,9 @@ def _draw_sizes(
     own = [
         Point(x[row], score.mean, score.deviation, name(row))
         for row in results.labels
-        if (score := results.score(row, column)).values and x[row] is not None
+        if (score := results.score(row, column)).values and row in x
     ]
+    degenerate = [x[row] for row in x if results.score(row, column).degenerate]
     paper = [
         Point(papers_x[row], numbers[column], name=name(row))
         for row, numbers in papers.items()
@@ -164,6 +196,7 @@ def _draw_sizes(
         points.sort(key=lambda point: point[:2], reverse=over_perplexity)
     _plot(axes, own, "ours", True)
     _plot(axes, paper, "the paper", False, "s", "--")
+    _mark_degenerate(axes, degenerate)
     axes.set_xscale("log")
     axes.margins(x=0.25, y=0.1)  # with room for names
     axes.set(ylabel="development set, %")
@@ -174,16 +207,19 @@ def _draw_sizes(
 def _draw_differences(axes: Any, results: Results, column: str) -> None:
     """Draw our differences to the first row beside the paper's."""
     labels = results.labels
-    ours, papers = [], []
+    ours, papers, degenerate = [], [], []
     for n, row in enumerate(labels):
+        score = results.score(row, column)
         # Rows have no order: points without lines, side by side.
         if (difference := results.difference(row, column)) is not None:
-            deviation = results.score(row, column).deviation
-            ours.append(Point(n - 0.1, difference, deviation))
+            ours.append(Point(n - 0.1, difference, score.deviation))
+        if score.degenerate:
+            degenerate.append(n - 0.1)
         if (difference := results.paper_difference(row, column)) is not None:
             papers.append(Point(n + 0.1, difference))
     _plot(axes, ours, "ours", True, style="none")
     _plot(axes, papers, "the paper", False, "s", "none")
+    _mark_degenerate(axes, degenerate)
     axes.axhline(0, color="0.7", lw=1, zorder=0)
     axes.set_xticks(
         range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
@@ -220,6 +256,14 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
             papers = numbers.get(curve, {}) if is_papers else {}
             points = [Point(step * scale, y) for step, y in papers.items()]
             _plot(axes, points, f"{name}, {label}", False, own, "none")
+    _mark_degenerate(
+        axes,
+        [
+            row.step
+            for row in rows
+            if results.score(row.label, column).degenerate
+        ],
+    )
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set(
         xlabel="pre-training steps (the paper's: shares of 1M)"

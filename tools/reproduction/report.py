@@ -119,11 +119,11 @@ class Report(NamedTuple):
             if self.work.scores(step).get("degenerate")
         ]
         lines.append(
-            "\nDegenerate runs, which give one answer to everything: "
-            f"{len(found)}."
+            "\nDegenerate runs, which give one answer to everything or know "
+            f"token frequencies alone: {len(found)}."
         )
         if found:
-            lines += ["Their scores are part of the means:\n", *found]
+            lines += ["Their scores are left out of the means:\n", *found]
         return "\n".join([*lines, ""])
 
     def _setting(self) -> str:

@@ -2,6 +2,10 @@
 
 A difference is that to the first row, in ours and in the paper's, so that the
 directions can be compared whatever the level of the scores.
+
+Degenerate runs are counted and left out of means: fine-tuning that gives one
+answer to everything (tasks/signs.py), pre-training that knows the frequencies
+of tokens and no more. Their own lines in eval_results.txt say so.
 """
 
 import csv
@@ -18,15 +22,15 @@ from tools.reproduction.experiments import PERPLEXITY, Experiment
 class Score(NamedTuple):
     """What a cell of a table holds; nothing, if its column has no data."""
 
-    values: tuple[float, ...] = ()  # of the runs that have a score
+    values: tuple[float, ...] = ()  # of the runs that have learned something
     failed: int = 0  # runs that failed, or whose pre-training did
-    degenerate: int = 0  # of `values`, those of runs that learned nothing
+    degenerate: tuple[float, ...] = ()  # scores of the other runs
     missing: int = 0  # runs that have not been made
     key: str = ""  # what the score is called in eval_results.txt
 
     @property
     def mean(self) -> float | None:
-        """Return the mean, None without runs."""
+        """Return the mean without degenerate runs, None without others."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
@@ -83,19 +87,19 @@ def collect(
     scores = {}
     for row in experiment.rows:
         for column, cell in row.cells.items():
-            values, num_failed, degenerate, missing = [], 0, 0, 0
+            values, degenerate, num_failed, missing = [], [], 0, 0
             for name in cell.steps:
                 found = {} if name in failed else read_scores(name)
                 value = found.get(cell.key, math.nan)
                 if math.isfinite(value):
-                    values.append(value * cell.factor)
-                    degenerate += bool(found.get("degenerate"))
+                    own = degenerate if found.get("degenerate") else values
+                    own.append(value * cell.factor)
                 elif found or name in failed:
                     num_failed += 1
                 else:
                     missing += 1
             scores[row.label, column] = Score(
-                tuple(values), num_failed, degenerate, missing, cell.key
+                tuple(values), num_failed, tuple(degenerate), missing, cell.key
             )
     return Results(experiment, scores)
 
@@ -106,12 +110,16 @@ def as_csv(results: Results) -> str:
     for row in results.labels:
         for column in results.experiment.columns:
             score = results.score(row, column)
+            every = score.values + score.degenerate
             numbers = {
                 "mean": score.mean,
                 "standard_deviation": score.deviation,
                 "runs": len(score.values),
                 "failed": score.failed,
-                "degenerate": score.degenerate,
+                "degenerate": len(score.degenerate),
+                "mean_with_degenerate": statistics.fmean(every)
+                if every
+                else None,
                 "missing": score.missing,
                 "difference_to_first_row": results.difference(row, column),
                 "paper": results.paper(row, column),
@@ -139,14 +147,13 @@ def digits_of(column: str) -> int:
 
 def cell_text(score: Score, digits: int) -> str:
     """Return "84.4 ± 0.3 (3)", "84.4 (1)", "failed", "not run" or ""."""
-    if score.mean is None:
-        not_run = "not run" if score.missing else ""
-        return "failed" if score.failed else not_run
     counts = {
+        "degenerate": len(score.degenerate),
         "failed": score.failed,
-        "degenerate": score.degenerate,
         "not run": score.missing,
     }
+    if score.mean is None:
+        return next((what for what, count in counts.items() if count), "")
     notes = [f"{count} {what}" for what, count in counts.items() if count]
     text = f"{score.mean:.{digits}f}"
     if score.deviation is not None:
@@ -186,7 +193,8 @@ def as_markdown(results: Results) -> str:
         return f"{own} ({theirs})".strip() if theirs else own
 
     parts = [
-        "Ours: mean ± sample standard deviation (number of runs).\n",
+        "Ours: mean ± sample standard deviation (number of runs), without "
+        "degenerate runs.\n",
         table(
             labels, lambda r, c: cell_text(results.score(r, c), digits_of(c))
         ),

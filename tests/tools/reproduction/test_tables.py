@@ -71,15 +71,17 @@ def test_scores_of_steps_are_counted():
         experiment, lambda name: found.get(name, {}), ["lost"]
     )
     assert results.score("a", "NER") == Score(
-        (50.0, 10.0), failed=2, degenerate=1, missing=1, key="f1"
+        (50.0,), failed=2, degenerate=(10.0,), missing=1, key="f1"
     )
 
 
 def test_csv_has_means_deviations_and_differences():
-    """80, 82 and 87: mean 83, squares 9 + 1 + 16 = 26, 26 / 2 = 13."""
-    results = table5(
-        MRPC=[score(80.0, 82.0, 87.0), score(82.5), score(failed=2), None]
-    )
+    """80, 82 and 87: mean 83, squares 9 + 1 + 16 = 26, 26 / 2 = 13.
+
+    A run of the more frequent class alone, 67, is part of another mean.
+    """
+    first = score(80.0, 82.0, 87.0, degenerate=(67.0,))
+    results = table5(MRPC=[first, score(82.5), score(failed=2), None])
     lines = list(csv.DictReader(io.StringIO(tables.as_csv(results))))
     assert lines[0] == {
         "row": "BERT",
@@ -88,7 +90,8 @@ def test_csv_has_means_deviations_and_differences():
         "standard_deviation": "3.605551275",
         "runs": "3",
         "failed": "0",
-        "degenerate": "0",
+        "degenerate": "1",
+        "mean_with_degenerate": "79",
         "missing": "0",
         "difference_to_first_row": "0",
         "paper": "86.7",
@@ -127,9 +130,10 @@ def test_perplexities_of_different_tasks_have_no_difference():
         (score(84.44), "84.4 (1)"),
         (score(84.0, 85.0), "84.5 ± 0.7 (2)"),
         (
-            score(84.0, failed=1, degenerate=1, missing=1),
-            "84.0 (1, 1 failed, 1 degenerate, 1 not run)",
+            score(84.0, failed=1, degenerate=(50.0,), missing=1),
+            "84.0 (1, 1 degenerate, 1 failed, 1 not run)",
         ),
+        (score(degenerate=(50.0,), failed=1), "degenerate"),
     ],
 )
 def test_cells_tell_what_is_missing(value, text):
@@ -223,15 +227,54 @@ def test_a_claim_about_perplexities_knows_the_spread():
 
 def test_nothing_follows_from_degenerate_runs():
     """One that answered the more frequent class always, one that learned."""
-    results = table5(
-        RTE=[score(53.0, 60.0, degenerate=1), score(50.0), score(49.0), None]
-    )
+    bert = score(60.0, degenerate=(53.0,))
+    none = score(degenerate=(53.0,))
+    results = table5(RTE=[bert, score(50.0), none, None])
     assert list(claims.sentences(results)) == [
-        "No NSP below BERT: RTE: nothing follows, degenerate are 1 of 2 runs "
-        "of BERT (-6.5).",
-        "LTR & No NSP below No NSP: RTE: the same direction, one run has no "
-        "spread (-1.0).",
+        "No NSP below BERT: RTE: the same direction, one run has no spread, "
+        "degenerate are 1 of 2 runs of BERT, left out (-10.0).",
+        "LTR & No NSP below No NSP: RTE: nothing follows, degenerate are 1 of "
+        "1 runs of LTR & No NSP.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "places"),
+    [
+        ("table5", ["BERT", "No NSP"], [-0.1, 0.9]),
+        ("table6", ["L2_H128_A2", "L4_H128_A2"], [560.0, 50.0]),
+        ("figure5", ["a", "b"], [10, 20]),
+    ],
+)
+def test_degenerate_runs_are_crosses_and_one_run_has_no_bar(
+    name, labels, places, monkeypatch
+):
+    none, some = score(degenerate=(0.0,)), score(80.0, degenerate=(0.0,))
+    results = results_of(
+        name,
+        labels,
+        RTE=[none, some],
+        **{"SST-2": [score(70.0), score(70.0, 72.0)]},
+        perplexity=[score(degenerate=(560.0,)), score(50.0)],
+    )
+    rows = [
+        row._replace(step=10 * n, curve="BERT")
+        for n, row in enumerate(results.experiment.rows, 1)
+    ]
+    experiment = results.experiment._replace(rows=rows)
+    figures = []
+    monkeypatch.setattr(
+        plots.pictures, "save", lambda figure, _: figures.append(figure)
+    )
+    assert plots.draw(results._replace(experiment=experiment), "a.png")
+    first, second = figures[0].axes[:2]
+    (crosses,) = (a for a in first.get_lines() if a.get_marker() == "x")
+    assert crosses.get_xdata().tolist() == pytest.approx(places)
+    assert not any(line.get_marker() == "x" for line in second.get_lines())
+    ours = next(c for c in second.containers if c.get_label().endswith("ours"))
+    bars = ours.lines[2][0].get_segments()
+    spreads = [float(bar[1][1] - bar[0][1]) for bar in bars if len(bar)]
+    assert spreads == pytest.approx([2 * math.sqrt(2)])
 
 
 def test_names_of_sizes_can_be_read(monkeypatch):
