@@ -32,6 +32,7 @@ from base.errors import UserError
 
 from absl import flags
 
+from serving import flags as prediction_flags
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
 from tasks import loading, reading
@@ -71,6 +72,13 @@ flags.DEFINE_integer(
     "Tokens of a text; longer ones are cut. Default: those the model was "
     "fine-tuned with, else its positions.",
     lower_bound=3,
+)
+flags.DEFINE_integer(
+    "embedding_size",
+    None,
+    "Keep the first numbers of each vector alone, of a model trained with "
+    "--matryoshka_dims; default: all.",
+    lower_bound=1,
 )
 training_flags.define_dtype_flag()
 
@@ -125,11 +133,14 @@ def describe_model() -> Settings:
     """Return what the flags say of the model, and the task that it does."""
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     own = loading.choose_task(checkpoint, needs_rows=False)
+    task = own if own in build.OUTPUTS else "encoder"
+    prediction_flags.warn_of_ignored(FLAGS, task)
     return loading.describe(
         checkpoint,
-        own if own in build.OUTPUTS else "encoder",
+        task,
         {
             "max_seq_length": FLAGS.max_seq_length,
+            "embedding_size": FLAGS.embedding_size,
             "dtype": dtypes.resolve_here(FLAGS.dtype),
         },
     )

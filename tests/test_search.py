@@ -148,16 +148,50 @@ def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
     assert bytes_of(tmp_path / "other") == wanted
 
 
+@pytest.fixture
+def embeddings_model(model, tmp_path):
+    """A function of entries of bert_config.json -> a model of embeddings."""
+
+    def write(**entries) -> Path:
+        folder = tmp_path / "model"
+        shutil.copytree(model, folder)
+        config = json.loads((folder / "bert_config.json").read_text())
+        config |= {"task": "embeddings", **entries}
+        (folder / "bert_config.json").write_text(json.dumps(config))
+        return folder
+
+    return write
+
+
+def test_vectors_are_cut_and_have_length_1_again(
+    ask, corpus, embeddings_model, tmp_path
+):
+    folder = embeddings_model()
+    (found,) = ask(
+        input_file=corpus,
+        query="film",
+        init_checkpoint=folder,
+        embedding_size=3,
+    )
+    vectors = np.load(tmp_path / "index" / "vectors.npy")
+    whole = tmp_path / "whole"
+    ask(input_file=corpus, query="film", init_checkpoint=folder, index=whole)
+    wanted = np.load(whole / "vectors.npy")[:, :3]
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+    assert len(found["results"]) == len(TEXTS)
+    # An index answers queries of its size alone.
+    flags = {"init_checkpoint": folder, "index": whole, "embedding_size": 3}
+    message = scripts.error_of(search, **flags, query="film")
+    assert "--embedding_size" in message
+
+
 def test_prompts_stand_before_queries_and_documents(
-    ask, corpus, model, tmp_path
+    ask, corpus, embeddings_model, tmp_path
 ):
     """As if they were in the texts, for a model that has none."""
-    folder = tmp_path / "model"
-    shutil.copytree(model, folder)
-    config = json.loads((folder / "bert_config.json").read_text())
     prompts = {"query": "bad ", "passage": "good good "}
-    config |= {"task": "embeddings", "prompts": prompts}
-    (folder / "bert_config.json").write_text(json.dumps(config))
+    folder = embeddings_model(prompts=prompts)
     other = tmp_path / "other.txt"
     other.write_text("\n".join(f"good good {text}" for text in TEXTS))
     own = {"init_checkpoint": folder, "index": tmp_path / "prompted"}
