@@ -76,6 +76,9 @@ def write_model(folder: Path, kind: str) -> Path:
         return write(["bad", "good", "so so"], is_pair=True)
     if kind == "regression":
         return write(None)
+    if kind == "embeddings":
+        source = write_model(folder.with_suffix(".plain"), "encoder")
+        return fine_tuned_models.changed(source, folder, task=kind)
     if kind == "encoder":
         return tiny.write_model(folder, config, vocab)
     if kind in ("masked_lm", "sentence_score"):

@@ -14,6 +14,7 @@ from tools.page.models import PageModel
 OPTIONS = {
     "question_answering": {"doc_stride": 8, "max_query_length": 6},
     "masked_lm": {"top_k": 3},
+    "embeddings": {"max_seq_length": 9},
     "sentence_score": {"task": "sentence_score", "score_whole_words": True},
 }
 

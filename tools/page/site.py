@@ -207,7 +207,7 @@ def draw(gr: ModuleType, result: Result) -> None:
             widths[wide] = f"{100 - narrow * (len(headers) - 1)}%"
             gr.Dataframe(
                 [[visible(cell) for cell in row] for row in rows],
-                headers=list(headers),
+                headers=[*map(visible, headers)],
                 datatype="str",
                 column_widths=widths,
                 wrap=True,

@@ -54,6 +54,11 @@ _FOREST = (
 _LETTER = "She opened the old letter and began to read."
 _FITTING = "It was from her brother, and the paper trembled in her hand."
 _HORSES = "The horses were put to the carriage."
+_SENTENCES = """\
+The dog runs in the park.
+Stock prices fell on Monday.
+A puppy plays on the grass.
+The bank raised its rates."""
 
 _CLASSES = Tab(
     "Classes",
@@ -114,6 +119,15 @@ _TABS = {
         views.choices,
         [Field("Context"), Field("Choices, one in each line", 4)],
         [[_LETTER, f"{_FITTING}\n{_HORSES}\nA cannon was fired."]],
+    ),
+    "embeddings": Tab(
+        "Similarities",
+        views.similarities,
+        [
+            Field("Sentences, one in each line", 4),
+            Field(f"Compare with, at most {views.MAX_COLUMNS}", 4),
+        ],
+        [[_SENTENCES, "A dog is playing outside.\nThe market is down."]],
     ),
 }
 
@@ -189,13 +203,6 @@ def _attention(models: Sequence[PageModel]) -> Tab:
             ["Where is the cat?", "The cat is on the mat."],
         ],
     )
-
-
-_SENTENCES = """\
-The dog runs in the park.
-Stock prices fell on Monday.
-A puppy plays on the grass.
-The bank raised its rates."""
 
 
 def _neighbors(indexes: Mapping[str, Index]) -> Tab:

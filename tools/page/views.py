@@ -37,6 +37,8 @@ NUM_NEIGHBORS = 10
 
 MAX_PASTED = 200  # sentences, encoded again for every search
 
+MAX_COLUMNS = 10  # of the table of similarities
+
 _AROUND = 600  # characters of a context that are shown around an answer
 
 # Choices of the attention tab.
@@ -159,6 +161,31 @@ def choices(model: PageModel, context: str, endings: str) -> list[Result]:
         for number, text in enumerate(listed, 1):
             shown += _cut(model, context, text, f"Choice {number}")
     return shown
+
+
+def similarities(model: PageModel, first: str, second: str) -> list[Result]:
+    """Return the cosines of sentences with others, one in each line."""
+    check_size({"first": first, "second": second})
+    listed = [
+        neighbors.sentences_of(text, "the page").texts
+        for text in (first, second)
+    ]
+    for found, most in zip(listed, (MAX_PASTED, MAX_COLUMNS), strict=True):
+        if not 1 <= len(found) <= most:
+            raise UserError(
+                f"{len(found):,} sentences: give 1 to {most}, one in each line"
+            )
+    texts, others = listed
+    items = [parsed(model.task, text=text) for text in texts + others]
+    vectors = vectors_of(model.task, model.run, items)
+    cosines = vectors[: len(texts)] @ vectors[len(texts) :].T
+    table = [
+        [text, *(f"{x:.3f}" for x in line)]
+        for text, line in zip(texts, cosines.tolist(), strict=True)
+    ]
+    num_cut = sum(model.task.encode(items).is_truncated)
+    cut = f", {num_cut} of the sentences cut" if num_cut else ""
+    return [Note(f"Cosines{cut}"), Table(("sentence", *others), table, 0)]
 
 
 def answers(model: PageModel, question: str, context: str) -> list[Result]:

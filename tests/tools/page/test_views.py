@@ -224,6 +224,32 @@ def test_pasted_sentences_with_mistakes(model_of, sentences, message):
         views.nearest_pasted(model_of("encoder"), "good", sentences, "mean")
 
 
+def test_similarities_are_those_of_the_predictions(model_of):
+    """Those of batch_predict.py, and one of the sentences is cut."""
+    model = model_of("embeddings")
+    texts, others = ["good film", "a " * 9], ["a book", "good film", "bad"]
+    shown = views.similarities(model, "\n".join(texts), "\n".join(others))
+    assert "1 of the sentences cut" in notes(shown)
+    table = only(shown, Table)
+    assert table.headers == ("sentence", *others)
+    vectors = {}
+    for text in texts + others:
+        vector = np.array(predict(model, text=text)["embedding"])
+        vectors[text] = vector / np.linalg.norm(vector)
+    for text, (shown_text, *cosines) in zip(texts, table.rows, strict=True):
+        assert shown_text == text.strip()
+        wanted = [vectors[text] @ vectors[other] for other in others]
+        np.testing.assert_allclose(np.float64(cosines), wanted, atol=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a", " "), ("", "a"), ("a", "a\n" * 11)]
+)
+def test_similarities_need_few_sentences(model_of, first, second):
+    with pytest.raises(UserError, match="sentences: give 1 to"):
+        views.similarities(model_of("embeddings"), first, second)
+
+
 def test_an_index_is_searched(model_of, tmp_path):
     """By the models that it is of; the page has a tab for them."""
     model, other = model_of("encoder"), model_of("classifier")
@@ -259,7 +285,13 @@ def test_models_have_the_tabs_of_their_heads(model_of):
 
 
 def test_every_example_can_be_shown(model_of):
-    for kind in ("masked_lm", "pairs", "question_answering", "multiple_choice"):
+    for kind in (
+        "masked_lm",
+        "pairs",
+        "question_answering",
+        "multiple_choice",
+        "embeddings",
+    ):
         for tab in tabs.make_tabs([model_of(kind)], {}, {}):
             for example in tab.examples:
                 rest = [f.value for f in tab.fields[len(example) :]]
