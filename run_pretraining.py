@@ -36,13 +36,14 @@ from checkpoints.checkpoint import (
     resolve_normalization,
 )
 from modeling import BertConfig
-from pretraining import objectives
+from pretraining import objectives, phases
 from pretraining import run as pretraining_run
 from pretraining.data import generation
 from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary
 from pretraining.model import BertForPreTraining
 from pretraining.on_the_fly import Masks, Schedule
+from pretraining.phases import Plan
 from pretraining.records import PretrainingFiles
 from training import devices, run, train_step
 from training import flags as training_flags
@@ -171,6 +172,22 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "num_train_steps", 100000, "Number of steps.", lower_bound=1
 )
+flags.DEFINE_float(
+    "train_hours",
+    None,
+    "Train for so many hours instead of num_train_steps: some steps are timed "
+    "when the run begins, and the number that fits is written to output_dir. "
+    "A run that is resumed keeps it. Reading, compiling, evaluating and saving "
+    "come on top.",
+    lower_bound=1e-4,
+)
+flags.DEFINE_list(
+    "batch_schedule",
+    [],
+    "Examples in a step and the share of the steps where they end: "
+    "32:0.3,128:1 are batches of 32 in the first 30% of the steps, and of 128 "
+    "in the others. Instead of train_batch_size.",
+)
 flags.DEFINE_integer(
     "stop_after_steps",
     0,
@@ -181,7 +198,8 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "num_warmup_steps",
     10000,
-    "Steps in which the learning rate rises from 0.",
+    "Steps in which the learning rate rises from 0. With train_hours the "
+    "default is a tenth of all.",
     lower_bound=0,
 )
 flags.DEFINE_list(
@@ -232,7 +250,8 @@ def main(_: list[str]) -> int:
 
 def train_and_evaluate() -> int:
     """Train and evaluate as the flags ask; return the exit status."""
-    settings = read_settings()
+    plan = read_plan()
+    settings = read_settings(plan)
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     settings = run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
@@ -245,7 +264,7 @@ def train_and_evaluate() -> int:
     objective.log(*pretraining_run.lengths_of(data or eval_data))
     if data:
         identity = pretraining_run.identity_of(
-            settings, config, objective, data
+            settings, config, objective, data, plan
         )
         run.claim_output_dir(strategy, settings, identity)
         pretraining_run.warn_of_missed_steps(settings)
@@ -261,6 +280,7 @@ def train_and_evaluate() -> int:
         model,
         objective,
         settings,
+        plan,
         tokenizer,
         eval_data,
         FLAGS.eval_batch_size,
@@ -270,6 +290,19 @@ def train_and_evaluate() -> int:
         for source in filter(None, (eval_data, data)):
             stack.enter_context(source.naming_bad_files())
         if data:
+            if plan.hours and not recorded_steps():
+                seconds = pretraining.seconds_per_step(data)
+                steps = max(1, round(3600 * plan.hours / seconds))
+                logging.info(
+                    "--train_hours=%g: %s steps of %.4g s",
+                    plan.hours,
+                    f"{steps:,}",
+                    seconds,
+                )
+                settings = pretraining.settings = with_steps(settings, steps)
+                identity = pretraining_run.identity_of(
+                    settings, config, objective, data, plan
+                )
             step = pretraining.train(data, identity)
             if step < settings.last_step:
                 return 1
@@ -282,12 +315,41 @@ def train_and_evaluate() -> int:
     return 0
 
 
-def read_settings() -> Settings:
-    """Return the training flags as plain values."""
+def read_plan() -> Plan:
+    """Return how the flags divide the run into phases."""
+    batches = phases.constant(FLAGS.train_batch_size)
+    if FLAGS.batch_schedule:
+        batches = phases.parse("batch_schedule", FLAGS.batch_schedule)
+    return Plan(FLAGS.train_hours, batches)
+
+
+def read_settings(plan: Plan) -> Settings:
+    """Return the training flags as plain values.
+
+    The batch size is that of the last phase. With --train_hours the steps are
+    those that the run in output_dir has, or 1, until they are known.
+    """
     settings = training_flags.read_settings(
         FLAGS, FLAGS.num_train_steps, FLAGS.num_warmup_steps
     )
-    return settings._replace(keep_steps=read_keep_steps())
+    if plan.hours:
+        settings = with_steps(settings, recorded_steps() or 1)
+    return settings._replace(
+        keep_steps=read_keep_steps(), train_batch_size=plan.batch_size[-1][0]
+    )
+
+
+def recorded_steps() -> int:
+    """Return the steps that the run in output_dir has; 0 before it begins."""
+    found = run_settings.read_adjustable(FLAGS.output_dir)
+    return found.get("num_train_steps", 0)
+
+
+def with_steps(settings: Settings, steps: int) -> Settings:
+    """Return the settings of a run with so many steps by --train_hours."""
+    if not FLAGS["num_warmup_steps"].present:
+        settings = settings._replace(num_warmup_steps=steps // 10)
+    return settings._replace(num_train_steps=steps)
 
 
 def read_objective() -> objectives.PretrainingObjective:
@@ -395,9 +457,7 @@ def read_masks(checkpoint: Checkpoint) -> Masks | None:
                 f"--masked_lm_prob_schedule={','.join(given)}: wanted two "
                 "shares, such as 0.30,0.15"
             ) from None
-        schedule = Schedule(
-            first, last, FLAGS.num_train_steps, FLAGS.train_batch_size
-        )
+        schedule = Schedule(first, last)
     vocab = tokenization.load_vocab(checkpoint.vocab_file)
     return Masks(MaskingVocabulary.from_vocab(vocab), config, schedule)
 
@@ -484,7 +544,17 @@ def check_flags() -> None:
             "weights alone, without the moments and the step of a run; give it "
             "as --init_checkpoint"
         )
-    if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
+    for one, other in (
+        ("train_hours", "num_train_steps"),
+        ("train_hours", "keep_steps"),
+        ("train_hours", "stop_after_steps"),
+        ("train_hours", "resume_from"),
+        ("batch_schedule", "train_batch_size"),
+    ):
+        if FLAGS[one].value and FLAGS[other].present:
+            raise UserError(f"give --{one} or --{other}, not both")
+    settings = read_settings(read_plan())
+    if not FLAGS.train_hours and FLAGS.num_warmup_steps > FLAGS.num_train_steps:
         logging.warning(
             "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
             "rate never reaches %g; give a smaller --num_warmup_steps",
@@ -492,7 +562,7 @@ def check_flags() -> None:
             FLAGS.num_train_steps,
             FLAGS.learning_rate,
         )
-    train_step.check_batch_size(read_settings(), replicas=1)
+    train_step.check_batch_size(settings, replicas=1)
 
 
 if __name__ == "__main__":

@@ -27,17 +27,14 @@ Features = dict[str, np.ndarray]
 class Schedule(NamedTuple):
     """A masked_lm_prob that changes from step to step of the training.
 
-    It goes in a straight line from `first`, at step 0, to `last`, at num_steps.
+    It goes in a straight line from `first`, at step 0, to `last` at the end.
     """
 
     first: float
     last: float
-    num_steps: int
-    batch_size: int
 
-    def at(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the masked_lm_prob at the steps of examples, [R]."""
-        done = numbers // self.batch_size / self.num_steps
+    def at(self, done: np.ndarray) -> np.ndarray:
+        """Return the masked_lm_prob where a share of the steps is done, [R]."""
         return self.first + (self.last - self.first) * np.minimum(done, 1.0)
 
 
@@ -84,14 +81,17 @@ class Masks(NamedTuple):
         features: Features,
         numbers: np.ndarray,
         seed: int | None,
+        done: np.ndarray | None = None,
     ) -> Features:
         """Return the features of masked records, packed as they are.
 
         Args:
             features: of unmasked records, [R, ...].
             numbers: [R], of the examples in the stream.
-            seed: of the stream; None in evaluation, which has no schedule and
-                the same masks in every run.
+            seed: of the stream; None in evaluation, which has the same masks in
+                every run.
+            done: share of the training's steps that are done before each
+                example, [R]; None in evaluation, which has no schedule.
         """
         packs = features.get("next_sentence_weights")
         if packs is None:
@@ -105,8 +105,8 @@ class Masks(NamedTuple):
             row, place = np.nonzero(packs)
             keys = numbers[row] * packs.shape[1] + place
         probs = np.full(len(ids), self.config.masked_lm_prob)
-        if self.schedule and seed is not None:
-            probs = np.repeat(self.schedule.at(numbers), sizes)
+        if self.schedule and done is not None:
+            probs = np.repeat(self.schedule.at(done), sizes)
         config = self.largest()
         budget = masking.prediction_budget(length, config, probs)
         if packs is not None:

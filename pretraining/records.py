@@ -1,8 +1,9 @@
 """Open and check the record files of a pre-training run, packed or not."""
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from base import file_system, progress
 from base.errors import UserError
@@ -16,6 +17,7 @@ from pretraining.data import packing
 from pretraining.data import schema as pretraining_schema
 from pretraining.data.schema import MASKED_FEATURE, PACKED_FEATURE
 from pretraining.on_the_fly import Masks
+from pretraining.phases import Phase
 from records import streaming, tfrecord
 from records.streaming import Batch
 
@@ -52,7 +54,10 @@ class PretrainingFiles(streaming.RecordFiles):
         num_sequences: their sum.
         num_tokens: real tokens of packed files; 0 if not counted.
         max_sequences: sequences that a record may have.
+        phase: of the training; None in evaluation.
     """
+
+    phase: Phase | None = None
 
     def __init__(
         self,
@@ -156,6 +161,12 @@ class PretrainingFiles(streaming.RecordFiles):
             lengths["masked_lm_ids"],
         )
 
+    def in_phase(self, phase: Phase) -> Self:
+        """Return the files as a phase of the training reads them."""
+        files = copy.copy(self)
+        files.phase = phase
+        return files
+
     def prepare(
         self, batch: Batch, numbers: tf.Tensor, seed: int | None
     ) -> Batch:
@@ -180,7 +191,9 @@ class PretrainingFiles(streaming.RecordFiles):
                     for shape, dtype in zip(shapes, types, strict=True)
                 ]
             features = dict(zip(names, values, strict=True))
-            found = self.masks.draw(features, numbers, seed)
+            phase = seed is not None and self.phase
+            done = phase.done_before(numbers) if phase else None
+            found = self.masks.draw(features, numbers, seed, done)
             return [
                 found[name].astype(dtype)
                 for name, dtype in zip(schema, types, strict=True)

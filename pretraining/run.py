@@ -22,10 +22,20 @@ from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
 from pretraining.on_the_fly import Masks
+from pretraining.phases import Phase, Plan
 from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Normalization
-from training import compilation, curves, evaluation, memory, reporting, run
+from training import (
+    agreement,
+    compilation,
+    curves,
+    evaluation,
+    memory,
+    reporting,
+    run,
+    train_step,
+)
 from training.settings import Settings
 
 _FILES_LOGGED = 20
@@ -81,14 +91,20 @@ def kept_folder(output_dir: str, step: int) -> str:
     return os.path.join(output_dir, f"step-{step}")
 
 
+def steps_done(settings: Settings) -> int:
+    """Return the step that the run goes on from."""
+    latest = lookup.latest_checkpoint(settings.output_dir)
+    if settings.resume_from:
+        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
+    return weight_files.global_step(latest) if latest else 0
+
+
 def warn_of_missed_steps(settings: Settings) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
     folders = [settings.output_dir]
-    latest = lookup.latest_checkpoint(settings.output_dir)
     if settings.resume_from:
         folders.append(lookup.folder_of(settings.resume_from))
-        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
-    done = weight_files.global_step(latest) if latest else 0
+    done = steps_done(settings)
     missed = [
         step
         for step in settings.keep_steps
@@ -112,6 +128,7 @@ def identity_of(
     config: modeling.BertConfig,
     objective: PretrainingObjective,
     data: PretrainingFiles,
+    plan: Plan,
 ) -> run.Identity:
     """Return what must not change when a run goes on, and what may."""
     fixed = {
@@ -120,6 +137,7 @@ def identity_of(
         "model": config.to_dict(),
         **data.describe(),
         **settings.fingerprint(),
+        **plan.describe(settings.num_train_steps),
     }
     adjustable = {
         "num_train_steps": settings.num_train_steps,
@@ -196,6 +214,7 @@ class PretrainingRun:
         model: pretraining_model.BertForPreTraining,
         objective: PretrainingObjective,
         settings: Settings,
+        plan: Plan,
         tokenizer: TokenizerFiles | None,
         eval_data: PretrainingFiles | None,
         eval_batch_size: int,
@@ -203,7 +222,7 @@ class PretrainingRun:
     ):
         self.strategy, self.model = strategy, model
         self.objective = objective
-        self.settings, self.tokenizer = settings, tokenizer
+        self.settings, self.plan, self.tokenizer = settings, plan, tokenizer
         self.evaluated_step: int | None = None
         if eval_data:  # before the training, not after it
             streaming.check_divides(
@@ -229,35 +248,79 @@ class PretrainingRun:
         They are fewer than all after SIGTERM or Ctrl-C; the same command then
         goes on. A finished run may have more than this command asks for.
         """
-        settings = self.settings
-        length, predictions = lengths_of(data)
-        run.log_beginning(
-            data.num_records, settings, data.num_sequences / data.num_records
-        )
-        done = run.train(
-            run.Training(
-                self.strategy,
-                self.model,
-                self.objective.objective,
-                settings,
-                compilation.for_training(self.strategy, settings.jit_compile),
-                functools.partial(
-                    data.training,
-                    settings.train_batch_size,
-                    settings.random_seed,
-                ),
-                lambda step: length,
-                identity,
-                self.evaluate,
-                self.keep,
-                row=memory.Rows(
-                    logits=predictions * self.model.config.vocab_size
-                ),
-            )
-        )
-        if done >= settings.last_step:
-            self._write_model(settings.output_dir)
+        settings, done = self.settings, steps_done(self.settings)
+        phases = [
+            phase
+            for phase in self.plan.phases(settings.num_train_steps)
+            if phase.first_step < settings.last_step
+        ]
+        trainings = [self._training(data, phase, identity) for phase in phases]
+        for training in trainings:  # before the first, not after it
+            replicas = self.strategy.num_replicas_in_sync
+            train_step.check_batch_size(training.settings, replicas)
+        per_record = data.num_sequences / data.num_records
+        for number, (phase, training) in enumerate(
+            zip(phases, trainings, strict=True), 1
+        ):
+            if done >= phase.last_step and phase is not phases[-1]:
+                continue
+            if len(phases) == 1:
+                run.log_beginning(data.num_records, settings, per_record)
+            else:
+                logging.info("Phase %d/%d: %s", number, len(phases), phase)
+            done = run.train(training)
+            if done < training.settings.last_step:
+                return done
+            # The next phase reads the checkpoint that the chief has written.
+            agreement.wait_for_all(self.strategy)
+        self._write_model(settings.output_dir)
         return done
+
+    def seconds_per_step(self, data: PretrainingFiles) -> float:
+        """Return the mean time of the steps of a run, by timing some of each.
+
+        The model stays as it is.
+        """
+        seconds, steps = 0.0, 1_000_000
+        for phase in self.plan.phases(steps):
+            share = (phase.last_step - phase.first_step) / steps
+            phase = phase._replace(first_step=0, last_step=1, first_example=0)
+            training = self._training(data, phase, run.Identity({}, {}))
+            seconds += share * run.seconds_per_step(training)
+        return seconds
+
+    def _training(
+        self, data: PretrainingFiles, phase: Phase, identity: run.Identity
+    ) -> run.Training:
+        """Return the training of a phase: to its end, from where it is."""
+        length, predictions = lengths_of(data)
+        settings = self.settings._replace(
+            train_batch_size=phase.batch_size,
+            stop_after_steps=min(phase.last_step, self.settings.last_step),
+        )
+        # Where the stream would begin if all steps were as those of the phase.
+        begin = phase.first_example - phase.first_step * phase.batch_size
+
+        def make_batches(
+            start: int, context: tf.distribute.InputContext
+        ) -> tf.data.Dataset:
+            return data.in_phase(phase).training(
+                phase.batch_size, settings.random_seed, begin + start, context
+            )
+
+        return run.Training(
+            self.strategy,
+            self.model,
+            self.objective.objective,
+            settings,
+            compilation.for_training(self.strategy, settings.jit_compile),
+            make_batches,
+            lambda step: length,
+            identity,
+            self.evaluate,
+            self.keep,
+            row=memory.Rows(logits=predictions * self.model.config.vocab_size),
+        )
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
@@ -285,6 +348,8 @@ class PretrainingRun:
         that of the tokens' frequencies: where most runs stay for a while, and
         some to their end.
         """
+        if self.evaluated_step == step:  # as a phase ended; now one begins
+            return
         means = self.evaluator()
         means.pop("tokens")
         ((loss, perplexity),) = self.objective.objective.perplexities.items()

@@ -153,7 +153,12 @@ def go_back_to_step_5(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kill_9_and_start_again(data, tmp_path):
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"train_batch_size": None, "batch_schedule": "4:0.2,8:0.6,16:1"}],
+    ids=str,
+)
+def test_kill_9_and_start_again(data, tmp_path, changes):
     """Killed somewhere after a checkpoint, it ends with the same bits.
 
     And it learns: the masked token is told by its position, so that its loss is
@@ -166,13 +171,15 @@ def test_kill_9_and_start_again(data, tmp_path):
         log_steps=10,
         do_eval=True,
         eval_input_file=data / "dev",
+        **changes,
     )
+    values = {k: v for k, v in values.items() if v is not None}
     scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
     results = results_of(tmp_path / "whole")
     assert results["masked_lm_loss"] < 0.7 and "degenerate" not in results
     with process_of(values) as process:
         for line in process.stderr:
-            if " step 40/150" in line:
+            if " step 40/" in line:
                 process.send_signal(signal.SIGKILL)
                 break
         process.communicate()
@@ -242,6 +249,20 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"vocab_file": "/none.txt"}, "/none.txt"),
         ({"init_checkpoint": "/none"}, "no such checkpoint"),
         ({"resume_from": "hf://a/b"}, "give it as --init_checkpoint"),
+        ({"train_hours": 1}, "--train_hours or --num_train_steps, not both"),
+        ({"batch_schedule": "8:1"}, "or --train_batch_size, not both"),
+        *(
+            (
+                {"batch_schedule": text, "train_batch_size": None},
+                "wanted values",
+            )
+            for text in ("8", "8:0.5", "8:0.5,9:0.5,4:1", "0:1", "8:2,8:1", ":")
+        ),
+        (
+            {"batch_schedule": "8:0.5,9:1", "train_batch_size": None}
+            | {"gradient_accumulation_steps": 2},
+            "--train_batch_size=9 does not divide",
+        ),
         ({"initial_loss_scale": 8}, "is for --dtype=float16, found --dtype="),
         ({"dtype": "float16", "initial_loss_scale": 0.5}, "=0.5: wanted a"),
         ({"dtype": "float16", "initial_loss_scale": "nan"}, "=nan: wanted a"),

@@ -39,6 +39,10 @@ from training.train_step import Step
 # reports are written between calls only.
 _MAX_SECONDS_PER_CALL = 5.0
 
+# What a step takes is the mean of so many seconds, and of so many steps.
+_TIMED_SECONDS = 10.0
+_MIN_TIMED_STEPS = 5
+
 
 class Identity(NamedTuple):
     """What makes a command go on with a run in output_dir, or be refused."""
@@ -348,6 +352,36 @@ def _check_good(sums: Mapping, done: int, step: Step) -> None:
             f"checkpoint is {last or 'none: the run had not saved yet'}; try "
             "a lower --learning_rate, more warm-up or --dtype=float32"
         )
+
+
+def seconds_per_step(run: Training) -> float:
+    """Return what a step takes, on the first batches; the model stays as it is.
+
+    Of several machines it is the time of the slowest.
+    """
+    # After the last step the rate is 0: the weights do not change.
+    settings = run.settings._replace(num_train_steps=1, num_warmup_steps=0)
+    step = Step(
+        run.strategy, run.model, run.objective, settings, run.compilation
+    )
+    iterator = iter(
+        run.strategy.distribute_datasets_from_function(
+            lambda context: run.make_batches(0, context)
+        )
+    )
+    length = run.length(0) if run.compilation.per_length else None
+    machines = agreement.machines_of(run.strategy)
+
+    def seconds_of(count: int) -> float:
+        began = time.monotonic()
+        first, count = tf.constant(1, tf.int64), tf.constant(count, tf.int64)
+        int(step.run(iterator, first, count, length)[0])  # waits
+        microseconds = round((time.monotonic() - began) * 1e6)
+        return machines.gather([microseconds]).max() / 1e6
+
+    seconds_of(1)  # compiles
+    count = max(_MIN_TIMED_STEPS, round(_TIMED_SECONDS / seconds_of(1)))
+    return seconds_of(count) / count
 
 
 # --- How many steps go into one call -----------------------------------------

@@ -18,6 +18,7 @@ from pretraining import records
 from pretraining.data import masking, packing
 from pretraining.data.instances import InstanceConfig
 from pretraining.on_the_fly import Masks, Schedule
+from pretraining.phases import Phase
 
 create_pretraining_data = scripts.load("create_pretraining_data")
 run_pretraining = scripts.load("run_pretraining")
@@ -145,18 +146,26 @@ def test_packed_rows_have_the_masks_of_their_sequences(whole_words):
     counts = counts[rows["next_sentence_weights"] > 0]
     assert (counts <= budget).all() if whole_words else (counts == budget).all()
     # With more to predict than places: the last ones of a row are left out.
-    few = masks._replace(schedule=Schedule(0.01, 0.15, 100, 8))
-    assert few.draw(rows, np.arange(len(sizes)), 1)["masked_lm_ids"].shape == (
-        len(sizes),
-        packing.predictions_per_row(config),
+    few = masks._replace(schedule=Schedule(0.01, 0.15))
+    numbers = np.arange(len(sizes))
+    found = few.draw(
+        rows, numbers, 1, Phase(0, 100, 100, 8).done_before(numbers)
     )
+    places = packing.predictions_per_row(config)
+    assert found["masked_lm_ids"].shape == (len(sizes), places)
 
 
 def test_schedule_is_a_straight_line():
-    schedule = Schedule(0.3, 0.15, num_steps=100, batch_size=8)
+    schedule, phase = Schedule(0.3, 0.15), Phase(0, 100, 100, 8)
     numbers = np.array([0, 7, 8, 400, 800, 9000])
     np.testing.assert_allclose(
-        schedule.at(numbers), [0.3, 0.3, 0.2985, 0.225, 0.15, 0.15]
+        schedule.at(phase.done_before(numbers)),
+        [0.3, 0.3, 0.2985, 0.225, 0.15, 0.15],
+    )
+    # 20 steps of 4 come before it.
+    later = Phase(20, 100, 100, 8, first_example=80)
+    np.testing.assert_allclose(
+        later.done_before(np.array([80, 87, 88])), [0.2, 0.2, 0.21]
     )
     masks = Masks(
         VOCABULARY,
@@ -164,7 +173,8 @@ def test_schedule_is_a_straight_line():
         schedule,
     )
     features = features_of(np.full(2, LENGTH))
-    found = masks.draw(features, np.array([0, 9000]), 1)
+    numbers = np.array([0, 9000])
+    found = masks.draw(features, numbers, 1, phase.done_before(numbers))
     assert found["masked_lm_weights"].sum(axis=1).tolist() == [10, 5]
     found = masks.draw(features, np.array([0, 9000]), None)
     assert found["masked_lm_weights"].sum(axis=1).tolist() == [5, 5]
@@ -215,10 +225,15 @@ def test_unmasked_records_are_the_text_of_masked_ones(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["unmasked", "packed"])
-def test_killed_and_resumed_the_same_bits(folder, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("unmasked", {}), ("packed", {"batch_schedule": "4:0.3,8:1"})],
+)
+def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, changes):
     flags = flags_for(folder, name, tmp_path / "whole")
-    flags |= {"masked_lm_prob_schedule": "0.3,0.1", "do_eval": True}
+    flags |= {"masked_lm_prob_schedule": "0.3,0.1", "do_eval": True, **changes}
+    if changes:
+        del flags["train_batch_size"]
     assert scripts.run(run_pretraining, **flags) == 0
     flags["output_dir"] = tmp_path / "parts"
     assert scripts.run(run_pretraining, **flags | {"stop_after_steps": 5}) == 0
