@@ -50,7 +50,8 @@ def main(_: list[str]) -> int:
     lengths = check_flags()
     settings = find_model()
     export.check_lengths(lengths, settings)
-    if lengths:
+    # The windows keep their length: there, lengths are of whole texts.
+    if lengths and not settings.windows:
         settings = settings._replace(max_seq_length=max(lengths))
     model = loading.load_graph(settings)
     logging.info("Converting %s (%s)", settings.path, settings.task)

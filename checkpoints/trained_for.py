@@ -34,6 +34,13 @@ class LongTexts(NamedTuple):
     max_windows: int = 8
     pooling: str = "mean"
 
+    def __str__(self) -> str:
+        """Return the value in words, for messages."""
+        if self.how != WINDOWS:
+            return self.how
+        _, *sizes = self._asdict().items()
+        return f"{self.how} ({', '.join(f'{n} {x}' for n, x in sizes)})"
+
     @classmethod
     def from_dict(cls, json_object: Any, place: str) -> "LongTexts":
         """Return the value that a file has under `long_texts`.

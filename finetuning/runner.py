@@ -152,6 +152,7 @@ def identity_of(job: FineTuningJob) -> run.Identity:
         "data": job.data_fingerprint(),
         "pad_to_max_length": settings.pad_to_max_length,
         "reinit_top_layers": settings.reinit_top_layers or None,
+        "long_texts": job.trained_for().to_dict().get("long_texts"),
         **job.source.bilstm.fingerprint(),
         **distillation.NO_FINGERPRINT,
         **(teachers.fingerprint() if teachers else {}),

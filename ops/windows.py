@@ -31,8 +31,9 @@ class Windows(NamedTuple):
     """Sizes of windows.
 
     Attributes:
-        length: tokens of a window with [CLS] and [SEP], S.
-        stride: tokens from the start of a window to the next, at most S - 2.
+        length: most tokens of a window, with [CLS] and [SEP].
+        stride: tokens from the start of a window to the next, at most
+            length - 2.
         pooling: mean or max over the windows of a text.
     """
 
@@ -46,6 +47,15 @@ class Windows(NamedTuple):
         if isinstance(total, int):
             return 1 + max(0, more)
         return 1 + tf.maximum(0, more)
+
+    def size(self, total: int | tf.Tensor) -> int | tf.Tensor:
+        """Return the tokens of the windows of rows of so many tokens, S.
+
+        Rows of short texts are no longer than without windows.
+        """
+        if isinstance(total, int):
+            return min(self.length, total)
+        return tf.minimum(self.length, total)
 
 
 def pooled(
@@ -86,7 +96,8 @@ def split(features: Features, windows: Windows) -> tuple[Features, tf.Tensor]:
     # Rows that only fill a batch have no tokens at all.
     used = tf.where(is_there, tf.minimum(used, count + 2), 0)
     used = tf.expand_dims(used, -1)  # [B, W, 1]
-    place = tf.range(windows.length)  # [S]
+    size = windows.size(total)
+    place = tf.range(size)  # [S]
     at = tf.expand_dims(starts, -1) + place  # [W, S], of the piece in its row
     at = tf.where(place == 0, 0, at)  # [CLS]
     # The last token of a window is the last of the row, [SEP].
@@ -95,14 +106,14 @@ def split(features: Features, windows: Windows) -> tuple[Features, tf.Tensor]:
     mask = tf.cast(place < used, tf.int32)
     at = tf.clip_by_value(at, 0, total - 1)
     rows = tf.gather(ids, at, batch_dims=1) * tf.cast(mask, ids.dtype)
-    rows, mask = (tf.reshape(x, [-1, windows.length]) for x in (rows, mask))
+    rows, mask = (tf.reshape(x, [-1, size]) for x in (rows, mask))
     found = {"input_ids": rows, "input_mask": mask}
     found["segment_ids"] = tf.zeros_like(mask)
     vectors = features.get("word_vectors")  # [B, L, H], of attributions
     if vectors is not None:
         vectors = tf.gather(vectors, at, batch_dims=1)
-        size = vectors.shape[-1]
-        found["word_vectors"] = tf.reshape(vectors, [-1, windows.length, size])
+        shape = [-1, size, vectors.shape[-1]]
+        found["word_vectors"] = tf.reshape(vectors, shape)
     return found, is_there
 
 
@@ -116,16 +127,16 @@ def join(x: tf.Tensor, features: Features, windows: Windows) -> tf.Tensor:
     batch, total = shape_of(features["input_ids"])
     count = _pieces(features)  # [B, 1]
     stride, inner = windows.stride, windows.length - 2
-    num = windows.count(total)
+    num, size = windows.count(total), windows.size(total)
     place = tf.range(total)  # [L]
     # The last window of each text.
     last = tf.maximum(0, -((inner - count) // stride))  # [B, 1]
     nearest = (2 * (place - 1) - (inner - 1) + stride) // (2 * stride)  # [L]
     of = tf.minimum(tf.maximum(nearest, 0), last)  # [B, L]
     of = tf.where(place > count, last, of)
-    inside = tf.clip_by_value(place - of * stride, 0, windows.length - 1)
+    inside = tf.clip_by_value(place - of * stride, 0, size - 1)
     first = tf.expand_dims(tf.range(batch) * num, -1)  # [B, 1]
-    at = (first + of) * windows.length + inside  # [B, L]
+    at = (first + of) * size + inside  # [B, L]
     shape = shape_of(x)[2:]
     found = tf.gather(tf.reshape(x, [-1, *shape]), at)  # [B, L, ...]
     mask = tf.cast(features["input_mask"], x.dtype)

@@ -149,19 +149,17 @@ def read_source(
                 length,
                 own,
             )
-    if not is_training:
-        own_long = checkpoint.trained_for.long_texts or LongTexts()
-        if long not in (None, own_long):
-            logging.warning(
-                "--long_texts=%s; the model was fine-tuned with %s",
-                long.how,
-                own_long.how,
-            )
-        long = long or own_long
     checkpoint.check_length(length)
+    own_long = None if is_training else checkpoint.trained_for.long_texts
+    long = long_texts.checked(long or own_long, length)
+    if not is_training and long != (own_long or LongTexts()):
+        logging.warning(
+            "--long_texts: %s; the model was fine-tuned with %s",
+            long,
+            own_long or LongTexts(),
+        )
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
     size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
-    long = long_texts.checked(long, length)
     return ModelSource(checkpoint, length, size, long)
 
 

@@ -79,6 +79,22 @@ def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
 
 
 @pytest.mark.slow
+def test_lengths_of_texts_that_are_read_in_windows(tmp_path, models):
+    source, _ = models("classifier")
+    flags = {"long_texts": "windows", "max_seq_length": 6, "doc_stride": 3}
+    flags["max_windows"] = 3
+    found, wanted = (
+        litert_files.export(source, tmp_path / f"{n}.tflite", **flags | more)
+        for n, more in enumerate([{"lengths": "6,9,12"}, {}])
+    )
+    texts = [text["text"] for text in litert_files.TEXTS["classifier"]]
+    prediction_runs.check_same(
+        LiteRtModel(str(found)).predict(texts),
+        LiteRtModel(str(wanted)).predict(texts),
+    )
+
+
+@pytest.mark.slow
 def test_int8_and_float16_are_close_to_float32(tmp_path):
     """Of a model whose matrices are large enough to be quantized."""
     model = tiny.write_model(
@@ -185,6 +201,10 @@ def encoder(tmp_path_factory):
         pytest.param({"lengths": "9" * 5000}, "is not a number", id="9..."),
         ({"lengths": "16,16"}, "--lengths names a length twice"),
         ({"lengths": "65"}, "--lengths: 65 is more than the 64"),
+        (
+            {"lengths": "16", "long_texts": "windows", "max_seq_length": 12},
+            "--lengths: the last must be 47",
+        ),
     ],
     ids=str,
 )

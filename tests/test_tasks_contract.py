@@ -414,6 +414,18 @@ def test_a_finished_run_is_not_repeated(made_of, case, caplog):
     assert tiny.results_of(made.model) == results
 
 
+def test_a_run_goes_on_with_the_same_windows(made_of, caplog):
+    """The same flags again say nothing, others are another run's."""
+    made = made_of(next(c for c in CASES if c.name == "multi_label"))
+    made.use(made.folder / "again", long_texts="windows")
+    assert "fine-tuned with" not in caplog.text
+    made.use(made.folder / "mean", window_pooling="mean")
+    assert "doc_stride 2, max_windows 8, pooling max" in caplog.text
+    flags = made.flags | {"window_pooling": "mean"}
+    line = scripts.error_of(made.script, **flags)
+    assert "long_texts = {'pooling': 'max'}, not" in line, line
+
+
 @every_task
 def test_hugging_face_there_and_back(made_of, case, tmp_path):
     made = made_of(case)

@@ -94,6 +94,11 @@ def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
                 f"--lengths: {length} is more than the {settings.row_length} "
                 "tokens that are read (--max_seq_length, --long_texts)"
             )
+    if lengths and settings.windows and max(lengths) != settings.row_length:
+        raise UserError(
+            f"--lengths: the last must be {settings.row_length}, the tokens "
+            "that --long_texts=windows reads of a text"
+        )
     whose = {"masked_lm": "[MASK]s", "sentence_score": "tokens to mask"}
     if lengths and settings.task in whose:
         raise UserError(
