@@ -34,11 +34,12 @@ from base.errors import UserError
 import keras
 import tensorflow as tf
 
-from ops import elementwise, recompute, unpadding
+from ops import elementwise, recompute, token_dropping, unpadding
 from ops.elementwise import fold_seed
 
 Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
 Tokens = unpadding.Tokens | None  # places of real tokens; None: x has padding
+Kept = token_dropping.Kept | None  # tokens of the middle layers; None: all
 
 __getattr__ = lazy.attributes_of("compat.modeling")
 
@@ -683,11 +684,19 @@ class Encoder(Layer):
         seed: Seed,
         tokens: Tokens = None,
         compute: Compute = PLAIN,
+        kept: Kept = None,
     ) -> list[tf.Tensor]:
         """Return the output of every layer, first to last, L of [B * S, H]."""
+        if kept is not None:
+            middle = token_dropping.middle_layers(len(self.layers))
+            kept_bias = kept.pick_bias(bias)
         outputs = []
-        for layer in self.layers:
-            x = layer(x, bias, seed, tokens, compute=compute)
+        for number, layer in enumerate(self.layers):
+            if kept is None or number not in middle:
+                x = layer(x, bias, seed, tokens, compute=compute)
+            else:
+                y = layer(kept.pick(x), kept_bias, seed, compute=compute)
+                x = kept.restore(y, x)
             outputs.append(x)
         return outputs
 
@@ -725,6 +734,8 @@ class BertModel(Layer):
             that start from 0 in every example.
         word_vectors: float32 [B, S, H], to read in place of the word embeddings
             of input_ids; default these.
+        kept_positions: [B, K], rising, the positions of the tokens that the
+            middle layers process (ops/token_dropping.py); default all.
         training: whether dropout is on.
         dropout_seed: an integer that determines all random numbers of the
             call. None draws one from TensorFlow's generator.
@@ -781,6 +792,7 @@ class BertModel(Layer):
         dropout_seed: tf.Tensor | int | None = None,
         compute: Compute = PLAIN,
         word_vectors: tf.Tensor | None = None,
+        kept_positions: tf.Tensor | None = None,
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
         if input_ids.shape.rank != 2 or not input_ids.dtype.is_integer:
@@ -828,8 +840,11 @@ class BertModel(Layer):
             compute=compute,
             word_vectors=word_vectors,
         )  # [B * S, H], or [R, H] without padding
+        kept = None
+        if kept_positions is not None:
+            kept = token_dropping.kept_tokens(kept_positions, length)
         encoded = self.encoder(
-            embedded, bias, dropout_seed, tokens, compute=compute
+            embedded, bias, dropout_seed, tokens, compute=compute, kept=kept
         )
 
         def unflatten(x: tf.Tensor) -> tf.Tensor:  # [B, S, H]
@@ -1057,6 +1072,7 @@ class TaskModel(tf.Module):
             "position_ids",
             "sequence_ids",
             "word_vectors",
+            "kept_positions",
         )
         return self.bert(
             features["input_ids"],

@@ -36,6 +36,7 @@ from checkpoints.checkpoint import (
     resolve_normalization,
 )
 from modeling import BertConfig
+from ops import token_dropping
 from pretraining import objectives, phases
 from pretraining import run as pretraining_run
 from pretraining.data import generation
@@ -188,6 +189,15 @@ flags.DEFINE_list(
     "32:0.3,128:1 are batches of 32 in the first 30% of the steps, and of 128 "
     "in the others. Instead of train_batch_size.",
 )
+flags.DEFINE_float(
+    "drop_tokens",
+    0.0,
+    "Share of the tokens that skip the middle layers in the first nine tenths "
+    "of the steps; [CLS], [SEP] and tokens to predict never do. A step takes "
+    "less time, and the model is an ordinary BERT.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+)
 flags.DEFINE_integer(
     "stop_after_steps",
     0,
@@ -262,6 +272,8 @@ def train_and_evaluate() -> int:
     eval_data = read_evaluation_data(config, masks, data)
     check_masks(data, eval_data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
+    if data and FLAGS.drop_tokens:
+        check_dropping(config, objective, data)
     if data:
         identity = pretraining_run.identity_of(
             settings, config, objective, data, plan
@@ -320,7 +332,10 @@ def read_plan() -> Plan:
     batches = phases.constant(FLAGS.train_batch_size)
     if FLAGS.batch_schedule:
         batches = phases.parse("batch_schedule", FLAGS.batch_schedule)
-    return Plan(FLAGS.train_hours, batches)
+    drop = phases.constant(0.0)
+    if FLAGS.drop_tokens:
+        drop = ((FLAGS.drop_tokens, 0.9), (0.0, 1.0))
+    return Plan(FLAGS.train_hours, batches, drop)
 
 
 def read_settings(plan: Plan) -> Settings:
@@ -477,6 +492,26 @@ def check_masks(*data: PretrainingFiles | None) -> None:
             )
     for masks in found[:1]:
         generation.warn_of_few_predictions(masks.largest())
+
+
+def check_dropping(
+    config: BertConfig,
+    objective: objectives.PretrainingObjective,
+    data: PretrainingFiles,
+) -> None:
+    """Raise a UserError if --drop_tokens is of no use for this training."""
+    layers = config.num_hidden_layers
+    if not token_dropping.middle_layers(layers):
+        raise UserError(
+            f"--drop_tokens needs a model of 3 layers or more, found {layers}: "
+            "the first and the last one see all tokens"
+        )
+    if objective.is_left_to_right:
+        raise UserError(
+            "--drop_tokens is not for --objective=ltr, which predicts every "
+            "token"
+        )
+    data.num_kept(FLAGS.drop_tokens)
 
 
 def read_data(

@@ -55,6 +55,8 @@ class Phase(NamedTuple):
         num_steps: of the whole run.
         batch_size: examples in a step, over all devices.
         first_example: number of its first example in the stream of records.
+        drop_tokens: share of the tokens without a prediction that skip the
+            middle layers.
     """
 
     first_step: int
@@ -62,11 +64,12 @@ class Phase(NamedTuple):
     num_steps: int
     batch_size: int
     first_example: int = 0
+    drop_tokens: float = 0.0
 
     def __str__(self) -> str:
         return (
             f"steps {self.first_step:,} to {self.last_step:,}, batches of "
-            f"{self.batch_size}"
+            f"{self.batch_size}, {self.drop_tokens:.0%} of the tokens dropped"
         )
 
     def done_before(self, numbers: np.ndarray) -> np.ndarray:
@@ -81,10 +84,12 @@ class Plan(NamedTuple):
     Attributes:
         hours: that the number of steps was made of; None: it was given.
         batch_size: schedule of the examples in a step.
+        drop_tokens: schedule of the share of tokens to drop.
     """
 
     hours: float | None
     batch_size: Schedule
+    drop_tokens: Schedule = constant(0.0)
 
     def phases(self, num_steps: int) -> list[Phase]:
         """Return the phases of so many steps, those without a step left out.
@@ -92,17 +97,19 @@ class Plan(NamedTuple):
         100 steps of 8:0.3,32:1 are 30 steps of 8 from example 0, and 70 steps
         of 32 from example 240 on.
         """
-        schedules = (self.batch_size,)
+        schedules = (self.batch_size, self.drop_tokens)
         shares = sorted({share for pairs in schedules for _, share in pairs})
         phases, first, example = [], 0, 0
         for share in shares:
             last = round(share * num_steps)
-            (size,) = (
+            size, drop = (
                 next(value for value, end in pairs if share <= end)
                 for pairs in schedules
             )
             if last > first:
-                phases.append(Phase(first, last, num_steps, size, example))
+                phases.append(
+                    Phase(first, last, num_steps, size, example, drop)
+                )
             example += (last - first) * size
             first = last
         return phases

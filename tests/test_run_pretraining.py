@@ -153,12 +153,8 @@ def go_back_to_step_5(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"train_batch_size": None, "batch_schedule": "4:0.2,8:0.6,16:1"}],
-    ids=str,
-)
-def test_kill_9_and_start_again(data, tmp_path, changes):
+@pytest.mark.parametrize("in_phases", [False, True])
+def test_kill_9_and_start_again(data, tmp_path, in_phases):
     """Killed somewhere after a checkpoint, it ends with the same bits.
 
     And it learns: the masked token is told by its position, so that its loss is
@@ -171,12 +167,18 @@ def test_kill_9_and_start_again(data, tmp_path, changes):
         log_steps=10,
         do_eval=True,
         eval_input_file=data / "dev",
-        **changes,
     )
-    values = {k: v for k, v in values.items() if v is not None}
+    if in_phases:
+        del values["train_batch_size"]
+        values |= {
+            "bert_config_file": data / "deep.json",
+            "batch_schedule": "4:0.2,8:0.6,16:1",
+            "drop_tokens": 0.5,
+        }
     scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
     results = results_of(tmp_path / "whole")
-    assert results["masked_lm_loss"] < 0.7 and "degenerate" not in results
+    if not in_phases:
+        assert results["masked_lm_loss"] < 0.7 and "degenerate" not in results
     with process_of(values) as process:
         for line in process.stderr:
             if " step 40/" in line:
@@ -229,7 +231,11 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
 
 def change(data: Path, tmp_path: Path, **changes) -> str:
     values = flags_for(data, tmp_path / "out") | changes
-    values = {k: v for k, v in values.items() if v is not None}
+    values = {
+        name: str(value).replace("DATA", str(data))
+        for name, value in values.items()
+        if value is not None
+    }
     return scripts.error_of(run_pretraining, **values)
 
 
@@ -257,6 +263,16 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
                 "wanted values",
             )
             for text in ("8", "8:0.5", "8:0.5,9:0.5,4:1", "0:1", "8:2,8:1", ":")
+        ),
+        ({"drop_tokens": 0.5}, "needs a model of 3 layers or more, found 1"),
+        (
+            {"drop_tokens": 0.9, "bert_config_file": "DATA/deep.json"},
+            "leaves 5 of the 16 tokens of a record, which may have 6 to keep",
+        ),
+        (
+            {"drop_tokens": 0.5, "bert_config_file": "DATA/deep.json"}
+            | {"objective": "ltr"},
+            "--drop_tokens is not for --objective=ltr",
         ),
         (
             {"batch_schedule": "8:0.5,9:1", "train_batch_size": None}

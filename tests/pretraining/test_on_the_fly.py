@@ -227,13 +227,21 @@ def test_unmasked_records_are_the_text_of_masked_ones(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [("unmasked", {}), ("packed", {"batch_schedule": "4:0.3,8:1"})],
+    [
+        ("unmasked", {"batch_schedule": "4:0.3,8:1"}),
+        ("packed", {"drop_tokens": 0.3}),
+    ],
 )
 def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, changes):
     flags = flags_for(folder, name, tmp_path / "whole")
     flags |= {"masked_lm_prob_schedule": "0.3,0.1", "do_eval": True, **changes}
-    if changes:
+    if "batch_schedule" in changes:
         del flags["train_batch_size"]
+    config = json.loads((folder / "config.json").read_text())
+    flags["bert_config_file"] = tmp_path / "deep.json"
+    flags["bert_config_file"].write_text(
+        json.dumps(config | {"num_hidden_layers": 3})
+    )
     assert scripts.run(run_pretraining, **flags) == 0
     flags["output_dir"] = tmp_path / "parts"
     assert scripts.run(run_pretraining, **flags | {"stop_after_steps": 5}) == 0

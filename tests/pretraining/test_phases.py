@@ -27,6 +27,13 @@ def test_phases_by_hand():
     ]
     # A share of less than half a step is none.
     assert plan.phases(1) == [Phase(0, 1, 1, 32, 0)]
+    # 10 steps of 4 and 8, the last one without dropping.
+    plan = Plan(None, parse("", ["4:0.5", "8:1"]), ((0.5, 0.9), (0.0, 1.0)))
+    assert plan.phases(10) == [
+        Phase(0, 5, 10, 4, 0, 0.5),
+        Phase(5, 9, 10, 8, 20, 0.5),
+        Phase(9, 10, 10, 8, 52, 0.0),
+    ]
     assert Plan(None, constant(8)).phases(9) == [Phase(0, 9, 9, 8)]
 
 
@@ -75,9 +82,10 @@ def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
 def test_phases_on_two_devices(data, tmp_path):
     """Without dropout, which each device draws for itself."""
     flags = without(
-        flags_for(data, tmp_path / "one", batch_schedule="4:0.5,8:1"),
+        flags_for(data, tmp_path / "one", batch_schedule="4:0.9,8:1"),
         "train_batch_size",
-        bert_config_file=data / "no_dropout.json",
+        bert_config_file=data / "deep.json",
+        drop_tokens=0.5,
     )
     scripts.run(run_pretraining, **flags)
     two_devices.run(
