@@ -5,7 +5,7 @@
 # make test-browser    the tests of playground.py that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
-# make docs   docs/flags.md from the scripts' flags, docs/accelerators.md from rows
+# make docs   the generated pages, and the documentation as a site in site/
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
 # make bench  the benchmark table
 # make clean  removes .venv, demo_output and caches
@@ -54,6 +54,8 @@ lint: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python tests/flags_page.py
 	$(BIN)/python tests/accelerators_page.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Wrote site/index.html; mkdocs serve shows it"
 
 gpu: $(VENV)/runtime.stamp
 	$(BIN)/python -m pip install --disable-pip-version-check \

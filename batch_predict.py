@@ -45,7 +45,7 @@ flags.DEFINE_string(
     "Directory of a fine-tuned model, a checkpoint or an exported SavedModel; "
     "or the prefix of a checkpoint; or hf://owner/name[@revision]. A "
     "SavedModel is a program: use one only of an origin that you trust "
-    "(SECURITY.md).",
+    "(docs/SECURITY.md).",
 )
 prediction_flags.define_model_options()
 flags.DEFINE_string(

@@ -16,7 +16,7 @@ of this project:
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
 
 A SavedModel is a program, which TensorFlow runs: load one only of an origin
-that you trust (SECURITY.md).
+that you trust (docs/SECURITY.md).
 """
 
 from base import errors
