@@ -5,6 +5,7 @@ file `checkpoint` with their names. Which of them an interrupted run resumes
 from is decided in training/run.py (`resume_or_start`).
 """
 
+import hashlib
 import json
 import os
 import zlib
@@ -126,14 +127,23 @@ class TrainingState:
             variable.assign(weight_files.read_tensor(reader, prefix, name))
         return step
 
+    def digests(self) -> dict[str, str]:
+        """Return digests of weights and moments; a loss scale is of these."""
+        found = {}
+        for what, state in (
+            ("weights", self._weights),
+            ("moments", {**self._slots, **self._loss_scale}),
+        ):
+            digest = hashlib.blake2b(digest_size=16)
+            for name, variable in state.items():
+                digest.update(name.encode())
+                digest.update(variable.numpy().tobytes())
+            found[what] = digest.hexdigest()
+        return found
+
     def checksum(self) -> int:
         """Return a checksum of the state of the run, to compare machines."""
-        total = 0
-        state = {**self._weights, **self._slots, **self._loss_scale}
-        for name, variable in state.items():
-            total = zlib.crc32(name.encode(), total)
-            total = zlib.crc32(variable.numpy().tobytes(), total)
-        return total
+        return zlib.crc32(str(self.digests()).encode())
 
     def clean(self) -> None:
         """Remove the unfinished files of a run that was killed."""

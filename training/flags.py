@@ -93,6 +93,14 @@ def define_training_flags(
         "Write a report line every this many steps.",
         lower_bound=1,
     )
+    flags.DEFINE_integer(
+        "ledger",
+        0,
+        "Write digests of the records read, of their order, of weights and "
+        "moments to ledger.jsonl every this many steps and with every "
+        "checkpoint, for verify_run.py; 0: none.",
+        lower_bound=0,
+    )
     flags.DEFINE_bool(
         "pictures",
         True,

@@ -24,6 +24,7 @@ from training import (
     curves,
     dtypes,
     layers,
+    ledger,
     memory,
     reporting,
 )
@@ -187,14 +188,23 @@ def train(run: Training) -> int:
     if cluster.is_chief():
         run_settings.write_settings(settings.output_dir, *run.identity)
     pace = Pace(run)
+    book = None
+    if settings.ledger:
+        if cluster.has_other_workers():
+            raise UserError(
+                "--ledger is of runs on one machine: each machine of a cluster "
+                "reads a part of the records"
+            )
+        book = ledger.Ledger(settings.output_dir, state, first)
+
+    def make_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        batches = run.make_batches(start, context)
+        return book.watch(batches, context) if book else batches
+
     # One iterator for the whole run. It goes on where the last call stopped,
     # so only the first example of the run has to be given.
     start = first * settings.train_batch_size
-    iterator = iter(
-        strategy.distribute_datasets_from_function(
-            lambda context: run.make_batches(start, context)
-        )
-    )
+    iterator = iter(strategy.distribute_datasets_from_function(make_batches))
     report = reporting.Report(
         settings.output_dir, first, last, run.objective.perplexities
     )
@@ -260,8 +270,10 @@ def train(run: Training) -> int:
                     **(scale.means() if scale else {}),
                 }
                 report.write(done, others, has_line)
-            # Before the checkpoint: a run that is killed between the two keeps
-            # the weights of this step again when it goes on.
+            # Before the checkpoint: a run that is killed between the two does
+            # both again when it goes on.
+            if book and (saves or is_due(done, settings.ledger, last)):
+                book.write(done)
             if done in settings.keep_steps:
                 run.keep(done)
             if saves:
@@ -276,6 +288,8 @@ def train(run: Training) -> int:
         # was done since the last checkpoint is not to be done again, and the
         # checkpoint shows that output_dir has a run.
         if saved != done:
+            if book:
+                book.write(done)
             _save(state, done)
         stop.log(done)
     if done == last:
@@ -433,6 +447,7 @@ class Pace:
             settings.scalar_steps,
             settings.save_checkpoints_steps,
             settings.eval_steps,
+            settings.ledger,
         ):
             if every > 0:
                 stops.append(every - done % every)

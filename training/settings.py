@@ -73,6 +73,7 @@ class Settings(NamedTuple):
     iterations_per_loop: int = 1000
     log_steps: int = 100
     eval_steps: int = 0
+    ledger: int = 0
     pictures: bool = True
 
     @property

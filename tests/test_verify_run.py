@@ -1,0 +1,152 @@
+"""verify_run.py: the same bits again, and what is found where they differ."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import scripts
+import tensorflow as tf
+from paths import ROOT
+from pretraining_runs import flags_for, write_data, write_records
+
+from checkpoints import weight_files
+from training import ledger
+
+verify_run = scripts.load("verify_run")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run of 12 steps, interrupted by nothing, beside its records."""
+    folder = write_data(tmp_path_factory.mktemp("audited"))
+    values = flags_for(folder, folder / "out", ledger=4, jit_compile=False)
+    values |= {"pictures": False, "keep_checkpoint_max": 0}
+    command = [sys.executable, "run_pretraining.py"]
+    command += [f"--{name}={value}" for name, value in values.items()]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return folder
+
+
+def copy_of(run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(run / "out", tmp_path / "out")
+
+
+def change(prefix: Path, name: str) -> None:
+    """Add 1 to the first value of a variable of a checkpoint."""
+    reader = weight_files.open_reader(str(prefix))
+    tensors = {
+        key: reader.get_tensor(key)
+        for key in reader.get_variable_to_shape_map()
+    }
+    tensors[name] = tensors[name].copy()
+    tensors[name].flat[0] += 1
+    weight_files.write(str(prefix), tensors)
+
+
+@pytest.mark.slow
+def test_the_same_steps_give_the_same_bits(run, capsys):
+    """From a checkpoint, and from the start; a changed end is named."""
+    lines = ledger.read(str(run / "out"))
+    assert [line["step"] for line in lines] == [0, 4, 5, 8, 10, 12]
+    assert scripts.run(verify_run, output_dir=run / "out", from_step=5) == 0
+    assert "Steps 5 to 12: the same bits" in capsys.readouterr().out
+    flags = {"output_dir": run / "out", "from_step": 0, "to_step": 5}
+    assert scripts.run(verify_run, **flags) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["weights", "moments"])
+def test_a_changed_checkpoint_is_found(run, name, tmp_path, capsys):
+    out = copy_of(run, tmp_path)
+    variable = "cls/predictions/output_bias"
+    suffix = "" if name == "weights" else "/adam_v"
+    for step in (10, 12):
+        change(out / f"model.ckpt-{step}", variable + suffix)
+    assert scripts.run(verify_run, output_dir=out, from_step=10) == 1
+    found = capsys.readouterr().out
+    assert f"Step 10: the checkpoint has other {name} than the ledger" in found
+    assert "Steps 10 to 12: other " in found and "records" not in found
+    assert f"Checkpoint of step 12: {variable}" in found
+
+
+@pytest.mark.slow
+def test_a_changed_record_is_found(run, tmp_path, capsys):
+    data = run / "train-1"
+    own = data.read_bytes()
+    write_records(data, 41, seed=77)
+    try:
+        flags = {"output_dir": run / "out", "from_step": 5, "to_step": 10}
+        assert scripts.run(verify_run, **flags) == 1
+    finally:
+        data.write_bytes(own)
+    assert "Steps 5 to 8: other records, weights" in capsys.readouterr().out
+
+
+class State:
+    """A model without variables."""
+
+    def digests(self) -> dict[str, str]:
+        return {"weights": "w", "moments": "m"}
+
+
+def line_of(folder: Path, rows: list[int], devices: int = 1) -> dict:
+    """Return the line of a step on so many rows."""
+    folder.mkdir(exist_ok=True)
+    book = ledger.Ledger(str(folder), State(), 0)
+    size = len(rows) // devices
+    data = tf.data.Dataset.from_tensor_slices({"a": rows, "b": rows})
+    context = tf.distribute.InputContext(1, 0, devices)
+    batches = book.watch(data.repeat().batch(size), context)
+    # One device is a batch ahead.
+    for _ in zip(range(devices + 1), batches, strict=False):
+        pass
+    book.write(1)
+    return ledger.read(str(folder))[-1]
+
+
+def test_other_orders_and_records_have_other_digests(tmp_path):
+    line = line_of(tmp_path, [1, 2, 3, 4])
+    assert line_of(tmp_path, [1, 2, 3, 4], devices=2) == line
+    other = line_of(tmp_path, [1, 3, 2, 4])
+    assert other["records"] == line["records"]
+    problems = verify_run.compare(
+        [line | {"step": 0}, line], [line | {"step": 0}, other], 0, 1
+    )
+    assert list(problems) == ["Steps 0 to 1: other order"]
+    assert line_of(tmp_path, [1, 2, 3, 5])["records"] != line["records"]
+
+
+def test_a_line_that_was_cut_off_does_not_count(tmp_path):
+    line = line_of(tmp_path, [1, 2])
+    with open(tmp_path / ledger.NAME, "a") as file:
+        file.write('{"step": 2, "fro')
+    assert ledger.read(str(tmp_path))[-1] == line
+    # A run that goes on after step 0 does step 1 again.
+    ledger.Ledger(str(tmp_path), State(), 0)
+    assert [x["step"] for x in ledger.read(str(tmp_path))] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ({}, "has no ledger.jsonl: train with --ledger=100"),
+        ({"from_step": 3}, "--from_step=3: no checkpoint of this step"),
+        ({"to_step": 3}, "--to_step=3: no line of the ledger after step 0; t"),
+        ({"to_step": 9}, "went on with another command at step 4"),
+    ],
+)
+def test_what_cannot_be_verified(flags, problem, tmp_path):
+    if flags:
+        lines = [
+            {"step": 0, "command": ["a"]},
+            {"step": 4, "from": 0},
+            {"step": 4, "command": ["b"]},
+            {"step": 9, "from": 4},
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / ledger.NAME).write_text(text)
+    error = scripts.error_of(verify_run, output_dir=tmp_path, **flags)
+    assert problem in error

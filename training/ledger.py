@@ -1,0 +1,127 @@
+"""The ledger of a run: what it read and what it became, as digests.
+
+ledger.jsonl in output_dir has a line of JSON for each start of the command, and
+one every so many steps and wherever a checkpoint is saved:
+
+    {"step": 0, "weights": ..., "moments": ..., "command": [...], ...}
+    {"step": 100, "from": 0, "records": ..., "order": ..., "weights": ..., ...}
+
+`records` is a digest of the examples of the steps from `from` to `step`
+whatever their order, `order` one of the same examples in the order that they
+came. They are hashed as the model gets them: with their masks and padding.
+verify_run.py does such steps again and compares.
+"""
+
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from base import file_system, text_files
+
+import numpy as np
+import tensorflow as tf
+
+from checkpoints.training_state import TrainingState
+
+NAME = "ledger.jsonl"
+
+# What decides in which order sums are formed, and so the last bits.
+_INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd")
+
+
+class Ledger:
+    """Writes the ledger of a process that trains from step `first` on."""
+
+    def __init__(self, output_dir: str, state: TrainingState, first: int):
+        self.output_dir, self.state, self.last = output_dir, state, first
+        self._read: collections.deque[list[bytes]] = collections.deque()
+        self._parts = 1  # of a batch, one for each device
+        kept = [line for line in read(output_dir) if line["step"] <= first]
+        kept.append(
+            {
+                "step": first,
+                **state.digests(),
+                "command": sys.argv,
+                "folder": os.getcwd(),
+                "machine": _machine(),
+            }
+        )
+        lines = [json.dumps(line) + "\n" for line in kept]
+        file_system.write_text(os.path.join(output_dir, NAME), "".join(lines))
+
+    def watch(
+        self, batches: tf.data.Dataset, context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
+        """Return the batches of a run, noted as they are read."""
+        self._parts = context.num_replicas_in_sync
+
+        def note(*features: np.ndarray) -> np.int64:
+            rows = zip(*features, strict=True)
+            self._read.append([_digest(row) for row in rows])
+            return np.int64(0)
+
+        def noted(batch: Any) -> Any:
+            done = tf.numpy_function(note, tf.nest.flatten(batch), tf.int64)
+            with tf.control_dependencies([done]):
+                return tf.nest.map_structure(tf.identity, batch)
+
+        return batches.map(noted)
+
+    def write(self, done: int) -> None:
+        """Add the line of the steps since the last one, if there are some."""
+        if done == self.last:
+            return
+        # Batches that were read ahead stay for the next line.
+        count = (done - self.last) * self._parts
+        rows = [row for _ in range(count) for row in self._read.popleft()]
+        line = {
+            "step": done,
+            "from": self.last,
+            "records": _digest(sorted(rows)).hex(),
+            "order": _digest(rows).hex(),
+            **self.state.digests(),
+        }
+        path = os.path.join(self.output_dir, NAME)
+        with tf.io.gfile.GFile(path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+        self.last = done
+
+
+def read(output_dir: str) -> list[dict[str, Any]]:
+    """Return the lines of a ledger; none without a file.
+
+    The last line of a killed process may be cut off, and does not count.
+    """
+    path = os.path.join(output_dir, NAME)
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path, "rb") as file:
+        text = file.read()
+    whole = text[: text.rfind(b"\n") + 1].splitlines()
+    return [text_files.parse_json(line) for line in whole]
+
+
+def _digest(values: Iterable[Any]) -> bytes:
+    """Return a digest of bytes or arrays, one after the other."""
+    digest = hashlib.blake2b(digest_size=16)
+    for value in values:
+        digest.update(value if isinstance(value, bytes) else value.tobytes())
+    return digest.digest()
+
+
+def _machine() -> dict[str, Any]:
+    """Return what the last bits depend on beside the command."""
+    cpus = pathlib.Path("/proc/cpuinfo")
+    flags = set(cpus.read_text().split()) if cpus.exists() else set()
+    return {
+        "architecture": platform.machine(),
+        "instructions": [name for name in _INSTRUCTIONS if name in flags],
+        "tensorflow": tf.__version__,
+        "devices": [d.device_type for d in tf.config.list_logical_devices()],
+    }

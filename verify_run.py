@@ -1,0 +1,245 @@
+r"""Do steps of a training run again and say whether the bits are the same.
+
+    python verify_run.py --output_dir=out --from_step=1000 --to_step=2000
+
+is for a run with --ledger, which every script that trains has. It gives the
+run's own command again, from its checkpoint of step 1,000, in a temporary
+folder, until step 2,000 is done, and compares the ledgers of both: records,
+their order, weights, moments. The exit status is 0 if all are the same. On a
+machine with other instructions the weights differ in rounding: then it says
+how far they are apart.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from base import child_processes, errors, file_system
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import flags, logging
+
+from checkpoints import lookup, run_settings, weight_files
+from checkpoints.training_state import TRAINING_NAME
+from training import flags as training_flags
+from training import ledger
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("output_dir", None, "Directory of the run, with a ledger.")
+flags.DEFINE_integer(
+    "from_step",
+    None,
+    "Begin with the checkpoint of this step; 0: as the run began. Default: the "
+    "oldest checkpoint that is there.",
+    lower_bound=0,
+)
+flags.DEFINE_integer(
+    "to_step",
+    None,
+    "End with this step, which has a line in the ledger. Default: the last.",
+    lower_bound=1,
+)
+
+# Flags of the run's command that only make what follows the training.
+_LEFT_OUT = ("do_predict", "do_export")
+
+_SHOWN = 5  # variables that differ
+
+Line = Mapping[str, Any]
+
+
+def main(_: list[str]) -> int:
+    """Repeat the steps and compare; return the exit status."""
+    training_flags.require(FLAGS, "output_dir")
+    lines = ledger.read(FLAGS.output_dir)
+    first, last = find_steps(lines)
+    begin = find_command(lines, first, last)
+    with tempfile.TemporaryDirectory() as folder:
+        replay = os.path.join(folder, "replay")
+        copy_state(first, replay)
+        repeat(begin, replay, last)
+        found = ledger.read(replay)
+        problems = list(compare(lines, found, first, last))
+        problems += compare_checkpoints(replay, last)
+    machine = next(line["machine"] for line in found if "machine" in line)
+    if problems and machine != begin["machine"]:
+        problems.append(
+            f"The run was on another machine: {begin['machine']}, this is "
+            f"{machine}. Differences of rounding are to be expected"
+        )
+    print("\n".join(problems) or f"Steps {first:,} to {last:,}: the same bits")
+    return 1 if problems else 0
+
+
+def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
+    """Return the first and the last step of the flags, checked.
+
+    Raises:
+        UserError: there is no ledger, or no checkpoint or line of a step.
+    """
+    if not lines:
+        raise UserError(
+            f"--output_dir={FLAGS.output_dir} has no {ledger.NAME}: train with "
+            "--ledger=100"
+        )
+    known = [line["step"] for line in lines]
+    kept = lookup.listed_checkpoints(FLAGS.output_dir)
+    starts = {0, *map(weight_files.global_step, kept)} & {*known}
+    first = FLAGS.from_step
+    if first is None:
+        first = min(starts - {0, known[-1]}, default=0)
+    last = known[-1] if FLAGS.to_step is None else FLAGS.to_step
+    if first not in starts:
+        raise UserError(
+            f"--from_step={first}: no checkpoint of this step in the ledger; "
+            f"there are {', '.join(map(str, sorted(starts)))}"
+        )
+    if last not in known or last <= first:
+        later = [str(step) for step in dict.fromkeys(known) if step > first]
+        raise UserError(
+            f"--to_step={last}: no line of the ledger after step {first}; "
+            f"there are {', '.join(later) or 'none'}"
+        )
+    return first, last
+
+
+def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
+    """Return the line of the command that did the steps.
+
+    Raises:
+        UserError: there were several different ones.
+    """
+    starts = [line for line in lines if "command" in line]
+    begin = [line for line in starts if line["step"] <= first][-1]
+    for line in starts:
+        is_inside = first < line["step"] < last
+        if is_inside and line["command"] != begin["command"]:
+            raise UserError(
+                f"the run went on with another command at step {line['step']}: "
+                "verify the steps before it and after it"
+            )
+    return begin
+
+
+def copy_state(step: int, folder: str) -> None:
+    """Copy the checkpoint of a step and the run's settings to a new folder."""
+    os.makedirs(folder)
+    names = [run_settings.CONFIG_NAME]
+    if step:
+        name = f"{TRAINING_NAME}-{step}"
+        files = tf.io.gfile.glob(os.path.join(FLAGS.output_dir, f"{name}.*"))
+        names += map(os.path.basename, files)
+        file_system.write_text(
+            os.path.join(folder, "checkpoint"),
+            f'model_checkpoint_path: "{name}"\n'
+            f'all_model_checkpoint_paths: "{name}"\n',
+        )
+    for name in names:
+        tf.io.gfile.copy(
+            os.path.join(FLAGS.output_dir, name), os.path.join(folder, name)
+        )
+
+
+def repeat(begin: Line, folder: str, last: int) -> None:
+    """Give the run's command again, in a folder, until a step is done.
+
+    Raises:
+        UserError: it ends before.
+    """
+    script, *own = begin["command"]
+    own = [
+        word
+        for word in own
+        if word.lstrip("-").partition("=")[0] not in _LEFT_OUT
+    ]
+    command = [sys.executable, script, *own, f"--output_dir={folder}"]
+    command += ["--keep_checkpoint_max=0", "--nopictures"]
+    logging.info("Repeating: %s", " ".join(command))
+    process = subprocess.Popen(
+        command,
+        cwd=begin["folder"],
+        stdout=subprocess.DEVNULL,
+        preexec_fn=child_processes.end_with_parent,
+    )
+    # A run that is told to stop saves and ends. The step's own checkpoint comes
+    # right after its line, before that.
+    while process.poll() is None:
+        if any(line["step"] >= last for line in ledger.read(folder)):
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+        time.sleep(0.2)
+    if not any(line["step"] >= last for line in ledger.read(folder)):
+        raise UserError(
+            f"the command ended with status {process.returncode} before step "
+            f"{last:,}, see above"
+        )
+
+
+def compare(
+    lines: Sequence[Line], replayed: Sequence[Line], first: int, last: int
+) -> Iterator[str]:
+    """Yield a sentence for each line of two ledgers that differs."""
+    # Of a step with several lines, the last: that of a process that began.
+    states = {line["step"]: line for line in lines}
+    begin = replayed[0]
+    for name in ("weights", "moments"):
+        if states[first][name] != begin[name]:
+            yield (
+                f"Step {first:,}: the checkpoint has other {name} than the "
+                "ledger"
+            )
+    spans = {(x["from"], x["step"]): x for x in lines if "from" in x}
+    for line in replayed:
+        span = line.get("from"), line["step"]
+        if span not in spans or line["step"] > last:
+            continue
+        # Other records come in another order, too.
+        differ = [
+            name
+            for name in ("records", "order", "weights", "moments")
+            if line[name] != spans[span][name]
+        ]
+        if "records" in differ:
+            differ.remove("order")
+        if differ:
+            yield f"Steps {span[0]:,} to {span[1]:,}: other {', '.join(differ)}"
+
+
+def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
+    """Yield how far the variables of both checkpoints of a step are apart."""
+    prefixes = [
+        os.path.join(folder, f"{TRAINING_NAME}-{step}")
+        for folder in (FLAGS.output_dir, replay)
+    ]
+    if not all(tf.io.gfile.exists(f"{prefix}.index") for prefix in prefixes):
+        return
+    readers = [weight_files.open_reader(prefix) for prefix in prefixes]
+    apart = {}
+    for name in readers[1].get_variable_to_shape_map():
+        theirs, ours = (
+            np.float64(weight_files.read_tensor(reader, prefix, name))
+            for reader, prefix in zip(readers, prefixes, strict=True)
+        )
+        if (theirs != ours).any():
+            apart[name] = np.abs(theirs - ours).max(), np.abs(ours).max()
+    worst = sorted(apart, key=lambda name: -apart[name][0])
+    for name in worst[:_SHOWN]:
+        distance, size = apart[name]
+        yield (
+            f"Checkpoint of step {step:,}: {name} is {distance:.3g} apart, "
+            f"where its largest value is {size:.3g}"
+        )
+    if len(worst) > _SHOWN:
+        yield f"and {len(worst) - _SHOWN} more variables are less far apart"
+
+
+if __name__ == "__main__":
+    errors.run(main)
