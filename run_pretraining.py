@@ -20,6 +20,7 @@ to themselves alone.
 
 import contextlib
 import dataclasses
+import math
 
 from base import errors, file_system, lazy
 from base.errors import UserError
@@ -51,6 +52,8 @@ from training import flags as training_flags
 from training.settings import Settings
 
 FLAGS = flags.FLAGS
+
+_LENGTH = "{length}"  # in names of files
 
 # What programs written against the original import.
 __getattr__ = lazy.attributes_of("compat.run_pretraining")
@@ -189,6 +192,14 @@ flags.DEFINE_list(
     "32:0.3,128:1 are batches of 32 in the first 30% of the steps, and of 128 "
     "in the others. Instead of train_batch_size.",
 )
+flags.DEFINE_list(
+    "length_schedule",
+    [],
+    "Length of the sequences and the share of the steps where it ends: "
+    "64:0.8,128:1. Each has records of its own: {length} in input_file stands "
+    "for it. The last one is max_seq_length, whose max_predictions_per_seq the "
+    "others have in proportion, rounded up.",
+)
 flags.DEFINE_float(
     "drop_tokens",
     0.0,
@@ -268,15 +279,17 @@ def train_and_evaluate() -> int:
     checkpoint = open_source()
     config, tokenizer = checkpoint.config, read_tokenizer(checkpoint)
     masks = read_masks(checkpoint)
-    data = read_data(config, masks, "input_file") if FLAGS.do_train else None
+    by_length = read_training_data(config, masks, plan)
+    data = by_length.get(FLAGS.max_seq_length)
     eval_data = read_evaluation_data(config, masks, data)
-    check_masks(data, eval_data)
+    check_masks(*by_length.values(), eval_data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
-    if data and FLAGS.drop_tokens:
-        check_dropping(config, objective, data)
+    if FLAGS.drop_tokens:
+        for files in by_length.values():
+            check_dropping(config, objective, files)
     if data:
         identity = pretraining_run.identity_of(
-            settings, config, objective, data, plan
+            settings, config, objective, by_length, plan
         )
         run.claim_output_dir(strategy, settings, identity)
         pretraining_run.warn_of_missed_steps(settings)
@@ -299,11 +312,11 @@ def train_and_evaluate() -> int:
         FLAGS.max_eval_steps,
     )
     with contextlib.ExitStack() as stack:
-        for source in filter(None, (eval_data, data)):
+        for source in filter(None, (eval_data, *by_length.values())):
             stack.enter_context(source.naming_bad_files())
         if data:
             if plan.hours and not recorded_steps():
-                seconds = pretraining.seconds_per_step(data)
+                seconds = pretraining.seconds_per_step(by_length)
                 steps = max(1, round(3600 * plan.hours / seconds))
                 logging.info(
                     "--train_hours=%g: %s steps of %.4g s",
@@ -313,9 +326,9 @@ def train_and_evaluate() -> int:
                 )
                 settings = pretraining.settings = with_steps(settings, steps)
                 identity = pretraining_run.identity_of(
-                    settings, config, objective, data, plan
+                    settings, config, objective, by_length, plan
                 )
-            step = pretraining.train(data, identity)
+            step = pretraining.train(by_length, identity)
             if step < settings.last_step:
                 return 1
         else:
@@ -335,7 +348,22 @@ def read_plan() -> Plan:
     drop = phases.constant(0.0)
     if FLAGS.drop_tokens:
         drop = ((FLAGS.drop_tokens, 0.9), (0.0, 1.0))
-    return Plan(FLAGS.train_hours, batches, drop)
+    lengths = phases.constant(FLAGS.max_seq_length)
+    if FLAGS.length_schedule:
+        lengths = phases.parse("length_schedule", FLAGS.length_schedule)
+        last, longest = lengths[-1][0], FLAGS.max_seq_length
+        if {last, max(lengths)[0]} != {longest}:
+            raise UserError(
+                "--length_schedule has to end with the longest length, and "
+                f"with --max_seq_length={longest}; found {last}"
+            )
+        if FLAGS.do_train and _LENGTH not in FLAGS.input_file:
+            raise UserError(
+                "--length_schedule needs records of each length: give "
+                f"--input_file with {_LENGTH} in its names, such as "
+                f"data/train{_LENGTH}-*"
+            )
+    return Plan(FLAGS.train_hours, batches, lengths, drop)
 
 
 def read_settings(plan: Plan) -> Settings:
@@ -514,16 +542,38 @@ def check_dropping(
     data.num_kept(FLAGS.drop_tokens)
 
 
+def read_training_data(
+    config: BertConfig, masks: Masks | None, plan: Plan
+) -> dict[int, PretrainingFiles]:
+    """Return the training records of each length; none without --do_train."""
+    lengths = {length for length, _ in plan.length if FLAGS.do_train}
+    return {
+        length: read_data(config, masks, "input_file", length)
+        for length in sorted(lengths)
+    }
+
+
 def read_data(
-    config: BertConfig, masks: Masks | None, flag: str
+    config: BertConfig,
+    masks: Masks | None,
+    flag: str,
+    length: int | None = None,
 ) -> PretrainingFiles:
-    """Return the record files of --input_file or --eval_input_file."""
+    """Return the records of --input_file or --eval_input_file of a length.
+
+    The default is --max_seq_length.
+    """
+    longest, most = FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
+    length = length or longest
+    predictions = math.ceil(most * length / longest)
+    if masks:
+        masks = masks.of_length(length, predictions)
     return pretraining_run.read_data(
-        FLAGS[flag].value,
+        FLAGS[flag].value.replace(_LENGTH, str(length)),
         flag,
         config,
-        FLAGS.max_seq_length,
-        FLAGS.max_predictions_per_seq,
+        length,
+        predictions,
         masks,
     )
 

@@ -60,6 +60,15 @@ class Masks(NamedTuple):
             return found | {"masked_lm_prob_schedule": probs}
         return found | {"masked_lm_prob": self.config.masked_lm_prob}
 
+    def of_length(self, length: int, predictions: int) -> "Masks":
+        """Return the masks of records of a length, and of so many of them."""
+        config = dataclasses.replace(
+            self.config,
+            max_seq_length=length,
+            max_predictions_per_seq=predictions,
+        )
+        return self._replace(config=config)
+
     def for_rows(self, max_sequences: int) -> "Masks":
         """Return the masks of packed rows with so many places of sequences."""
         config = dataclasses.replace(

@@ -8,6 +8,7 @@ the one before it, so that all shapes in it are static.
 No number here depends on time or devices: a resumed run has the same phases.
 """
 
+import collections
 from typing import Any, NamedTuple
 
 from base.errors import UserError
@@ -54,7 +55,9 @@ class Phase(NamedTuple):
         batch_size: examples in a step, over all devices.
         num_steps: of the whole run.
         batch_size: examples in a step, over all devices.
-        first_example: number of its first example in the stream of records.
+        first_example: number of its first example in the stream of the records
+            of its length.
+        length: of the sequences.
         drop_tokens: share of the tokens without a prediction that skip the
             middle layers.
     """
@@ -64,12 +67,14 @@ class Phase(NamedTuple):
     num_steps: int
     batch_size: int
     first_example: int = 0
+    length: int = 128
     drop_tokens: float = 0.0
 
     def __str__(self) -> str:
         return (
             f"steps {self.first_step:,} to {self.last_step:,}, batches of "
-            f"{self.batch_size}, {self.drop_tokens:.0%} of the tokens dropped"
+            f"{self.batch_size} x {self.length}, {self.drop_tokens:.0%} of the "
+            "tokens dropped"
         )
 
     def done_before(self, numbers: np.ndarray) -> np.ndarray:
@@ -84,11 +89,14 @@ class Plan(NamedTuple):
     Attributes:
         hours: that the number of steps was made of; None: it was given.
         batch_size: schedule of the examples in a step.
+        length: schedule of the length of sequences, which has records of its
+            own for each.
         drop_tokens: schedule of the share of tokens to drop.
     """
 
     hours: float | None
     batch_size: Schedule
+    length: Schedule = constant(128)
     drop_tokens: Schedule = constant(0.0)
 
     def phases(self, num_steps: int) -> list[Phase]:
@@ -97,20 +105,22 @@ class Plan(NamedTuple):
         100 steps of 8:0.3,32:1 are 30 steps of 8 from example 0, and 70 steps
         of 32 from example 240 on.
         """
-        schedules = (self.batch_size, self.drop_tokens)
+        schedules = (self.batch_size, self.length, self.drop_tokens)
         shares = sorted({share for pairs in schedules for _, share in pairs})
-        phases, first, example = [], 0, 0
+        phases, first = [], 0
+        examples: dict[int, int] = collections.Counter()  # of each length
         for share in shares:
             last = round(share * num_steps)
-            size, drop = (
+            size, length, drop = (
                 next(value for value, end in pairs if share <= end)
                 for pairs in schedules
             )
             if last > first:
+                example = examples[length]
                 phases.append(
-                    Phase(first, last, num_steps, size, example, drop)
+                    Phase(first, last, num_steps, size, example, length, drop)
                 )
-            example += (last - first) * size
+            examples[length] += (last - first) * size
             first = last
         return phases
 

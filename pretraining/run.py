@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from base import file_system
@@ -37,6 +38,9 @@ from training import (
     train_step,
 )
 from training.settings import Settings
+
+# The training records of each length of sequences.
+DataByLength = Mapping[int, PretrainingFiles]
 
 _FILES_LOGGED = 20
 
@@ -127,15 +131,17 @@ def identity_of(
     settings: Settings,
     config: modeling.BertConfig,
     objective: PretrainingObjective,
-    data: PretrainingFiles,
+    data: DataByLength,
     plan: Plan,
 ) -> run.Identity:
     """Return what must not change when a run goes on, and what may."""
+    *shorter, longest = (data[length] for length in sorted(data))
     fixed = {
         # First, since another objective changes the model too.
         "objective": objective.name,
         "model": config.to_dict(),
-        **data.describe(),
+        **longest.describe(),
+        "shorter_data": [files.describe() for files in shorter] or None,
         **settings.fingerprint(),
         **plan.describe(settings.num_train_steps),
     }
@@ -242,7 +248,7 @@ class PretrainingRun:
         )
         self.is_degenerate = False
 
-    def train(self, data: PretrainingFiles, identity: run.Identity) -> int:
+    def train(self, data: DataByLength, identity: run.Identity) -> int:
         """Train and write the weights; return the number of steps done.
 
         They are fewer than all after SIGTERM or Ctrl-C; the same command then
@@ -254,18 +260,22 @@ class PretrainingRun:
             for phase in self.plan.phases(settings.num_train_steps)
             if phase.first_step < settings.last_step
         ]
-        trainings = [self._training(data, phase, identity) for phase in phases]
+        trainings = [
+            self._training(data[phase.length], phase, identity)
+            for phase in phases
+        ]
         for training in trainings:  # before the first, not after it
             replicas = self.strategy.num_replicas_in_sync
             train_step.check_batch_size(training.settings, replicas)
-        per_record = data.num_sequences / data.num_records
         for number, (phase, training) in enumerate(
             zip(phases, trainings, strict=True), 1
         ):
             if done >= phase.last_step and phase is not phases[-1]:
                 continue
             if len(phases) == 1:
-                run.log_beginning(data.num_records, settings, per_record)
+                files = data[phase.length]
+                per_record = files.num_sequences / files.num_records
+                run.log_beginning(files.num_records, settings, per_record)
             else:
                 logging.info("Phase %d/%d: %s", number, len(phases), phase)
             done = run.train(training)
@@ -276,7 +286,7 @@ class PretrainingRun:
         self._write_model(settings.output_dir)
         return done
 
-    def seconds_per_step(self, data: PretrainingFiles) -> float:
+    def seconds_per_step(self, data: DataByLength) -> float:
         """Return the mean time of the steps of a run, by timing some of each.
 
         The model stays as it is.
@@ -285,7 +295,9 @@ class PretrainingRun:
         for phase in self.plan.phases(steps):
             share = (phase.last_step - phase.first_step) / steps
             phase = phase._replace(first_step=0, last_step=1, first_example=0)
-            training = self._training(data, phase, run.Identity({}, {}))
+            training = self._training(
+                data[phase.length], phase, run.Identity({}, {})
+            )
             seconds += share * run.seconds_per_step(training)
         return seconds
 

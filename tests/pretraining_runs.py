@@ -25,19 +25,24 @@ CONFIG = {
 }
 
 
-def make_features(rng: np.random.Generator, rows: int) -> dict:
+def make_features(
+    rng: np.random.Generator,
+    rows: int,
+    length: int = LENGTH,
+    predictions: int = PREDICTIONS,
+) -> dict:
     """Rows whose masked tokens can be learned: each is its position + 5."""
-    ids = rng.integers(5, VOCAB, (rows, LENGTH))
-    lengths = rng.integers(LENGTH // 2, LENGTH + 1, rows)
-    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
-    order = np.argsort(rng.random((rows, LENGTH // 2 - 1)), axis=1)
-    positions = np.sort(order[:, :PREDICTIONS] + 1, axis=1)
-    used = rng.integers(1, PREDICTIONS + 1, rows)
-    weights = (np.arange(PREDICTIONS) < used[:, None]).astype(np.float32)
+    ids = rng.integers(5, VOCAB, (rows, length))
+    lengths = rng.integers(length // 2, length + 1, rows)
+    mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
+    order = np.argsort(rng.random((rows, length // 2 - 1)), axis=1)
+    positions = np.sort(order[:, :predictions] + 1, axis=1)
+    used = rng.integers(1, predictions + 1, rows)
+    weights = (np.arange(predictions) < used[:, None]).astype(np.float32)
     return {
         "input_ids": ids * mask,
         "input_mask": mask,
-        "segment_ids": ((np.arange(LENGTH) > 6) * mask).astype(np.int64),
+        "segment_ids": ((np.arange(length) > 6) * mask).astype(np.int64),
         "masked_lm_positions": (positions * weights).astype(np.int64),
         "masked_lm_ids": ((positions + 5) * weights).astype(np.int64),
         "masked_lm_weights": weights,
@@ -45,8 +50,10 @@ def make_features(rng: np.random.Generator, rows: int) -> dict:
     }
 
 
-def write_records(path: Path, rows: int, seed: int, compression="") -> None:
-    features = make_features(np.random.default_rng(seed), rows)
+def write_records(
+    path: Path, rows: int, seed: int, compression="", **sizes: int
+) -> None:
+    features = make_features(np.random.default_rng(seed), rows, **sizes)
     with open(path, "wb") as file:
         with tfrecord.RecordWriter(file, compression) as writer:
             writer.write_examples(features)
@@ -58,6 +65,8 @@ def write_data(folder: Path) -> Path:
         kind = "GZIP" if number == 2 else ""
         write_records(folder / f"train-{number}", 40 + number, number, kind)
     write_records(folder / "dev", 21, 9)
+    write_records(folder / "by8", 30, 4, length=8, predictions=2)
+    write_records(folder / "by16", 50, 5)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     no_dropout = CONFIG | {
         "hidden_dropout_prob": 0.0,

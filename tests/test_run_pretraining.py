@@ -172,7 +172,9 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
         del values["train_batch_size"]
         values |= {
             "bert_config_file": data / "deep.json",
-            "batch_schedule": "4:0.2,8:0.6,16:1",
+            "batch_schedule": "4:0.1,8:1",
+            "length_schedule": "16:0.1,8:0.5,16:1",
+            "input_file": f"{data}/by{{length}}",
             "drop_tokens": 0.5,
         }
     scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
@@ -256,6 +258,15 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"init_checkpoint": "/none"}, "no such checkpoint"),
         ({"resume_from": "hf://a/b"}, "give it as --init_checkpoint"),
         ({"train_hours": 1}, "--train_hours or --num_train_steps, not both"),
+        ({"length_schedule": "8:0.5,9:1"}, "with --max_seq_length=16; found 9"),
+        (
+            {"length_schedule": "8:0.5,16:1"},
+            "--input_file with {length} in its",
+        ),
+        (
+            {"length_schedule": "10:0.5,16:1", "input_file": "DATA/by{length}"},
+            "no file matches",
+        ),
         ({"batch_schedule": "8:1"}, "or --train_batch_size, not both"),
         *(
             (

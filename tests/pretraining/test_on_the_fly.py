@@ -1,6 +1,7 @@
 """Masks that are drawn while unmasked records are read."""
 
 import json
+import shutil
 from pathlib import Path
 
 import corpora
@@ -197,15 +198,15 @@ def folder(tmp_path_factory) -> Path:
     }
     for name, more in (
         ("unmasked", {"unmasked": True}),
+        ("unmasked16", {"unmasked": True, "max_seq_length": 16}),
         ("packed", {"unmasked": True, "pack_sequences": True}),
         ("masked", {"dupe_factor": 1}),
     ):
         if "pack_sequences" in more:
             more["max_sequences_per_pack"] = 4
         output = folder / f"{name}.tfrecord"
-        scripts.run(
-            create_pretraining_data, output_file=output, **flags, **more
-        )
+        scripts.run(create_pretraining_data, output_file=output, **flags | more)
+    shutil.copy(folder / "unmasked.tfrecord", folder / "unmasked32.tfrecord")
     size = len(Path(corpora.VOCAB_FILE).read_text().splitlines())
     config = pretraining_runs.CONFIG | {"vocab_size": size}
     (folder / "config.json").write_text(json.dumps(config))
@@ -228,7 +229,10 @@ def test_unmasked_records_are_the_text_of_masked_ones(folder):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("unmasked", {"batch_schedule": "4:0.3,8:1"}),
+        (
+            "unmasked{length}",
+            {"batch_schedule": "4:0.3,8:1", "length_schedule": "16:0.3,32:1"},
+        ),
         ("packed", {"drop_tokens": 0.3}),
     ],
 )

@@ -27,12 +27,17 @@ def test_phases_by_hand():
     ]
     # A share of less than half a step is none.
     assert plan.phases(1) == [Phase(0, 1, 1, 32, 0)]
-    # 10 steps of 4 and 8, the last one without dropping.
-    plan = Plan(None, parse("", ["4:0.5", "8:1"]), ((0.5, 0.9), (0.0, 1.0)))
+    # 5 steps of 4 x 64 and 5 of 8 x 128, which has a stream of its own.
+    plan = Plan(
+        None,
+        parse("", ["4:0.5", "8:1"]),
+        parse("", ["64:0.5", "128:1"]),
+        ((0.5, 0.9), (0.0, 1.0)),
+    )
     assert plan.phases(10) == [
-        Phase(0, 5, 10, 4, 0, 0.5),
-        Phase(5, 9, 10, 8, 20, 0.5),
-        Phase(9, 10, 10, 8, 52, 0.0),
+        Phase(0, 5, 10, 4, 0, 64, 0.5),
+        Phase(5, 9, 10, 8, 0, 128, 0.5),
+        Phase(9, 10, 10, 8, 32, 128, 0.0),
     ]
     assert Plan(None, constant(8)).phases(9) == [Phase(0, 9, 9, 8)]
 
