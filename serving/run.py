@@ -45,14 +45,16 @@ def predict_window(
     task: Task, run_model: Model, window: Window, batch_size: int
 ) -> Result:
     """Return the predictions of a window; see `predict.predict`."""
-    predictions = predict.predict(task, run_model, window.inputs, batch_size)
+    cut: Counts = Counts()
+    predictions = predict.predict(
+        task, run_model, window.inputs, batch_size, cut
+    )
     lines, problems = [], list(window.problems)
-    num_truncated, totals = 0, dict.fromkeys(task.totals, 0)
+    totals = dict.fromkeys(task.totals, 0)
     for item, found in zip(window.inputs, predictions, strict=True):
         if isinstance(found, str):
             problems.append(Problem(item.place, found, f"id {item.id}"))
             continue
-        num_truncated += "truncated" in found
         for name in totals:
             totals[name] += found[name]
         line = {"id": item.id} | found
@@ -63,7 +65,8 @@ def predict_window(
         "inputs": len(lines) + len(problems),
         "predicted": len(lines),
         "bad_inputs": len(problems),
-        "truncated": num_truncated,
+        "truncated": cut["truncated"],
+        "left_out": cut["left_out"],
         "blank_lines": window.num_blank,
         **totals,
     }
@@ -219,7 +222,11 @@ def log_summary(counts: Counts, job: Job) -> None:
     logging.info("***** Predictions *****")
     logging.info("  Inputs = %d", counts["inputs"])
     logging.info("  Predicted = %d", counts["predicted"])
-    logging.info("  Truncated = %d", counts["truncated"])
+    logging.info(
+        "  Truncated = %d, tokens left out = %d",
+        counts["truncated"],
+        counts["left_out"],
+    )
     logging.info("  Blank lines = %d", counts["blank_lines"])
     logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], errors)
     if num_tokens := counts["num_tokens"]:

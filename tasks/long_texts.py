@@ -22,7 +22,8 @@ def define_flags(has_doc_stride: bool = False) -> None:
         "beginning; head_tail: a fourth of them from its beginning, the others "
         "from its end (Sun et al., arXiv:1905.05583); windows: all of it, in "
         "windows of max_seq_length tokens that overlap, whose outputs are "
-        "pooled. Default: as the model was fine-tuned; to train it, cut.",
+        "pooled, for single texts alone. Default: as the model was fine-tuned; "
+        "to train it, cut.",
     )
     if not has_doc_stride:
         flags.DEFINE_integer(

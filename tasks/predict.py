@@ -20,6 +20,7 @@ This loop, `run_batches`, serves all that predicts. Fine-tuning scores and
 predicts the records that it keeps on disk, with `run_records`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -33,19 +34,26 @@ MORE_ROWS = 8
 
 
 def predict(
-    task: Task, run: Model, inputs: Sequence[Input], batch_size: int
+    task: Task,
+    run: Model,
+    inputs: Sequence[Input],
+    batch_size: int,
+    counts: Counter[str] | None = None,
 ) -> list[Prediction | str]:
     """Return the prediction of each input, or why there is none.
 
     All inputs are sorted by length together. An input whose text was cut has
-    `truncated` in its prediction.
+    `truncated` in its prediction. `counts` gets their number, and that of the
+    tokens that they lack.
     """
     encoded = task.encode(inputs)
     outputs = run_units(task, run, encoded.units, batch_size)
     found = list(task.decode(inputs, encoded, outputs))
-    for result, is_cut in zip(found, encoded.is_truncated, strict=True):
-        if is_cut and not isinstance(result, str):
+    for result, left_out in zip(found, encoded.left_out, strict=True):
+        if left_out and not isinstance(result, str):
             result["truncated"] = True
+            if counts is not None:
+                counts.update(truncated=1, left_out=left_out)
     return found
 
 

@@ -162,12 +162,12 @@ class Encoded(NamedTuple):
 
     Attributes:
         units: what the model runs on; one or more per input, in order.
-        is_truncated: for each input, whether a text was cut.
+        left_out: for each input, the pieces of its texts that no row has.
         state: what `decode` needs besides.
     """
 
     units: list[Unit]
-    is_truncated: list[bool]
+    left_out: list[int]
     state: Any = None
 
 
@@ -463,8 +463,7 @@ class RowTask(Task):
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return one row for each input."""
         found = [self._row(item) for item in inputs]
-        is_cut = [left_out > 0 for _, left_out in found]
-        return Encoded([[row] for row, _ in found], is_cut)
+        return Encoded([[row] for row, _ in found], [lost for _, lost in found])
 
     def _row(self, item: Input) -> tuple[Row, int]:
         """Return the row of an input, and how many pieces were left out."""

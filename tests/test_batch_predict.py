@@ -59,7 +59,10 @@ def without_ids(rows: list[dict]) -> list[dict]:
 # --- Kinds of inputs ---------------------------------------------------------
 
 
-def test_text_json_and_records_give_the_same(classifier, sentences, tmp_path):
+def test_text_json_and_records_give_the_same(
+    classifier, sentences, tmp_path, caplog
+):
+    caplog.set_level("INFO", logger="absl")
     model = classifier / "model"
     lines = [{"id": n, "sentence": text} for n, text in enumerate(sentences)]
     file = write_lines(tmp_path / "in.jsonl", lines)
@@ -68,6 +71,9 @@ def test_text_json_and_records_give_the_same(classifier, sentences, tmp_path):
     is_long = [len(text.split()) + 2 > 24 for text in sentences]
     assert [row.get("truncated", False) for row in wanted] == is_long
     assert 0 < sum(is_long) < 21
+    lost = sum(max(0, len(text.split()) - 22) for text in sentences)
+    cut = f"Truncated = {sum(is_long)}, tokens left out = {lost}"
+    assert cut in caplog.text
     near = predict(
         *(model, file, tmp_path / "16 bits"),
         text_columns="sentence",

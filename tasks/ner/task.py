@@ -87,7 +87,7 @@ class Entities(Task):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return the windows of all texts, each a unit."""
-        nothing_cut = [False] * len(inputs)
+        nothing_cut = [0] * len(inputs)
         positions: list[np.ndarray] = []  # of the words in each row
         if any(map(is_record, inputs)):  # then all are
             units = [[item.texts["row"]] for item in inputs]

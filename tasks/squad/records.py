@@ -87,10 +87,10 @@ class QuestionReader:
         logging.info(
             "%d questions make %d windows", len(data.examples), len(windows)
         )
-        if windows.is_cut.any():
+        if windows.left_out.any():
             logging.warning(
                 "%d questions are cut to max_query_length = %d tokens",
-                windows.is_cut.sum(),
+                (windows.left_out > 0).sum(),
                 self.lengths.max_query_length,
             )
         if not len(windows):

@@ -77,7 +77,7 @@ class QuestionAnswering(Task):
         """Return the windows of all questions, each a unit."""
         if any(map(is_record, inputs)):  # then all are
             units = [[item.texts["row"]] for item in inputs]
-            return Encoded(units, [False] * len(inputs))
+            return Encoded(units, [0] * len(inputs))
         data = squad_data.SquadData([], [])
         for item in inputs:
             context = item.texts["context"]
@@ -104,7 +104,7 @@ class QuestionAnswering(Task):
                 strict=True,
             )
         ]
-        return Encoded(units, windows.is_cut.tolist(), (data, windows))
+        return Encoded(units, windows.left_out.tolist(), (data, windows))
 
     # --- Answers -------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class Windows:
     doc_ids: np.ndarray  # flat, paragraphs
     doc_words: np.ndarray  # flat, the word of the paragraph of each piece
     doc_offsets: np.ndarray  # [D + 1] of doc_ids and doc_words
-    is_cut: np.ndarray  # [E] whether it was longer than max_query_length
+    left_out: np.ndarray  # [E] tokens it has beyond max_query_length
 
     def __len__(self) -> int:
         return len(self.example)
@@ -145,7 +145,7 @@ def convert(
                 if isinstance(event, workers.Done):
                     found[event.job.first_paragraph] = event.result
         parts = [found[chunk.first_paragraph] for chunk in chunks]
-    cells, queries, query_sizes, is_cut, ids, words, sizes = map(
+    cells, queries, query_sizes, left_out, ids, words, sizes = map(
         np.concatenate, zip(*parts, strict=True)
     )
     return Windows(
@@ -156,7 +156,7 @@ def convert(
         ids,
         words,
         np.cumsum([0, *sizes]),
-        is_cut,
+        left_out,
     )
 
 
@@ -224,9 +224,9 @@ def _convert_chunk(
                 first, last = answer[0] + shift, answer[1] + shift
             cells.append((chunk.first_example + at, start, length, first, last))
     table = np.array(cells, np.int32).reshape(-1, 5)
-    is_cut = query_sizes < whole
+    left_out = whole - query_sizes
     sizes = np.diff(offsets)
-    return table, queries, query_sizes, is_cut, doc_ids, of_word, sizes
+    return table, queries, query_sizes, left_out, doc_ids, of_word, sizes
 
 
 def spans(

@@ -259,13 +259,13 @@ class MultipleChoice(RowTask):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return a unit of several rows for each question."""
-        units, is_cut = [], []
+        units, left_out = [], []
         for item in inputs:
             context = item.texts["context"]
             found = [self.row(context, c) for c in item.texts["choices"]]
             units.append([row for row, _ in found])
-            is_cut.append(any(cut for _, cut in found))
-        return Encoded(units, is_cut)
+            left_out.append(sum(lost for _, lost in found))
+        return Encoded(units, left_out)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the number of the likeliest choice, and probabilities."""

@@ -183,7 +183,7 @@ def similarities(model: PageModel, first: str, second: str) -> list[Result]:
         [text, *(f"{x:.3f}" for x in line)]
         for text, line in zip(texts, cosines.tolist(), strict=True)
     ]
-    num_cut = sum(model.task.encode(items).is_truncated)
+    num_cut = sum(lost > 0 for lost in model.task.encode(items).left_out)
     cut = f", {num_cut} of the sentences cut" if num_cut else ""
     return [Note(f"Cosines{cut}"), Table(("sentence", *others), table, 0)]
 

@@ -88,7 +88,7 @@ def test_long_questions_are_cut_and_counted(tokenizer):
     )
     lengths = squad_windows.Lengths(16, 4, 2)
     windows = squad_windows.convert(data, tokenizer, lengths)
-    assert windows.is_cut.tolist() == [True, False]
+    assert windows.left_out.tolist() == [2, 0]
     assert windows.query_length().tolist() == [2, 2]
 
 
