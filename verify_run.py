@@ -93,6 +93,11 @@ def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
     known = [line["step"] for line in lines]
     kept = lookup.listed_checkpoints(FLAGS.output_dir)
     starts = {0, *map(weight_files.global_step, kept)} & {*known}
+    settings = run_settings.read_fingerprint(FLAGS.output_dir) or {}
+    if settings.get("train_hours"):
+        # From its start the command would time its steps again, and could do
+        # another number of them.
+        starts -= {0}
     first = FLAGS.from_step
     if first is None:
         first = min(starts - {0, known[-1]}, default=0)
@@ -100,7 +105,7 @@ def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
     if first not in starts:
         raise UserError(
             f"--from_step={first}: no checkpoint of this step in the ledger; "
-            f"there are {', '.join(map(str, sorted(starts)))}"
+            f"there are {', '.join(map(str, sorted(starts))) or 'none'}"
         )
     if last not in known or last <= first:
         later = [str(step) for step in dict.fromkeys(known) if step > first]

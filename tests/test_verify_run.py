@@ -150,3 +150,13 @@ def test_what_cannot_be_verified(flags, problem, tmp_path):
         (tmp_path / ledger.NAME).write_text(text)
     error = scripts.error_of(verify_run, output_dir=tmp_path, **flags)
     assert problem in error
+
+
+def test_a_run_of_hours_cannot_be_verified_from_its_start(tmp_path):
+    """The command would time its steps again."""
+    line = json.dumps({"step": 0, "command": ["a"]})
+    (tmp_path / ledger.NAME).write_text(f"{line}\n")
+    settings = {"fixed": {"train_hours": 1.0}, "adjustable": {}}
+    (tmp_path / "training_config.json").write_text(json.dumps(settings))
+    error = scripts.error_of(verify_run, output_dir=tmp_path, from_step=0)
+    assert "no checkpoint of this step in the ledger; there are none" in error
