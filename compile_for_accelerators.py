@@ -87,6 +87,7 @@ COLUMNS = {
     "estimate, MB": (1e6, "estimate"),
     "GFLOP": (1e9, "flops"),
     "GB accessed": (1e9, "accessed"),
+    "of memory": (1e9, "moved"),
     "fusions": (1, "fusion"),
     "copies, transposes, converts": (1, "copy", "transpose", "convert"),
     "gathers, scatters": (1, "gather", "scatter"),

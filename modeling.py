@@ -221,12 +221,14 @@ class Compute:
             (ops/unpadding.py), for inference. Nothing is skipped in training,
             or without an input_mask.
         has_gradient: whether a gradient is taken, see elementwise.add_bias.
+        one_program: whether forward and backward pass are one program of XLA.
     """
 
     fuse: bool = False
     recompute: str = recompute.NONE
     skip_padding: bool = False
     has_gradient: bool = False
+    one_program: bool = False
 
 
 PLAIN = Compute()
@@ -443,6 +445,9 @@ def attention(
     # A score is a sum of D products. If these are independent and of variance
     # 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is all but an
     # argmax, with hardly a gradient. So sqrt(D) divides it.
+    scale = 1.0 / math.sqrt(query.shape[-1])
+    if compute.one_program and compute.recompute == recompute.ATTENTION:
+        return recompute.attention(query, key, value, bias, seed, scale, rate)
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
     probs = elementwise.fused(
         elementwise.attention_probs,
@@ -450,7 +455,7 @@ def attention(
         bias,
         seed,
         is_compiled=compute.fuse,
-        scale=1.0 / math.sqrt(query.shape[-1]),
+        scale=scale,
         rate=rate,
     )  # [B, N, F, T]
     return tf.matmul(probs, value)  # [B, N, F, D]
@@ -519,7 +524,7 @@ class SelfAttention(Layer):
                 compute,
             )
 
-        if compute.recompute == recompute.ATTENTION:
+        if compute.recompute == recompute.ATTENTION and not compute.one_program:
             attend = recompute.recomputed(attend)
         context = attend(heads(self.query), heads(self.key), heads(self.value))
         if tokens is not None:

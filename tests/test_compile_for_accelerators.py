@@ -68,6 +68,30 @@ def test_counts_are_those_of_the_program():
     assert compiler.custom_call_bytes(text) == 256 + 256 + 1024
 
 
+def test_bytes_are_those_of_the_memory():
+    text = """
+%fused_computation (p: f32[64]) -> f32[64] {
+  %p = f32[64]{0} parameter(0)
+  ROOT %n = f32[64]{0} negate(%p)
+}
+
+ENTRY %main (a: f32[64]) -> (f32[64], bf16[8,8]) {
+  %a = f32[64]{0:T(256)} parameter(0)
+  %slice-start.1 = ((f32[64]{0:T(256)}), f32[16]{0:T(256)S(1)}, s32[]{:S(2)}) \
+slice-start(%a), slice={[0:16]}
+  %slice-done.1 = f32[16]{0:T(256)S(1)} slice-done(%slice-start.1)
+  %f = (f32[64]{0:T(256)}, bf16[8,8]{1,0:T(8,128)(2,1)S(1)}) \
+fusion(%a, %slice-done.1), kind=kLoop, calls=%fused_computation
+  %g = f32[64]{0:T(256)} get-tuple-element(%f), index=0
+  %h = bf16[8,8]{1,0:T(8,128)(2,1)S(1)} get-tuple-element(%f), index=1
+  %c = bf16[8,8]{1,0:T(8,128)(2,1)} copy(%h)
+  ROOT %t = (f32[64]{0:T(256)}, bf16[8,8]{1,0:T(8,128)(2,1)}) tuple(%g, %c)
+}
+"""
+    # The slice is read; the fusion reads a and writes as much; the copy writes.
+    assert compiler.memory_bytes(text) == 64 + 256 + 256 + 128
+
+
 def test_a_row_takes_the_place_of_the_same_job(tmp_path):
     path = str(tmp_path / "rows.json")
     assert rows.read(path) == []

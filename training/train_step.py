@@ -24,7 +24,7 @@ import modeling
 import optimization
 from ops import elementwise
 from records.streaming import Batch
-from training import layers, loss_scale
+from training import devices, layers, loss_scale
 from training.compilation import Compilation, compiled
 from training.loss_scale import NO_SCALE, Scale
 from training.objective import Objective, Sums
@@ -58,6 +58,7 @@ class Step:
                 fuse=compilation.elementwise,
                 recompute=settings.recompute,
                 has_gradient=True,
+                one_program=compilation.step or devices.is_tpu(strategy),
             )
         )
         self.schedule = optimization.create_schedule(

@@ -16,8 +16,8 @@ from training.settings import Settings
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [1, 2])
-def test_whole_step_is_one_program(parts):
+@pytest.mark.parametrize("parts, choice", [(1, "none"), (2, "attention")])
+def test_whole_step_is_one_program(parts, choice):
     """As a GPU or TPU runs it: static shapes, dropout, update and all."""
     config = modeling.BertConfig.from_dict(CONFIG)
     features = make_features(np.random.default_rng(0), 8)
@@ -37,9 +37,14 @@ def test_whole_step_is_one_program(parts):
             model,
             objectives.OBJECTIVES["mlm_nsp"].objective,
             Settings(
-                "", 10, 8, learning_rate=1e-3, gradient_accumulation_steps=parts
+                "",
+                10,
+                8,
+                learning_rate=1e-3,
+                gradient_accumulation_steps=parts,
+                recompute=choice,
             ),
-            Compilation(),
+            Compilation(step=compiles),
         )
         run = tf.function(
             step.replica_step, jit_compile=compiles, autograph=False

@@ -13,6 +13,7 @@ import functools
 import importlib.metadata
 import json
 import math
+import operator
 import os
 import re
 import sys
@@ -189,6 +190,7 @@ def compiled(program: str, device: str, replicas: int) -> dict[str, Any]:
             cost = done.cost_analysis()
             found["flops"] = cost["flops"]
             found["accessed"] = cost["bytes accessed"]
+            found["moved"] = memory_bytes(text)
     except RuntimeError as error:
         # A jaxlib may not read every program of another libtpu. The step has
         # compiled all the same.
@@ -203,9 +205,9 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-# Name, shape (of a tuple the first), operation and operands.
+# Name, shape, operation and operands.
 _INSTRUCTION = re.compile(
-    r"^ *(?:ROOT )?(%?[\w.-]+) = \(?(\S+).*? ([a-z][a-z0-9-]*)\(([^)]*)", re.M
+    r"^ *(?:ROOT )?(%?[\w.-]+) = \(?(.*?) ([a-z][a-z0-9-]*)\(([^)]*)", re.M
 )
 
 
@@ -240,6 +242,43 @@ def custom_call_bytes(text: str) -> int:
         for _, shape, operation, operands in found
         if operation == "custom-call"
     )
+
+
+# Instructions of a program that move nothing themselves.
+_STAYS = {
+    *("parameter", "constant", "tuple", "get-tuple-element", "bitcast"),
+    *("opt-barrier", "while", "conditional", "call"),
+}
+
+
+def memory_bytes(text: str) -> int:
+    """Return the bytes that a TPU's program reads from its memory and writes.
+
+    Of each instruction, all operands and results but those on the chip, S(1).
+    libtpu's own count, "bytes accessed", has these too, and joins of slices
+    that move nothing. A loop counts once.
+    """
+    fused = set(re.findall(r"calls=(%?[\w.-]+)", text))
+    moved = 0
+    for computation in re.split(r"^}", text, flags=re.M):
+        name = re.search(r"^(?:ENTRY )?(%?[\w.-]+) \(", computation, re.M)
+        if name and name[1] in fused:
+            continue
+        sizes: dict[str, int] = {}
+        for name, shape, operation, operands in _INSTRUCTION.findall(
+            computation
+        ):
+            arrays = re.findall(r"[a-z]\w*\[[\d,]*\](?:{[^}]*})?", shape)
+            off_chip = ["S(1)" not in array for array in arrays]
+            counted = list(map(_bytes, arrays))
+            sizes[name] = sum(map(operator.mul, counted, off_chip))
+            if operation.endswith("-start"):
+                # A copy, or a slice, of one of the first two to the other.
+                moved += min(counted[:2]) * sum(off_chip[:2])
+            elif operation not in _STAYS and not operation.endswith("-done"):
+                read = re.findall(r"%?[\w.-]+", operands)
+                moved += sizes[name] + sum(sizes.get(x, 0) for x in read)
+    return moved
 
 
 def _bytes(shape: str) -> int:

@@ -244,7 +244,7 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
             model,
             kind.objective,
             _settings(program),
-            compilation.Compilation(),  # the whole is compiled here
+            compilation.Compilation(step=True),
         )
         step.count = program.replicas
         scalars = [tf.TensorSpec([], tf.int64)]
