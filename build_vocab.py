@@ -33,7 +33,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 import tokenization
-from pretraining.data import vocabulary
+from pretraining.data import sources, vocabulary
 from pretraining.data import words as pretraining_words
 
 FLAGS = flags.FLAGS
@@ -47,6 +47,13 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string(
     "output_file", None, "The vocabulary to write; an older one is replaced."
+)
+
+flags.DEFINE_string(
+    "sources",
+    None,
+    "Instead of input_file: TOML file of sources, their files and weights or "
+    "a smoothing over languages, as of create_pretraining_data.py.",
 )
 
 # What is learned
@@ -108,14 +115,15 @@ _MUCH_UNKNOWN = 0.01
 def main(_: list[str]) -> int:
     """Count the words of the input, learn pieces and write the vocabulary."""
     check_flags()
-    input_files = file_system.find_files(FLAGS.input_file)
-    vocabulary.check_output_file(FLAGS.output_file, input_files)
+    states, _ = sources.read(FLAGS.input_file, FLAGS.sources)
+    vocabulary.check_output_file(FLAGS.output_file, [s[0] for s in states])
     words = pretraining_words.count_words(
         FLAGS.input_file,
         tokenization.Normalization.of(FLAGS.do_lower_case),
         FLAGS.output_file,
         FLAGS.num_workers,
         beam.options_of(FLAGS),
+        FLAGS.sources,
     )
     alphabet, num_chars = vocabulary.choose_alphabet(
         words, FLAGS.limit_alphabet
@@ -206,9 +214,10 @@ def check_flags() -> None:
     Raises:
         UserError: names the flag.
     """
-    for name in ("input_file", "output_file"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    if not FLAGS.output_file:
+        raise UserError("--output_file is required")
+    if bool(FLAGS.input_file) == bool(FLAGS.sources):
+        raise UserError("give --input_file or --sources, one of them")
     beam.check_flags(FLAGS, "output_file")
 
 

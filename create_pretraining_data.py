@@ -45,6 +45,13 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("vocab_file", None, "The WordPiece vocabulary.")
 
+flags.DEFINE_string(
+    "sources",
+    None,
+    "Instead of input_file: TOML file of sources, their files and weights or "
+    "a smoothing over languages (docs/corpus.md).",
+)
+
 # What the records hold
 flags.DEFINE_bool(
     "do_lower_case",
@@ -172,6 +179,7 @@ def main(_: list[str]) -> int:
         FLAGS.random_seed,
         FLAGS.bucket_mb,
         FLAGS.compression,
+        FLAGS.sources,
     )
     if not config.unmasked:
         generation.warn_of_few_predictions(config)
@@ -195,9 +203,11 @@ def check_flags() -> None:
     Raises:
         UserError: names the flag.
     """
-    for name in ("input_file", "output_file", "vocab_file"):
+    for name in ("output_file", "vocab_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
+    if bool(FLAGS.input_file) == bool(FLAGS.sources):
+        raise UserError("give --input_file or --sources, one of them")
     masks = ("masked_lm_prob", "mask_token_prob", "random_token_prob")
     masks += ("do_whole_word_mask", "max_predictions_per_seq")
     for name in masks if FLAGS.unmasked else ():

@@ -180,13 +180,13 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
     return list(found.values())
 
 
-def input_states(patterns: str) -> list[list]:
+def input_states(patterns: str, flag: str = "input_file") -> list[list]:
     """Return [path, size, time of change] of every file that globs match.
 
     In the fingerprint of a command they stand for the text, which may be too
     large to be read twice. A pipe is refused.
     """
-    paths = list(map(absolute_path, find_files(patterns)))
+    paths = list(map(absolute_path, find_files(patterns, flag)))
     for path in filter(is_stream, paths):
         raise UserError(
             f"{path} is a pipe or a device, which cannot be read twice: give "

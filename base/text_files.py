@@ -1,14 +1,20 @@
-"""Read UTF-8 text, JSON lines and CSV tables; errors name the line."""
+"""Read UTF-8 text, JSON lines, TOML and CSV tables; errors name the line."""
 
 import csv
 import io
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from base import file_system
 from base.errors import InputError, UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _MAX_DEPTH = 100  # of the nesting of an object's file
 
@@ -33,6 +39,14 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8") from error
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """Return the values of a TOML file; a UserError names what is wrong."""
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from error
 
 
 def check_cell(value: str, what: str) -> None:

@@ -22,7 +22,7 @@ from absl import logging
 
 import tokenization
 from checkpoints import casing
-from pretraining.data import schema
+from pretraining.data import schema, sources
 from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary
 from pretraining.data.steps import GeneratorSteps
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(
-    input_file: str,
+    input_file: str | None,
     output_file: str,
     vocab_file: str,
     config: InstanceConfig,
@@ -62,8 +62,11 @@ def make_plan(
     random_seed: int = 12345,
     bucket_mb: int = 4,
     compression: str = "",
+    sources_file: str | None = None,
 ) -> Plan:
     """Check the flags of create_pretraining_data.py and return the plan.
+
+    A file of sources takes the place of the input files.
 
     Without do_lower_case the files beside the vocabulary or the vocabulary
     itself decide.
@@ -73,7 +76,7 @@ def make_plan(
     """
     check_values(config, compression)
     outputs = expand_output_files(output_file)
-    inputs = file_system.input_states(input_file)
+    inputs, mix = sources.read(input_file, sources_file, random_seed)
     normalization = check_vocabulary(vocab_file, do_lower_case, config)
     folder, name = os.path.split(outputs[0])
     job = create_job(
@@ -91,6 +94,7 @@ def make_plan(
             "compression": compression,
             "random_seed": random_seed,
             "bucket_mb": bucket_mb,
+            **mix.describe(),
         },
     )
     files = [(path, size) for path, size, _ in inputs]
@@ -103,10 +107,9 @@ def make_plan(
         random_seed,
         compression,
         bucket_mb << 20,
-        count_buckets(
-            sum(size for _, size in files), bucket_mb << 20, len(outputs)
-        ),
+        count_buckets(mix.num_bytes(inputs), bucket_mb << 20, len(outputs)),
         len(outputs),
+        mix,
         files[0][0],
     )
     return Plan(files, vocab_file, job, steps)

@@ -11,6 +11,7 @@ Copies of a text share a bucket, which grows with them.
 Worker processes import this file: no flags here, and no TensorFlow.
 """
 
+import collections
 import dataclasses
 import itertools
 import os
@@ -26,6 +27,7 @@ from pretraining.data import documents
 from pretraining.data.buckets import BucketMaker
 from pretraining.data.documents import Part, Range
 from pretraining.data.instances import InstanceConfig
+from pretraining.data.sources import Mix
 
 # Text that a worker process deals out at once.
 _CHUNK_BYTES = 2**24
@@ -49,6 +51,7 @@ class GeneratorSteps(Steps):
         bucket_bytes: about the size of a bucket's text.
         num_buckets: of all output files.
         num_files: number of output files.
+        mix: how often documents are used.
         first_input: path, for messages.
     """
 
@@ -60,6 +63,7 @@ class GeneratorSteps(Steps):
     bucket_bytes: int
     num_buckets: int
     num_files: int
+    mix: Mix
     first_input: str
 
     name = "create_pretraining_data"
@@ -99,8 +103,9 @@ class GeneratorSteps(Steps):
     def map(
         self, chunk: list, report: Report
     ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
-        """Return the parts of documents; count them."""
+        """Return the parts of documents, as often as used; count them."""
         pairs, num_documents, some = [], {}, set()
+        counts = collections.Counter(documents=0, parts=0)
         for file_range in itertools.starmap(Range, chunk):
             num_documents.setdefault(file_range.path, 0)
             for part in documents.read_parts(
@@ -109,12 +114,16 @@ class GeneratorSteps(Steps):
                 self.bucket_bytes,
                 report,
             ):
-                num_documents[file_range.path] += part.index == 0
-                if len(some) < 2:
+                uses = self.mix.uses_of(file_range.path, part.document)
+                if part.index == 0:
+                    num_documents[file_range.path] += 1
+                    counts["documents"] += 1
+                    counts.update(self.mix.count(file_range.path, uses))
+                if len(some) < 2 and uses:
                     some.add(part.document)
                 bucket = part.bucket(self.random_seed, self.num_buckets)
-                pairs.append((bucket, part.to_bytes()))
-        counts = {"documents": sum(num_documents.values()), "parts": len(pairs)}
+                pairs += [(bucket, part.to_bytes())] * uses
+        counts["parts"] = len(pairs)
         return pairs, {
             "counts": counts,
             "num_documents": num_documents,
@@ -123,11 +132,10 @@ class GeneratorSteps(Steps):
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         """Return the sums; of the different documents two are enough."""
-        counts, num_documents = {"documents": 0, "parts": 0}, {}
+        counts, num_documents = collections.Counter(documents=0, parts=0), {}
         some: set[int] = set()
         for result in results:
-            for name in counts:
-                counts[name] += result["counts"][name]
+            counts.update(result["counts"])
             for path, number in result["num_documents"].items():
                 num_documents[path] = num_documents.get(path, 0) + number
             some.update(result["some_documents"])

@@ -5,6 +5,7 @@ The counts are those of `generation.generate`.
 
 import collections
 
+from pretraining.data import sources
 from pretraining.data.instances import InstanceConfig
 
 
@@ -16,6 +17,7 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     before_truncation = c["filled"] + c["truncated_tokens"]
     lines = [
         f"documents: {c['documents']:,}",
+        *sources.summarize(c),
         f"sentences: {c['sentences']:,} "
         f"({c['lines_without_tokens']:,} lines without a token skipped)",
         f"tokens: {c['tokens']:,}, of them [UNK] "

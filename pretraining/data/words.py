@@ -22,12 +22,20 @@ from base.jobs import engine
 from base.jobs import run as jobs_run
 from base.jobs.steps import Report, Steps
 
+from absl import logging
+
 import tokenization
-from pretraining.data import documents
+from pretraining.data import documents, sources
 from pretraining.data.documents import Range
+from pretraining.data.sources import Mix
 from tokenization import Normalization
 
 _BLOCK_BYTES = 1 << 22
+
+# Where documents are told apart, they are cut as create_pretraining_data.py
+# cuts them by default: the first part decides how often one is used.
+_PART_CHARS = documents.part_size(4 << 20)
+_MAX_LINE_BYTES = 1 << 30
 
 # Text that a worker process counts at once.
 _CHUNK_BYTES = 1 << 24
@@ -137,10 +145,12 @@ class WordSteps(Steps):
 
     Attributes:
         normalization: of the text.
+        mix: how often documents are used.
         no_words: the error for a text without a word.
     """
 
     normalization: Normalization
+    mix: Mix
     no_words: str
 
     name = "build_vocab"
@@ -153,19 +163,34 @@ class WordSteps(Steps):
     def map(
         self, chunk: list, report: Report
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
-        """Count the words of ranges of files."""
-        words = self._counter.count(
-            block
-            for file_range in itertools.starmap(Range, chunk)
-            for block in read_blocks(file_range, report)
-        )
+        """Count the words of ranges of files, as often as they are used."""
+        texts, counts = collections.defaultdict(list), collections.Counter()
+        ranges = itertools.starmap(Range, chunk)
+        if self.mix.names:
+            for file_range in ranges:
+                for part in documents.read_parts(
+                    file_range, _PART_CHARS, _MAX_LINE_BYTES, report
+                ):
+                    uses = self.mix.uses_of(file_range.path, part.document)
+                    texts[uses].append(part.text.decode())
+                    if part.index == 0:
+                        counts.update(self.mix.count(file_range.path, uses))
+        else:
+            texts[1] = itertools.chain.from_iterable(
+                read_blocks(file_range, report) for file_range in ranges
+            )
+        words = collections.Counter()
+        for uses, some in texts.items():
+            for word, number in self._counter.count(some).items():
+                words[word] += uses * number
+        words = +words  # without those that are never used
         buckets = collections.defaultdict(list)
         for word, number in words.items():
             # Not hash(), which changes with every process.
             bucket = zlib.crc32(word.encode()) % self.num_buckets
             buckets[bucket].append(f"{number} {word}\n")
         pairs = ((b, "".join(lines).encode()) for b, lines in buckets.items())
-        return pairs, {"counts": {"words": words.total()}}
+        return pairs, {"counts": {"words": words.total(), **counts}}
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an InputError if there are no words."""
@@ -204,13 +229,17 @@ def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
 
 
 def count_words(
-    input_file: str,
+    input_file: str | None,
     normalization: Normalization,
     output_file: str,
     num_workers: int | None = None,
     beam_options: str | None = None,
+    sources_file: str | None = None,
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences in text files.
+
+    Those of a file of sources, which takes the place of the input files, count
+    as often as create_pretraining_data.py uses them.
 
     The words are collected in hidden files beside output_file, the caller's,
     which are removed again. If the run is killed, the next one continues with
@@ -219,7 +248,7 @@ def count_words(
     Raises:
         UserError: the files have no text.
     """
-    inputs = file_system.input_states(input_file)
+    inputs, mix = sources.read(input_file, sources_file)
     folder = _scratch_folder(
         inputs[0][0] if beam_options is not None else "", output_file
     )
@@ -233,16 +262,18 @@ def count_words(
             "version": _WORDS_VERSION,
             "input_file": inputs,
             **normalization.to_dict(),
+            **mix.describe(),
         },
     )
     steps = WordSteps(
         normalization,
+        mix,
         f"--input_file: no text in {len(inputs)} file(s), the first of them "
         f"{inputs[0][0]}",
     )
     files = [(path, size) for path, size, _ in inputs]
     try:
-        engine.make_files(
+        run = engine.make_files(
             job,
             steps,
             documents.split_files(files, _CHUNK_BYTES),
@@ -250,6 +281,8 @@ def count_words(
             beam_options,
             sum(size for _, size in files),
         )
+        for line in sources.summarize(run.total["counts"]):
+            logging.info("  %s", line)
         with file_system.open_for_reading(job.outputs[0]) as file:
             return _read_lines([file.read()])
     finally:

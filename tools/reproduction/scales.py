@@ -15,13 +15,9 @@ from typing import Annotated, Any
 
 from base import text_files
 from base.errors import UserError
+from base.text_files import tomllib
 
 from tools.reproduction import tasks as reproduction_tasks
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
@@ -199,11 +195,11 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
 
     Each of the settings, "table6.num_train_steps=500", replaces one value.
     """
-    known = _load(PATH)
+    known = text_files.read_toml(PATH)
     if name in known:
         place, values = f"--scale={name}", known[name]
     elif name.endswith(".toml"):
-        place, values = name, _load(name)
+        place, values = name, text_files.read_toml(name)
         if (base := values.pop("base", None)) is not None:
             if base not in known:
                 raise UserError(
@@ -232,13 +228,6 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
     scale = _checked(Scale, _merged({}, values, place), place)
     _check(scale, place)
     return scale
-
-
-def _load(path: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text_files.read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from error
 
 
 def _merged(

@@ -1,0 +1,181 @@
+"""Text of several sources, each used more or less often than it is long.
+
+A file such as mix.toml names them:
+
+    smoothing = 0.7
+    [sources.en]
+    files = "en/train-*.txt"
+    [sources.ar]
+    files = "ar/train-*.txt"
+    weight = 2
+
+The documents of a source are used `weight` times on average, 1 by default. With
+a smoothing S a source that has the share p of all bytes gets a share in
+proportion to p^S besides, of as many bytes in all: multilingual BERT has 0.7,
+so that rare languages are read more often, and frequent ones less. Of 90 and
+10 bytes, shares of 0.9 and 0.1, S = 0.7 makes 0.82 and 0.18: documents are used
+0.91 and 1.77 times.
+
+A document that is used 1.77 times is used once, and, with a probability of
+0.77 that a hash of its text and the seed decides, once more. So it does not
+matter who reads it, and when.
+
+Worker processes import this file: no flags here, and no TensorFlow.
+"""
+
+import collections
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from base import file_system, text_files
+from base.errors import UserError
+from base.hashing import hash64
+
+# Of create_pretraining_data.py, so that a vocabulary is of the same documents.
+DEFAULT_SEED = 12345
+
+# A source is hardly ever meant to be read more often.
+_MAX_USES = 1000
+
+# Names of counts, of the documents that are read and of those that are used.
+_READ, _USED = "documents read of ", "documents used of "
+
+
+class Mix(NamedTuple):
+    """How often the documents of each file are used.
+
+    Attributes:
+        names: path -> source. Files without a source are used as they are.
+        uses: source -> how often its documents are used on average.
+        random_seed: of the documents that are used once more than others.
+    """
+
+    names: dict[str, str]
+    uses: dict[str, float]
+    random_seed: int
+
+    def uses_of(self, path: str, document: int) -> int:
+        """Return how often a document with this hash of its text is used."""
+        uses = self.uses.get(self.names.get(path, ""), 1.0)
+        draw = hash64(self.random_seed, "sources", document) / 2**64
+        return int(uses) + (draw < uses % 1)
+
+    def count(self, path: str, uses: int) -> dict[str, int]:
+        """Return the counts of a document; none without sources."""
+        name = self.names.get(path)
+        return {} if name is None else {_READ + name: 1, _USED + name: uses}
+
+    def num_bytes(self, inputs: list[list]) -> int:
+        """Return the bytes of files that are used, as they are read."""
+        return round(
+            sum(
+                size * self.uses.get(self.names.get(path, ""), 1.0)
+                for path, size, _ in inputs
+            )
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entries of a job's fingerprint; none without sources."""
+        if not self.names:
+            return {}
+        return {"sources": {"files": self.names, "uses": self.uses}}
+
+
+def summarize(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line for each source of the counts."""
+    for name in sorted(counts):
+        if name.startswith(_READ):
+            source, read = name[len(_READ) :], counts[name]
+            used = counts[_USED + source]
+            yield (
+                f"source {source}: {read:,} documents, used {used:,} times "
+                f"({used / read:.2f} each)"
+            )
+
+
+def read(
+    input_file: str | None, path: str | None, random_seed: int = DEFAULT_SEED
+) -> tuple[list[list], Mix]:
+    """Return the states of all files, as `input_states` does, and their mix.
+
+    The files are those of --input_file, or of the sources of a TOML file.
+
+    Raises:
+        UserError: it is damaged, or a file belongs to two sources.
+    """
+    if not path:
+        states = file_system.input_states(input_file)
+        return states, Mix({}, {}, random_seed)
+    smoothing, sources = _checked(text_files.read_toml(path), path)
+    states, names, sizes = [], {}, collections.Counter()
+    for name, (files, _) in sources.items():
+        flag = f"sources={path}, {name}"
+        for state in file_system.input_states(files, flag):
+            if state[0] in names:
+                raise UserError(
+                    f"{path}: {state[0]} belongs to two sources, "
+                    f"{names[state[0]]} and {name}"
+                )
+            names[state[0]] = name
+            sizes[name] += state[1]
+            states.append(state)
+    total = sizes.total()
+    if not all(sizes[name] for name in sources):
+        empty = next(name for name in sources if not sizes[name])
+        raise UserError(f"{path}: the files of source {empty} are empty")
+    shares = {name: sizes[name] / total for name in sources}
+    norm = sum(share**smoothing for share in shares.values())
+    uses = {
+        name: weight * shares[name] ** (smoothing - 1) / norm
+        for name, (_, weight) in sources.items()
+    }
+    for name, found in uses.items():
+        if found > _MAX_USES:
+            raise UserError(
+                f"{path}: documents of source {name} would be used "
+                f"{found:,.0f} times, wanted {_MAX_USES:,} at most: raise "
+                "smoothing, or lower its weight"
+            )
+    return states, Mix(names, uses, random_seed)
+
+
+def _checked(
+    values: Mapping[str, Any], path: str
+) -> tuple[float, dict[str, tuple[str, float]]]:
+    """Return the smoothing, and the files and the weight of every source."""
+
+    def number(table: Mapping, key: str, place: str, least: float) -> float:
+        value = table.get(key, 1.0)
+        is_number = type(value) in (int, float)
+        if not is_number or not least <= value <= _MAX_USES:
+            raise UserError(
+                f"{path}: {place}{key} = {value!r}: wanted a number from "
+                f"{least:g} to {_MAX_USES:,}"
+            )
+        return float(value)
+
+    def check_keys(table: Mapping, known: set[str], place: str) -> None:
+        for key in table.keys() - known:
+            raise UserError(
+                f"{path}: {place}{key} is unknown; wanted "
+                f"{', '.join(sorted(known))}"
+            )
+
+    check_keys(values, {"smoothing", "sources"}, "")
+    tables = values.get("sources")
+    if not isinstance(tables, dict) or not tables:
+        raise UserError(
+            f'{path}: no source; wanted [sources.en] and files = "en/*.txt"'
+        )
+    found = {}
+    for name, table in tables.items():
+        place = f"sources.{name}."
+        files = table.get("files") if isinstance(table, dict) else None
+        if not isinstance(files, str):
+            raise UserError(
+                f'{path}: {place}files is missing; wanted files = "en/*.txt", '
+                "patterns separated by commas"
+            )
+        check_keys(table, {"files", "weight"}, place)
+        found[name] = files, number(table, "weight", place, 0.001)
+    return number(values, "smoothing", "", 0), found
