@@ -257,7 +257,7 @@ def no_text_error(path: str) -> InputError:
         path: the first input file.
     """
     return InputError(
-        f"no document with text in --input_file, whose first file is {path}"
+        f"no document with text in the input, whose first file is {path}"
     )
 
 
