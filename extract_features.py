@@ -96,7 +96,7 @@ flags.DEFINE_bool(
     "Pad every batch to max_seq_length, as the original, instead of batching "
     "lines of similar length.",
 )
-long_texts.define_flags()
+long_texts.define_flags(has_pooling=False)
 training_flags.define_dtype_flag()
 training_flags.define_tpu_flags()
 flags.DEFINE_bool(

@@ -325,6 +325,7 @@ def train_and_evaluate() -> int:
                     seconds,
                 )
                 settings = pretraining.settings = with_steps(settings, steps)
+                warn_of_warmup(settings)
                 identity = pretraining_run.identity_of(
                     settings, config, objective, by_length, plan
                 )
@@ -393,6 +394,18 @@ def with_steps(settings: Settings, steps: int) -> Settings:
     if not FLAGS["num_warmup_steps"].present:
         settings = settings._replace(num_warmup_steps=steps // 10)
     return settings._replace(num_train_steps=steps)
+
+
+def warn_of_warmup(settings: Settings) -> None:
+    """Warn of a warm-up that does not end within the run."""
+    if settings.num_warmup_steps > settings.num_train_steps:
+        logging.warning(
+            "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
+            "rate never reaches %g; give a smaller --num_warmup_steps",
+            settings.num_warmup_steps,
+            settings.num_train_steps,
+            settings.learning_rate,
+        )
 
 
 def read_objective() -> objectives.PretrainingObjective:
@@ -639,14 +652,8 @@ def check_flags() -> None:
         if FLAGS[one].value and FLAGS[other].present:
             raise UserError(f"give --{one} or --{other}, not both")
     settings = read_settings(read_plan())
-    if not FLAGS.train_hours and FLAGS.num_warmup_steps > FLAGS.num_train_steps:
-        logging.warning(
-            "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
-            "rate never reaches %g; give a smaller --num_warmup_steps",
-            FLAGS.num_warmup_steps,
-            FLAGS.num_train_steps,
-            FLAGS.learning_rate,
-        )
+    if not FLAGS.train_hours:
+        warn_of_warmup(settings)
     train_step.check_batch_size(settings, replicas=1)
 
 

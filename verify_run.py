@@ -191,7 +191,10 @@ def repeat(begin: Line, folder: str, last: int) -> None:
 def compare(
     lines: Sequence[Line], replayed: Sequence[Line], first: int, last: int
 ) -> Iterator[str]:
-    """Yield a sentence for each line of two ledgers that differs."""
+    """Yield a sentence for each line of two ledgers that differs.
+
+    Where the run was interrupted it has a line that the repeated one lacks.
+    """
     # Of a step with several lines, the last: that of a process that began.
     states = {line["step"]: line for line in lines}
     begin = replayed[0]
@@ -202,20 +205,28 @@ def compare(
                 "ledger"
             )
     spans = {(x["from"], x["step"]): x for x in lines if "from" in x}
+    compared = set()
     for line in replayed:
-        span = line.get("from"), line["step"]
-        if span not in spans or line["step"] > last:
+        start, step = line.get("from"), line["step"]
+        if start is None or step not in states or step > last:
             continue
+        compared.add(step)
+        names = ["weights", "moments"]
+        if (start, step) in spans:
+            names = ["records", "order", *names]
+        wanted = spans.get((start, step), states[step])
+        differ = [name for name in names if line[name] != wanted[name]]
         # Other records come in another order, too.
-        differ = [
-            name
-            for name in ("records", "order", "weights", "moments")
-            if line[name] != spans[span][name]
-        ]
         if "records" in differ:
             differ.remove("order")
         if differ:
-            yield f"Steps {span[0]:,} to {span[1]:,}: other {', '.join(differ)}"
+            yield f"Steps {start:,} to {step:,}: other {', '.join(differ)}"
+    if last not in compared:
+        yield (
+            f"Step {last:,} was not compared: the run was interrupted there, "
+            "and the repeated one has no line of it. Give --to_step another "
+            "step of the ledger"
+        )
 
 
 def compare_checkpoints(replay: str, step: int) -> Iterator[str]:

@@ -52,7 +52,6 @@ class Phase(NamedTuple):
 
     Attributes:
         first_step, last_step: steps done before and after it.
-        batch_size: examples in a step, over all devices.
         num_steps: of the whole run.
         batch_size: examples in a step, over all devices.
         first_example: number of its first example in the stream of the records

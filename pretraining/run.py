@@ -366,7 +366,7 @@ class PretrainingRun:
         means.pop("tokens")
         ((loss, perplexity),) = self.objective.objective.perplexities.items()
         limit = math.exp(self._frequency_loss)
-        self.is_degenerate = math.exp(means[loss]) > 0.9 * limit
+        self.is_degenerate = means[perplexity] > 0.9 * limit
         if not self.objective.predicts_next_sentence:
             means.pop("loss")  # the only loss has a name of its own
         results = {**means, "global_step": step}

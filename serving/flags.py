@@ -11,6 +11,7 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+from checkpoints.trained_for import WINDOWS
 from tasks import long_texts, registry
 from tasks.task import Task
 
@@ -141,7 +142,7 @@ def model_options(values: flags.FlagValues) -> dict[str, Any]:
     found = {name: values[name].value for name in names}
     return found | {
         "null_threshold": values.null_score_diff_threshold,
-        "long_texts": long_texts.read(values),
+        "long_texts": long_texts.read(values, has_doc_stride=True),
     }
 
 
@@ -197,7 +198,7 @@ def warn_of_ignored(values: flags.FlagValues, task: str) -> None:
     """Log a warning for each flag that is given, but for another task."""
     for name, own in _OF_TASK.items():
         is_of_windows = name == "doc_stride" and "long_texts" in values
-        if is_of_windows and values.long_texts:
+        if is_of_windows and values.long_texts == WINDOWS:
             continue
         if name in values and values[name].present and task != own:
             logging.warning(

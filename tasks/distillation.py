@@ -393,8 +393,13 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             if cluster.has_other_workers():
                 own = tf.distribute.get_strategy()
             settings = self.job.create_task().settings
+            # It reads texts as it was trained to, whatever the student does.
             task = registry.create_task(
-                settings._replace(trained_for=source.trained_for)
+                settings._replace(
+                    trained_for=source.trained_for,
+                    max_seq_length=source.max_seq_length,
+                    long_texts=source.long_texts,
+                )
             )
             with own.scope():
                 model = task.create_model(source.config, training.dtype)

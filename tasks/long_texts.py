@@ -12,8 +12,15 @@ flags.disclaim_key_flags()  # --help of a script shows what is defined here
 _STRIDE = "tokens from the start of a window to the next; default: half of one."
 
 
-def define_flags(has_doc_stride: bool = False) -> None:
-    """Define the flags; `doc_stride` unless the script has one already."""
+def define_flags(
+    has_doc_stride: bool = False, has_pooling: bool = True
+) -> None:
+    """Define the flags.
+
+    Args:
+        has_doc_stride: whether the script has a flag of this name already.
+        has_pooling: whether it pools the outputs of windows.
+    """
     flags.DEFINE_enum(
         "long_texts",
         None,
@@ -36,30 +43,32 @@ def define_flags(has_doc_stride: bool = False) -> None:
         lower_bound=1,
         upper_bound=1024,
     )
-    flags.DEFINE_enum(
-        "window_pooling",
-        "mean",
-        trained_for.POOLINGS,
-        "What is made of the outputs of a text's windows.",
-    )
+    if has_pooling:
+        flags.DEFINE_enum(
+            "window_pooling",
+            "mean",
+            trained_for.POOLINGS,
+            "What is made of the outputs of a text's windows.",
+        )
 
 
-def read(f: flags.FlagValues) -> LongTexts | None:
+def read(f: flags.FlagValues, has_doc_stride: bool = False) -> LongTexts | None:
     """Return what the flags say; None: what the model was trained with.
 
+    `has_doc_stride` is that of `define_flags`.
+
     Raises:
-        UserError: flags of windows are given without them, or the stride leaves
-            tokens between two windows unread.
+        UserError: flags of windows are given without them.
     """
     if f.long_texts != WINDOWS:
-        for name in ("max_windows", "window_pooling"):
-            if f[name].present:
+        own = () if has_doc_stride else ("doc_stride",)
+        for name in (*own, "max_windows", "window_pooling"):
+            if name in f and f[name].present:
                 raise UserError(f"--{name} needs --long_texts={WINDOWS}")
         return f.long_texts and LongTexts(f.long_texts)
     # A model of its own length reads windows of that length: see `checked`.
-    return LongTexts(
-        f.long_texts, f.doc_stride or 0, f.max_windows, f.window_pooling
-    )
+    pooling = f.window_pooling if "window_pooling" in f else "mean"
+    return LongTexts(f.long_texts, f.doc_stride or 0, f.max_windows, pooling)
 
 
 def checked(found: LongTexts | None, max_seq_length: int) -> LongTexts:

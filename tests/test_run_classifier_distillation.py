@@ -161,6 +161,23 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
 
 
 @pytest.mark.slow
+def test_a_teacher_reads_texts_as_it_was_trained_to(places, tmp_path):
+    """At once, where the student reads windows."""
+    data, _ = distilled_data(
+        run_classifier,
+        **flags_of(places, tmp_path / "out", teacher_checkpoint=places["sure"]),
+        long_texts="windows",
+        max_seq_length=8,
+        doc_stride=3,
+    )
+    wanted = distillation.mean_probabilities(
+        [by_hand(places["sure"], VOCAB, TEXTS)], 2.0
+    )
+    found = data.features["soft_targets"][200:]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
     for name in ("train", "dev"):
         text = (places["data"] / f"{name}.tsv").read_text()

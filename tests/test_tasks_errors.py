@@ -73,6 +73,7 @@ OWN = {
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
         ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),
         ({"max_windows": 3}, "--long_texts=windows"),
+        ({"doc_stride": 3}, "--doc_stride needs --long_texts=windows"),
         (
             {
                 "long_texts": "windows",

@@ -119,6 +119,23 @@ def test_other_orders_and_records_have_other_digests(tmp_path):
     assert line_of(tmp_path, [1, 2, 3, 5])["records"] != line["records"]
 
 
+def test_where_a_run_was_interrupted():
+    """States are compared by step, and an end without a line is said."""
+    states = {"weights": "w", "moments": "m"}
+    spans = [(0, 100), (100, 134), (134, 200)]
+    lines = [states | {"step": 0}] + [
+        states | {"from": a, "step": b, "records": str(b), "order": str(b)}
+        for a, b in spans
+    ]
+    again = [*lines[:2], lines[3] | {"from": 100, "records": "all"}]
+    assert not list(verify_run.compare(lines, again, 0, 200))
+    (found,) = verify_run.compare(lines, again, 0, 134)
+    assert found.startswith("Step 134 was not compared")
+    again[2] = again[2] | {"weights": "others"}
+    (found,) = verify_run.compare(lines, again, 0, 200)
+    assert found == "Steps 100 to 200: other weights"
+
+
 def test_a_line_that_was_cut_off_does_not_count(tmp_path):
     line = line_of(tmp_path, [1, 2])
     with open(tmp_path / ledger.NAME, "a") as file:

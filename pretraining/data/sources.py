@@ -144,13 +144,15 @@ def _checked(
 ) -> tuple[float, dict[str, tuple[str, float]]]:
     """Return the smoothing, and the files and the weight of every source."""
 
-    def number(table: Mapping, key: str, place: str, least: float) -> float:
+    def number(
+        table: Mapping, key: str, place: str, least: float, most: float
+    ) -> float:
         value = table.get(key, 1.0)
         is_number = type(value) in (int, float)
-        if not is_number or not least <= value <= _MAX_USES:
+        if not is_number or not least <= value <= most:
             raise UserError(
                 f"{path}: {place}{key} = {value!r}: wanted a number from "
-                f"{least:g} to {_MAX_USES:,}"
+                f"{least:g} to {most:,}"
             )
         return float(value)
 
@@ -177,5 +179,5 @@ def _checked(
                 "patterns separated by commas"
             )
         check_keys(table, {"files", "weight"}, place)
-        found[name] = files, number(table, "weight", place, 0.001)
-    return number(values, "smoothing", "", 0), found
+        found[name] = files, number(table, "weight", place, 0.001, _MAX_USES)
+    return number(values, "smoothing", "", 0, 1), found

@@ -268,7 +268,7 @@ def count_words(
     steps = WordSteps(
         normalization,
         mix,
-        f"--input_file: no text in {len(inputs)} file(s), the first of them "
+        f"no text in the {len(inputs)} input file(s), the first of them "
         f"{inputs[0][0]}",
     )
     files = [(path, size) for path, size, _ in inputs]

@@ -135,6 +135,7 @@ def test_words_count_as_often_as_documents_are_used(mix, tmp_path):
         ("[sources.a]\nfiles = '{0}'\nwieght = 2", "sources.a.wieght is unk"),
         ("[sources.a]\nfiles = '{0}'\nweight = -1", "weight = -1.*: wanted a"),
         ("smoothing = 'x'\n[sources.a]\nfiles = '{0}'", "smoothing = 'x'"),
+        ("smoothing = 70\n[sources.a]\nfiles = '{0}'", "smoothing = 70"),
         (
             "[sources.a]\nfiles = '{0}'\n[sources.b]\nfiles = '{0}'",
             "belongs to two sources, a and b",
