@@ -165,10 +165,8 @@ def test_a_teacher_reads_texts_as_it_was_trained_to(places, tmp_path):
     """At once, where the student reads windows."""
     data, _ = distilled_data(
         run_classifier,
-        **flags_of(places, tmp_path / "out", teacher_checkpoint=places["sure"]),
-        long_texts="windows",
-        max_seq_length=8,
-        doc_stride=3,
+        **flags_of(places, tmp_path / "out", teacher_checkpoint=places["sure"])
+        | {"long_texts": "windows", "max_seq_length": 8, "doc_stride": 3},
     )
     wanted = distillation.mean_probabilities(
         [by_hand(places["sure"], VOCAB, TEXTS)], 2.0
