@@ -186,7 +186,7 @@ def test_remote_paths(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "flags, text",
     [
-        ({"input_file": None}, "--input_file is required"),
+        ({"input_file": None}, "give --input_file or --sources"),
         ({"masked_lm_prob": 0}, "--masked_lm_prob=0: nothing would be"),
         ({"mask_token_prob": 0.95}, "add up to 1.05; together they can be 1"),
         ({"compression": "gzip"}, "--compression=gzip: unknown; use GZIP"),
