@@ -116,14 +116,15 @@ takes a v5e's temporaries from 2,258 to 1,083 MB and the bytes of its memory
 from 14.6 to 7.12 GB (libtpu's count: 53.5 to 30.1), an H100's temporaries
 from 3,454 to 2,057 MB and its bytes from 26.3 to 28.2 GB. So it is the choice
 for long sequences on a v5e. On an H100 a batch that fits does not need it.
-With 128 tokens attention is a small part: by `tf.recompute_grad`, 2.71
-instead of 2.80 GB of a v5e's memory for two layers, and 280 instead of 331 MB
-of temporaries; in Base on an H100, by its own gradient, 2,025 instead of
+With 128 tokens attention is a small part: in Base on an H100 2,025 instead of
 2,325 MB.
 
 At 128 tokens libtpu counts 7.68 GB for these two layers, at 512 tokens 11.1 GB.
 Only a third is of the memory. The rest stays on the chip, is counted at both
-ends of a copy to it, or belongs to joins of slices, which move nothing.
+ends of a copy to it, or belongs to joins of slices, which move nothing. So a
+step of Base on 32 x 128 tokens, for which libtpu counts 27.7 GB, moves 7.13 GB
+to and from a v5e's memory: 8.7 ms at 819 GB/s, below the 11.5 ms of its
+operations. It is not bound by memory.
 
 """
 
