@@ -128,8 +128,8 @@ def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
         is_inside = first < line["step"] < last
         if is_inside and line["command"] != begin["command"]:
             raise UserError(
-                f"the run went on with another command at step {line['step']}: "
-                "verify the steps before it and after it"
+                "the run was resumed by another command at step "
+                f"{line['step']}: verify the steps before it and after it"
             )
     return begin
 

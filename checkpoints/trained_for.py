@@ -20,8 +20,8 @@ class LongTexts(NamedTuple):
     """What is read of a text with more tokens than a row of the model.
 
     Attributes:
-        how: cut: its beginning; head_tail: a fourth of the row from its
-            beginning, three fourths from its end (Sun et al.,
+        how: cut: its beginning; head_tail: a quarter of the tokens from its
+            beginning, three quarters from its end (Sun et al.,
             arXiv:1905.05583, section 5.3.1); windows: rows that overlap, whose
             outputs are pooled to one.
         doc_stride: tokens from the start of a window to the next.

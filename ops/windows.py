@@ -42,7 +42,7 @@ class Windows(NamedTuple):
     pooling: str = "mean"
 
     def count(self, total: int | tf.Tensor) -> int | tf.Tensor:
-        """Return the windows of a row of so many tokens, W."""
+        """Return how many windows a row of so many tokens has, W."""
         more = -((self.length - total) // self.stride)
         if isinstance(total, int):
             return 1 + max(0, more)

@@ -168,9 +168,9 @@ class PretrainingObjective(NamedTuple):
     def frequency_loss(self, batches: Iterable[Batch]) -> float:
         """Return the loss of a model that knows only how frequent tokens are.
 
-        It is the entropy of the tokens to predict. Of few tokens it comes out
-        too small, which Miller (1955) mends to the first order: (kinds - 1) /
-        (2 N) more for N tokens.
+        It is the entropy of the tokens to predict. Estimated from N tokens of
+        K kinds it is too small; Miller (1955) corrects this to the first order
+        by (K - 1) / (2 N).
         """
         counts = collections.Counter()
         for batch in batches:

@@ -2,8 +2,8 @@
 
 A schedule gives a value for each part of the steps. 32:0.3,128:1 are batches
 of 32 up to 30% of the steps, and of 128 from there to the end. Where any value
-changes a phase begins. Each is trained as a run of its own that goes on with
-the one before it, so that all shapes in it are static.
+changes a phase begins. Each is trained as a run of its own from the checkpoint
+of the one before it, so that all shapes in it are static.
 
 No number here depends on time or devices: a resumed run has the same phases.
 """
@@ -124,7 +124,7 @@ class Plan(NamedTuple):
         return phases
 
     def describe(self, num_steps: int) -> dict[str, Any]:
-        """Return what may not change when a run goes on."""
+        """Return what may not change when a run is resumed."""
         phases = self.phases(num_steps)
         several = [phase._asdict() for phase in phases] * (len(phases) > 1)
         return {"train_hours": self.hours, "phases": several or None}

@@ -96,7 +96,7 @@ def kept_folder(output_dir: str, step: int) -> str:
 
 
 def steps_done(settings: Settings) -> int:
-    """Return the step that the run goes on from."""
+    """Return the step that the run resumes from."""
     latest = lookup.latest_checkpoint(settings.output_dir)
     if settings.resume_from:
         latest = latest or lookup.find_training_checkpoint(settings.resume_from)

@@ -9,8 +9,6 @@ from checkpoints.trained_for import WINDOWS, LongTexts
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
-_STRIDE = "tokens from the start of a window to the next; default: half of one."
-
 
 def define_flags(
     has_doc_stride: bool = False, has_pooling: bool = True
@@ -26,7 +24,7 @@ def define_flags(
         None,
         [trained_for.CUT, trained_for.HEAD_TAIL, WINDOWS],
         "What is read of a text with more than max_seq_length tokens. cut: its "
-        "beginning; head_tail: a fourth of them from its beginning, the others "
+        "beginning; head_tail: a quarter of them from its beginning, the rest "
         "from its end (Sun et al., arXiv:1905.05583); windows: all of it, in "
         "windows of max_seq_length tokens that overlap, whose outputs are "
         "pooled, for single texts alone. Default: as the model was fine-tuned; "
@@ -34,7 +32,11 @@ def define_flags(
     )
     if not has_doc_stride:
         flags.DEFINE_integer(
-            "doc_stride", None, f"Of windows: {_STRIDE}", lower_bound=1
+            "doc_stride",
+            None,
+            "Tokens from the start of a window to the start of the next; "
+            "default: half of a window.",
+            lower_bound=1,
         )
     flags.DEFINE_integer(
         "max_windows",
@@ -66,7 +68,7 @@ def read(f: flags.FlagValues, has_doc_stride: bool = False) -> LongTexts | None:
             if name in f and f[name].present:
                 raise UserError(f"--{name} needs --long_texts={WINDOWS}")
         return f.long_texts and LongTexts(f.long_texts)
-    # A model of its own length reads windows of that length: see `checked`.
+    # The length of a window is not known yet, nor is half of it: `checked`.
     pooling = f.window_pooling if "window_pooling" in f else "mean"
     return LongTexts(f.long_texts, f.doc_stride or 0, f.max_windows, pooling)
 
@@ -85,7 +87,8 @@ def checked(found: LongTexts | None, max_seq_length: int) -> LongTexts:
         raise UserError(
             f"--doc_stride={found.doc_stride} is more than the {pieces} tokens "
             f"of text in a window of --max_seq_length={max_seq_length}: tokens "
-            "between two windows would not be read"
+            "between two windows would not be read; give "
+            f"--long_texts={WINDOWS} with a smaller one"
         )
     return found
 

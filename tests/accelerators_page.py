@@ -96,35 +96,24 @@ bandwidth.
 _ATTENTION = """\
 ## Attention computed again
 
-What `--recompute=attention` and other ways to keep less change in a
-pre-training step of 8 x 512 tokens, bfloat16, with two layers of Base's width:
-temporaries in MB, bytes accessed by the compiler's count, and those of the
-TPU's memory alone, both in GB.
+`--recompute=attention` keeps no matrix of probabilities, [B, N, S, S], for the
+backward pass. In a step of Base on 8 x 512 tokens it takes a v5e's temporaries
+from 2,258 to 1,083 MB, and the bytes that the step moves to and from its
+memory from 14.6 to 7.12 GB (libtpu's count of bytes accessed: 53.5 and 30.1).
+It takes an H100's temporaries from 3,454 to 2,057 MB, and its bytes from 26.3
+to 28.2 GB. So it is the choice for long sequences on a v5e; on an H100 a batch
+that fits does not need it. With 128 tokens attention is a small part: 2,025
+instead of 2,325 MB on an H100. These are rows of the table below.
 
-| | H100: temporaries | accessed | v5e: temporaries | accessed | of memory |
-|---|---:|---:|---:|---:|---:|
-| all is kept | 734 | 6.62 | 480 | 11.1 | 3.86 |
-| attention by `tf.recompute_grad` | 552 | 7.09 | 333 | 9.33 | 3.35 |
-| **attention with its own gradient** | 521 | 6.93 | 330 | 8.08 | 2.79 |
-| not used: feed-forward's activations | 631 | 6.55 | 481 | 11.2 | 3.90 |
-| not used: attention and activations | 437 | 6.86 | 290 | 8.09 | 2.79 |
-| not used: norms keep inputs alone | 733 | 6.62 | | | |
-| not used: random bits of dropout | 666 | 6.64 | | | |
+To compute norms, random bits of dropout or the activations of feed-forward
+layers again in the same way was tried on two layers. Where it was measured it
+gained little or nothing, and that code was not kept.
 
-The third row is `--recompute=attention`. In all twelve layers of Base it
-takes a v5e's temporaries from 2,258 to 1,083 MB and the bytes of its memory
-from 14.6 to 7.12 GB (libtpu's count: 53.5 to 30.1), an H100's temporaries
-from 3,454 to 2,057 MB and its bytes from 26.3 to 28.2 GB. So it is the choice
-for long sequences on a v5e. On an H100 a batch that fits does not need it.
-With 128 tokens attention is a small part: in Base on an H100 2,025 instead of
-2,325 MB.
-
-At 128 tokens libtpu counts 7.68 GB for these two layers, at 512 tokens 11.1 GB.
-Only a third is of the memory. The rest stays on the chip, is counted at both
-ends of a copy to it, or belongs to joins of slices, which move nothing. So a
-step of Base on 32 x 128 tokens, for which libtpu counts 27.7 GB, moves 7.13 GB
-to and from a v5e's memory: 8.7 ms at 819 GB/s, below the 11.5 ms of its
-operations. It is not bound by memory.
+libtpu's count of bytes accessed is several times what a step moves. The rest
+stays on the chip, is counted at both ends of a copy to it, or belongs to joins
+of slices, which move nothing. So a step of Base on 32 x 128 tokens, for which
+libtpu counts 27.7 GB, moves 7.13 GB to and from a v5e's memory: 8.7 ms at 819
+GB/s, below the 11.5 ms of its operations. It is not bound by memory.
 
 """
 

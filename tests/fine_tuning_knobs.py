@@ -4,7 +4,7 @@ r"""Fine-tune with the choices of docs/fine_tuning.md; print what each brings.
         --model=all-MiniLM-L6-v2 --tasks=RTE,MRPC --dtype=bfloat16
 
 One choice at a time, the same seeds for each; --dtype and its like are those of
-run_classifier.py. The same command goes on after an interruption. The table has
+run_classifier.py. The same command resumes after an interruption. The table has
 mean and sample standard deviation over the seeds, and the mean difference to
 the default of the same seed with its standard error.
 """

@@ -176,6 +176,7 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
             "length_schedule": "16:0.1,8:0.5,16:1",
             "input_file": f"{data}/by{{length}}",
             "drop_tokens": 0.5,
+            "jit_compile": False,
         }
     scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
     results = results_of(tmp_path / "whole")

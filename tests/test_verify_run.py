@@ -152,7 +152,7 @@ def test_a_line_that_was_cut_off_does_not_count(tmp_path):
         ({}, "has no ledger.jsonl: train with --ledger=100"),
         ({"from_step": 3}, "--from_step=3: no checkpoint of this step"),
         ({"to_step": 3}, "--to_step=3: no line of the ledger after step 0; t"),
-        ({"to_step": 9}, "went on with another command at step 4"),
+        ({"to_step": 9}, "was resumed by another command at step 4"),
     ],
 )
 def test_what_cannot_be_verified(flags, problem, tmp_path):

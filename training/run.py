@@ -271,7 +271,7 @@ def train(run: Training) -> int:
                 }
                 report.write(done, others, has_line)
             # Before the checkpoint: a run that is killed between the two does
-            # both again when it goes on.
+            # both again when it is resumed.
             if book and (saves or is_due(done, settings.ledger, last)):
                 book.write(done)
             if done in settings.keep_steps:

@@ -9,12 +9,13 @@ A file such as mix.toml names them:
     files = "ar/train-*.txt"
     weight = 2
 
-The documents of a source are used `weight` times on average, 1 by default. With
-a smoothing S a source that has the share p of all bytes gets a share in
-proportion to p^S besides, of as many bytes in all: multilingual BERT has 0.7,
-so that rare languages are read more often, and frequent ones less. Of 90 and
-10 bytes, shares of 0.9 and 0.1, S = 0.7 makes 0.82 and 0.18: documents are used
-0.91 and 1.77 times.
+The documents of a source are used `weight` times on average, 1 by default. A
+smoothing S changes the shares of the sources besides, and leaves the bytes of
+all of them together as they are: the share p of a source becomes proportional
+to p^S. Multilingual BERT has S = 0.7, so that rare languages are read more
+often, and frequent ones less. Two sources of 90 and 10 bytes have the shares
+0.9 and 0.1; S = 0.7 makes them 0.82 and 0.18, which uses their documents 0.91
+and 1.77 times.
 
 A document that is used 1.77 times is used once, and, with a probability of
 0.77 that a hash of its text and the seed decides, once more. So it does not

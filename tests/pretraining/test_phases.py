@@ -91,6 +91,7 @@ def test_phases_on_two_devices(data, tmp_path):
         "train_batch_size",
         bert_config_file=data / "deep.json",
         drop_tokens=0.5,
+        jit_compile=False,
     )
     scripts.run(run_pretraining, **flags)
     two_devices.run(
