@@ -6,7 +6,9 @@ absl takes the last value of a flag that is given twice.
 
 import dataclasses
 import io
+import itertools
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -23,17 +25,6 @@ from pretraining.model import BertForPreTraining
 
 # Commands of tutorials that fetch data, which the tests make themselves.
 FETCHING = ("curl", "unzip", "mkdir", "head", "cp")
-
-
-def section(page: Path, heading: str) -> list[pages.Block]:
-    """Return the blocks of one section of a page."""
-    lines = page.read_text("utf-8").splitlines()
-    first = lines.index(f"## {heading}") + 1
-    last = next(
-        (n for n in range(first, len(lines)) if lines[n].startswith("## ")),
-        len(lines),
-    )
-    return [b for b in pages.blocks(page) if first <= b.first - 1 <= last]
 
 
 def run_page(page: Path, extra, caplog, capsys) -> list[str]:
@@ -70,19 +61,19 @@ def run_page(page: Path, extra, caplog, capsys) -> list[str]:
 
 
 def assert_prints(page: Path, printed: list[str]) -> None:
-    """Compare the page's "What it prints" with what was printed."""
-    blocks = section(page, "What it prints")
-    shown = [line for b in blocks if b.language == "text" for line in b.lines]
+    """Compare the page's blocks of `output` with what was printed."""
+    found = (b.lines for b in pages.blocks(page) if b.language == "output")
+    shown = list(itertools.chain.from_iterable(found))
     assert shown
     missing = pages.unprinted(shown, printed)
     assert not missing, "\n".join([*missing, "--- printed:", *printed])
 
 
 def assert_writes(page: Path, folder: Path) -> None:
-    """Look for every file of the page's "Files it writes"."""
-    text = page.read_text("utf-8").split("## Files it writes")[1]
-    rows = text.split("\n## ")[0].splitlines()
-    names = [row.split("`")[1] for row in rows if row.startswith("| `")]
+    """Look for every file of the page's tables of a `file` and its content."""
+    text = page.read_text("utf-8")
+    tables = re.findall(r"^\| file \|.*\n((?:\|.*\n)+)", text, re.M)
+    names = re.findall(r"^\| `([^`]+)`", "".join(tables), re.M)
     assert names
     for name in names:
         assert list(folder.glob(name)), f"{name} was not written"
@@ -120,7 +111,7 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     for name, part in (("train", documents[16:]), ("dev", documents[:16])):
         (tmp_path / "text" / name).mkdir(parents=True)
         corpora.write(tmp_path / "text" / name / "a.txt", part)
-    (block,) = section(page, "What you need")
+    (block,) = (b for b in pages.blocks(page) if b.language == "json")
     config = json.loads("\n".join(block.lines)) | {
         "vocab_size": 400,
         "hidden_size": 16,
