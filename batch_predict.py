@@ -16,9 +16,10 @@ scores sentences (--task=sentence_score).
 Inputs are lines of text (the texts of a pair separated by a tab), JSON lines,
 or the TFRecords of the fine-tuning scripts; plain or gzip.
 
-A line that cannot be predicted is named with its reason in errors.jsonl, and
-the run goes on. After an interruption, the same command continues it. With
---runner=beam Apache Beam does the same on many machines.
+A line that cannot be predicted is written to errors.jsonl with its reason, and
+left out. After an interruption, the same command resumes the run. With
+--runner=beam Apache Beam does the same on many machines. --explain adds the
+words that decided. Usual choices: --batch_size, --max_seq_length, --dtype.
 """
 
 from base import beam as base_beam

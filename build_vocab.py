@@ -9,6 +9,8 @@ seconds), and ends with
     30312 longer pieces); set "vocab_size": 30522 in bert_config.json
     7281242 words, 49004 different; 1.01 pieces per word, 0.00% [UNK]
 
+Usual choices: --vocab_size, --nodo_lower_case to keep capitals.
+
 The text is cleaned, lower-cased and split into words by tokenization.py, as
 every later step does it. The same text and flags give the same bytes, whatever
 the order of the files.

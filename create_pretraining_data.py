@@ -7,11 +7,15 @@ Input: one sentence per line, a blank line between documents. Output: files
 `train.tfrecord-00000-of-00008`, ... of records with the original's features,
 and the hidden file `.train.tfrecord.manifest.json`.
 
+Usual choices: --max_seq_length, --dupe_factor (how often each document is
+masked anew), --do_whole_word_mask, --random_seed; or --unmasked, which leaves
+the masking to run_pretraining.py.
+
 The documents are dealt out to buckets of --bucket_mb of text, and worker
-processes make one bucket after the other into records, so the memory needed
+processes turn one bucket after the other into records, so the memory needed
 does not grow with the corpus. The bytes written depend on the flags and the
 input alone, not on --num_workers. A file appears when it is complete. If a run
-is killed, the same command continues it and ends with the same bytes.
+is killed, the same command resumes it and ends with the same bytes.
 """
 
 import dataclasses

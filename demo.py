@@ -9,7 +9,8 @@ Every step is one of the project's scripts, run with the command line that is
 printed; its whole log goes to a file in demo_output/logs. At the end there are
 demo_output/curves.png and a table of scores.
 
-Started again, it continues where it stopped; finished steps are not repeated.
+Started again, it resumes where it stopped; finished steps are not repeated.
+--quick trains for fewer steps.
 """
 
 import json

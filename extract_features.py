@@ -8,10 +8,11 @@ object per line, in the order of the input: the number of the line as
 `linex_index` (the original's spelling), and for every token its vectors in
 the chosen layers, with six decimals.
 
---pooling=cls or mean writes a vector per line and layer instead of one per
-token. --output_format=npz or tfrecord writes float32 instead of text. The
-input may be larger than memory. --input_file=- reads standard input,
---output_file=- writes standard output.
+--layers chooses the layers, -1 for the last. --pooling=cls or mean writes a
+vector per line and layer instead of one per token. --output_format=npz or
+tfrecord writes float32 instead of text. Longer lines are cut to
+--max_seq_length tokens. The input may be larger than memory. --input_file=-
+reads standard input, --output_file=- writes standard output.
 """
 
 import os

@@ -21,8 +21,10 @@ probable, for which every token is masked in turn:
         perplexity 9.94, score -11.48 of 5 tokens
     2 sentences: perplexity 7.00, score -19.47 of 10 tokens
 
-Configuration and vocabulary are read from the folder of the checkpoint, where
-run_pretraining.py and the published models have them. No file is written.
+--input_file reads the sentences from a file, one per line; --top_k says how
+many tokens are shown. Configuration and vocabulary are read from the folder of
+the checkpoint, where run_pretraining.py and the published models have them. No
+file is written.
 """
 
 from base import errors, logs, text_files

@@ -7,9 +7,10 @@ writes a JSON object per line of the input, with the fields of batch_predict.py:
 
     {"id": "pairs.jsonl:1", "label": "1", "score": 0.98, "probabilities": ...}
 
-A line that cannot be predicted is named on standard error, and the run goes on;
-its exit status is 1 then. With --do_eval the file is scored on a task's
-development set, to see what --quantize=int8 costs:
+--output_file writes to a file instead. A line that cannot be predicted is named
+on standard error and left out; the exit status is then 1. With --do_eval the
+file is scored on a task's development set, which shows what --quantize=int8 of
+export_litert.py costs:
 
     python litert_model.py --model=mrpc.tflite --do_eval --task_name=MRPC \
         --data_dir=glue/MRPC

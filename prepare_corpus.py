@@ -3,9 +3,10 @@ r"""Turn dumps and raw text into sentences for create_pretraining_data.py.
     python prepare_corpus.py --input_file='enwiki-*-pages-articles*.xml.bz2' \
         --output_dir=wiki --heldout_fraction=0.01
 
-Input: Wikipedia dumps, JSON lines, parquet or plain text, also compressed, each
-recognised by its content. Output: files `wiki/train-00000-of-00064.txt`, ...
-with one sentence per line and a blank line behind each document,
+Input: Wikipedia dumps, JSON lines, parquet or plain text, also compressed; the
+script recognises each by its content. Output: files
+`wiki/train-00000-of-00064.txt`, ... with one sentence per line and a blank line
+behind each document,
 `wiki/heldout/heldout-00000-of-00001.txt`, and `wiki/corpus.json` with
 counts of all that was read, kept and dropped.
 
@@ -14,8 +15,8 @@ is held out, in which file it stands and where. So the bytes written depend on
 the texts and the flags alone, not on --num_workers, nor on the order of the
 input or how it is split into files, and a document that is held out stays so
 when files are added. The memory needed does not grow with the input. A file
-appears when it is complete. If a run is killed, the same command continues it
-and ends with the same bytes.
+appears when it is complete. If a run is killed, the same command resumes it
+and ends with the same bytes. --language chooses how sentences are found.
 
 What cannot be read (a truncated file, a broken page) is named in a warning and
 counted, and the rest is used. The exit status is 0 if there is at least one

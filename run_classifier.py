@@ -6,17 +6,20 @@ r"""Fine-tune BERT on sentences or sentence pairs; score it, predict with it.
 
 writes `eval_results.txt` (accuracy, F1 or the other scores of the task),
 `test_results.tsv` (a probability per class), a file for GLUE's server, and the
-fine-tuned weights in `bert_model.ckpt`. After an interruption the same command
-resumes.
+fine-tuned weights in `bert_model.ckpt`. After an interruption, the same command
+resumes the run. --do_export writes a SavedModel, too.
 
-Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
-.jsonl, with a header) from data_dir; --text_a_column, --text_b_column and
---label_column name the columns; --regression predicts numbers; --multi_label
-any number of labels for each example, separated by commas.
+Usual choices: --max_seq_length, --train_batch_size, --learning_rate,
+--num_train_epochs, --random_seed, --dtype=bfloat16 where the processor has it.
+
+For your own data, --task_name=tsv reads train, dev and test files (.tsv, .csv
+or .jsonl, with a header) from data_dir. --text_a_column, --text_b_column and
+--label_column name the columns. --regression predicts numbers; --multi_label
+predicts any number of labels, which the files separate by commas.
 --processor=my_module:MyProcessor takes examples from a class of yours, a
 subclass of run_classifier.DataProcessor as for the original.
 
-A small model can learn from a larger one that is fine-tuned already, also on
+A small model can learn from a larger one that is already fine-tuned, even on
 text without labels: --teacher_checkpoint, --transfer_file
 (docs/distillation.md).
 """

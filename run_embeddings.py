@@ -5,11 +5,15 @@ r"""Fine-tune BERT for sentence vectors; score them, write them.
         --train_file=STS-B/train.tsv --dev_file=STS-B/dev.tsv --max_score=5 \
         --do_train --do_eval
 
-trains such that the cosine of two sentences' vectors is their score, and ends
-with `eval_results.txt` and the fine-tuned weights in `bert_model.ckpt`. After
-an interruption, the same command continues the run.
+trains the model so that the cosine of two sentences' vectors is their score. It
+ends with `eval_results.txt` and the fine-tuned weights in `bert_model.ckpt`.
+After an interruption, the same command resumes the run. --do_export writes a
+SavedModel, too; --do_predict writes the vectors of --test_file.
 
-What is learned follows from the training file (.tsv, .csv, .jsonl):
+Usual choices: --max_seq_length, --train_batch_size, --learning_rate,
+--num_train_epochs, --random_seed, --dtype=bfloat16 where the processor has it.
+
+The columns of the training file (.tsv, .csv or .jsonl) decide what is learned:
 
     sentence1, sentence2, score        the score
     anchor, positive, negative         to find the positive among all texts of

@@ -9,7 +9,10 @@ is the paper's recipe (section 5.3) and ends with `eval_results.txt` (precision,
 recall and F1 by conlleval's rules, of all entities and of each type),
 `predictions.txt` (the test file with a column of tags appended) and the
 fine-tuned weights in `bert_model.ckpt`. After an interruption, the same command
-continues the run.
+resumes the run. --do_export writes a SavedModel, too.
+
+Usual choices: --train_batch_size, --learning_rate, --num_train_epochs,
+--random_seed, --dtype=bfloat16 where the processor has it.
 
 Files have a word per line with its tag in a column (IOB or BIOES) and a blank
 line between sentences, or are .jsonl with `tokens` and `tags`. With

@@ -9,13 +9,18 @@ trains on records made by create_pretraining_data.py, reports loss, accuracy
 and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
 `vocab.txt`, `tokenizer_config.json` and `eval_results.txt`. Killed at any
 moment and started again with the same command, it resumes where it was and
-ends with the same bits. Curves: `out/curves.png`, or `tensorboard
---logdir=out`.
+ends with the same bits. The curves are in `out/curves.png`, and in
+`tensorboard --logdir=out`.
+
+Usual choices: --train_batch_size, --learning_rate, --init_checkpoint to begin
+with the weights of another model, --train_hours in place of --num_train_steps,
+--eval_steps to score while training, --save_checkpoints_steps, --dtype=bfloat16
+where the processor has it.
 
 --objective chooses what is predicted: masked tokens and whether sentence B
 follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm); or
-every next token (ltr), by a model whose tokens attend to those before them and
-to themselves alone.
+every next token (ltr), with a model whose tokens attend only to themselves and
+to those before them.
 """
 
 import contextlib

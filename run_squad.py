@@ -8,8 +8,13 @@ r"""Fine-tune BERT on SQuAD; answer questions, score the answers.
 writes `predictions.json`, `nbest_predictions.json` and `eval_results.txt` with
 the exact match and F1 of SQuAD's official script. For SQuAD 2.0 give
 --version_2_with_negative, and --tune_null_threshold to find the threshold for
-"no answer" with the best F1. Logits are kept: the same command with another
-threshold, n_best_size or max_answer_length does not run the model again.
+"no answer" with the best F1. The logits are kept: the same command with another
+--null_score_diff_threshold, --n_best_size or --max_answer_length does not run
+the model again. After an interruption, the same command resumes the run.
+--do_export writes a SavedModel, too.
+
+Usual choices: --max_seq_length, --doc_stride, --random_seed, --dtype=bfloat16
+where the processor has it.
 
 Two commands run no model. The first scores a file of answers, the second
 combines several runs:
@@ -19,7 +24,7 @@ combines several runs:
         --output_dir=together --do_predict --do_eval
 
 To train on TriviaQA first, give its files as --train_file and its documents as
---triviaqa_evidence_dir; then train on SQuAD with the output_dir of that run as
+--triviaqa_evidence_dir. Then train on SQuAD with the output_dir of that run as
 --init_checkpoint.
 """
 

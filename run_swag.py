@@ -8,10 +8,14 @@ r"""Fine-tune BERT on multiple choice; score it, predict with it.
 reads SWAG's train.csv, val.csv and test.csv (paper section 4.4), and ends with
 `eval_results.txt`, `test_results.tsv` (a probability per choice), `test.tsv`
 (the number of the likeliest choice), and the fine-tuned weights in
-`bert_model.ckpt`. After an interruption, the same command continues the run.
+`bert_model.ckpt`. After an interruption, the same command resumes the run.
+--do_export writes a SavedModel, too.
 
-Own questions, with any number of choices, are read from train.jsonl, dev.jsonl
-and test.jsonl, an object per line:
+Usual choices: --max_seq_length, --random_seed, --dtype=bfloat16 where the
+processor has it.
+
+Your own questions, with any number of choices, are read from train.jsonl,
+dev.jsonl and test.jsonl, one object per line:
 
     {"context": "He takes the ball.", "start": "Then he",
      "choices": ["eats it.", "throws it."], "label": 1}

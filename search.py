@@ -16,8 +16,8 @@ prints a JSON line for each query:
          "text": "I was chilled with fear."}, ...]}
 
 Without --query and --query_file the queries are the lines of standard input; on
-a terminal the script asks for them. A build that was killed goes on with the
-same command.
+a terminal the script asks for them. A build that was killed is resumed by
+the same command.
 """
 
 import functools

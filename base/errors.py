@@ -64,6 +64,8 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 
 def _parse_flags(argv: list[str]) -> list[str]:
+    if full := {"--help", "--helpfull"} & {*argv}:
+        sys.exit(_show_help("--helpfull" in full))
     try:
         rest = flags.FLAGS(argv)
         for name in flags.FLAGS:
@@ -75,7 +77,26 @@ def _parse_flags(argv: list[str]) -> list[str]:
                 ) from error
         return rest
     except flags.Error as error:
-        sys.exit(as_line(f"{error} (--help lists the flags)"))
+        sys.exit(as_line(f"{error} (--helpfull lists the flags)"))
+
+
+def _show_help(full: bool) -> None:
+    """Print what the script does, and its flags: all, or the main ones.
+
+    The main ones are those that its docstring names.
+    """
+    about = sys.modules["__main__"].__doc__
+    own = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    named = re.findall(r"--(\w+)", about)
+    shown = flags.FlagValues()
+    for flag in own:
+        if full or {flag.name, f"no{flag.name}"} & {*named}:
+            shown[flag.name] = flag
+    listed = shown.get_help("  ", include_special_flags=False)
+    text = f"{about}\nFlags:\n{listed}"
+    if more := len(own) - len(shown):
+        text += f"\n{more} more: --helpfull, or docs/flags.md"
+    print(text)
 
 
 def check_number(flag: flags.Flag, value: object) -> None:

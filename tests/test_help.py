@@ -1,4 +1,7 @@
-"""--help of every script: it shows each flag that the script has."""
+"""--help and --helpfull of every script."""
+
+import subprocess
+import sys
 
 import pytest
 import scripts
@@ -16,10 +19,27 @@ SCRIPTS = sorted(
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_help_shows_every_flag(name):
+def test_helpfull_shows_every_flag(name):
     """Flags of shared modules too, each with a sentence that explains it."""
     own = scripts.load(name).FLAGS
     shown = {flag.name for flag in own.get_key_flags_for_module(name)}
     assert shown == set(own) and shown
     for flag in own:
         assert len(own[flag].help) > 5, flag
+
+
+def test_help_shows_the_flags_that_the_docstring_names():
+    def shown(flag: str) -> set[str]:
+        command = [sys.executable, str(ROOT / "build_vocab.py"), flag]
+        text = subprocess.run(
+            command, check=True, capture_output=True, text=True
+        ).stdout
+        about, listed = text.split("Flags:")
+        assert "python build_vocab.py --input_file=" in about
+        assert flag == "--helpfull" or "more: --helpfull" in listed
+        lines = [line.split() for line in listed.splitlines()]
+        return {line[0] for line in lines if line and line[0][:2] == "--"}
+
+    main = {"--input_file:", "--output_file:", "--vocab_size:"}
+    assert shown("--help") == main | {"--[no]do_lower_case:"}
+    assert shown("--helpfull") > shown("--help") | {"--num_workers:"}
