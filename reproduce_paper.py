@@ -1,11 +1,15 @@
-r"""Repeat the paper's ablations: Tables 5, 6 and 8 and Figure 5.
+r"""Repeat the paper's tables and Figure 5.
 
     python reproduce_paper.py --experiment=table5 --scale=smoke \
         --input_file='text/*.txt' --glue_dir=glue --work_dir=paper
+    python reproduce_paper.py --experiment=table1 --scale=paper \
+        --init_checkpoint=uncased_L-12_H-768_A-12 --glue_dir=glue \
+        --work_dir=glue_scores
 
-pre-trains a model for each row, fine-tunes it on each task whose data are
-given, and leaves paper/table5.md, table5.csv, table5.png and report.md: our
-numbers, the paper's, and the differences to the first row in both.
+The first pre-trains a model for each row, fine-tunes it on each task whose data
+are given, and leaves paper/table5.md, table5.csv, table5.png and report.md: our
+numbers, the paper's, and the differences to the first row in both. Tables 1 to
+4 and 7 fine-tune one model: a given one, or BERT pre-trained at the scale.
 
 --scale says how large everything is. `smoke` takes minutes; its models are too
 small and too briefly trained for the numbers to mean anything. `small` takes
@@ -19,6 +23,7 @@ same command resumes; with another experiment, more tasks or more seeds it uses
 what is there.
 """
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -43,7 +48,7 @@ from tools.reproduction import (
 from tools.reproduction import tasks as reproduction_tasks
 from tools.reproduction.experiments import Experiment
 from tools.reproduction.report import Report
-from tools.reproduction.steps import Plan
+from tools.reproduction.steps import FINETUNING, RECORDS, Plan
 from tools.reproduction.work_dir import WorkDir
 
 FLAGS = flags.FLAGS
@@ -52,13 +57,13 @@ FLAGS = flags.FLAGS
 flags.DEFINE_list(
     "experiment",
     [],
-    f"One or several of {', '.join(experiments.NAMES)}, or all.",
+    f"One or several of {', '.join(experiments.NAMES)}, or all that have data.",
 )
 flags.DEFINE_string(
     "scale",
     "small",
-    "smoke, small or paper, see tools/reproduction/scales.toml; or the path "
-    "of a .toml file of your own with the same keys.",
+    "smoke, small, night or paper, see tools/reproduction/scales.toml; or "
+    "the path of a .toml file of your own with the same keys.",
 )
 flags.DEFINE_multi_string(
     "set",
@@ -103,6 +108,13 @@ flags.DEFINE_string(
     "A vocabulary to use; default: one is learned from the training text.",
 )
 
+flags.DEFINE_string(
+    "init_checkpoint",
+    None,
+    f"A BERT for {', '.join(experiments.FINE_TUNING)}, as the scripts take "
+    "one: these need no text then. Default: one is pre-trained.",
+)
+
 # Tasks
 flags.DEFINE_string(
     "glue_dir", None, "Folder with the folders MRPC, SST-2, ... of GLUE."
@@ -111,6 +123,17 @@ flags.DEFINE_string(
     "squad_train_file", None, "SQuAD's JSON, or several files with commas."
 )
 flags.DEFINE_string("squad_dev_file", None, "The same, to score.")
+flags.DEFINE_string("squad2_train_file", None, "The same of SQuAD 2.0.")
+flags.DEFINE_string("squad2_dev_file", None, "The same, to score.")
+flags.DEFINE_string(
+    "triviaqa_file",
+    None,
+    "TriviaQA's JSON, or several files, to train on before SQuAD: table2.",
+)
+flags.DEFINE_string(
+    "triviaqa_evidence_dir", None, "Its documents, as for run_squad.py."
+)
+flags.DEFINE_string("swag_dir", None, "Folder with SWAG's train.csv, val.csv.")
 flags.DEFINE_string(
     "ner_train_file",
     None,
@@ -120,8 +143,9 @@ flags.DEFINE_string("ner_dev_file", None, "The same, to score.")
 flags.DEFINE_list(
     "tasks",
     [],
-    "Further tasks for every table, such as RTE,CoLA,STS-B,WNUT. Without it: "
-    "the paper's, as far as their data are given.",
+    "Further tasks for every table that pre-trains, such as "
+    "RTE,CoLA,STS-B,WNUT. Without it: the paper's, as far as their data are "
+    "given.",
 )
 
 # Runs
@@ -184,10 +208,13 @@ def main(_: list[str]) -> int:
         data,
         seeds,
         FLAGS.vocab_file is not None,
+        FLAGS.init_checkpoint or "",
+        "all" in FLAGS.experiment,
     )
-    experiments.warn_of_lengths(scale, plan.tasks())
-    files = file_system.find_files(FLAGS.input_file)
-    held_out_files = []
+    files, held_out_files = [], []
+    if any(step.kind == RECORDS for step in plan.steps.values()):
+        experiments.warn_of_lengths(scale, plan.tasks())
+        files = file_system.find_files(FLAGS.input_file)
     if FLAGS.held_out_file:
         held_out_files = file_system.find_files(
             FLAGS.held_out_file, "held_out_file"
@@ -212,6 +239,8 @@ def main(_: list[str]) -> int:
             FLAGS.vocab_file,
             work.path,
         )
+        if any("shuffled" in name for name in plan.steps):
+            held_out.shuffle(work.path)
         for name, config in plan.configs.items():
             path = os.path.join(work.path, name)
             if known := work_dir.read_own(path):
@@ -258,6 +287,7 @@ def find_places(data: reproduction_tasks.Data) -> WorkDir:
     places = {
         "{work_dir}": folder,
         "{train_text}": os.path.join(folder, "corpus", "train", "*"),
+        "{shuffled_text}": os.path.join(folder, "corpus", "shuffled", "*"),
         "{held_out_text}": os.path.join(folder, "corpus", "held_out", "*"),
         "{vocab_file}": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
     }
@@ -295,6 +325,12 @@ def list_commands(
             f"{'; finished' * is_finished}"
         )
         yield work.command(step) + "\n"
+    kinds = collections.Counter(step.kind for step in plan.steps.values())
+    yield (
+        f"# Pre-training has {plan.num_train_steps:,} steps and about "
+        f"{plan.operations:.2g} operations, fine-tuning {kinds[FINETUNING]:,} "
+        "runs."
+    )
     yield f"# {num_finished} of {len(plan.steps)} steps are finished."
 
 
@@ -315,7 +351,15 @@ def check_flags() -> None:
     ]
     if len(modes) > 1:
         raise UserError(f"{' and '.join(modes)} exclude each other: give one")
-    for name in ("input_file", "work_dir"):
+    has_model = FLAGS.init_checkpoint is not None
+    fine_tuning, given = {*experiments.FINE_TUNING}, {*FLAGS.experiment}
+    if has_model and not given & {*fine_tuning, "all"}:
+        raise UserError(
+            f"--init_checkpoint is for {', '.join(experiments.FINE_TUNING)}: "
+            f"{', '.join(FLAGS.experiment)} pre-trains models of its own"
+        )
+    needs_text = not has_model or bool(given - fine_tuning)
+    for name in ["input_file"] * needs_text + ["work_dir"]:
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
         if file_system.is_remote(FLAGS[name].value):

@@ -32,7 +32,8 @@ def whole(tmp_path_factory):
     path = run.folder / "own.toml"
     path.write_text(
         'base = "smoke"\nnum_parallel = 4\n[table5]\ntasks = []\n[table6]\n'
-        "tasks = []\n[figure5]\ntasks = []\n"
+        "tasks = []\n[figure5]\ntasks = []\n[table1]\ntasks = ['MRPC']\n"
+        "[sentence_order]\ntasks = []\n"
     )
     run.values = {"experiment": "all", "tasks": "MRPC", "scale": str(path)}
     assert run(**run.values, **run.ner) == 0
@@ -45,9 +46,10 @@ def whole(tmp_path_factory):
 def test_a_model_is_trained_once_for_all_tables(whole):
     names = [call["script"] for call in whole.calls()]
     assert names.count("build_vocab.py") == 1
-    # Three objectives, five more maskings, one more size.
-    assert names.count("run_pretraining.py") == 3 + 5 + 1
-    assert names.count("create_pretraining_data.py") == 6 + 1  # held-out text
+    # Three objectives, five more maskings, one more size, shuffled sentences.
+    assert names.count("run_pretraining.py") == 3 + 5 + 1 + 1
+    # Six maskings, shuffled sentences, held-out text.
+    assert names.count("create_pretraining_data.py") == 6 + 1 + 1
     left = [path.parts for path in whole.work.rglob("*.ckpt*")]
     assert any("pretraining" in parts for parts in left)
     assert not any("finetuning" in parts for parts in left)
@@ -71,6 +73,12 @@ def test_a_dry_run_prints_the_commands_that_a_run_makes(whole, capsys):
 
     assert sort(listed) == sort(whole.calls())
     assert f"{count} of {count} steps are finished" in printed
+    # Ten models of 50 steps; of these nine have 4 layers of width 32 and one
+    # has 2. They project 15% of 8 x 128 tokens to 2,000 words, one all of them.
+    layers, words = 12 * 32**2, 32 * 2000
+    parameters = (9 * 4 + 2) * layers + (9 * 0.15 + 1) * words
+    operations = 6 * 50 * 8 * 128 * parameters
+    assert f"500 steps and about {operations:.2g} operations" in printed
     assert len(whole.calls()) == count
 
 
@@ -85,13 +93,14 @@ def test_the_report_joins_tables_pictures_data_and_commands(whole):
         "/run_classifier.py",
         "| memory |",
         "No NSP below BERT: MRPC: nothing follows, degenerate are 1 of 1",
-        "token frequencies alone: 1.",
+        "token frequencies alone: 2.",  # of documents, of shuffled sentences
         "| finetuning.learning_rates | [0.0005] |",
         "| table6.restarts | 2 |",
     ):
         assert words in report, words
     assert whole.cells()["No NSP", "MRPC"]["degenerate"] == "1"
-    for name in ("table5", "table6", "table8", "figure5"):
+    # The others have no data; Table 1 has one row.
+    for name in ("table5", "table6", "table7", "table8", "figure5"):
         picture = (whole.work / f"{name}.png").read_bytes()
         assert picture.startswith(b"\x89PNG") and len(picture) < 150_000
 
@@ -270,6 +279,30 @@ def test_a_run_that_was_stopped_goes_on(number, run):
     assert 2 <= json.loads(marker.read_text())["seconds"] < 60
 
 
+def test_a_given_model_needs_no_text(run):
+    (run.folder / "bert").mkdir()
+    (run.folder / "bert" / "bert_model.ckpt.index").touch()
+    own = {
+        "experiment": "table1,table7",
+        "init_checkpoint": str(run.folder / "bert"),
+        "input_file": None,
+        **run.ner,
+    }
+    assert run(**own, num_seeds=2) == 0
+    calls = run.calls()
+    # MRPC and SST-2; fine-tuned and six choices of frozen layers.
+    scripts = [call["script"] for call in calls]
+    assert scripts.count("run_classifier.py") == 2 * 2
+    assert scripts.count("run_ner.py") == len(calls) - 4 == 2 * 7
+    assert {c["init_checkpoint"] for c in calls} == {own["init_checkpoint"]}
+    assert {c["random_seed"] for c in calls} == {"12345", "12346"}
+    assert run.cells("table1")["BERT", "MRPC"]["paper"] == "88.9"
+    assert run.cells("table7")["Last Hidden", "NER"]["runs"] == "2"
+    assert "No text: nothing is pre-trained" in run.report()
+    own["init_checkpoint"] = str(run.folder / "other")
+    assert "--init_checkpoint was " in run.error(**own)
+
+
 # --- Before anything runs ----------------------------------------------------
 
 
@@ -283,6 +316,14 @@ def test_a_run_that_was_stopped_goes_on(number, run):
             "--dry_run and --report_only exclude each other",
         ),
         ({"input_file": None}, "--input_file is required"),
+        ({"init_checkpoint": "a"}, "table5 pre-trains models of its own"),
+        (
+            {"experiment": "table1,table5", "init_checkpoint": "a"}
+            | {"input_file": None},
+            "--input_file is required",
+        ),
+        ({"swag_dir": "nowhere"}, "--swag_dir=nowhere is not a directory"),
+        ({"triviaqa_file": "a"}, "--triviaqa_file needs --triviaqa_evidence"),
         ({"work_dir": "w,x"}, "--work_dir=w,x: ',' has a meaning in the lists"),
         ({"input_file": "gs://a/b"}, "must be local"),
         ({"work_dir": "/proc/nowhere"}, "--work_dir=/proc/nowhere cannot be"),
@@ -336,12 +377,20 @@ def test_what_the_user_gives_is_counted_and_named(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smoke", "small", "paper"])
+@pytest.mark.parametrize("name", ["smoke", "small", "night", "paper"])
 def test_scripts_accept_every_command(name, run):
     """With the values of each scale; paths alone are stand-ins."""
     squad = run.folder / "squad.json"
     squad.write_text("{}")
-    data = Data(str(run.folder / "glue"), str(squad), str(squad), **run.ner)
+    for part in ("train", "val"):
+        (run.folder / f"{part}.csv").touch()
+    data = Data(
+        str(run.folder / "glue"),
+        *[str(squad)] * 5,
+        triviaqa_evidence_dir=str(run.folder),
+        swag_dir=str(run.folder),
+        **run.ner,
+    )
     tasks = ("MRPC", "SST-2", "SQuAD", "NER", "NER-features")
     plan, _ = experiments.build(
         experiments.NAMES, scales.read(name), tasks, data, [1], False
@@ -352,7 +401,7 @@ def test_scripts_accept_every_command(name, run):
         own.unparse_flags()
         own(work_dir.WorkDir("", {}, "", data).words(step))
         used.add(step.script)
-    assert len(used) == 6
+    assert len(used) == 7
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
-"""Table 5, Table 6, Table 8 and Figure 5 as rows of cells, each of some steps.
+"""The paper's tables and Figure 5 as rows of cells, each of some steps.
 
+Tables 1 to 4 and 7 fine-tune one model, the others pre-train one for each row.
 A cell names the steps whose scores it averages. `build` adds the steps of all
 tables to one plan, seed after seed: a run that is stopped early has the whole
 tables of the first seeds.
@@ -14,13 +15,56 @@ from absl import logging
 
 from tools.reproduction import paper_numbers, steps
 from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
-from tools.reproduction.scales import Scale, Size
-from tools.reproduction.steps import Plan, Pretrained
-from tools.reproduction.tasks import FEATURE_LAYERS, NER_FEATURES, TASKS
+from tools.reproduction.paper_numbers import (
+    BERT,
+    DOCUMENTS,
+    ENSEMBLE,
+    LTR,
+    LTR_BILSTM,
+    NO_NSP,
+    SHUFFLED,
+    SINGLE,
+    TRIVIAQA_ENSEMBLE,
+    TRIVIAQA_SINGLE,
+)
+from tools.reproduction.scales import EXPERIMENTS, Scale, Size
+from tools.reproduction.steps import PLAIN, Plan, Pretrained, Variant
+from tools.reproduction.tasks import (
+    FEATURE_LAYERS,
+    NER_FEATURES,
+    SQUAD,
+    SQUAD_2,
+    TASKS,
+    TRIVIAQA,
+)
 
-NAMES = ("table5", "table6", "table8", "figure5")
-PERPLEXITY = "perplexity"
+NAMES = EXPERIMENTS
+# Of these the rows are of one model, which --init_checkpoint may name.
+FINE_TUNING = ("table1", "table2", "table3", "table4", "table7")
+AVERAGE = "Average"  # of the paper's other columns of Table 1
+
+# Columns of pre-training, beside those of tasks.
+PERPLEXITY, NEXT_SENTENCE = "perplexity", "next sentence"
+OF_PRETRAINING = (PERPLEXITY, NEXT_SENTENCE)
+
+# Table -> column -> task and score, where it is not that of tasks.TASKS.
+OWN_COLUMNS = {
+    "table1": {
+        "MNLI-mm": ("MNLI", "dev_mismatched_accuracy"),
+        "MRPC": ("MRPC", "f1"),
+    },
+    "table2": {"EM": (SQUAD, "exact_match")},
+    "table3": {"EM": (SQUAD_2, "exact")},
+}
+
+# Table 2. An ensemble is of all runs of the row before it.
+_TRIVIAQA = Variant("triviaqa", begins_with_triviaqa=True)
+TABLE_2 = {
+    SINGLE: (PLAIN, False),
+    ENSEMBLE: (PLAIN, True),
+    TRIVIAQA_SINGLE: (_TRIVIAQA, False),
+    TRIVIAQA_ENSEMBLE: (_TRIVIAQA, True),
+}
 
 # Table 5: row -> objective of pre-training, whether fine-tuning adds a BiLSTM.
 TABLE_5 = {
@@ -28,6 +72,18 @@ TABLE_5 = {
     NO_NSP: ("mlm", False),
     LTR: ("ltr", False),
     LTR_BILSTM: ("ltr", True),
+}
+
+# Table 7: row -> --feature_layers of run_ner.py; "" fine-tunes. The choice of
+# NER-features in other tables, concat_last_four, is the default of the flag.
+TABLE_7 = {
+    "Fine-tuning": "",
+    "Embeddings": "embeddings",
+    "Second-to-Last Hidden": "second_to_last",
+    "Last Hidden": "last",
+    "Weighted Sum Last Four Hidden": "weighted_sum_last_four",
+    "Concat Last Four Hidden": "concat_last_four",
+    "Weighted Sum All Layers": "weighted_sum_all",
 }
 
 # Table 8: percent of the predicted tokens that become [MASK], stay, are random.
@@ -60,7 +116,9 @@ class Row(NamedTuple):
     label: str  # the paper's
     cells: dict[str, Cell]  # by column; a column without data has none
     model: Pretrained | None = None  # of the first seed
-    has_bilstm: bool = False  # whether fine-tuning adds one
+    variant: Variant = PLAIN  # of fine-tuning
+    task: str = ""  # that is fine-tuned in every column; "": the column's
+    is_ensemble: bool = False  # of the runs of a seed
     step: int = 0  # of pre-training (Figure 5)
     curve: str = ""  # its name (Figure 5)
 
@@ -74,29 +132,78 @@ class Experiment(NamedTuple):
     left_out: dict[str, str]  # task, or "task of row", -> why it has no score
 
 
-def rows_of(name: str, scale: Scale) -> list[Row]:
+def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
     """Return the rows of an experiment, without cells."""
 
     def model(
         size: Size = scale.model.size,
         objective: str = "mlm_nsp",
         masking: steps.Masking = steps.STANDARD,
+        is_shuffled: bool = False,
     ) -> Pretrained:
         trained_as = "table5" if name == "figure5" else name
-        return Pretrained(size, objective, masking, scale.steps(trained_as))
+        return Pretrained(
+            size,
+            objective,
+            masking,
+            scale.steps(trained_as),
+            is_shuffled=is_shuffled,
+            checkpoint=init_checkpoint if name in FINE_TUNING else "",
+        )
 
-    if name == "table5":
-        return [
-            Row(label, {}, model(objective=objective), has_bilstm)
-            for label, (objective, has_bilstm) in TABLE_5.items()
-        ]
-    if name == "table6":
-        return [Row(own.name, {}, model(own)) for own in scale.table6.sizes]
-    if name == "table8":
-        return [
-            Row(steps.masking_name(masking), {}, model(masking=masking))
-            for masking in MASKINGS
-        ]
+    match name:
+        case "table1" | "table4":
+            return [Row(BERT, {}, model())]
+        case "table2":
+            return [
+                Row(label, {}, model(), variant, is_ensemble=is_ensemble)
+                for label, (variant, is_ensemble) in TABLE_2.items()
+            ]
+        case "table3":
+            return [Row(SINGLE, {}, model())]
+        case "table5":
+            bilstm = Variant(
+                "bilstm",
+                {
+                    "bilstm_layers": scale.bilstm.layers,
+                    "bilstm_units": scale.bilstm.units,
+                },
+            )
+            return [
+                Row(
+                    label,
+                    {},
+                    model(objective=objective),
+                    bilstm if has_bilstm else PLAIN,
+                )
+                for label, (objective, has_bilstm) in TABLE_5.items()
+            ]
+        case "table6":
+            return [Row(own.name, {}, model(own)) for own in scale.table6.sizes]
+        case "table7":
+            return [
+                Row(
+                    label,
+                    {},
+                    model(),
+                    PLAIN
+                    if layers in ("", "concat_last_four")
+                    else Variant(layers, {"feature_layers": layers}),
+                    NER_FEATURES if layers else "",
+                )
+                for label, layers in TABLE_7.items()
+            ]
+        case "table8":
+            return [
+                Row(steps.masking_name(masking), {}, model(masking=masking))
+                for masking in MASKINGS
+            ]
+        case "sentence_order":
+            # Without next sentences, which nobody could tell in random order.
+            return [
+                Row(label, {}, model(objective="mlm", is_shuffled=is_shuffled))
+                for label, is_shuffled in ((DOCUMENTS, False), (SHUFFLED, True))
+            ]
     return [
         Row(
             f"{curve}, step {step}",
@@ -117,19 +224,34 @@ def build(
     data: reproduction_tasks.Data,
     seeds: Iterable[int],
     has_vocab: bool,
+    init_checkpoint: str = "",
+    is_all: bool = False,
 ) -> tuple[Plan, list[Experiment]]:
     """Return the plan of some experiments, and their tables.
 
-    Every table has the extra tasks besides its own, as far as there are data.
-    Seeds, of the pre-training runs of each model, are counted from 1.
+    Every table that pre-trains has the extra tasks besides its own, as far as
+    there are data. Seeds, of the pre-training runs of each model, are counted
+    from 1. FINE_TUNING begins with `init_checkpoint`, else with the scale's
+    BERT. If the names are those of all tables, one without data is left out.
 
     Raises:
         UserError: a table has no task with data.
     """
-    plan = Plan(scale, has_vocab)
-    tables = [_table(name, scale, extra_tasks, data) for name in names]
+    plan, tables, problem = Plan(scale, has_vocab), [], None
+    for name in names:
+        extra = [] if name in FINE_TUNING else extra_tasks
+        try:
+            tables.append(_table(name, scale, extra, data, init_checkpoint))
+        except UserError as error:
+            if not is_all:
+                raise
+            problem = error
+            logging.warning("Left out: %s", error)
+    if not tables:
+        raise problem
     for seed in seeds:
-        for name, table in zip(names, tables, strict=True):
+        for table in tables:
+            restarts = range(1, getattr(scale, table.name).restarts + 1)
             for row in table.rows:
                 model = row.model._replace(seed=seed)
                 last = plan.pretraining(model)
@@ -138,12 +260,14 @@ def build(
                     if not cell.task:
                         cell.steps.append(last)
                         continue
-                    runs = range(1, getattr(scale, name).restarts + 1)
-                    cell.steps.extend(
+                    runs = [
                         plan.finetuning(
-                            model, cell.task, run, step, row.has_bilstm
+                            model, cell.task, run, step, row.variant
                         )
-                        for run in runs
+                        for run in restarts
+                    ]
+                    cell.steps.extend(
+                        [plan.ensemble(runs)] if row.is_ensemble else runs
                     )
     return plan, tables
 
@@ -153,6 +277,7 @@ def _table(
     scale: Scale,
     extra_tasks: Sequence[str],
     data: reproduction_tasks.Data,
+    init_checkpoint: str,
 ) -> Experiment:
     """Return a table whose cells have no steps yet."""
     own = (
@@ -163,39 +288,62 @@ def _table(
         task: data.missing(task) for task in dict.fromkeys([*own, *extra_tasks])
     }
     left_out = {task: why for task, why in reasons.items() if why}
-    rows = rows_of(name, scale)
     tasks = [task for task in reasons if task not in left_out]
+    rows = rows_of(name, scale, init_checkpoint)
     for row in rows:
         for task in tasks:
-            layers, why = row.model.size.num_hidden_layers, ""
-            if task == NER_FEATURES and row.has_bilstm:
-                why = "it has a BiLSTM of its own"
-            elif task == NER_FEATURES and layers < FEATURE_LAYERS:
-                why = (
-                    f"it reads the last {FEATURE_LAYERS} layers, the model has "
-                    f"{layers}"
-                )
-            if why:
+            if why := _problem(row, row.task or task, data):
                 left_out[f"{task} of {row.label}"] = why
-            else:
-                column, key, _, factor, _ = TASKS[task]
-                row.cells[column] = Cell(key, factor, [], task)
+                continue
+            column, key, _, factor, _ = TASKS[task]
+            row.cells[column] = Cell(key, factor, [], row.task or task)
+            for own_column, (own_task, key) in OWN_COLUMNS.get(
+                name, {}
+            ).items():
+                if task == own_task:
+                    row.cells[own_column] = Cell(key, factor, [], task)
     lacks = ", ".join(f"{task} ({why})" for task, why in left_out.items())
     if not any(row.cells for row in rows):
+        other = "" if name in FINE_TUNING else ", or other tasks with --tasks"
         raise UserError(
-            f"--experiment={name}: no task of it has data: {lacks}; give them, "
-            "or name other tasks with --tasks"
+            f"--experiment={name}: no task of it has data: {lacks}; give "
+            f"them{other}"
         )
     if lacks:
         logging.warning("%s: left out: %s", name, lacks)
     columns = [TASKS[task].column for task in tasks]
-    if name != "figure5":
+    if name == "figure5":
+        return Experiment(name, columns, rows, left_out)
+    papers = next(iter(paper_numbers.PAPER[name].values()), ())
+    columns = [*papers, *columns]
+    if name not in FINE_TUNING:
+        columns.append(PERPLEXITY)
         for row in rows:
             kind = "lm" if row.model.objective == "ltr" else "masked_lm"
             row.cells[PERPLEXITY] = Cell(f"{kind}_perplexity", 1.0, [])
-        papers = next(iter(paper_numbers.PAPER[name].values()))
-        columns = list(dict.fromkeys([*papers, *columns, PERPLEXITY]))
-    return Experiment(name, columns, rows, left_out)
+            if row.model.objective == "mlm_nsp":
+                columns.append(NEXT_SENTENCE)
+                row.cells[NEXT_SENTENCE] = Cell(
+                    "next_sentence_accuracy", 100.0, []
+                )
+    return Experiment(name, list(dict.fromkeys(columns)), rows, left_out)
+
+
+def _problem(row: Row, task: str, data: reproduction_tasks.Data) -> str | None:
+    """Return why a row has no score of a task, None if it has one."""
+    if row.variant.begins_with_triviaqa and (why := data.missing(TRIVIAQA)):
+        return why
+    if task != NER_FEATURES or row.model.checkpoint:
+        return None
+    if "bilstm_layers" in row.variant.flags:
+        return "it has a BiLSTM of its own"
+    layers = row.model.size.num_hidden_layers
+    choice = row.variant.flags.get("feature_layers", "concat_last_four")
+    if layers < FEATURE_LAYERS and choice.endswith("four"):
+        return (
+            f"it reads the last {FEATURE_LAYERS} layers, the model has {layers}"
+        )
+    return None
 
 
 def warn_of_lengths(scale: Scale, tasks: Sequence[str]) -> None:

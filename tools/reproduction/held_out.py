@@ -7,9 +7,11 @@ the file's name or of the document's text, so that the order of the files and
 the place where they stand do not matter.
 """
 
+import contextlib
 import itertools
 import json
 import os
+import random
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -25,6 +27,7 @@ WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
 MIN_DOCUMENTS = 2
 FOLDERS = ("train", "held_out")
+_SHUFFLED = "shuffled.txt"
 _NAMED_FILES = 5  # held-out files that are named in the log
 
 
@@ -42,6 +45,8 @@ def prepare(
     work_dir: str,
 ) -> str:
     """Make corpus/train and corpus/held_out; return in words what is there.
+
+    Nothing is made of no files: all models are given.
 
     Whole files are linked to, documents are copied. A second call reads what
     the first one did, unless a folder was removed.
@@ -71,17 +76,24 @@ def prepare(
             source[f"{name} of --{flag}"] = digest
     if known := read_own(path, how=str, source=dict):
         check_same(work_dir, "the text", known["source"], source)
-        if all(map(os.path.isdir, folders)):
+        if not files or all(map(os.path.isdir, folders)):
             return known["how"]
     if not os.path.exists(path):
         os.makedirs(work_dir, exist_ok=True)
         file_system.check_new_directory(work_dir, "work_dir", ["lock"])
+    if not files:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        how = "No text: nothing is pre-trained"
+        file_system.write_text(path, json.dumps({"how": how, "source": source}))
+        return how
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     # Empty until the folders are full: what is in them is this script's.
     file_system.write_text(path, "{}")
     for folder in folders:
         file_system.empty_folder(folder)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(_shuffled_path(work_dir))
     max_bytes = round(max_mb * 1e6) or sys.maxsize
     chosen = [*held_out_files]
     how = f"{len(chosen)} files of --held_out_file are held out"
@@ -106,6 +118,35 @@ def prepare(
     known = {"how": how, "source": source}
     file_system.write_text(path, json.dumps(known, indent=1))
     return how
+
+
+def _shuffled_path(work_dir: str) -> str:
+    folder = os.path.join(os.path.dirname(path_of(work_dir)), "shuffled")
+    return os.path.join(folder, _SHUFFLED)
+
+
+def shuffle(work_dir: str) -> None:
+    """Make corpus/shuffled of corpus/train, in memory, unless it is there.
+
+    It has the same sentences in random order, always the same one, in documents
+    of as many sentences.
+    """
+    path = _shuffled_path(work_dir)
+    if os.path.exists(path):
+        return
+    folder = os.path.join(os.path.dirname(path_of(work_dir)), FOLDERS[0])
+    files = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    texts = itertools.chain.from_iterable(map(documents, files))
+    sentences = [text.splitlines(keepends=True) for text in texts]
+    order = list(itertools.chain.from_iterable(sentences))
+    random.Random(0).shuffle(order)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with file_system.atomic_file(path) as file:
+        start = 0
+        for document in sentences:
+            end = start + len(document)
+            file.write(b"".join([*order[start:end], b"\n"]))
+            start = end
 
 
 def _too_few(count: int, where: str, wanted: int) -> UserError:

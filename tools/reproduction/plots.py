@@ -16,7 +16,11 @@ from typing import Any, NamedTuple
 from base import pictures
 from base.pictures import SMALL
 
-from tools.reproduction.experiments import PERPLEXITY
+from tools.reproduction.experiments import (
+    FINE_TUNING,
+    OF_PRETRAINING,
+    PERPLEXITY,
+)
 from tools.reproduction.paper_numbers import (
     BERT,
     FIGURE_5_ABOUT,
@@ -46,30 +50,30 @@ class Point(NamedTuple):
 def draw(results: Results, path: str) -> bool:
     """Draw the PNG of a table; return False where it has no numbers.
 
+    Nor has a table of one row a picture.
+
     Raises:
         ImportError: matplotlib is not installed.
     """
     columns = [
         column
         for column in results.experiment.columns
-        if column != PERPLEXITY
+        if column not in OF_PRETRAINING
         and any(
             score.values + score.degenerate
             for row in results.labels
             if (score := results.score(row, column))
         )
     ]
-    if not columns:
+    if not columns or len(results.labels) < 2:
         return False
     draw_panels = {
-        "table5": [_draw_differences],
         "table6": [
             functools.partial(_draw_sizes, over_perplexity=True),
             _draw_sizes,
         ],
-        "table8": [_draw_differences],
         "figure5": [_draw_steps],
-    }[results.experiment.name]
+    }.get(results.experiment.name, [_draw_differences])
     # A panel for each column, a few side by side; each kind begins a row.
     across = min(len(columns), _ACROSS)
     down = -(-len(columns) // across)
@@ -225,9 +229,11 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
         range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
     )
     axes.set_xlim(-0.5, len(labels) - 0.5)
-    is_masking = results.experiment.name == "table8"
+    name = results.experiment.name
+    names = {"table8": "[MASK] / same / random, %"}
+    names |= dict.fromkeys(FINE_TUNING, "")
     axes.set(
-        xlabel="[MASK] / same / random, %" if is_masking else "pre-training",
+        xlabel=names.get(name, "pre-training"),
         ylabel=f"difference to {labels[0]}, %",
     )
 

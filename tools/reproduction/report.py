@@ -15,7 +15,7 @@ from absl import logging
 
 from tools import machine
 from tools.reproduction import claims, paper_numbers, plots, tables
-from tools.reproduction.experiments import Experiment
+from tools.reproduction.experiments import NEXT_SENTENCE, Experiment
 from tools.reproduction.steps import KINDS, Plan
 from tools.reproduction.tables import Results
 from tools.reproduction.work_dir import WorkDir, checksum
@@ -23,10 +23,16 @@ from tools.reproduction.work_dir import WorkDir, checksum
 _LISTED_FILES = 100
 
 TITLES = {
+    "table1": "Table 1: GLUE",
+    "table2": "Table 2: SQuAD 1.1",
+    "table3": "Table 3: SQuAD 2.0",
+    "table4": "Table 4: SWAG",
     "table5": "Table 5: pre-training tasks",
     "table6": "Table 6: model size",
+    "table7": "Table 7: named entities",
     "table8": "Table 8: masking",
     "figure5": "Figure 5: pre-training steps",
+    "sentence_order": "Documents and shuffled sentences",
 }
 
 
@@ -242,6 +248,11 @@ def section(results: Results) -> str:
             "Table 5; its masked LM at 500,000 steps is about "
             f"{about:.1f}, from the sentence of section C.1 that the second "
             'half of the steps adds "almost 1.0%".\n'
+        )
+    if NEXT_SENTENCE in experiment.columns:
+        lines.append(
+            f"`{NEXT_SENTENCE}`: accuracy on held-out text; the paper's final "
+            f"model has {paper_numbers.NEXT_SENTENCE_ACCURACY} (section 3.1).\n"
         )
     lines.append(tables.as_markdown(results))
     if found := [f"- {text}" for text in claims.sentences(results)]:

@@ -19,6 +19,13 @@ from base.text_files import tomllib
 
 from tools.reproduction import tasks as reproduction_tasks
 
+# The order of the paper; the last one is of a sentence without a table.
+EXPERIMENTS = (
+    *(f"table{number}" for number in range(1, 9)),
+    "figure5",
+    "sentence_order",
+)
+
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
 # An annotation has the least and the largest value. Without one integers are at
@@ -112,7 +119,7 @@ class Pretraining:
 class Finetuning:
     """How models are fine-tuned; a task may have other values.
 
-    doc_stride is for SQuAD, lstm_units for NER-features.
+    doc_stride is for both SQuADs, lstm_units for NER-features.
     """
 
     num_train_epochs: float
@@ -136,7 +143,7 @@ class Bilstm:
 
 @_record
 class Table:
-    """Tasks and runs of Table 5 or 8."""
+    """Tasks and runs of a table."""
 
     tasks: tuple[str, ...]
     restarts: int
@@ -175,10 +182,16 @@ class Scale:
     finetuning: Finetuning
     tasks: dict[str, dict[str, Any]]
     bilstm: Bilstm
+    table1: Table
+    table2: Table
+    table3: Table
+    table4: Table
     table5: Table
     table6: SizeTable
+    table7: Table
     table8: Table
     figure5: StepFigure
+    sentence_order: Table
 
     def for_task(self, name: str) -> Finetuning:
         """Return how models are fine-tuned on a task."""
@@ -200,17 +213,18 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
         place, values = f"--scale={name}", known[name]
     elif name.endswith(".toml"):
         place, values = name, text_files.read_toml(name)
-        if (base := values.pop("base", None)) is not None:
-            if base not in known:
-                raise UserError(
-                    f"{name}: base = {base!r}; choose from {', '.join(known)}"
-                )
-            values = _merged(known[base], values, place)
     else:
         raise UserError(
             f"--scale={name}: unknown; choose from {', '.join(known)}, or name "
             "a .toml file of your own"
         )
+    while "base" in values:  # those of scales.toml have one too
+        base = values.pop("base")
+        if base not in known:
+            raise UserError(
+                f"{name}: base = {base!r}; choose from {', '.join(known)}"
+            )
+        values = _merged(known[base], values, place)
     for setting in settings:
         path, is_assigned, text = setting.partition("=")
         if not is_assigned:
@@ -343,7 +357,7 @@ def _check(scale: Scale, place: str) -> None:
                 f"not divide by num_attention_heads = "
                 f"{size.num_attention_heads}"
             )
-    for experiment in ("table5", "table6", "table8", "figure5"):
+    for experiment in EXPERIMENTS:
         for task in getattr(scale, experiment).tasks:
             reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")
     lengths = [("a phase", phase) for phase in scale.pretraining.phases]
@@ -356,9 +370,10 @@ def _check(scale: Scale, place: str) -> None:
                 f"exceeds model.max_position_embeddings = {positions}"
             )
     # A question, [CLS], two [SEP] and a token of the paragraph.
-    squad, least = scale.for_task("SQuAD").max_seq_length, _QUERY_TOKENS + 4
-    if squad < least:
-        raise UserError(
-            f"{place}: max_seq_length = {squad} of SQuAD: a question has up to "
-            f"{_QUERY_TOKENS} tokens, wanted {least} at least"
-        )
+    least = _QUERY_TOKENS + 4
+    for name in (reproduction_tasks.SQUAD, reproduction_tasks.SQUAD_2):
+        if (length := scale.for_task(name).max_seq_length) < least:
+            raise UserError(
+                f"{place}: max_seq_length = {length} of {name}: a question has "
+                f"up to {_QUERY_TOKENS} tokens, wanted {least} at least"
+            )

@@ -8,11 +8,12 @@ its paths.
 """
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.scales import Phase, Scale, Size
+from tools.reproduction.scales import Finetuning, Phase, Scale, Size
 
 # The seed of the scripts' own default is that of the first run.
 FIRST_SEED = 12345
@@ -25,7 +26,8 @@ STANDARD: Masking = (80, 10, 10)
 DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
 CURVES = (DEFAULT_OBJECTIVE, "ltr")  # of Figure 5
 
-# Kinds of steps; the last two write scores.
+# Kinds of steps; the last two write scores. A model trained on TriviaQA is one
+# of the third: its weights stay.
 VOCABULARY, RECORDS = "vocab.txt", "records"
 PRETRAINING, FINETUNING = "pretraining", "finetuning"
 KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
@@ -56,16 +58,20 @@ class Pretrained(NamedTuple):
     masking: Masking
     num_train_steps: int
     seed: int = 1  # from 1
+    is_shuffled: bool = False  # its text is sentences in random order
+    checkpoint: str = ""  # of --init_checkpoint: nothing else but seed counts
 
     @property
     def name(self) -> str:
         """Return the folder of its checkpoints."""
+        if self.checkpoint:
+            return f"pretraining/given/seed{self.seed}"
         rate = self.size.learning_rate
         own_rate = f"_lr{number(rate)}" if rate else ""
         return (
             f"pretraining/{self.objective}_{self.size.name}{own_rate}_mask"
-            f"{masking_name(self.masking, '-')}_steps{self.num_train_steps}/"
-            f"seed{self.seed}"
+            f"{masking_name(self.masking, '-')}_steps{self.num_train_steps}"
+            f"{'_shuffled' * self.is_shuffled}/seed{self.seed}"
         )
 
     @property
@@ -76,10 +82,24 @@ class Pretrained(NamedTuple):
     @property
     def title(self) -> str:
         """Return what tells it from other models."""
+        if self.checkpoint:
+            return f"{self.checkpoint}, seed {self.seed}"
         return (
             f"{self.objective}, {self.size.name}, masking "
-            f"{masking_name(self.masking)}, seed {self.seed}"
+            f"{masking_name(self.masking)}{', shuffled' * self.is_shuffled}, "
+            f"seed {self.seed}"
         )
+
+
+class Variant(NamedTuple):
+    """What a row changes about fine-tuning."""
+
+    name: str = ""  # part of the folder's name
+    flags: Mapping[str, str | int] = {}  # added to the script's
+    begins_with_triviaqa: bool = False
+
+
+PLAIN = Variant()
 
 
 class Plan:
@@ -95,6 +115,8 @@ class Plan:
         self.steps: dict[str, Step] = {}  # by name
         # Of each encoder: path below the work directory -> bert_config.json.
         self.configs: dict[str, dict[str, Any]] = {}
+        # Of pre-training, about: those of layers and output matrix.
+        self.num_train_steps, self.operations = 0, 0.0
 
     def tasks(self) -> list[str]:
         """Return the tasks that models are fine-tuned on."""
@@ -137,17 +159,19 @@ class Plan:
             },
         )
 
-    def records(self, length: int, masking: Masking, is_held_out: bool) -> str:
-        """Add the step that makes records of a length and a masking."""
-        corpus = self.scale.corpus
-        part = "held_out" if is_held_out else "train"
+    def records(self, length: int, masking: Masking, part: str) -> str:
+        """Add the step that makes records of a length and a masking.
+
+        `part` of the text: train, shuffled or held_out.
+        """
+        corpus, is_held_out = self.scale.corpus, part == "held_out"
         name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
         files = 1 if is_held_out else corpus.num_record_files
         mask, _, random = masking
         return self._add(
             name,
-            f"{'Held-out' if is_held_out else 'Training'} records, length "
-            f"{length}, masking {masking_name(masking)}",
+            f"Records of corpus/{part}, length {length}, masking "
+            f"{masking_name(masking)}",
             "create_pretraining_data.py",
             {
                 "input_file": f"{{{part}_text}}",
@@ -167,7 +191,12 @@ class Plan:
         )
 
     def pretraining(self, model: Pretrained) -> str:
-        """Add the phases of a model; return the name of the last one."""
+        """Add the phases of a model; return the name of the last one.
+
+        A model of --init_checkpoint has none: "".
+        """
+        if model.checkpoint:
+            return ""
         given, num_steps = self.scale.pretraining, model.num_train_steps
         config_path = f"configs/{model.size.name}.json"
         self.configs[config_path] = {
@@ -201,8 +230,11 @@ class Plan:
                 continue  # too few steps for a share as small as this
             is_last, length = end == num_steps, phase.max_seq_length
             name = f"{model.name}/phase{index + 1}"
-            train = self.records(length, model.masking, is_held_out=False)
-            held_out = self.records(length, STANDARD, True) if is_last else ""
+            part = "shuffled" if model.is_shuffled else "train"
+            train = self.records(length, model.masking, part)
+            held_out = (
+                self.records(length, STANDARD, "held_out") if is_last else ""
+            )
             eval_files = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
             kept = [str(step) for step in keep if first < step < end]
             flags = {
@@ -211,7 +243,7 @@ class Plan:
                 "resume_from": f"{{work_dir}}/{last}" if last else None,
                 "bert_config_file": f"{{work_dir}}/{config_path}",
                 "vocab_file": "{vocab_file}",
-                "input_file": f"{{work_dir}}/{train}/train.tfrecord-*",
+                "input_file": f"{{work_dir}}/{train}/{part}.tfrecord-*",
                 "eval_input_file": eval_files if is_last else None,
                 "output_dir": f"{{work_dir}}/{name}",
                 "objective": None
@@ -234,6 +266,20 @@ class Plan:
                 "stop_after_steps": None if is_last else end,
                 "keep_steps": ",".join(kept) or None,
             }
+            if name not in self.steps:
+                self.num_train_steps += end - first
+                size = model.size
+                projected = (
+                    1.0
+                    if model.objective == "ltr"
+                    else self.scale.corpus.masked_lm_prob
+                )
+                parameters = size.num_hidden_layers * 12 * size.hidden_size**2
+                vocab_size = self.scale.corpus.vocab_size
+                parameters += projected * vocab_size * size.hidden_size
+                # 2 forwards and 4 backwards.
+                tokens = (end - first) * phase.train_batch_size * length
+                self.operations += 6 * tokens * parameters
             last = self._add(
                 name,
                 f"Pre-training, {model.title}, steps {first + 1:,} to {end:,} "
@@ -251,33 +297,45 @@ class Plan:
         task: str,
         restart: int,
         checkpoint_step: int,
-        has_bilstm: bool = False,
+        variant: Variant = PLAIN,
     ) -> str:
         """Add the step that fine-tunes and scores a model on a task.
 
         It begins with the weights of `checkpoint_step` of pre-training. Each
         restart, counted from 1, has another seed.
         """
-        scale, given = self.scale, self.scale.for_task(task)
-        checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
-        name = checkpoint.replace("pretraining/", "finetuning/", 1)
-        name += f"{'/bilstm' if has_bilstm else ''}/{task}/run{restart}"
+        given = self.scale.for_task(task)
+        checkpoint, after = checkpoint_of(model, self.scale, checkpoint_step)
+        begin = model.name if model.checkpoint else checkpoint
+        name = begin.replace("pretraining/", "finetuning/", 1)
+        name += f"{variant.name and '/'}{variant.name}/{task}/run{restart}"
+        if variant.begins_with_triviaqa:
+            checkpoint = after = self._triviaqa(model, checkpoint, after)
         is_frozen = task == reproduction_tasks.NER_FEATURES
-        match reproduction_tasks.TASKS[task].data:
-            case "squad":
+        data = reproduction_tasks.TASKS[task].data
+        match data:
+            case "squad" | "squad2":
                 script = "run_squad.py"
                 own = {
                     "do_predict": True,
-                    "train_file": "{squad_train_file}",
-                    "predict_file": "{squad_dev_file}",
+                    "train_file": f"{{{data}_train_file}}",
+                    "predict_file": f"{{{data}_dev_file}}",
                     "doc_stride": given.doc_stride,
                     "predict_batch_size": given.eval_batch_size,
+                    "version_2_with_negative": data == "squad2" or None,
+                    "tune_null_threshold": data == "squad2" or None,
                 }
             case "glue":
                 script = "run_classifier.py"
                 own = {
                     "task_name": task,
                     "data_dir": f"{{glue_dir}}/{task}",
+                    "eval_batch_size": given.eval_batch_size,
+                }
+            case "swag":
+                script = "run_swag.py"
+                own = {
+                    "data_dir": "{swag_dir}",
                     "eval_batch_size": given.eval_batch_size,
                 }
             case _:
@@ -289,19 +347,51 @@ class Plan:
                     "feature_based": is_frozen or None,
                     "lstm_units": given.lstm_units if is_frozen else None,
                 }
+        # The activations of an encoder are kept beside the records, under the
+        # same name for every encoder, and records depend on its vocabulary: no
+        # other step may read them.
+        records = f"records/{task}"
+        if is_frozen:
+            records = f"{name}/records"
+        elif model.checkpoint:
+            records = f"records/given/{task}"
+        is_early = checkpoint_step < model.num_train_steps
+        at = f" at step {checkpoint_step:,}" if is_early else ""
+        which = f", {variant.name}" if variant.name else ""
+        return self._add(
+            name,
+            f"{task}{which}, run {restart}, from {model.title}{at}",
+            script,
+            {
+                "do_train": True,
+                "do_eval": True,
+                **own,
+                "records_dir": f"{{work_dir}}/{records}",
+                **self._training_flags(model, given, checkpoint, name, restart),
+                **variant.flags,
+                **extra_flags(given.flags),
+            },
+            [after] if after else [],
+            task,
+        )
+
+    def _training_flags(
+        self,
+        model: Pretrained,
+        given: Finetuning,
+        checkpoint: str,
+        name: str,
+        restart: int = 1,
+    ) -> dict[str, Any]:
+        """Return the flags that all fine-tuning scripts share."""
+        is_given = checkpoint == model.checkpoint
         rates = given.learning_rates
-        flags = {
-            "do_train": True,
-            "do_eval": True,
-            **own,
-            "init_checkpoint": f"{{work_dir}}/{checkpoint}",
+        return {
+            "init_checkpoint": checkpoint
+            if is_given
+            else f"{{work_dir}}/{checkpoint}",
             "output_dir": f"{{work_dir}}/{name}",
-            # The activations of an encoder are kept beside the records, under
-            # the same name for every encoder: no other step may read them.
-            "records_dir": f"{{work_dir}}/{name}/records"
-            if is_frozen
-            else f"{{work_dir}}/records/{task}",
-            "do_lower_case": self._casing(),
+            "do_lower_case": None if model.checkpoint else self._casing(),
             "max_seq_length": given.max_seq_length,
             "train_batch_size": given.train_batch_size,
             "sweep_learning_rates"
@@ -312,20 +402,53 @@ class Plan:
             + SEEDS_BETWEEN_RESTARTS * (restart - 1),
             "keep_checkpoint_max": 1,
             "bias_correction": None if given.bias_correction else "false",
-            "bilstm_layers": scale.bilstm.layers if has_bilstm else None,
-            "bilstm_units": scale.bilstm.units if has_bilstm else None,
             "dtype": self._dtype(),
         }
-        is_early = checkpoint_step < model.num_train_steps
-        at = f" at step {checkpoint_step:,}" if is_early else ""
-        with_bilstm = " with a BiLSTM" if has_bilstm else ""
+
+    def _triviaqa(self, model: Pretrained, checkpoint: str, after: str) -> str:
+        """Add the step that trains a model on TriviaQA, as it does on SQuAD."""
+        given = self.scale.for_task(reproduction_tasks.SQUAD)
+        name = f"{model.name}/{reproduction_tasks.TRIVIAQA}"
         return self._add(
             name,
-            f"{task}{with_bilstm}, run {restart}, from {model.title}{at}",
-            script,
-            flags | extra_flags(given.flags),
-            [after],
-            task,
+            f"TriviaQA, from {model.title}",
+            "run_squad.py",
+            {
+                "do_train": True,
+                "train_file": "{triviaqa_file}",
+                "triviaqa_evidence_dir": "{triviaqa_evidence_dir}",
+                "doc_stride": given.doc_stride,
+                **self._training_flags(model, given, checkpoint, name),
+                **extra_flags(given.flags),
+            },
+            [after] if after else [],
+            reproduction_tasks.TRIVIAQA,
+        )
+
+    def ensemble(self, runs: Sequence[str]) -> str:
+        """Add the step that answers with the mean of SQuAD runs' logits."""
+        first = self.steps[runs[0]]
+        name = f"{os.path.dirname(first.name)}/ensemble{len(runs)}"
+        own = (
+            "predict_file",
+            "doc_stride",
+            "init_checkpoint",  # its vocabulary; the runs lose their weights
+            "do_lower_case",
+            "max_seq_length",
+        )
+        return self._add(
+            name,
+            f"Ensemble of {len(runs)} runs: {first.title}",
+            first.script,
+            {
+                "do_predict": True,
+                "do_eval": True,
+                "ensemble_dirs": ",".join(f"{{work_dir}}/{n}" for n in runs),
+                **{key: first.flags.get(key) for key in own},
+                "output_dir": f"{{work_dir}}/{name}",
+            },
+            runs,
+            first.task,
         )
 
     def _casing(self) -> str | None:
@@ -359,7 +482,12 @@ def phase_ends(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
 def checkpoint_of(
     model: Pretrained, scale: Scale, step: int
 ) -> tuple[str, str]:
-    """Return where the weights of a step are, and the Step that writes them."""
+    """Return where the weights of a step are, and the Step that writes them.
+
+    Those of --init_checkpoint are there, no Step writes them.
+    """
+    if model.checkpoint:
+        return model.checkpoint, ""
     ends = phase_ends(scale.pretraining.phases, model.num_train_steps)
     phase = next(n for n, end in enumerate(ends, 1) if end >= step)
     folder = f"{model.name}/phase{phase}"

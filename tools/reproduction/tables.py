@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.reproduction import paper_numbers
-from tools.reproduction.experiments import PERPLEXITY, Experiment
+from tools.reproduction.experiments import AVERAGE, PERPLEXITY, Experiment
 
 
 class Score(NamedTuple):
@@ -100,6 +100,18 @@ def collect(
                     missing += 1
             scores[row.label, column] = Score(
                 tuple(values), num_failed, tuple(degenerate), missing, cell.key
+            )
+        papers = paper_numbers.PAPER[experiment.name].get(row.label, {})
+        if AVERAGE in papers:
+            # Of the first runs of all tasks, of the second ones, ...
+            parts = [
+                scores.get((row.label, column), Score())
+                for column in papers
+                if column != AVERAGE
+            ]
+            every = zip(*(part.values for part in parts), strict=False)
+            scores[row.label, AVERAGE] = Score(
+                tuple(map(statistics.fmean, every))
             )
     return Results(experiment, scores)
 
@@ -203,8 +215,10 @@ def as_markdown(results: Results) -> str:
         rows = dict.fromkeys([*labels, *numbers])
         known = [r for r in rows if any(papers(r, c) for c in columns)]
         parts += ["The paper's.\n", table(known, papers)]
-    parts += [
-        f"Differences to {labels[0]}: ours, and the paper's in parentheses.\n",
-        table(labels[1:], differences),
-    ]
+    if len(labels) > 1:
+        parts += [
+            f"Differences to {labels[0]}: ours, and the paper's in "
+            "parentheses.\n",
+            table(labels[1:], differences),
+        ]
     return "\n".join(parts)

@@ -16,16 +16,18 @@ class Task(NamedTuple):
 
     column: str  # its header, the paper's where it has one
     key: str  # the score, of eval_results.txt
-    data: str = "glue"  # or "squad", "ner": the flags that name its files
+    data: str = "glue"  # or "squad", "ner", ...: the flags that name its files
     factor: float = 100.0  # score in the table / score in the file
     dev: tuple[str, ...] = ("dev.tsv",)  # of GLUE, beside train.tsv
 
 
 FEATURE_LAYERS = 4  # that NER-features reads, the last ones (section 5.3)
-SQUAD, NER, NER_FEATURES = "SQuAD", "NER", "NER-features"
+SQUAD, SQUAD_2, SWAG = "SQuAD", "SQuAD-2.0", "SWAG"
+NER, NER_FEATURES = "NER", "NER-features"
+TRIVIAQA = "TriviaQA"  # trained on, never scored: no column
 
-# The scores are those of the paper's Table 1, on the development sets; MRPC
-# has accuracy, as in Tables 5 and 6.
+# The scores are those of the paper, on the development sets; MRPC has accuracy,
+# as in Tables 5 and 6.
 TASKS = {
     "MNLI": Task(
         "MNLI-m",
@@ -38,6 +40,8 @@ TASKS = {
     "QQP": Task("QQP", "f1"),
     "WNLI": Task("WNLI", "eval_accuracy"),
     SQUAD: Task("SQuAD", "f1", "squad", factor=1.0),
+    SQUAD_2: Task("SQuAD 2.0", "f1", "squad2", factor=1.0),
+    SWAG: Task("SWAG", "eval_accuracy", "swag"),
     NER: Task("NER", "f1", "ner"),
     NER_FEATURES: Task("NER-features", "f1", "ner"),
 }
@@ -51,6 +55,7 @@ _ALIASES = {
     "sts": "STS-B",
     "stsb": "STS-B",
     "squad1.1": SQUAD,
+    "squad2.0": SQUAD_2,
     "conll": NER,
     "wnut": NER,
     "ner_features": NER_FEATURES,
@@ -74,12 +79,22 @@ class Data(NamedTuple):
     glue_dir: str | None = None
     squad_train_file: str | None = None
     squad_dev_file: str | None = None
+    squad2_train_file: str | None = None
+    squad2_dev_file: str | None = None
+    triviaqa_file: str | None = None
+    triviaqa_evidence_dir: str | None = None
+    swag_dir: str | None = None
     ner_train_file: str | None = None
     ner_dev_file: str | None = None
 
     def files(self, name: str) -> list[str]:
         """Return the files of a task, the training files first; may be []."""
+        if name == TRIVIAQA:
+            return self.triviaqa_file.split(",") if self.triviaqa_file else []
         task = TASKS[name]
+        if task.data == "swag":
+            names = ("train.csv", "val.csv") if self.swag_dir else ()
+            return [os.path.join(self.swag_dir, name) for name in names]
         if task.data == "glue":
             if not self.glue_dir:
                 return []
@@ -92,15 +107,19 @@ class Data(NamedTuple):
 
     def missing(self, name: str) -> str | None:
         """Return why a task cannot run with these data, None if it can."""
-        task, files = TASKS[name], self.files(name)
+        files = self.files(name)
+        data = "triviaqa" if name == TRIVIAQA else TASKS[name].data
         if not files:
-            if task.data == "glue":
-                return "no --glue_dir"
-            return f"no --{task.data}_train_file and --{task.data}_dev_file"
+            flags = {
+                "glue": "--glue_dir",
+                "swag": "--swag_dir",
+                "triviaqa": "--triviaqa_file and --triviaqa_evidence_dir",
+            }.get(data, f"--{data}_train_file and --{data}_dev_file")
+            return f"no {flags}"
         for path in files:
             if not os.path.isfile(path):
                 return f"no {path}"
-        if task.data == "glue":
+        if data == "glue":
             header = name != "CoLA"  # CoLA's tables have none
             with file_system.open_for_reading(files[0]) as file:
                 rows = (line for line in file if line.strip())
@@ -124,13 +143,21 @@ class Data(NamedTuple):
                     f"such as {os.path.join(self.glue_dir, 'MRPC')} with "
                     "train.tsv"
                 )
-        for kind in ("squad", "ner"):
-            pair = [f"{kind}_train_file", f"{kind}_dev_file"]
+        for name in ("swag_dir", "triviaqa_evidence_dir"):
+            if (folder := getattr(self, name)) and not os.path.isdir(folder):
+                raise UserError(f"--{name}={folder} is not a directory")
+        for pair in (
+            *(
+                (f"{kind}_train_file", f"{kind}_dev_file")
+                for kind in ("squad", "squad2", "ner")
+            ),
+            ("triviaqa_file", "triviaqa_evidence_dir"),
+        ):
             given = [name for name in pair if getattr(self, name)]
             if len(given) == 1:
                 (other,) = {*pair} - {*given}
                 raise UserError(f"--{given[0]} needs --{other}")
-            for name in given:
+            for name in (n for n in given if n.endswith("_file")):
                 for path in getattr(self, name).split(","):
                     if not os.path.isfile(path):
                         raise UserError(f"--{name}={path}: no such file")

@@ -1,6 +1,6 @@
 """The work directory: what was begun in it, finished steps, scores.
 
-corpus/, configs/          text in two parts, bert_config.json of each size
+corpus/, configs/          text in parts, bert_config.json of each size
 vocab.txt, records/        shared by all tables
 pretraining/, finetuning/  a folder for each run
 steps/                     a marker for each step that was begun

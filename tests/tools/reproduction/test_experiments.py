@@ -27,7 +27,9 @@ def build(tmp_path):
         only += ['table8.tasks=["NER", "NER-features"]']
         scale = scales.read("smoke", [*SETTINGS, *only, *settings])
         seeds = range(1, num_seeds + 1)
-        return experiments.build(names, scale, extra, data, seeds, False)
+        return experiments.build(
+            names, scale, extra, data, seeds, False, is_all=True
+        )
 
     return build_with
 
@@ -178,6 +180,64 @@ def test_activations_are_not_shared_between_encoders(build):
     assert len(runs) == 6 * 2 * 2  # maskings, seeds, restarts
     for flags in runs:
         assert flags["records_dir"] == f"{flags['output_dir']}/records"
+
+
+def test_table_7_has_six_choices_of_layers(build):
+    plan, (table,) = build("table7", settings=["table7.tasks=['NER']"])
+    layers = [f.get("feature_layers") for f in finetuned(plan, table, "NER")]
+    assert layers[1:] == [
+        "embeddings",
+        "second_to_last",
+        "last",
+        "weighted_sum_last_four",
+        None,  # concat_last_four
+        "weighted_sum_all",
+    ]
+    frozen = [f.get("feature_based") for f in finetuned(plan, table, "NER")]
+    assert frozen == [None] + [True] * 6
+    settings = ["table7.tasks=['NER']", "model.num_hidden_layers=3"]
+    _, (table,) = build("table7", settings=settings)
+    assert sorted(table.left_out) == [
+        f"NER of {kind} Last Four Hidden" for kind in ("Concat", "Weighted Sum")
+    ]
+
+
+def test_sentences_in_random_order_have_records_of_their_own(build):
+    plan, (table,) = build("sentence_order")
+    one, two = (
+        plan.steps[row.cells["perplexity"].steps[0]] for row in table.rows
+    )
+    assert one.flags["objective"] == two.flags["objective"] == "mlm"
+    assert "shuffled" in two.flags["input_file"]
+    assert one.flags["eval_input_file"] == two.flags["eval_input_file"]
+    made = of_kind(plan, RECORDS, "shuffled_length128")
+    assert [flags["input_file"] for flags in made] == ["{shuffled_text}"]
+
+
+def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
+    """Also after TriviaQA, on which a model is trained once."""
+    (tmp_path / "a.json").touch()
+    names = ("squad_train", "squad_dev", "triviaqa")
+    data = Data(**{f"{name}_file": str(tmp_path / "a.json") for name in names})
+    scale = scales.read("smoke", ["table2.restarts=3"])
+    _, (table,) = experiments.build(["table2"], scale, [], data, [1], False)
+    assert table.rows[1].cells["EM"].steps == table.rows[1].cells["SQuAD"].steps
+    assert table.rows[2].cells and not data.files("SWAG")
+    plan, (table,) = experiments.build(
+        ["table2"], scale, [], data, [1, 2], False, "bert"
+    )
+    single, ensemble, _, other = (r.cells["SQuAD"].steps for r in table.rows)
+    assert len(single) == 6 and len(ensemble) == 2
+    flags = plan.steps[ensemble[0]].flags
+    assert flags["ensemble_dirs"].split(",") == [
+        f"{{work_dir}}/{name}" for name in single[:3]
+    ]
+    assert plan.steps[ensemble[0]].after == tuple(single[:3])
+    assert flags["init_checkpoint"] == "bert"
+    trained = of_kind(plan, PRETRAINING)
+    assert [f["train_file"] for f in trained] == ["{triviaqa_file}"] * 2
+    first = plan.steps[plan.steps[other[0]].after[0]].flags
+    assert first["init_checkpoint"] == trained[0]["output_dir"]
 
 
 def test_models_that_ner_features_cannot_read_have_empty_cells(build):

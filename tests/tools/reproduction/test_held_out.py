@@ -173,3 +173,19 @@ def test_the_file_of_the_user_is_named(tmp_path, data, words):
     with pytest.raises(UserError, match=words) as error:
         prepare(tmp_path, [str(path)])
     assert str(error.value).startswith(f"{path}: line ")
+
+
+def test_shuffled_documents_have_the_same_sentences(tmp_path):
+    files = write_files(tmp_path, 2, documents=20)
+    _, train, _ = prepare(tmp_path, files)
+    work = str(tmp_path / "work")
+    held_out.shuffle(work)
+    path = tmp_path / "work" / "corpus" / "shuffled" / "shuffled.txt"
+    found = [d.splitlines() for d in held_out.documents(str(path))]
+    wanted = [d.splitlines() for d in train]
+    assert found != wanted
+    assert list(map(len, found)) == list(map(len, wanted))
+    assert sorted(sum(found, [])) == sorted(sum(wanted, []))
+    before = path.stat().st_mtime_ns
+    held_out.shuffle(work)
+    assert path.stat().st_mtime_ns == before

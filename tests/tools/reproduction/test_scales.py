@@ -1,4 +1,4 @@
-"""Scales: the three of the project, a user's own, single values, mistakes."""
+"""Scales: those of the project, a user's own, single values, mistakes."""
 
 import dataclasses
 
@@ -36,6 +36,13 @@ def test_paper_is_what_the_paper_says():
         "L24_H1024_A16",
     ]
     assert scale.bilstm == scales.Bilstm(2, 768)
+    # Sections 4.2 to 4.4.
+    tuned = [scale.for_task(name) for name in ("SQuAD", "SQuAD-2.0", "SWAG")]
+    assert [
+        (t.num_train_epochs, t.learning_rates, t.train_batch_size)
+        for t in tuned
+    ] == [(3, [5e-5], 32), (2, [5e-5], 48), (3, [2e-5], 16)]
+    assert scale.table2.restarts == 7 and scale.table7.restarts == 5
 
 
 def test_values_are_replaced():
@@ -118,7 +125,7 @@ def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
             "the shares of pretraining.phases add up to 0.5, wanted 1",
         ),
         ("num_seeds =", "not valid TOML"),
-        ("base = 'tiny'", "base = 'tiny'; choose from paper, small, smoke"),
+        ("base = 'tiny'", "base = 'tiny'; choose from paper, small, night"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line(text, problem, tmp_path):
