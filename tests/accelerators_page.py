@@ -35,6 +35,26 @@ dispatch, infeed, or NCCL between GPUs.
 TensorFlow's wheel can lower programs for CPUs only. That program, before any
 optimization, is what was compiled, with these versions: {versions}.
 
+"""
+
+_BATCHES = """\
+## The largest batch of a device
+
+The table has the largest number of sequences for each device in pre-training
+(masked LM and next sentence, AdamW), in the type that `--dtype=auto` takes
+there. For larger batches, use `--gradient_accumulation_steps`, with this
+number for each micro-batch.
+
+{usable:.0%} of the memory count as usable. If two batches were compiled, their
+arguments and temporaries are extended on a straight line. A number in brackets
+is by the [estimate](memory.md#the-estimate) instead. If a batch of about this
+size was compiled, its memory is beside the number.
+
+| model, length | `--recompute` | {names} |
+|---|---|---|{lines}|
+"""
+
+_COMPILE = """\
 ## Compile a step yourself
 
 The compilers need an environment of their own:
@@ -61,23 +81,6 @@ make docs
 `make test-accelerators` compiles the rows of Tiny, and fails if one does not
 compile or needs 5% more memory than here.
 
-"""
-
-_BATCHES = """\
-## The largest batch of a device
-
-The table has the largest number of sequences for each device in pre-training
-(masked LM and next sentence, AdamW), in the type that `--dtype=auto` takes
-there. For larger batches, use `--gradient_accumulation_steps`, with this
-number for each micro-batch.
-
-{usable:.0%} of the memory count as usable. If two batches were compiled, their
-arguments and temporaries are extended on a straight line. A number in brackets
-is by the [estimate](memory.md#the-estimate) instead. If a batch of about this
-size was compiled, its memory is beside the number.
-
-| model, length | `--recompute` | {names} |
-|---|---|---|{lines}|
 """
 
 _ROOFLINE = """\
@@ -337,6 +340,7 @@ def render() -> str:
     return (
         _HEAD.format(versions=versions)
         + batches(good)
+        + _COMPILE
         + roofline(good)
         + _ATTENTION
         + _ALL.format(tables=table)
