@@ -17,6 +17,7 @@ import corpora
 import pages
 import pytest
 import scripts
+import squad_files
 import tiny
 from paths import ROOT
 
@@ -329,6 +330,40 @@ def test_the_tutorial_of_a_classifier_runs(
     assert "attributions" in line.read_text()
     (code,) = (b.lines for b in pages.blocks(page) if b.language == "python")
     exec("\n".join(code), {})
+
+
+@pytest.mark.slow
+def test_the_tutorial_of_question_answering_runs(
+    tmp_path, monkeypatch, caplog, capsys
+):
+    page = ROOT / "docs" / "tutorials" / "question_answering.md"
+    monkeypatch.chdir(tmp_path)
+    articles = [
+        squad_files.content(
+            ("a film", [squad_files.question(str(n), "a ?", ("film", 2))])
+        )
+        for n in range(48)
+    ]
+    whole = {"data": [a["data"][0] for a in articles]}
+    squad_files.write(tmp_path, whole, "dev-v1.1.json")
+    vocab = [*tiny.SPECIAL, *"a film ?".split()]
+    config = dataclasses.replace(
+        tiny.config_of(vocab), max_position_embeddings=256
+    )
+    tiny.write_model(tmp_path / "tiny", config, vocab)
+    code = [b.lines for b in pages.blocks(page) if b.language == "python"]
+    *data, serve = ("\n".join(lines) for lines in code)
+    for block in data:
+        exec(block, {})
+    run_page(
+        page,
+        lambda c: "--init_checkpoint=tiny" if "do_train" in c else "",
+        caplog,
+        capsys,
+    )
+    answers = json.loads((tmp_path / "falk" / "predictions.json").read_text())
+    assert len(answers) == 8
+    exec(serve, {})
 
 
 @pytest.mark.slow
