@@ -84,6 +84,7 @@ flags.DEFINE_string(
 
 # Outputs
 flags.DEFINE_string("output_dir", None, "Directory of the predictions.")
+flags.DEFINE_alias("output", "output_dir")
 flags.DEFINE_bool(
     "explain",
     False,

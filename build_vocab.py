@@ -50,6 +50,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "output_file", None, "The vocabulary to write; an older one is replaced."
 )
+flags.DEFINE_alias("output", "output_file")
 
 flags.DEFINE_string(
     "sources",

@@ -47,6 +47,7 @@ flags.DEFINE_string(
     "TFRecord files to write: paths separated by commas, or name@N for N "
     "files name-00000-of-0000N and so on.",
 )
+flags.DEFINE_alias("output", "output_file")
 flags.DEFINE_string("vocab_file", None, "The WordPiece vocabulary.")
 
 flags.DEFINE_string(
@@ -197,7 +198,9 @@ def main(_: list[str]) -> int:
         logging.info("  %s", line)
     for line in summary.find_warnings(counts, config):
         logging.warning(line)
-    logging.info("Wrote %d total instances", counts["instances"])
+    logging.info(
+        "Wrote %d total instances to %s", counts["instances"], FLAGS.output_file
+    )
     return 0
 
 

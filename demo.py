@@ -46,6 +46,7 @@ flags.DEFINE_string(
     "Directory for corpus, records, model, logs and curves; new, or of an "
     "earlier run.",
 )
+flags.DEFINE_alias("output", "work_dir")
 flags.DEFINE_bool(
     "quick",
     False,

@@ -28,6 +28,7 @@ training_flags.define_model_flags()
 flags.DEFINE_string(
     "export_path", None, "File to write, such as mrpc.tflite; must not exist."
 )
+flags.DEFINE_alias("output", "export_path")
 prediction_flags.define_model_options()
 flags.DEFINE_enum(
     "quantize",

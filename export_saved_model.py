@@ -36,6 +36,7 @@ flags.DEFINE_string(
     None,
     "Directory to write; must not exist. TF Serving needs a number as name.",
 )
+flags.DEFINE_alias("output", "export_dir")
 prediction_flags.define_model_options()
 flags.DEFINE_enum(
     "dtype",

@@ -45,6 +45,7 @@ training_flags.define_model_flags()
 flags.DEFINE_string(
     "output_dir", None, "Directory to write; must not hold a checkpoint."
 )
+flags.DEFINE_alias("output", "output_dir")
 flags.DEFINE_string(
     "new_words_file",
     None,

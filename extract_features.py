@@ -55,6 +55,7 @@ flags.DEFINE_string(
     "File to write the features to, in place of an older one; -: standard "
     "output.",
 )
+flags.DEFINE_alias("output", "output_file")
 flags.DEFINE_enum(
     "output_format",
     "jsonl",
@@ -115,15 +116,15 @@ def main(_: list[str]) -> int:
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     dtype = dtypes.resolve(FLAGS.dtype, strategy)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    checkpoint.check_length(FLAGS.max_seq_length)
+    length = checkpoint.fitting_length(
+        FLAGS.max_seq_length, FLAGS["max_seq_length"].present > 0
+    )
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
     own = checkpoint.trained_for.long_texts
-    long = long_texts.checked(
-        long_texts.read(FLAGS) or own, FLAGS.max_seq_length
-    )
+    long = long_texts.checked(long_texts.read(FLAGS) or own, length)
     windows = None
     if long.how == WINDOWS:
-        windows = Windows(FLAGS.max_seq_length, long.doc_stride)
+        windows = Windows(length, long.doc_stride)
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
     with strategy.scope():
         model = modeling.TaskModel(config, dtype)
@@ -139,7 +140,7 @@ def main(_: list[str]) -> int:
     reader = features_lines.Reader(
         FLAGS.input_file,
         tokenizer,
-        long.row_length(FLAGS.max_seq_length),
+        long.row_length(length),
         long.how,
     )
     if "/" in FLAGS.output_file:
@@ -192,7 +193,9 @@ def extract(
                 ids = line.row.input_ids.tolist()
                 tokens = reader.tokenizer.convert_ids_to_tokens(ids)
                 log_example(
-                    ("unique_id", line.index), ("tokens", " ".join(tokens))
+                    line.index,
+                    ("unique_id", line.index),
+                    ("tokens", " ".join(tokens)),
                 )
             data = Units(
                 [[line.row] for line in window],

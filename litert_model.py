@@ -73,6 +73,7 @@ flags.DEFINE_string(
     "-",
     "JSON lines, or the scores, in place of an older file; -: standard output.",
 )
+flags.DEFINE_alias("output", "output_file")
 prediction_flags.define_text_flags()
 
 # Scores

@@ -46,6 +46,7 @@ flags.DEFINE_string(
     None,
     "Directory for train-*.txt, heldout/heldout-*.txt and corpus.json.",
 )
+flags.DEFINE_alias("output", "output_dir")
 
 # How the input is read
 flags.DEFINE_string(

@@ -154,6 +154,7 @@ flags.DEFINE_string(
     None,
     "Directory for everything: new, or of an earlier run, which is resumed.",
 )
+flags.DEFINE_alias("output", "work_dir")
 flags.DEFINE_integer(
     "num_seeds",
     None,

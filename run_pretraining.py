@@ -52,7 +52,7 @@ from pretraining.model import BertForPreTraining
 from pretraining.on_the_fly import Masks, Schedule
 from pretraining.phases import Plan
 from pretraining.records import PretrainingFiles
-from training import devices, run, train_step
+from training import devices, reporting, run, train_step
 from training import flags as training_flags
 from training.settings import Settings
 
@@ -178,6 +178,7 @@ flags.DEFINE_bool(
 flags.DEFINE_string(
     "output_dir", None, "Directory for checkpoints, curves and results."
 )
+flags.DEFINE_alias("output", "output_dir")
 flags.DEFINE_integer(
     "num_train_steps", 100000, "Number of steps.", lower_bound=1
 )
@@ -276,12 +277,12 @@ def main(_: list[str]) -> int:
 
 def train_and_evaluate() -> int:
     """Train and evaluate as the flags ask; return the exit status."""
+    checkpoint = open_source()
     plan = read_plan()
     settings = read_settings(plan)
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     settings = run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
-    checkpoint = open_source()
     config, tokenizer = checkpoint.config, read_tokenizer(checkpoint)
     masks = read_masks(checkpoint)
     by_length = read_training_data(config, masks, plan)
@@ -343,6 +344,8 @@ def train_and_evaluate() -> int:
             pretraining.evaluate(step)
     if data and settings.pictures:
         pretraining.draw_curves()
+    if pretraining.results:
+        reporting.log_results(FLAGS.output_dir, pretraining.results)
     return 0
 
 
@@ -447,7 +450,10 @@ def read_keep_steps() -> tuple[int, ...]:
 
 
 def open_source() -> Checkpoint:
-    """Return the checkpoint, or the files, that the flags name; check them."""
+    """Return the checkpoint, or the files, that the flags name; check them.
+
+    A default of --max_seq_length becomes one that the model has positions for.
+    """
     checkpoint = open_checkpoint(
         training_flags.read_init_checkpoint(FLAGS),
         FLAGS.bert_config_file,
@@ -459,7 +465,9 @@ def open_source() -> Checkpoint:
         FLAGS.objective,
         FLAGS.bert_config_file or checkpoint.prefix,
     )
-    checkpoint.check_length(FLAGS.max_seq_length)
+    FLAGS.max_seq_length = checkpoint.fitting_length(
+        FLAGS.max_seq_length, FLAGS["max_seq_length"].present > 0
+    )
     if checkpoint.vocab_file:
         vocab = tokenization.load_vocab(checkpoint.vocab_file)
         checkpoint.check_vocab(len(vocab))

@@ -33,7 +33,7 @@ import math
 from base import errors, file_system, lazy
 from base.errors import UserError
 
-from absl import flags
+from absl import flags, logging
 
 from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
@@ -44,13 +44,13 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
 from tasks.squad import mistakes as squad_mistakes
+from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
 from tasks.squad.distillation import SpanDistillation
 from tasks.squad.job import SquadJob
 from tasks.squad.records import QuestionReader
-from tasks.squad.windows import Lengths
 from training import reporting
 
 FLAGS = flags.FLAGS
@@ -240,6 +240,7 @@ def answer_together() -> int:
         data = questions.data
         results = answered.scores(data, FLAGS.version_2_with_negative)
         write_scores(data, answered, results)
+        reporting.log_results(FLAGS.output_dir, results)
     return 0
 
 
@@ -261,9 +262,16 @@ def write_scores(
 
 def create_reader(model_source: ModelSource) -> QuestionReader:
     """Return the reader of SQuAD's files, with the model's length."""
-    lengths = Lengths(
-        model_source.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length
-    )
+    length, query_length = model_source.max_seq_length, FLAGS.max_query_length
+    if not FLAGS["max_query_length"].present:
+        query_length = squad_windows.query_length(length)
+        if query_length != FLAGS.max_query_length:
+            logging.info(
+                "max_query_length = %d: a window has %d tokens",
+                query_length,
+                length,
+            )
+    lengths = squad_windows.Lengths(length, FLAGS.doc_stride, query_length)
     lengths.check()
     return QuestionReader(
         lengths,

@@ -5,6 +5,9 @@ flag, a file, a damaged record) raises `UserError` with a single line that
 names the place, what was found, what was wanted and how to mend it. Any other
 exception is a bug of this project and keeps its stack trace.
 
+At the end of a script whose --output is a directory, a log line lists its
+files.
+
 Exit status of every script:
 
     0  everything that the flags ask for is done, or --help was shown
@@ -17,12 +20,13 @@ import math
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 from base import logs, startup
 
-from absl import app, flags
+from absl import app, flags, logging
 
 # What the system says of a full disk and of a full quota.
 _FULL = [
@@ -34,6 +38,11 @@ _FULL = [
 # What TensorFlow writes around the message of an operation that failed:
 # {{function_node ...}} message [Op:SaveV2] name:
 _OPERATION = re.compile(r"\{\{[^}]*\}\} *|\s*\[Op:.*", re.DOTALL)
+
+# In names of files: the part of a checkpoint; the number of a checkpoint's step
+# or of a shard.
+_PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
+_NUMBER = re.compile(r"(?<=-)\d+(?=$|\.|-of-\d)")
 
 _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 
@@ -83,11 +92,11 @@ def _parse_flags(argv: list[str]) -> list[str]:
 def _show_help(full: bool) -> None:
     """Print what the script does, and its flags: all, or the main ones.
 
-    The main ones are those that its docstring names.
+    The main ones are those that its docstring names, and --output.
     """
     about = sys.modules["__main__"].__doc__
     own = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-    named = re.findall(r"--(\w+)", about)
+    named = ["output", *re.findall(r"--(\w+)", about)]
     shown = flags.FlagValues()
     for flag in own:
         if full or {flag.name, f"no{flag.name}"} & {*named}:
@@ -128,6 +137,8 @@ def _guarded(
         )
     try:
         status = main(argv)
+        if not status:
+            _log_output()
         if ending:
             ending.leave()
         return status
@@ -145,6 +156,39 @@ def _guarded(
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
         raise
+
+
+def _log_output() -> None:
+    """Log what is in the directory that --output names, if it names one.
+
+    Checkpoints and shards that differ in their number are one name, with a *.
+    """
+    from base import cluster, file_system  # they import this module
+
+    output = flags.FLAGS["output"].value if "output" in flags.FLAGS else None
+    if not (output and file_system.is_directory(output) and cluster.is_chief()):
+        return
+    if file_system.is_remote(output):
+        names = file_system.gfile().listdir(output)
+    else:
+        names = [item.name + "/" * item.is_dir() for item in os.scandir(output)]
+    alike: dict[str, set[str]] = {}
+    for name in (_PART.sub("", name) for name in sorted(names)):
+        if not name.startswith((".", "events.out.tfevents")):
+            alike.setdefault(_NUMBER.sub("*", name), set()).add(name)
+    shown = [
+        key if len(found) > 1 else found.pop() for key, found in alike.items()
+    ]
+    lines = textwrap.fill(
+        ", ".join(shown),
+        100,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+        max_lines=6,
+        placeholder=" ...",
+    )
+    logging.info("Files in %s:\n%s", output, lines)
 
 
 def _file_failure(error: Exception) -> str | None:
@@ -196,4 +240,4 @@ def counted(number: int, noun: str) -> str:
 
 def as_line(message: str) -> str:
     """Return a message as one line that stands out among log lines."""
-    return f"ERROR: {' '.join(message.split())}"
+    return f"{logs.before('ERROR')}{' '.join(message.split())}"

@@ -5,12 +5,16 @@ A line is the time and the message; a level is named from WARNING on:
     12:03:44 Saved out/model.ckpt-1000
     12:03:44 WARNING: train.txt matches twice; it is read once
 
+On a terminal the level has a colour, unless NO_COLOR is set.
+
 With --verbosity=1 lines have absl's long prefix instead: level, date, time
 with microseconds, thread and line of the source file.
 """
 
 import contextlib
 import logging as standard_logging
+import os
+import sys
 from collections.abc import Iterator
 
 from absl import flags, logging
@@ -18,6 +22,18 @@ from absl import flags, logging
 # Libraries that log at INFO about files and requests of their own, such as font
 # caches. (httpx serves Gradio and the Hugging Face hub.)
 _QUIET = ("matplotlib", "httpx", "tensorflow")
+
+
+def is_terminal() -> bool:
+    """Whether standard error is a terminal that can redraw a line."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def before(level: str) -> str:
+    """Return "WARNING: ", yellow on a terminal, or "ERROR: ", which is red."""
+    if not is_terminal() or os.environ.get("NO_COLOR"):
+        return f"{level}: "
+    return f"\x1b[{33 if level == 'WARNING' else 31}m{level}:\x1b[m "
 
 
 class Formatter(standard_logging.Formatter):
@@ -35,7 +51,7 @@ class Formatter(standard_logging.Formatter):
     def formatMessage(self, record: standard_logging.LogRecord) -> str:
         level = ""
         if record.levelno >= standard_logging.WARNING:
-            level = f"{record.levelname}: "
+            level = before(record.levelname)
         time = self.formatTime(record, self.datefmt)
         return f"{time} {level}{record.message}"
 

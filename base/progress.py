@@ -7,13 +7,14 @@ pipe, a log line is written every 30 seconds at most:
     Reading 41% | 1.2/3.0 GB | 11.2 MB/s | ETA 00:02:40
 
 A job of more than 30 seconds ends with one line of this kind in both cases.
-Nothing is coloured, as NO_COLOR asks.
+Bars have no colour.
 """
 
 import math
-import os
 import sys
 import time
+
+from base import logs
 
 import tqdm
 from absl import logging
@@ -31,11 +32,6 @@ _BAR_WITHOUT_TOTAL = (
 )
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def is_terminal() -> bool:
-    """Whether standard error is a terminal that can redraw a line."""
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Bar:
@@ -67,7 +63,7 @@ class Bar:
         self.is_closed = False
         self.began = self.written = time.monotonic()
         self._bar = None
-        if is_terminal():
+        if logs.is_terminal():
             _draw_log_lines_above_bars()
             self._bar = tqdm.tqdm(
                 desc=what,

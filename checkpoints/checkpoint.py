@@ -112,14 +112,27 @@ class Checkpoint:
                 "models"
             )
 
-    def check_length(self, max_seq_length: int) -> None:
-        """Check that the model has a position embedding for every token."""
+    def fitting_length(self, max_seq_length: int, is_given: bool) -> int:
+        """Return a length for which the model has position embeddings.
+
+        It is max_seq_length, or all positions of the model where these are
+        fewer and the length is no more than the default of a flag.
+
+        Raises:
+            UserError: the length is given, and too long.
+        """
         positions = self.config.max_position_embeddings
-        if max_seq_length > positions:
+        if max_seq_length <= positions:
+            return max_seq_length
+        if is_given:
             raise UserError(
                 f"--max_seq_length={max_seq_length} is more than the model's "
                 f"max_position_embeddings={positions}"
             )
+        logging.info(
+            "max_seq_length = %d: the model has no more positions", positions
+        )
+        return positions
 
     def warn_of_untrained_pooler(self) -> None:
         """Warn if the pooler has random weights, for outputs that read it."""

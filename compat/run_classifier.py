@@ -175,6 +175,7 @@ def convert_single_example(
     if ex_index < _SHOWN:
         tokens = tokenizer.convert_ids_to_tokens(row.input_ids.tolist())
         rows.log_example(
+            ex_index,
             ("guid", example.guid),
             ("tokens", " ".join(tokens)),
             ("label", f"{example.label} (id = {label_id})"),

@@ -106,6 +106,7 @@ def define_finetuning_flags(
         None,
         "Directory for records, checkpoints, curves and results.",
     )
+    flags.DEFINE_alias("output", "output_dir")
     flags.DEFINE_string(
         "records_dir",
         None,

@@ -90,6 +90,7 @@ def use_weights(
     """
     settings = job.settings
     signs: Sequence[str] = ()  # of a failed run
+    results: dict[str, float] = {}
     # With --eval_steps the scores written last are those of the last weights,
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
@@ -113,8 +114,10 @@ def use_weights(
             # After all else, since an export that exists may be an error.
             write_saved_model(job, loaded)
     finally:
+        # The last lines of the run, so that they are read.
+        if results:
+            reporting.log_results(settings.output_dir, results)
         if signs:
-            # The last line of the run, so that it is read.
             logging.warning(
                 "%s failed: %s. Its answers depend little on the input, or not "
                 "at all. What usually helps, with another --output_dir: "
@@ -292,7 +295,8 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     output_dir, metric = job.settings.output_dir, job.deciding_metric()
     # A run that goes on may still learn: signs of a failure are read off the
     # weights it ends with.
-    results = job.evaluate(loaded).results | {"global_step": step}
+    scored = job.evaluate(loaded).results
+    results = scored | {"global_step": step}
     reporting.write_results(output_dir, results, step)
     # A run that is killed goes on from its last checkpoint, and scores some
     # steps again. Scores of later steps are left from before it was killed.
@@ -303,7 +307,11 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     }
     scores[step] = results[metric]
     best = fine_tuned.best_step(scores)
-    logging.info("Best %s so far: %.4f at step %d", metric, scores[best], best)
+    reporting.log_line(
+        [f"Evaluation at step {step:,}", f"{metric} {scores[step]:.4f}"],
+        [f"{n} {value:.4f}" for n, value in scored.items() if n != metric],
+        [f"best {scores[best]:.4f} at step {best:,}"],
+    )
     if best == step:
         fine_tuned.write_model(job, loaded.model, step)
     fine_tuned.write_scores(output_dir, scores)

@@ -43,7 +43,7 @@ _HYPERPARAMETERS = (
 )
 
 # Flags of the sweep itself.
-_OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
+_OWN = (*_GRID, "num_restarts", "output_dir", "output", "flagfile")
 
 # Flags that name what a run reads.
 _INPUTS = (

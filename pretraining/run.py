@@ -230,6 +230,7 @@ class PretrainingRun:
         self.objective = objective
         self.settings, self.plan, self.tokenizer = settings, plan, tokenizer
         self.evaluated_step: int | None = None
+        self.results: dict[str, float] = {}  # of that step
         if eval_data:  # before the training, not after it
             streaming.check_divides(
                 eval_batch_size,
@@ -354,7 +355,7 @@ class PretrainingRun:
         self._write_model(folder, step)
 
     def evaluate(self, step: int) -> None:
-        """Evaluate; write the scores to log, summaries, eval_results.txt.
+        """Evaluate; write the scores to summaries and eval_results.txt.
 
         They have `degenerate = 1` where the perplexity is not a tenth below
         that of the tokens' frequencies: where most runs stay for a while, and
@@ -383,7 +384,12 @@ class PretrainingRun:
                     limit,
                 )
         reporting.write_results(self.settings.output_dir, results, step)
-        self.evaluated_step = step
+        if step < self.settings.last_step:
+            reporting.log_line(
+                [f"Evaluation at step {step:,}"],
+                [f"{name} {value:.4f}" for name, value in means.items()],
+            )
+        self.evaluated_step, self.results = step, results
 
     @functools.cached_property
     def _frequency_loss(self) -> float:

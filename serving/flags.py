@@ -89,7 +89,8 @@ def define_model_options() -> None:
     flags.DEFINE_integer(
         "max_query_length",
         None,
-        "Questions with more tokens are cut; default: 64.",
+        "Questions with more tokens are cut; default: 64, or a quarter of a "
+        "window that has no more.",
         lower_bound=1,
     )
     flags.DEFINE_integer(

@@ -136,7 +136,7 @@ def open_teacher(path: str, max_seq_length: int) -> Teacher:
         length = checkpoint.trained_for.max_seq_length or min(
             max_seq_length, checkpoint.config.max_position_embeddings
         )
-        checkpoint.check_length(length)
+        checkpoint.fitting_length(length, is_given=True)
         size = bilstm.size_in(checkpoint.trained_for)
         text = record_cache.text_fingerprint(checkpoint.tokenizer, length)
     except UserError as error:
@@ -214,6 +214,11 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     def labels(self) -> Sequence[str] | None:
         """The classes in the student's order; None if outputs have no names."""
         return None
+
+    @property
+    def class_names(self) -> Sequence[str] | None:
+        """What a teacher may call the classes instead; in the same order."""
+        return self.labels
 
     @property
     def learns_numbers(self) -> bool:
@@ -367,13 +372,16 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         if self.labels is None:
             return teacher
         names = source.trained_for.class_names(head[0])
-        if sorted(names) != sorted(self.labels):
+        known = self.labels
+        if set(names) == set(self.class_names):
+            known = self.class_names
+        if sorted(names) != sorted(known):
             raise teacher.error(
                 f"was fine-tuned on the labels {', '.join(names[:8])}; those "
                 f"of this task are {', '.join(self.labels[:8])}: use a teacher "
                 "of the same labels, or correct id2label in its configuration"
             )
-        order = np.array([names.index(label) for label in self.labels])
+        order = np.array([names.index(label) for label in known])
         return teacher._replace(order=order)
 
     def _answers(

@@ -127,7 +127,7 @@ def describe(
     task = choose_task(checkpoint, task, needs_rows)
     found = {name: v for name, v in (given or {}).items() if v is not None}
     found.setdefault("max_seq_length", checkpoint.max_seq_length)
-    checkpoint.check_length(found["max_seq_length"])
+    checkpoint.fitting_length(found["max_seq_length"], is_given=True)
     task_class, own = registry.find(task), None
     if task_class.takes_long_texts:
         own = checkpoint.trained_for.long_texts

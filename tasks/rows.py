@@ -160,11 +160,13 @@ class Units:
         return {name: value.reshape(shape) for name, value in features.items()}
 
 
-def log_example(*lines: tuple[str, Any]) -> None:
+def log_example(number: int, *lines: tuple[str, Any]) -> None:
     """Log (name, value) lines of an example under the original's headline.
 
-    The first examples of a data set show mistakes in reading it.
+    The first examples of a data set show mistakes in reading it. Those after
+    number 0 are for --verbosity=1.
     """
-    logging.info("*** Example ***")
+    log = logging.debug if number else logging.info
+    log("*** Example ***")
     for name, value in lines:
-        logging.info("%s: %s", name, value)
+        log("%s: %s", name, value)

@@ -134,6 +134,7 @@ def read_source(
         settings.do_lower_case,
     )
     length, long = settings.max_seq_length, settings.long_texts
+    is_given = settings.is_length_given
     if is_training:
         for flag, count in (
             ("reinit_top_layers", settings.reinit_top_layers),
@@ -141,15 +142,15 @@ def read_source(
         ):
             layers.check(flag, count, checkpoint.config)
     elif own := checkpoint.trained_for.max_seq_length:
-        if not settings.is_length_given:
-            length = own
+        if not is_given:
+            length, is_given = own, True
         elif length != own:
             logging.warning(
                 "--max_seq_length=%d; the model was fine-tuned with %d",
                 length,
                 own,
             )
-    checkpoint.check_length(length)
+    length = checkpoint.fitting_length(length, is_given)
     own_long = None if is_training else checkpoint.trained_for.long_texts
     long = long_texts.checked(long or own_long, length)
     if not is_training and long != (own_long or LongTexts()):

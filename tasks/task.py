@@ -63,7 +63,7 @@ class Settings(NamedTuple):
         sentence_pairs: whether a classifier reads two texts.
         thresholds: of each label, for examples with several labels.
         doc_stride, max_query_length, max_answer_length, n_best_size: as for
-            run_squad.py.
+            run_squad.py; without max_query_length, the default for the length.
         num_answers: answers of a question to list; 1: the best one alone.
         null_threshold: for no answer; None if every question has one.
         top_k: tokens for each [MASK].
@@ -93,7 +93,7 @@ class Settings(NamedTuple):
     sentence_pairs: bool = False
     thresholds: tuple[float, ...] | None = None
     doc_stride: int = 128
-    max_query_length: int = 64
+    max_query_length: int | None = None
     max_answer_length: int = 30
     n_best_size: int = 20
     num_answers: int = 1

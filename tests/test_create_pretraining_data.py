@@ -269,15 +269,15 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog, monkeypatch):
         )
     lines = [record.getMessage() for record in caplog.records]
     sizes = [len(x.split()) for x in lines if x.startswith("input_ids: ")]
-    assert sizes == 20 * [1 + 140]
+    assert sizes == [1 + 140]
     caplog.clear()
     with caplog.at_level(logging.INFO):
         generator_runs.run(corpus, tmp_path / "x")
     text = "\n".join(record.getMessage() for record in caplog.records)
-    assert text.count("*** Example ***") == 20
+    assert text.count("*** Example ***") == 1
     tokens = re.findall(r"^tokens: (.*)$", text, re.M)
     ids = re.findall(r"^input_ids: (.*)$", text, re.M)
-    assert len(tokens) == len(ids) == 20
+    assert len(tokens) == len(ids) == 1
     first = next(tfrecord.read_records(str(tmp_path / "x")))
     features = tfrecord.decode_example(first)
     assert ids[0].split() == list(map(str, features["input_ids"]))
@@ -285,7 +285,7 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog, monkeypatch):
     assert tokens[0].split()[0] == "[CLS]"
     assert len(tokens[0].split()) == length
     count = tfrecord.count_records(str(tmp_path / "x"))
-    assert f"Wrote {count} total instances" in text
+    assert f"Wrote {count} total instances to {tmp_path}/x" in text
 
 
 def test_generator_needs_no_tensorflow():

@@ -44,6 +44,15 @@ def extracted(model_dir, input_file, tmp_path_factory) -> Path:
     return out
 
 
+def test_a_default_length_is_no_more_than_the_models_positions(
+    model_dir, input_file, tmp_path
+):
+    flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl")
+    scripts.run(extract_features, **flags | {"max_seq_length": None})
+    sizes = [len(x["features"]) for x in read_jsonl(tmp_path / "out.jsonl")]
+    assert max(sizes) == CONFIG.max_position_embeddings
+
+
 def read_jsonl(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 

@@ -17,6 +17,22 @@ SCRIPTS = sorted(
     if path.read_text().rstrip().endswith("errors.run(main)")
 )
 
+# These write nothing but standard output, or what they read too: the rows of
+# compile_for_accelerators.py, the index of search.py.
+READERS = (
+    *("benchmark", "fill_mask", "playground", "verify_run"),
+    *("compile_for_accelerators", "search"),
+)
+OUTPUTS = {"output_dir", "output_file", "export_dir", "export_path", "work_dir"}
+
+
+@pytest.mark.parametrize("name", sorted({*SCRIPTS} - {*READERS}))
+def test_every_script_that_writes_takes_output(name):
+    found = scripts.parse(scripts.load(name), output="some/place")
+    given = [flag for flag in OUTPUTS & {*found} if found[flag].present]
+    assert len(given) == (name != "convert_checkpoint")  # has no other name
+    assert {found[n].value for n in [*given, "output"]} == {"some/place"}
+
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_helpfull_shows_every_flag(name):
@@ -40,6 +56,6 @@ def test_help_shows_the_flags_that_the_docstring_names():
         lines = [line.split() for line in listed.splitlines()]
         return {line[0] for line in lines if line and line[0][:2] == "--"}
 
-    main = {"--input_file:", "--output_file:", "--vocab_size:"}
+    main = {"--input_file:", "--output_file:", "--output:", "--vocab_size:"}
     assert shown("--help") == main | {"--[no]do_lower_case:"}
     assert shown("--helpfull") > shown("--help") | {"--num_workers:"}

@@ -254,6 +254,7 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"output_dir": "/proc/none/out"}, "cannot be written"),
         ({"eval_steps": 5}, "--eval_steps needs --eval_input_file"),
         ({"max_seq_length": 64}, "max_position_embeddings=32"),
+        ({"max_seq_length": None}, "--max_seq_length is 32"),
         ({"gradient_accumulation_steps": 3}, "use a multiple of 3"),
         ({"vocab_file": "/none.txt"}, "/none.txt"),
         ({"init_checkpoint": "/none"}, "no such checkpoint"),

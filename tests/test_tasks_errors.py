@@ -11,6 +11,8 @@ import pytest
 import scripts
 from task_cases import CASES, TaskCase
 
+from finetuning import flags as finetuning_flags
+
 SCRIPTS = ("run_classifier", "run_squad", "run_ner", "run_swag")
 OF_SCRIPTS = [next(c for c in CASES if c.script == name) for name in SCRIPTS]
 
@@ -222,6 +224,26 @@ def test_damaged_files_of_a_model(
 
 
 # Lines that damage the files of a task, and what the message says of them.
+@pytest.mark.parametrize("script", [*SCRIPTS, "run_embeddings"])
+def test_a_default_length_is_no_more_than_the_models_positions(
+    script, flags_of, caplog
+):
+    module = scripts.load(script)
+    case = next(case for case in CASES if case.script == script)
+    given = flags_of(case) | {"max_seq_length": None, "max_query_length": None}
+    known = {
+        name: value for name, value in given.items() if name in module.FLAGS
+    }
+    flags = scripts.parse(module, **known)
+    caplog.set_level("INFO", logger="absl")
+    job = module.create_job(finetuning_flags.read(flags), True)
+    assert job.source.max_seq_length == 64
+    assert "max_seq_length = 64" in caplog.text
+    if script == "run_squad":
+        assert job.reader.lengths.max_query_length == 16
+        assert job.create_task().lengths == job.reader.lengths
+
+
 BAD_LINES = {
     "run_classifier": ("good\tfilm\tbad\n", "line"),
     "run_squad": ("{", "not JSON"),

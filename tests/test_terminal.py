@@ -20,7 +20,7 @@ import pytest
 from paths import ROOT
 
 LOG_LINE = re.compile(r"\d\d:\d\d:\d\d +\S.*")
-TABLE_ROW = re.compile(r"  \w+ +[\d,.]+")
+ROW = re.compile(r"  \w+ +[\d,.]+|  [\w.*/-]+,.*")  # of scores, of files
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 # Lines of TensorFlow's C++ code, in both forms that it has had.
 NOISE = re.compile(
@@ -133,7 +133,7 @@ if __name__ == "__main__":
 def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
     output = in_terminal("-c", PROGRAM)
     assert output.status == 0
-    assert not COLOR.search(output.stderr)
+    assert COLOR.findall(output.stderr) == ["\x1b[33m", "\x1b[m"]  # WARNING:
     assert re.search(r"\rOuter: +\d+%\|", output.stderr)
     assert "note 8]" in output.stderr
     assert re.search(
@@ -144,6 +144,20 @@ def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
     items = [line[9:] for line in shown if " item " in line]
     assert items == [f"item {number}" for number in range(10)]
     assert " Outer 100% " in shown[-2] and shown[-1].endswith("the end")
+
+
+def test_levels_have_colours_on_a_terminal_unless_no_color_is_set():
+    program = """
+from base import errors
+def main(_):
+    raise errors.UserError("a mistake")
+errors.run(main)
+"""
+    assert in_pipe("-c", program).stderr == "ERROR: a mistake\n"
+    shown = in_terminal("-c", program).stderr
+    assert shown == "\x1b[31mERROR:\x1b[m a mistake\r\n"
+    shown = in_terminal("-c", program, NO_COLOR="1").stderr
+    assert shown == "ERROR: a mistake\r\n"
 
 
 # --- The scripts -------------------------------------------------------------
@@ -177,15 +191,20 @@ def test_a_run_in_a_pipe_writes_lines_alone(data, tmp_path):
     assert not NOISE.search(output.stderr)
     assert "\r" not in output.stderr and "\x1b" not in output.stderr
     lines = output.stderr.splitlines()
-    bad = [s for s in lines if not (LOG_LINE.match(s) or TABLE_ROW.match(s))]
+    bad = [s for s in lines if not (LOG_LINE.match(s) or ROW.match(s))]
     assert not bad
-    reports = [line for line in lines if " step " in line and " | " in line]
+    reports = [line for line in lines if line[8:14] == " step "]
     assert len(reports) == 5  # the first step, then every tenth
     assert re.search(
         r" step 20/40 \(50\.0%\) \| loss [\d.]+ \| .* \| [\d.]+ sequences/s "
-        r"\| [\d,]+ tokens/s \| ETA 00:00:\d\d$",
+        r"\| ETA 00:00:\d\d$",
         reports[2],
     )
+    assert max(map(len, reports)) <= 100
+    # The scores once, and then where they are.
+    assert sum(s.startswith("  masked_lm_accuracy") for s in lines) == 1
+    begin = lines.index(next(s for s in lines if " Files in " in s))
+    assert "eval_results.txt" in " ".join(lines[begin + 1 :])
 
 
 @pytest.mark.slow
@@ -202,6 +221,6 @@ def test_a_run_in_a_terminal_shows_a_bar_above_which_lines_stay(data, tmp_path):
     )
     assert re.search(r"\rEvaluating: \d+ batches \[", output.stderr)
     shown = list(filter(None, screen_of(output.stderr)))
-    bad = [s for s in shown if not (LOG_LINE.match(s) or TABLE_ROW.match(s))]
+    bad = [s for s in shown if not (LOG_LINE.match(s) or ROW.match(s))]
     assert not bad
-    assert sum(" step " in line and " | " in line for line in shown) == 5
+    assert sum(line[8:14] == " step " for line in shown) == 5

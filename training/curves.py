@@ -180,19 +180,18 @@ def figure_of(curves: Curves) -> Any:
 
     def plot(axes: Any, curve: Curve, **style: Any) -> None:
         if curve:
-            style = {"color": pictures.BLACK, "lw": 1} | style
+            style = {"color": pictures.BLUE, "lw": 1} | style
             axes.plot(list(curve), list(curve.values()), **style)
 
     scores = {
+        "color": pictures.ORANGE,
         "ls": "--",
         "marker": "o",
         "ms": 4,
         "markerfacecolor": "white",
         "label": "evaluation",
     }
-    # A single evaluation is no curve: the title has its score.
-    has_metric = len(curves.metric) > 1
-    heights = [3.0, *([2.0] if has_metric else []), 1.0]
+    heights = [3.0, *([2.0] if curves.metric else []), 1.0]
     figure = pictures.new_figure(7.5, 0.6 + sum(heights))
     panels = figure.subplots(
         len(heights), 1, sharex=True, height_ratios=heights
@@ -208,11 +207,12 @@ def figure_of(curves: Curves) -> Any:
     plot(loss, curves.dev_loss, **scores)
     loss.set(ylabel="loss")
     loss.legend(fontsize=pictures.SMALL)
-    if has_metric:
+    if curves.metric:
         plot(panels[1], curves.metric, **scores)
         if curves.best in curves.metric:
             star = {curves.best: curves.metric[curves.best]}
-            plot(panels[1], star, marker="*", ms=13, ls="none")
+            style = {"color": pictures.ORANGE, "marker": "*", "ls": "none"}
+            plot(panels[1], star, ms=13, label=curves.best_name, **style)
         panels[1].set(ylabel=curves.metric_name.replace("_", " "))
         panels[1].legend(fontsize=pictures.SMALL)
     plot(rate, curves.learning_rate)
@@ -224,7 +224,8 @@ def figure_of(curves: Curves) -> Any:
         axes.grid(alpha=0.3)
         if curves.best is not None:
             axes.axvline(curves.best, color=pictures.GREY, ls=":", lw=1.2)
-    loss.set_title(title(curves), fontsize=10)
+    color = pictures.ORANGE if curves.is_degenerate else "black"
+    loss.set_title(title(curves), fontsize=10, color=color)
     figure.align_ylabels(panels)
     return figure
 

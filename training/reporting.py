@@ -4,7 +4,7 @@ import math
 import os
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from base import cluster, file_system, progress
 
@@ -16,6 +16,9 @@ from training import scalars
 # The ETA comes from a moving average of the seconds per step, in which a step
 # counts half as much after this many later ones.
 _HALF_LIFE_STEPS = 20
+
+# Columns of a report line: 100, less the time before it.
+_LINE = 91
 
 Means = dict[str, float]
 
@@ -157,8 +160,8 @@ class Report:
     ) -> None:
         """Write scalars, and a line such as this one if `has_line`.
 
-        step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s |
-        23,616 tokens/s | ETA 00:24:10, without the speed if none is measured.
+        step 1,200/100,000 (1.2%) | loss 5.3312 | ... | lr 1.2e-05 |
+        184.5 sequences/s | ETA 00:24:10, without the speed if none is measured.
 
         `others` are numbers to write with the means as they are now, such as
         the learning rate.
@@ -186,37 +189,58 @@ class Report:
         parts = [
             f"step {done:,}/{self.last:,} ({done / self.last:.1%})",
             f"loss {means.pop('loss'):.4f}",
-            *(f"{name} {value:.4f}" for name, value in means.items()),
         ]
-        for name, value in others.items():
-            is_rate = name == "learning_rate"
-            parts.append(f"{name} {value:{'.3g' if is_rate else ',.10g'}}")
-        if rates := self.line.rates():
+
+        def means_of(is_score: bool) -> list[str]:
+            return [
+                f"{name} {value:.4f}"
+                for name, value in means.items()
+                if ("accuracy" in name) == is_score
+            ]
+
+        rates = [
+            f"lr {value:.3g}"
+            if name == "learning_rate"
+            else f"{name} {value:,.10g}"
+            for name, value in others.items()
+        ]
+        # What tells most comes first.
+        more, last = [*means_of(True), *rates, *means_of(False)], []
+        if speed := self.line.rates():
             seconds_left = (self.last - done) * self.seconds_per_step
-            parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
-            parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
-            parts.append(f"ETA {progress.format_seconds(seconds_left)}")
-        logging.info("%s", " | ".join(parts))
+            more.append(f"{speed['tokens_per_second']:,.0f} tokens/s")
+            last.append(f"{speed['sequences_per_second']:.1f} sequences/s")
+            last.append(f"ETA {progress.format_seconds(seconds_left)}")
+        log_line(parts, more, last)
+
+
+def log_line(
+    first: Sequence[str], more: Iterable[str], last: Sequence[str] = ()
+) -> None:
+    """Log first | more | last: of `more` what fits into 100 columns.
+
+    With --verbosity=1 it is all of them.
+    """
+    parts = [*first]
+    for part in more:
+        line = " | ".join([*parts, part, *last])
+        if len(line) <= _LINE or logging.level_debug():
+            parts.append(part)
+    logging.info("%s", " | ".join([*parts, *last]))
 
 
 def write_results(
     output_dir: str, results: Mapping[str, float], step: int
 ) -> None:
-    """Log scores as a table; write them as text and as scalars.
+    """Write scores as text and as scalars; only the chief writes.
 
     The text, eval_results.txt, has lines `name = score`, sorted, as the
-    original writes it. Only the chief writes.
+    original writes it.
     """
-    path = os.path.join(output_dir, "eval_results.txt")
-    is_chief = cluster.is_chief()
-    title = "Evaluation results"
-    if is_chief:
-        title += f" (in full: {path})"
-    logging.info("%s", "\n".join([title, *results_table(results)]))
-    if not is_chief:
+    if not cluster.is_chief():
         return
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
-    file_system.write_text(path, "\n".join(lines) + "\n")
+    file_system.write_text(_results_path(output_dir), "\n".join(lines) + "\n")
     folder = eval_folder(output_dir)
     finite = {
         name: float(value)
@@ -229,6 +253,18 @@ def write_results(
             tf.summary.scalar(name, value)
     writer.close()
     scalars.append(folder, step, finite)
+
+
+def log_results(output_dir: str, results: Mapping[str, float]) -> None:
+    """Log scores as a table: the last thing that a script has to say."""
+    title = "Evaluation results"
+    if cluster.is_chief():
+        title += f" (in full: {_results_path(output_dir)})"
+    logging.info("%s", "\n".join([title, *results_table(results)]))
+
+
+def _results_path(output_dir: str) -> str:
+    return os.path.join(output_dir, "eval_results.txt")
 
 
 def eval_folder(output_dir: str) -> str:

@@ -265,19 +265,24 @@ def generate(
 
 
 def _log_examples(plan: Plan, path: str) -> None:
-    """Log the first instances of a file of records, as the original does."""
+    """Log the first instances of a file of records, as the original does.
+
+    Those after the first are for --verbosity=1.
+    """
     vocab = tokenization.load_vocab(plan.vocab_file)
     tokens = {index: token for token, index in vocab.items()}
     with contextlib.closing(tfrecord.read_records(path)) as file:
-        for record in itertools.islice(file, _NUM_EXAMPLES_LOGGED):
+        first = itertools.islice(file, _NUM_EXAMPLES_LOGGED)
+        for number, record in enumerate(first):
+            log = logging.debug if number else logging.info
             features = tfrecord.decode_example(record)
             length = int(features["input_mask"].sum())
             length = min(length, _NUMBERS_LOGGED)
             shown = [tokens[i] for i in features["input_ids"][:length].tolist()]
-            logging.info("*** Example ***")
-            logging.info("tokens: %s", " ".join(shown))
+            log("*** Example ***")
+            log("tokens: %s", " ".join(shown))
             for name in _FEATURES_LOGGED:
                 if name not in features:
                     continue  # of packed records only
                 values = features[name][:_NUMBERS_LOGGED].tolist()
-                logging.info("%s: %s", name, " ".join(map(str, values)))
+                log("%s: %s", name, " ".join(map(str, values)))

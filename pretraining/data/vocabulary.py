@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from base import file_system, progress
+from base import file_system, logs
 from base.errors import UserError
 
 import tokenizers
@@ -92,7 +92,7 @@ def learn_pieces(
         vocab_size=num_pieces,
         min_frequency=-(-min_frequency // divisor),
         special_tokens=list(single),
-        show_progress=progress.is_terminal(),
+        show_progress=logs.is_terminal(),
     )
     model = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     # The words are split already (tokenization.py); only spaces part them.

@@ -56,10 +56,15 @@ def draw_reliability(
     """
     figure = pictures.new_figure(4.2, 4.2)
     axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color=pictures.LIGHT, lw=1)
-    drawn = [("", 1.0, pictures.BLACK, "o-")]
+    axes.plot(
+        [0, 1], [0, 1], color=pictures.LIGHT, lw=1, label="perfectly calibrated"
+    )
+    drawn = [("", 1.0, pictures.BLUE, "o-")]
     if temperature != 1:
-        drawn.insert(0, ("uncalibrated, ", temperature, pictures.GREY, "s:"))
+        drawn = [
+            ("uncalibrated, ", temperature, pictures.ORANGE, "s:"),
+            ("calibrated, ", 1.0, pictures.BLUE, "o-"),
+        ]
     for name, factor, color, style in drawn:
         counts, right, confidence = scores.confidence_bins(
             logits * factor, label_ids
@@ -74,8 +79,14 @@ def draw_reliability(
             label=f"{name}ECE {error:.3f}",
         )
     axes.set(
-        xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02)
+        xlabel="confidence, mean of a bin",
+        ylabel="accuracy, share of the bin",
+        xlim=(0, 1),
+        ylim=(0, 1.02),
     )
-    axes.set_title(f"{len(label_ids):,} examples")
+    axes.set_title(
+        f"{len(label_ids):,} examples; ECE: expected calibration error",
+        fontsize=10,
+    )
     axes.legend(fontsize=pictures.SMALL)
     pictures.save(figure, path)

@@ -61,6 +61,11 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         return self.job.files.labels
 
     @property
+    def class_names(self) -> Sequence[str] | None:
+        """What GLUE calls the classes, of a task whose labels are numbers."""
+        return self.job.files.names
+
+    @property
     def learns_numbers(self) -> bool:
         """Whether the task is a regression."""
         return self.labels is None

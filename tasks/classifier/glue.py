@@ -55,6 +55,8 @@ class TaskFiles(NamedTuple):
         language: read only lines of this language (XNLI).
         positive: the label that the score f1 is of.
         multi_label: whether an example may have several labels, or none.
+        class_names: what GLUE calls the classes whose labels are numbers; see
+            `names`.
     """
 
     labels: tuple[str, ...] | None
@@ -65,6 +67,12 @@ class TaskFiles(NamedTuple):
     language: str | None = None
     positive: str | None = None
     multi_label: bool = False
+    class_names: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What a model calls its outputs: the labels, or names for numbers."""
+        return self.class_names or self.labels
 
     @property
     def positive_id(self) -> int:
@@ -128,9 +136,13 @@ TASKS: dict[str, TaskFiles] = {
         {"CoLA": "test.tsv"},
         Columns("sentence", guid="index"),
         metrics=("matthews_correlation", "accuracy"),
+        class_names=("unacceptable", "acceptable"),
     ),
     "sst-2": _glue(
-        _BINARY, Columns("sentence", None, "label"), {"SST-2": "test.tsv"}
+        _BINARY,
+        Columns("sentence", None, "label"),
+        {"SST-2": "test.tsv"},
+        class_names=("negative", "positive"),
     ),
     # By number, since a byte order mark precedes the first name of the header.
     "mrpc": _glue(
@@ -140,6 +152,7 @@ TASKS: dict[str, TaskFiles] = {
         Columns(3, 4, guid=0),
         metrics=("accuracy", "f1"),
         positive="1",
+        class_names=("not_equivalent", "equivalent"),
     ),
     "sts-b": _glue(
         None,
@@ -154,6 +167,7 @@ TASKS: dict[str, TaskFiles] = {
         Columns("question1", "question2", guid="id"),
         metrics=("accuracy", "f1"),
         positive="1",
+        class_names=("not_duplicate", "duplicate"),
     ),
     "mnli": _glue(
         _NLI,
@@ -165,7 +179,12 @@ TASKS: dict[str, TaskFiles] = {
         _RTE, Columns("question", "sentence", "label"), {"QNLI": "test.tsv"}
     ),
     "rte": _glue(_RTE, _PAIR, {"RTE": "test.tsv"}),
-    "wnli": _glue(_BINARY, _PAIR, {"WNLI": "test.tsv"}),
+    "wnli": _glue(
+        _BINARY,
+        _PAIR,
+        {"WNLI": "test.tsv"},
+        class_names=("not_entailment", "entailment"),
+    ),
     "ax": TaskFiles(
         _NLI,
         None,
@@ -223,18 +242,32 @@ def with_labels_of(
 ) -> TaskFiles:
     """Return the task with its labels in the order of a fine-tuned model.
 
-    A model's outputs are in the order of its own labels, which need not be
-    the task's: models of NLI in the format of Hugging Face have several. Two
-    kinds of models keep the task's order, with a warning: those without names
-    (LABEL_0, LABEL_1, ...), and those with names for the classes of a task
-    that has numbers, such as "not_equivalent" and "equivalent" for MRPC.
+    A model's outputs are in the order of its own labels, or of the names of
+    classes, which need not be the task's: models of NLI in the format of
+    Hugging Face have several. Two kinds of models keep the task's order, with
+    a warning: those without names (LABEL_0, LABEL_1, ...), and those with
+    other names than GLUE's for the classes of a task that has numbers.
 
     Raises:
         UserError: they are not the task's labels.
     """
     ours = files.labels
-    if ours is None or labels == ours:
+    if ours is None:
         return files
+    for known in (files.names, ours):
+        if labels and sorted(labels) == sorted(known):
+            if labels != known:
+                logging.info(
+                    "The classes are in the order of %s: %s",
+                    model,
+                    ", ".join(labels),
+                )
+            order = [known.index(label) for label in labels]
+            names = files.class_names
+            return files._replace(
+                labels=tuple(ours[at] for at in order),
+                class_names=names and tuple(names[at] for at in order),
+            )
     count = range(len(ours))
     unnamed = labels is None or labels == tuple(f"LABEL_{n}" for n in count)
     numbered = ours == tuple(map(str, count))
@@ -249,16 +282,11 @@ def with_labels_of(
             ", ".join(ours),
         )
         return files
-    if sorted(labels) != sorted(ours):
-        raise UserError(
-            f"the task has the labels {', '.join(ours)}, but {model} was "
-            f"fine-tuned on {', '.join(labels)}: use a model of the same "
-            "labels, or correct id2label in its configuration"
-        )
-    logging.info(
-        "The classes are in the order of %s: %s", model, ", ".join(labels)
+    raise UserError(
+        f"the task has the labels {', '.join(ours)}, but {model} was "
+        f"fine-tuned on {', '.join(labels)}: use a model of the same labels, "
+        "or correct id2label in its configuration"
     )
-    return files._replace(labels=labels)
 
 
 def check_pairs(files: TaskFiles, is_pair: bool | None, model: str) -> None:

@@ -148,18 +148,18 @@ class ClassifierJob(FineTuningJob):
     def options(self) -> dict[str, Any]:
         """Return the labels, and whether texts come in pairs."""
         return {
-            "labels": self.files.labels,
+            "labels": self.files.names,
             "sentence_pairs": self.files.takes_pairs,
         }
 
     def trained_for(self) -> TrainedFor:
         """Return the labels, whether texts come in pairs, and their length."""
-        labels = self.files.labels
+        names = self.files.names
         return (
             super()
             .trained_for()
             ._replace(
-                id2label=None if labels is None else id2label_of(labels),
+                id2label=None if names is None else id2label_of(names),
                 sentence_pairs=self.files.takes_pairs,
             )
         )
@@ -231,6 +231,7 @@ class ClassifierJob(FineTuningJob):
             for row, example in enumerate(() if count else part[:_SHOWN]):
                 label = f"{example.label} (id = {label_ids[row]})"
                 log_example(
+                    row,
                     ("guid", example.guid),
                     ("tokens", self.tokens_of(features, row)),
                     # Of a test file there is none.
@@ -390,7 +391,9 @@ class ClassifierJob(FineTuningJob):
                 self.draw(
                     _in_set(_PICTURE, title),
                     functools.partial(
-                        classifier_mistakes.draw_confusion, counts, labels
+                        classifier_mistakes.draw_confusion,
+                        counts,
+                        self.files.names,
                     ),
                 )
             self.draw(

@@ -95,15 +95,17 @@ def draw_confusion(counts: np.ndarray, names: Sequence[str], path: str) -> None:
     axes = figure.subplots()
     shown = [pictures.name_of(name) for name in names]
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    metrics.ConfusionMatrixDisplay(shares, display_labels=shown).plot(
+    display = metrics.ConfusionMatrixDisplay(shares, display_labels=shown)
+    display.plot(
         ax=axes,
-        cmap="Greys",
+        cmap="Blues",
         include_values=size <= _MAX_NUMBERS,
         xticks_rotation=60 if max(map(len, shown)) * size > 30 else 0,
         values_format=".0%",
         im_kw={"vmin": 0.0, "vmax": 1.0},
     )
-    axes.set(xlabel="prediction", ylabel="truth")
+    display.im_.colorbar.set_label("share of the examples of the true class")
+    axes.set(xlabel="predicted class", ylabel="true class")
     right, total = counts.trace(), counts.sum()
     axes.set_title(
         f"{right:,} of {total:,} right ({right / max(total, 1):.1%})"

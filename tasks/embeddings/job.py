@@ -297,7 +297,7 @@ class EmbeddingsJob(FineTuningJob):
             lengths.append(features["input_mask"].sum(axis=1))
             left_out.append(np.array([lost for _, lost in found]))
             for row in range(min(_SHOWN, len(part)) if not at else 0):
-                log_example(("tokens", self.tokens_of(features, row)))
+                log_example(row, ("tokens", self.tokens_of(features, row)))
             yield features | {
                 learning.TEXT_IDS: np.array(
                     [numbers.setdefault(text, len(numbers)) for text in part]

@@ -185,6 +185,7 @@ class NerJob(FineTuningJob):
         for row, label_ids in enumerate(features["label_ids"][:_SHOWN]):
             used = label_ids[features["input_mask"][row] > 0]
             log_example(
+                row,
                 ("tokens", self.tokens_of(features, row)),
                 ("labels", " ".join(names[number] for number in used)),
             )

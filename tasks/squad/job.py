@@ -152,7 +152,7 @@ class SquadJob(FineTuningJob):
                     if not first:
                         answer = "not in this window"
                     lines.append(("answer", answer))
-                log_example(*lines)
+                log_example(row, *lines)
             yield features
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:

@@ -168,10 +168,14 @@ def bars_figure(bars: Sequence[Bar]) -> Any:
     figure = pictures.new_figure(max(4.5, 1.5 + 0.75 * len(bars)), 4.0)
     axes = figure.subplots()
     places = range(len(bars))
-    white = {"edgecolor": pictures.BLACK, "hatch": "//", "lw": 0.8}
     for shift, name, label, style in (
-        (-0.2, "f1", "F1", {"color": pictures.GREY}),
-        (0.2, "exact", "exact match", {"color": "white", **white}),
+        (-0.2, "f1", "F1", {"color": pictures.BLUE}),
+        (
+            0.2,
+            "exact",
+            "exact match",
+            {"color": pictures.ORANGE, "hatch": "//"},
+        ),
     ):
         axes.bar(
             [place + shift for place in places],
@@ -192,7 +196,7 @@ def bars_figure(bars: Sequence[Bar]) -> Any:
     axes.set_xticks(places, [bar.name for bar in bars])
     axes.set(
         xlabel="words of the right answer; numbers on the bars: questions",
-        ylabel="%",
+        ylabel="score, points",
         ylim=(0, 108),
     )
     axes.grid(alpha=0.3, axis="y")

@@ -52,6 +52,12 @@ class QuestionAnswering(Task):
     text_names = ("question", "context")
 
     def __init__(self, settings: Settings):
+        if settings.max_query_length is None:
+            settings = settings._replace(
+                max_query_length=squad_windows.query_length(
+                    settings.max_seq_length
+                )
+            )
         super().__init__(settings)
         self.lengths = squad_windows.Lengths(
             settings.max_seq_length,

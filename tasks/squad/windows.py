@@ -51,6 +51,14 @@ _WORTH_WORKERS = 10_000
 _ROWS = 2048  # windows written at once; each feature takes a few MB
 
 
+def query_length(max_seq_length: int) -> int:
+    """Return the default of --max_query_length: 64, if a window has more.
+
+    Else it is a quarter of the window.
+    """
+    return 64 if max_seq_length > 64 + 3 else max_seq_length // 4
+
+
 class Lengths(NamedTuple):
     """Lengths of windows in tokens; fields have the names of flags."""
 

@@ -138,6 +138,7 @@ class SwagJob(FineTuningJob):
             for number, question in enumerate(part[:_SHOWN] if not at else ()):
                 places = range(number * count, (number + 1) * count)
                 log_example(
+                    number,
                     ("guid", question.guid),
                     *(("tokens", self.tokens_of(features, x)) for x in places),
                     ("label", question.label),

@@ -3,7 +3,7 @@
 import re
 import time
 
-from base import progress
+from base import logs, progress
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_short_failed_and_silent_jobs_write_no_line(clock, caplog):
 def test_a_terminal_gets_a_bar_unless_it_is_dumb(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "dumb")
-    assert not progress.is_terminal()
+    assert not logs.is_terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     with progress.Bar(3, "records", "Predicting") as bar:

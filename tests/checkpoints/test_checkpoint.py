@@ -96,9 +96,10 @@ def test_a_setting_of_another_type_is_named(tmp_path, setting):
 
 def test_lengths_up_to_the_positions_of_a_model():
     checkpoint = Checkpoint("", config_with(max_position_embeddings=20))
-    checkpoint.check_length(20)
+    assert checkpoint.fitting_length(20, is_given=True) == 20
+    assert checkpoint.fitting_length(21, is_given=False) == 20
     with pytest.raises(UserError, match="=21 is more than .*embeddings=20"):
-        checkpoint.check_length(21)
+        checkpoint.fitting_length(21, is_given=True)
 
 
 def test_a_vocabulary_may_be_smaller_than_the_model():

@@ -122,14 +122,15 @@ def draw_curves(
         strict=True,
     ):
         for curves, name, style in (
-            (training, "training", "C0-"),
-            (held_out, "held-out", "C1o-"),
+            (training, "training", {"color": pictures.BLUE}),
+            (held_out, "held-out", {"color": pictures.ORANGE, "marker": "o"}),
         ):
             curve = curves.get(tag, {})
-            axes.plot(list(curve), list(curve.values()), style, label=name)
-        axes.axhline(baseline[tag], color="0.4", ls="--", label=label)
-        axes.set(title=tag.replace("_", " "), xlabel="training step")
+            axes.plot(list(curve), list(curve.values()), label=name, **style)
+        axes.axhline(baseline[tag], color=pictures.GREY, ls="--", label=label)
+        name = tag.replace("_", " ").replace("lm", "LM")
+        axes.set(ylabel=name, xlabel="training step")
         axes.grid(alpha=0.3)
         axes.legend()
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    pictures.save(figure, path, dpi=120, in_colour=True)
+    pictures.save(figure, path)

@@ -228,7 +228,7 @@ def answers(model: PageModel, question: str, context: str) -> list[Result]:
     headers = ("answer", "probability", "score", "character")
     shown.append(Table(headers, listed, wide=0))
     if "truncated" in found:
-        limit = model.settings.max_query_length
+        limit = model.task.settings.max_query_length
         parts = [
             (piece, _KINDS[0] if place < limit else _KINDS[2])
             for place, piece in enumerate(

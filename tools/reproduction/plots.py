@@ -1,10 +1,10 @@
-"""The pictures: readable in grey, the paper's numbers as a second series.
+"""The pictures: the paper's numbers are a second series.
 
-Ours are black with filled markers, the paper's grey with open ones; curves of
-one picture differ in marker and line style too. Only means of two runs or more
-have error bars. Degenerate runs are left out of the means; a cross at the lower
-edge says where there are some. matplotlib draws into memory: no display is
-needed.
+Ours are in colour with filled markers, the paper's grey with open ones; curves
+of one picture differ in marker and line style too. Only means of two runs or
+more have error bars. Degenerate runs are left out of the means; a cross at the
+lower edge says where there are some. matplotlib draws into memory: no display
+is needed.
 """
 
 import functools
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from base import pictures
-from base.pictures import SMALL
+from base.pictures import BLUE, GREY, ORANGE, SMALL
 
 from tools.reproduction.experiments import (
     FINE_TUNING,
@@ -33,9 +33,13 @@ from tools.reproduction.tables import Results
 
 _ACROSS = 4  # panels in a row
 
-# Where the names of neighboring points stand, in turns, so that they do not
-# overlap: (offset in points, the side of the name that is at the point).
-_NAME_PLACES = (((5, -10), "left"), ((-5, 4), "right"))
+# Where the name of a point may stand: offset in points, and the side of the
+# name that is at the point. The first one that is free is taken.
+_NAME_PLACES = [
+    *(((6, -10), "left"), ((-6, 4), "right"), ((7, -3), "left")),
+    *(((-7, -3), "right"), ((-6, -10), "right"), ((6, 4), "left")),
+    *(((12, -20), "left"), ((-12, 14), "right"), ((12, -30), "left")),
+]
 
 
 class Point(NamedTuple):
@@ -90,6 +94,9 @@ def draw(results: Results, path: str) -> bool:
             axes.legend(fontsize=SMALL)
         for axes in panels[len(columns) :]:
             axes.set_axis_off()
+    figure.draw_without_rendering()  # places the panels
+    for axes in every.flat:
+        _separate_names(axes)
     pictures.save(figure, path)
     return True
 
@@ -98,14 +105,13 @@ def _plot(
     axes: Any,
     points: Sequence[Point],
     label: str,
-    is_ours: bool,
+    color: str,
     marker: str = "o",
     style: str = "-",
 ) -> None:
     """Draw one series; an empty one has no entry in the legend."""
     if not points:
         return
-    colour = "black" if is_ours else "0.5"
     # NaN: no bar and no caps, which would look like a spread of 0.
     spreads = [
         math.nan if point.deviation is None else point.deviation
@@ -115,25 +121,44 @@ def _plot(
         [point.x for point in points],
         [point.y for point in points],
         yerr=None if all(math.isnan(own) for own in spreads) else spreads,
-        color=colour,
+        color=color,
         marker=marker,
-        markerfacecolor=colour if is_ours else "white",
+        markerfacecolor="white" if color == GREY else color,
         ls=style,
         lw=1,
         capsize=3,
         label=label,
     )
-    for n, point in enumerate(points):
-        offset, side = _NAME_PLACES[n % 2]
+    for point in points:
         if point.name:
             axes.annotate(
                 point.name,
                 (point.x, point.y),
-                offset,
+                (0, 0),  # _separate_names moves it
                 textcoords="offset points",
-                ha=side,
                 fontsize=7,
+                arrowprops={"arrowstyle": "-", "lw": 0.4, "color": GREY},
             )
+
+
+def _separate_names(axes: Any) -> None:
+    """Move each name beside its point, where no other name or point is."""
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
+
+    if not axes.texts:
+        return
+    points = axes.transData.transform([text.xy for text in axes.texts])
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in points]
+    taken.append(axes.get_legend().get_window_extent())
+    for text in axes.texts:
+        for offset, side in _NAME_PLACES:
+            text.set(position=offset, ha=side)
+            box = Text.get_window_extent(text)  # without its line
+            if axes.bbox.fully_containsx(box.x1):
+                if not box.count_overlaps(taken):
+                    break
+        taken.append(box)
 
 
 def _mark_degenerate(axes: Any, places: Sequence[float]) -> None:
@@ -147,6 +172,13 @@ def _mark_degenerate(axes: Any, places: Sequence[float]) -> None:
             transform=axes.get_xaxis_transform(),
             label="degenerate runs, left out",
         )
+
+
+def _points(results: Results, column: str, what: str = "") -> str:
+    """Return the label of an axis of scores: "accuracy, points"."""
+    keys = (results.score(row, column).key for row in results.labels)
+    name = next(filter(None, keys)).replace("_", " ").replace("f1", "F1")
+    return f"{name}{what}, points"
 
 
 def parameters_of(size: str) -> float:
@@ -176,7 +208,7 @@ def _draw_sizes(
             if every := score.values or score.degenerate:
                 x[row] = statistics.fmean(every)
         papers_x = {row: own[PERPLEXITY] for row, own in papers.items()}
-        axes.set(xlabel="held-out masked LM perplexity, log scale")
+        axes.set(xlabel="held-out perplexity, log scale, reversed")
     else:
         x = {row: parameters_of(row) for row in results.labels}
         papers_x = {row: parameters_of(row) for row in papers}
@@ -198,12 +230,12 @@ def _draw_sizes(
     ]
     for points in (own, paper):
         points.sort(key=lambda point: point[:2], reverse=over_perplexity)
-    _plot(axes, own, "ours", True)
-    _plot(axes, paper, "the paper", False, "s", "--")
+    _plot(axes, own, "layers/width/heads, ours", BLUE)
+    _plot(axes, paper, "the paper", GREY, "s", "--")
     _mark_degenerate(axes, degenerate)
     axes.set_xscale("log")
-    axes.margins(x=0.25, y=0.1)  # with room for names
-    axes.set(ylabel="development set, %")
+    axes.margins(x=0.4, y=0.15)  # with room for names
+    axes.set(ylabel=_points(results, column))
     if over_perplexity:
         axes.invert_xaxis()
 
@@ -221,8 +253,8 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
             degenerate.append(n - 0.1)
         if (difference := results.paper_difference(row, column)) is not None:
             papers.append(Point(n + 0.1, difference))
-    _plot(axes, ours, "ours", True, style="none")
-    _plot(axes, papers, "the paper", False, "s", "none")
+    _plot(axes, ours, "ours", BLUE, style="none")
+    _plot(axes, papers, "the paper", GREY, "s", "none")
     _mark_degenerate(axes, degenerate)
     axes.axhline(0, color="0.7", lw=1, zorder=0)
     axes.set_xticks(
@@ -234,7 +266,7 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
     names |= dict.fromkeys(FINE_TUNING, "")
     axes.set(
         xlabel=names.get(name, "pre-training"),
-        ylabel=f"difference to {labels[0]}, %",
+        ylabel=_points(results, column, f", difference to {labels[0]}"),
     )
 
 
@@ -244,9 +276,9 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
     # The paper's numbers are single points, the last where our last one is.
     scale = max(row.step for row in rows) / FIGURE_5_STEPS
     is_papers = column == "MNLI-m"
-    for curve, name, marker, style in (
-        (BERT, "masked LM", "o", "-"),
-        (LTR, "left-to-right", "s", "--"),
+    for curve, name, color, marker, style in (
+        (BERT, "masked LM", BLUE, "o", "-"),
+        (LTR, "left-to-right", ORANGE, "s", "--"),
     ):
         points = [
             Point(row.step, score.mean, score.deviation)
@@ -254,14 +286,14 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
             if row.curve == curve
             and (score := results.score(row.label, column)).values
         ]
-        _plot(axes, points, f"{name}, ours", True, marker, style)
+        _plot(axes, points, f"{name}, ours", color, marker, style)
         for numbers, label, own in (
             (FIGURE_5_ENDS, "the paper", marker),
             (FIGURE_5_ABOUT, "about, from a sentence of section C.1", "x"),
         ):
             papers = numbers.get(curve, {}) if is_papers else {}
             points = [Point(step * scale, y) for step, y in papers.items()]
-            _plot(axes, points, f"{name}, {label}", False, own, "none")
+            _plot(axes, points, f"{name}, {label}", GREY, own, "none")
     _mark_degenerate(
         axes,
         [
@@ -275,5 +307,5 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
         xlabel="pre-training steps (the paper's: shares of 1M)"
         if is_papers
         else "pre-training steps",
-        ylabel="development set, %",
+        ylabel=_points(results, column),
     )

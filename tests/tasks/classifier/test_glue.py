@@ -15,6 +15,7 @@ def test_every_task_is_complete_and_its_scores_exist():
     }
     for name, task in glue.TASKS.items():
         assert (task.labels is None) == (name == "sts-b")
+        assert "0" not in (task.names or ())
         assert task.test and set(task.metrics) <= set(classifier_scores.NAMES)
         assert (not task.train) == (name == "ax")
         for split in task.test.values():
@@ -34,10 +35,14 @@ def test_the_error_of_an_unknown_name_lists_the_known_ones():
 
 def test_labels_take_the_order_of_a_model(caplog):
     task = glue.TASKS["mrpc"]
-    for labels in (("0", "1"), ("1", "0")):
-        found = glue.with_labels_of(task, labels, "model")
-        assert found == task._replace(labels=labels)
-        assert found.labels[found.positive_id] == "1"
+    names = ("not_equivalent", "equivalent")
+    for order in (1, -1):
+        for labels in (task.labels, names):
+            found = glue.with_labels_of(task, labels[::order], "model")
+            assert found.labels == task.labels[::order]
+            assert found.names == names[::order]
+            assert found.labels[found.positive_id] == "1"
+    assert "model does not name" not in caplog.text
     for labels in (None, ("LABEL_0", "LABEL_1")):
         caplog.clear()
         assert glue.with_labels_of(task, labels, "model") == task
@@ -51,9 +56,9 @@ def test_labels_take_the_order_of_a_model(caplog):
 def test_names_for_classes_that_are_numbers_keep_their_order(caplog):
     """Models of MRPC on the hub have them."""
     task = glue.TASKS["mrpc"]
-    labels = ("not_equivalent", "equivalent")
+    labels = ("different", "same")
     assert glue.with_labels_of(task, labels, "model") == task
-    assert "names its classes not_equivalent, equivalent" in caplog.text
+    assert "names its classes different, same" in caplog.text
 
 
 @pytest.mark.parametrize(

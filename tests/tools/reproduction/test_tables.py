@@ -328,6 +328,8 @@ def test_degenerate_runs_are_crosses_and_one_run_has_no_bar(
 
 def test_names_of_sizes_can_be_read(monkeypatch):
     """They do not cover each other, and stay inside the picture."""
+    from matplotlib.text import Text
+
     results = results_of(
         "table6",
         ["L2_H128_A2", "L4_H128_A2", "L4_H256_A4"],
@@ -342,7 +344,7 @@ def test_names_of_sizes_can_be_read(monkeypatch):
     assert plots.draw(results, "table6.png")
     figures[0].canvas.draw()
     for axes in figures[0].axes:
-        boxes = [text.get_window_extent() for text in axes.texts]
+        boxes = [Text.get_window_extent(text) for text in axes.texts]
         assert len(boxes) == 3 + 6  # and those of the paper
         for one, two in itertools.combinations(boxes, 2):
             assert not one.overlaps(two)
