@@ -229,6 +229,16 @@ def test_the_keras_page_runs(tmp_path, monkeypatch, caplog, capsys):
     assert_writes(page, tmp_path)
 
 
+def write_pretrained(folder: Path, vocab: list[str]) -> None:
+    """Write a tiny model with the heads of pre-training."""
+    config = tiny.config_of(vocab)
+    tiny.write_model(folder, config, vocab)
+    weight_files.write(
+        str(folder / "bert_model.ckpt"),
+        weight_files.as_tensors(BertForPreTraining(config).variables),
+    )
+
+
 def domain_flags(command: str) -> str:
     """Return what makes a command of docs/domain.md short."""
     if "extend_checkpoint" in command:
@@ -262,13 +272,7 @@ def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
         num_unused_tokens=10,
     )
     vocab = (tmp_path / "vocab.txt").read_text().splitlines()
-    folder = tmp_path / "uncased_L-12_H-768_A-12"
-    config = tiny.config_of(vocab)
-    tiny.write_model(folder, config, vocab)
-    weight_files.write(  # with the heads of pre-training
-        str(folder / "bert_model.ckpt"),
-        weight_files.as_tensors(BertForPreTraining(config).variables),
-    )
+    write_pretrained(tmp_path / "uncased_L-12_H-768_A-12", vocab)
     rows = [f"a {word} film\t{word}" for word in ["good", "bad"] * 20]
     (tmp_path / "mine").mkdir()
     for name in ("train", "dev"):
@@ -382,3 +386,38 @@ def test_the_tutorial_of_search_runs(tmp_path, monkeypatch, caplog, capsys):
         caplog,
         capsys,
     )
+
+
+def tutorial_flags(command: str) -> str:
+    """Return what makes a command of the tutorial of pre-training short."""
+    if "convert_checkpoint" in command:
+        return "--input=tiny"
+    if "create_pretraining_data" in command:
+        return "--dupe_factor=1"
+    if "run_pretraining" in command:
+        short = "--jit_compile=false --max_eval_steps=2 --log_steps=1"
+        if "do_train" in command:
+            short += " --num_train_steps=4 --num_warmup_steps=2 --eval_steps=2"
+        return short
+    return ""
+
+
+@pytest.mark.slow
+def test_the_tutorial_of_pretraining_runs(
+    tmp_path, monkeypatch, caplog, capsys
+):
+    page = ROOT / "docs" / "tutorials" / "pretraining.md"
+    monkeypatch.chdir(tmp_path)
+    vocab = Path(corpora.VOCAB_FILE).read_text("utf-8").split("\n")[:-1]
+    write_pretrained(tmp_path / "tiny", vocab)
+    code, config = (
+        "\n".join(b.lines)
+        for b in pages.blocks(page)
+        if b.language in ("python", "json")
+    )
+    exec(code, {})
+    (tmp_path / "bert_config.json").write_text(config)
+    printed = run_page(page, tutorial_flags, caplog, capsys)
+    assert_prints(page, printed)
+    for folder in ("model", "before", "continued"):
+        assert tiny.results_of(tmp_path / folder)["masked_lm_perplexity"] > 1
