@@ -12,10 +12,11 @@ moment and started again with the same command, it resumes where it was and
 ends with the same bits. The curves are in `out/curves.png`, and in
 `tensorboard --logdir=out`.
 
-Usual choices: --train_batch_size, --learning_rate, --init_checkpoint to begin
-with the weights of another model, --train_hours in place of --num_train_steps,
---eval_steps to score while training, --save_checkpoints_steps, --dtype=bfloat16
-where the processor has it.
+Usual choices: --recipe=small_budget for a run of hours on one machine;
+--train_batch_size, --learning_rate, --init_checkpoint to begin with the weights
+of another model, --train_hours in place of --num_train_steps, --eval_steps to
+score while training, --save_checkpoints_steps, --dtype=bfloat16 where the
+processor has it.
 
 --objective chooses what is predicted: masked tokens and whether sentence B
 follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm); or
@@ -24,6 +25,7 @@ to those before them.
 """
 
 import contextlib
+import copy
 import dataclasses
 import math
 
@@ -52,7 +54,7 @@ from pretraining.model import BertForPreTraining
 from pretraining.on_the_fly import Masks, Schedule
 from pretraining.phases import Plan
 from pretraining.records import PretrainingFiles
-from training import devices, reporting, run, train_step
+from training import devices, recipes, reporting, run, train_step
 from training import flags as training_flags
 from training.settings import Settings
 
@@ -64,6 +66,13 @@ _LENGTH = "{length}"  # in names of files
 __getattr__ = lazy.attributes_of("compat.run_pretraining")
 
 # What to do
+flags.DEFINE_string(
+    "recipe",
+    None,
+    "Values of flags from a file: small_budget is recipes/small_budget.flags, "
+    "any other file is named by its path. A flag of the command wins over the "
+    "recipe. docs/small_budgets.md.",
+)
 flags.DEFINE_bool("do_train", False, "Train.")
 flags.DEFINE_bool("do_eval", False, "Evaluate, after training if both.")
 flags.DEFINE_enum(
@@ -86,6 +95,23 @@ flags.DEFINE_string(
     None,
     "JSON file with the sizes of the model; default: bert_config.json beside "
     "init_checkpoint.",
+)
+flags.DEFINE_float(
+    "initializer_range",
+    None,
+    "Standard deviation of new weights, instead of the configuration's. The "
+    "bert_config.json that is written keeps its own.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+)
+flags.DEFINE_float(
+    "dropout",
+    None,
+    "Dropout of activations and attention in this training, instead of the "
+    "configuration's two probabilities. The bert_config.json that is written "
+    "keeps its own, for fine-tuning.",
+    lower_bound=0.0,
+    upper_bound=0.99,
 )
 flags.DEFINE_string(
     "init_checkpoint",
@@ -225,9 +251,16 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "num_warmup_steps",
     10000,
-    "Steps in which the learning rate rises from 0. With train_hours the "
-    "default is a tenth of all.",
+    "Steps in which the learning rate rises from 0.",
     lower_bound=0,
+)
+flags.DEFINE_float(
+    "warmup_proportion",
+    None,
+    "The same as a share of all steps, instead of num_warmup_steps. With "
+    "train_hours the default is 0.1.",
+    lower_bound=0.0,
+    upper_bound=1.0,
 )
 flags.DEFINE_list(
     "keep_steps",
@@ -268,6 +301,8 @@ flags.DEFINE_integer(
 
 def main(_: list[str]) -> int:
     """Run the command of the flags; return the exit status."""
+    if FLAGS.recipe:
+        recipes.apply(FLAGS, FLAGS.recipe)
     check_flags()
     if not FLAGS.do_train:
         return train_and_evaluate()
@@ -283,7 +318,8 @@ def train_and_evaluate() -> int:
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     settings = run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
-    config, tokenizer = checkpoint.config, read_tokenizer(checkpoint)
+    tokenizer = read_tokenizer(checkpoint)
+    config = of_this_training(checkpoint.config)
     masks = read_masks(checkpoint)
     by_length = read_training_data(config, masks, plan)
     data = by_length.get(FLAGS.max_seq_length)
@@ -306,6 +342,7 @@ def train_and_evaluate() -> int:
         model = BertForPreTraining(
             config, settings.dtype, objective.predicts_next_sentence
         )
+    model.config = checkpoint.config  # is written beside the weights
     pretraining = pretraining_run.PretrainingRun(
         strategy,
         model,
@@ -375,18 +412,30 @@ def read_plan() -> Plan:
     return Plan(FLAGS.train_hours, batches, lengths, drop)
 
 
+def of_this_training(config: BertConfig) -> BertConfig:
+    """Return a configuration with the values that flags give instead."""
+    config = copy.copy(config)
+    if FLAGS.initializer_range is not None:
+        config.initializer_range = FLAGS.initializer_range
+    if FLAGS.dropout is not None:
+        config.hidden_dropout_prob = FLAGS.dropout
+        config.attention_probs_dropout_prob = FLAGS.dropout
+    return config
+
+
 def read_settings(plan: Plan) -> Settings:
     """Return the training flags as plain values.
 
     The batch size is that of the last phase. With --train_hours the steps are
     those that the run in output_dir has, or 1, until they are known.
     """
-    settings = training_flags.read_settings(
-        FLAGS, FLAGS.num_train_steps, FLAGS.num_warmup_steps
-    )
+    steps = FLAGS.num_train_steps
     if plan.hours:
-        settings = with_steps(settings, recorded_steps() or 1)
-    return settings._replace(
+        steps = recorded_steps() or 1
+    settings = training_flags.read_settings(
+        FLAGS, steps, FLAGS.num_warmup_steps
+    )
+    return with_steps(settings, steps)._replace(
         keep_steps=read_keep_steps(), train_batch_size=plan.batch_size[-1][0]
     )
 
@@ -398,9 +447,12 @@ def recorded_steps() -> int:
 
 
 def with_steps(settings: Settings, steps: int) -> Settings:
-    """Return the settings of a run with so many steps by --train_hours."""
-    if not FLAGS["num_warmup_steps"].present:
-        settings = settings._replace(num_warmup_steps=steps // 10)
+    """Return the settings of a run with so many steps, and its warm-up."""
+    share = FLAGS.warmup_proportion
+    if share is None and FLAGS.train_hours:
+        share = 0.1
+    if share is not None and not FLAGS["num_warmup_steps"].present:
+        settings = settings._replace(num_warmup_steps=int(share * steps))
     return settings._replace(num_train_steps=steps)
 
 
@@ -664,6 +716,12 @@ def check_flags() -> None:
     ):
         if FLAGS[one].value and FLAGS[other].present:
             raise UserError(f"give --{one} or --{other}, not both")
+    # Not its value: the steps win over a share in a recipe.
+    share = FLAGS["warmup_proportion"]
+    if share.present and FLAGS["num_warmup_steps"].present:
+        raise UserError(
+            "give --warmup_proportion or --num_warmup_steps, not both"
+        )
     settings = read_settings(read_plan())
     if not FLAGS.train_hours:
         warn_of_warmup(settings)

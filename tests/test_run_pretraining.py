@@ -35,6 +35,7 @@ from modeling import BertConfig
 from pretraining import model as pretraining_model
 from pretraining import records
 from pretraining import run as pretraining_run
+from training import recipes
 from training.loss_scale import Scale
 from training.settings import Settings
 
@@ -229,6 +230,54 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
 
 
+@pytest.mark.slow
+def test_a_recipe_is_a_command(data, tmp_path):
+    """The same bits; a flag of the command wins, and one that excludes it."""
+    model = json.loads((data / "no_dropout.json").read_text())
+    (tmp_path / "model.json").write_text(
+        json.dumps(model | {"initializer_range": 0.5})
+    )
+    recipe = tmp_path / "recipe"
+    recipe.write_text(
+        "# Comment\n\n--dropout=0\n--initializer_range=0.5\n"
+        "--learning_rate=0.7\n--warmup_proportion=0.5\n--bias_correction\n"
+    )
+    line = change(data, tmp_path, recipe=recipe)
+    assert f"{recipe}: --bias_correction: " in line
+    recipe.write_text(recipe.read_text().strip() + "=true\n")
+    flags = flags_for(data, tmp_path / "1", num_train_steps=4, recipe=recipe)
+    scripts.parse(run_pretraining, **flags)
+    recipes.apply(run_pretraining.FLAGS, recipe)
+    plan = run_pretraining.read_plan()
+    assert run_pretraining.read_settings(plan).num_warmup_steps == 3
+    del flags["num_warmup_steps"]
+    scripts.run(run_pretraining, **flags)
+    given = {
+        "output_dir": tmp_path / "2",
+        "recipe": None,
+        "bert_config_file": tmp_path / "model.json",
+        "bias_correction": True,
+        "num_warmup_steps": 2,
+    }
+    scripts.run(run_pretraining, **flags | given)
+    one, two = (
+        weights_of(tmp_path / n / "bert_model.ckpt") for n in ("1", "2")
+    )
+    assert_same(one, two)
+    # Fine-tuning has the dropout that the configuration was given with.
+    written = json.loads((tmp_path / "1/bert_config.json").read_text())
+    assert written["hidden_dropout_prob"] == 0.1
+    assert written["initializer_range"] == 0.02
+
+
+def test_every_recipe_has_flags_of_the_script():
+    for path in recipes.FOLDER.iterdir():
+        found = scripts.parse(run_pretraining, train_batch_size=1)
+        recipes.apply(found, path.stem)
+        assert found.train_batch_size == 1
+    scripts.parse(run_pretraining)  # forgets them
+
+
 # --- What goes wrong ---------------------------------------------------------
 
 
@@ -260,6 +309,13 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"init_checkpoint": "/none"}, "no such checkpoint"),
         ({"resume_from": "hf://a/b"}, "give it as --init_checkpoint"),
         ({"train_hours": 1}, "--train_hours or --num_train_steps, not both"),
+        (
+            {"warmup_proportion": 0.1},
+            "--warmup_proportion or --num_warmup_steps, not both",
+        ),
+        ({"recipe": "none"}, "--recipe=none: no such recipe or file; the rec"),
+        ({"recipe": "DATA/config.json"}, "config.json: '{"),
+        ({"recipe": "DATA/train-2"}, "train-2 is no recipe: 'utf-8' codec"),
         ({"length_schedule": "8:0.5,9:1"}, "with --max_seq_length=16; found 9"),
         (
             {"length_schedule": "8:0.5,16:1"},
