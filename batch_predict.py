@@ -1,4 +1,4 @@
-r"""Predict texts of any number with a fine-tuned model or an exported one.
+r"""Predict any number of texts with a fine-tuned or an exported model.
 
     python batch_predict.py --model=mrpc --input_file='pairs-*.jsonl' \
         --output_dir=predictions
@@ -11,13 +11,13 @@ the input:
 
 --model is the output_dir of run_classifier.py, run_squad.py, run_ner.py or
 run_swag.py, a SavedModel that they or export_saved_model.py have written, or
-any checkpoint: one without a head of these makes vectors, fills [MASK]s, or
-scores sentences (--task=sentence_score).
+any checkpoint. A checkpoint without the head of such a task makes vectors,
+fills [MASK]s, or scores sentences (--task=sentence_score).
 Inputs are lines of text (the texts of a pair separated by a tab), JSON lines,
 or the TFRecords of the fine-tuning scripts; plain or gzip.
 
-A line that cannot be predicted is written to errors.jsonl with its reason, and
-left out. After an interruption, the same command resumes the run. With
+A line that cannot be predicted is left out, and written to errors.jsonl with
+the reason. After an interruption, the same command resumes the run. With
 --runner=beam Apache Beam does the same on many machines. --explain adds the
 words that decided. Usual choices: --batch_size, --max_seq_length, --dtype.
 """
@@ -55,10 +55,12 @@ flags.DEFINE_string(
     "JSON file with the sizes of the model; default: beside the checkpoint.",
 )
 flags.DEFINE_string(
-    "vocab_file", None, "The vocabulary; default: that of the model."
+    "vocab_file", None, "Vocabulary file; default: the model's own."
 )
 flags.DEFINE_bool(
-    "do_lower_case", None, "Lower-case the text; default: as the model was."
+    "do_lower_case",
+    None,
+    "Lower-case the text; default: as for the model's training.",
 )
 
 # Inputs
@@ -66,30 +68,32 @@ flags.DEFINE_string(
     "input_file",
     None,
     "Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas. "
-    "Each file makes one of the output.",
+    "Each input file gives one output file.",
 )
 flags.DEFINE_enum(
     "input_format",
     "auto",
     ["auto", "text", "jsonl", "tfrecord"],
-    "auto: judged by the content of the files.",
+    "Format of the input; auto: recognised by the content of the files.",
 )
 prediction_flags.define_text_flags()
 flags.DEFINE_string(
     "id_column",
     None,
-    "Field of the id in JSON, or feature in TFRecords; default: id (TFRecords: "
-    "unique_ids too) where there is one, else file:line is the id.",
+    "JSON field or TFRecord feature that holds the id; default: id, in "
+    "TFRecords also unique_ids; without one, the id is file:line.",
 )
 
 # Outputs
-flags.DEFINE_string("output_dir", None, "Directory of the predictions.")
+flags.DEFINE_string(
+    "output_dir", None, "Directory to write the predictions to."
+)
 flags.DEFINE_alias("output", "output_dir")
 flags.DEFINE_bool(
     "explain",
     False,
-    "Classifiers, of a checkpoint: add to each prediction which words decided, "
-    "by integrated gradients, at about 100 times the cost "
+    "Add to each prediction the words that decided it, by integrated "
+    "gradients, at about 100 times the cost; for checkpoints of classifiers "
     "(docs/batch_prediction.md#which-words-decided).",
 )
 
@@ -97,14 +101,15 @@ flags.DEFINE_bool(
 flags.DEFINE_integer(
     "batch_size",
     32,
-    "Rows of max_seq_length tokens in a batch; of shorter rows more.",
+    "Rows of max_seq_length tokens in a batch; a batch of shorter rows holds "
+    "more.",
     lower_bound=1,
     upper_bound=2**17,
 )
 flags.DEFINE_integer(
     "n_best_size",
     20,
-    "Questions: starts and ends to try in each window.",
+    "For questions: candidate starts and ends to try in each window.",
     lower_bound=1,
 )
 training_flags.define_dtype_flag()
@@ -164,7 +169,7 @@ def main(_: list[str]) -> int:
 
 
 def find_model() -> Settings:
-    """Return the settings of --model with those of other flags."""
+    """Return the settings of --model, changed as the other flags say."""
     settings = loading.find(
         FLAGS.model,
         FLAGS.task,

@@ -52,17 +52,23 @@ flags.DEFINE_list(
     f"What to measure; also available: {', '.join(DATA_PARTS)}.",
 )
 flags.DEFINE_list(
-    "sizes", ["tiny", "mini", "base"], "Models to time the training step of."
+    "sizes",
+    ["tiny", "mini", "base"],
+    "Sizes of the models whose training step is timed.",
 )
 flags.DEFINE_list(
     "batch_sizes",
     [],
-    "Rows of the batches to time the training step with; default: "
+    "Batch sizes, in rows, at which the training step is timed; default: "
     f"{steps.DEFAULT_BATCH_SIZE}, "
     + ", ".join(f"of {n} {rows}" for n, rows in steps.BATCH_SIZES.items())
     + ".",
 )
-flags.DEFINE_list("lengths", ["128"], "Tokens of these rows.")
+flags.DEFINE_list(
+    "lengths",
+    ["128"],
+    "Sequence lengths, in tokens, at which the training step is timed.",
+)
 flags.DEFINE_integer(
     "repeats",
     10,
@@ -124,21 +130,21 @@ flags.DEFINE_string(
 flags.DEFINE_list(
     "servers",
     ["savedmodel", "transformers"],
-    "For --parts=serving: what to compare, of "
+    "For --parts=serving: what to compare, any of "
     f"{', '.join(benchmarks_serving.SERVERS)}.",
 )
 flags.DEFINE_string(
     "transformers_python",
     None,
     "A Python interpreter that has transformers and torch, to compare with. "
-    "--parts=serving takes the interpreter of this script without it; "
-    "--parts=train then compares nothing.",
+    "Without it, --parts=serving takes the interpreter of this script, and "
+    "--parts=train compares nothing.",
 )
 flags.DEFINE_string(
     "onnxruntime_python",
     None,
-    "For --parts=serving: one that has onnxruntime and onnx too; default: "
-    "--transformers_python.",
+    "For --parts=serving: a Python interpreter that also has onnxruntime and "
+    "onnx; default: --transformers_python.",
 )
 
 
@@ -147,7 +153,8 @@ def main(_: list[str]) -> int:
     logs.set_level(logging.WARNING)
     check_flags()
     devices.avoid_broken_amx(FLAGS.dtype)
-    # Else TensorFlow takes all of a GPU, and other processes have no memory.
+    # Otherwise TensorFlow takes all memory of a GPU, and other processes have
+    # none.
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
     found = machine.describe()

@@ -55,8 +55,9 @@ flags.DEFINE_alias("output", "output_file")
 flags.DEFINE_string(
     "sources",
     None,
-    "Instead of input_file: TOML file of sources, their files and weights or "
-    "a smoothing over languages, as of create_pretraining_data.py.",
+    "Instead of input_file: a TOML file that names sources, with their files, "
+    "and weights or a smoothing over languages, as for "
+    "create_pretraining_data.py.",
 )
 
 # What is learned
@@ -80,15 +81,15 @@ flags.DEFINE_integer(
     "Join two pieces to a longer one if they occur together at least this "
     "often.",
     lower_bound=1,
-    upper_bound=2**31 - 1,  # that of the trainer
+    upper_bound=2**31 - 1,  # the limit of the trainer
 )
 flags.DEFINE_integer(
     "limit_alphabet",
     1000,
     "Number of different characters to keep, the most frequent ones. A word "
-    "with any other character is [UNK]. Chinese, Japanese and multilingual "
-    "text needs more (the published Chinese vocabulary has over 7,000 "
-    "ideographs).",
+    "with any other character becomes [UNK]. Chinese, Japanese and "
+    "multilingual text needs more (the published Chinese vocabulary has over "
+    "7,000 ideographs).",
     lower_bound=1,
 )
 flags.DEFINE_integer(
@@ -97,7 +98,7 @@ flags.DEFINE_integer(
     "Number N of tokens [unused1] to [unusedN]; with 99 of them [UNK] has id "
     "100 as in the published vocabularies.",
     lower_bound=0,
-    upper_bound=10**7,  # that of vocab_size
+    upper_bound=10**7,  # the limit of vocab_size
 )
 
 # How the words are counted
@@ -137,7 +138,7 @@ def main(_: list[str]) -> int:
         num_chars,
         len(alphabet),
     )
-    # Other words will be [UNK]: their pieces would be useless.
+    # Words with other characters become [UNK]: their pieces would be useless.
     known = [
         word
         for word in sorted(words)
@@ -206,7 +207,7 @@ def report(
     if too_long / sum(words.values()) > unknown / 2:
         how = (
             f"most of them are longer than {longest} characters; put spaces "
-            "between words, which a language such as Thai is written without"
+            "between the words of a language that is written without, as Thai"
         )
     logging.warning("%.1f%% of all words are [UNK]: %s", 100 * unknown, how)
 
@@ -220,7 +221,7 @@ def check_flags() -> None:
     if not FLAGS.output_file:
         raise UserError("--output_file is required")
     if bool(FLAGS.input_file) == bool(FLAGS.sources):
-        raise UserError("give --input_file or --sources, one of them")
+        raise UserError("give --input_file or --sources, but not both")
     beam.check_flags(FLAGS, "output_file")
 
 

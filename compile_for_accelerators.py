@@ -1,4 +1,4 @@
-r"""Compile the project's steps for TPUs and GPUs that are not there.
+r"""Compile the project's steps for TPUs and GPUs that this machine lacks.
 
     python compile_for_accelerators.py --accelerator_python=other/bin/python
     python compile_for_accelerators.py --accelerator_python=other/bin/python \
@@ -6,11 +6,12 @@ r"""Compile the project's steps for TPUs and GPUs that are not there.
         --devices=v5e,H100 --rows_file=rows.json
 
 Every combination of steps, sizes, lengths and devices is a row. It says whether
-the compiler of TPUs (libtpu) or of GPUs (XLA with CUDA) takes the step, and
-what the step costs by what this compiler says. Nothing is run. The table is
+the compiler for TPUs (libtpu) or for GPUs (XLA with CUDA) accepts the step, and
+what the step costs according to this compiler. No step runs. The table is
 Markdown. The last line on standard output is one JSON object with all figures.
 
-The interpreter is one of an environment with requirements-accelerators.txt.
+The interpreter belongs to an environment in which
+requirements-accelerators.txt is installed.
 """
 
 import itertools
@@ -39,46 +40,51 @@ flags.DEFINE_string(
     required=True,
 )
 flags.DEFINE_list(
-    "steps", ["mlm_nsp"], f"What to compile, of {', '.join(steps.KINDS)}."
+    "steps", ["mlm_nsp"], f"Steps to compile: any of {', '.join(steps.KINDS)}."
 )
 flags.DEFINE_list(
-    "sizes", ["tiny"], f"Models, of {', '.join(modeling.NAMED_SIZES)}."
+    "sizes",
+    ["tiny"],
+    f"Sizes of the model: any of {', '.join(modeling.NAMED_SIZES)}.",
 )
-flags.DEFINE_list("lengths", ["128"], "Tokens of a sequence.")
+flags.DEFINE_list("lengths", ["128"], "Lengths of the sequences, in tokens.")
 flags.DEFINE_integer(
     "tokens",
     4096,
-    "Tokens of a replica's batch; the batch is as many sequences.",
+    "Tokens in the batch of a replica, which has as many sequences as fit.",
     lower_bound=1,
 )
 flags.DEFINE_list(
     "devices",
     ["v5e"],
-    f"What to compile for, of {', '.join(compiler.DEVICES)}.",
+    f"Devices to compile for: any of {', '.join(compiler.DEVICES)}.",
 )
 flags.DEFINE_enum(
     "dtype",
     dtypes.AUTO,
     [dtypes.AUTO, *modeling.DTYPES],
-    "Type of the matrix products; auto: the one that training takes on the "
+    "Type of the matrix products; auto: the type that training chooses on the "
     "device.",
 )
 flags.DEFINE_enum(
-    "replicas", "1", ["1", "8"], "8: with the sums over them, as on TPUs."
+    "replicas",
+    "1",
+    ["1", "8"],
+    "Number of replicas; with 8, a step also sums over them, as on TPUs.",
 )
 flags.DEFINE_string(
     "rows_file",
     None,
-    "A JSON file that the rows are kept in, one by one; a row takes the place "
-    "of that of the same program and device.",
+    "JSON file to keep the rows in, each as soon as it is done; a row replaces "
+    "an older one of the same program and device.",
 )
 flags.DEFINE_bool(
     "again",
     False,
-    "Compile the rows of --rows_file, whatever the other flags say.",
+    "Compile the rows of --rows_file again, whatever the other flags say.",
 )
 
-# Name -> unit and figures; an empty cell where the compiler does not tell.
+# Column -> unit and figures; the cell is empty if the compiler gives no figure.
 COLUMNS = {
     "compile, s": (1, "seconds"),
     "arguments, MB": (1e6, "arguments"),
@@ -146,7 +152,7 @@ def _jobs() -> Iterator[tuple[steps.Program, str]]:
 
 
 def _line(program: steps.Program, device: str, found: dict[str, Any]) -> str:
-    """Return a row of the table; of a step that does not compile, why."""
+    """Return a row of the table, or why the step does not compile."""
     replicas = f"{program.replicas} x " if program.replicas > 1 else ""
     name = (
         f"{program.size}, {program.step}, {replicas}{program.batch} x "

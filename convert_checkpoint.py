@@ -66,9 +66,9 @@ flags.DEFINE_string(
 flags.DEFINE_bool(
     "do_lower_case",
     None,
-    "Whether Hugging Face's tokenizer is to lower-case; default: as the input "
-    "was trained, if its files, its name or the capitals in its vocabulary "
-    "tell, else true.",
+    "Whether Hugging Face's tokenizer lower-cases; default: as for the input's "
+    "training, if its files, its name or capitals in its vocabulary show it, "
+    "else true.",
 )
 
 # The class in transformers that has a checkpoint's heads: the first one whose
@@ -163,7 +163,7 @@ def architecture_of(checkpoint: Checkpoint) -> str:
 
 
 def is_left_to_right(config: modeling.BertConfig) -> bool:
-    """Whether the tokens of a model attend to those before them alone."""
+    """Whether each token attends only to itself and the tokens before it."""
     return config.attention_direction == modeling.LEFT_TO_RIGHT
 
 

@@ -53,18 +53,18 @@ flags.DEFINE_string("vocab_file", None, "The WordPiece vocabulary.")
 flags.DEFINE_string(
     "sources",
     None,
-    "Instead of input_file: TOML file of sources, their files and weights or "
-    "a smoothing over languages (docs/corpus.md).",
+    "Instead of input_file: a TOML file that names sources, with their files, "
+    "and weights or a smoothing over languages (docs/corpus.md).",
 )
 
 # What the records hold
 flags.DEFINE_bool(
     "do_lower_case",
     None,
-    "Lower-case the text: true for uncased models. Default: as the files of a "
-    "tokenizer beside the vocabulary say, which also tell whether accents stay "
-    "and ideographs are words; else true unless the vocabulary has capitals, "
-    "as that of a cased model.",
+    "Lower-case the text: true for uncased models. Default: what the files of "
+    "a tokenizer beside the vocabulary say; they also say whether accents stay "
+    "and whether ideographs are words. Without such files: true, unless the "
+    "vocabulary has capitals, as a cased model's has.",
 )
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Predict all tokens of a word or none of them."
@@ -79,8 +79,8 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_predictions_per_seq",
     20,
-    "Most tokens to predict in a sequence; should be about max_seq_length * "
-    "masked_lm_prob.",
+    "Largest number of tokens to predict in a sequence; should be about "
+    "max_seq_length * masked_lm_prob.",
     lower_bound=1,
     upper_bound=10**5,
 )
@@ -89,7 +89,7 @@ flags.DEFINE_integer(
     12345,
     "Seed of all random choices.",
     lower_bound=0,
-    upper_bound=2**32 - 1,  # that of run_pretraining.py
+    upper_bound=2**32 - 1,  # the limit of run_pretraining.py
 )
 flags.DEFINE_integer(
     "dupe_factor",
@@ -108,14 +108,15 @@ flags.DEFINE_float(
 flags.DEFINE_float(
     "mask_token_prob",
     0.8,
-    "Share of these that [MASK] replaces.",
+    "Share of the tokens to predict that [MASK] replaces.",
     lower_bound=0,
     upper_bound=1,
 )
 flags.DEFINE_float(
     "random_token_prob",
     0.1,
-    "Share of these that a random token replaces; the rest stays as it is.",
+    "Share of the tokens to predict that a random token replaces; the rest "
+    "stays as it is.",
     lower_bound=0,
     upper_bound=1,
 )
@@ -129,20 +130,20 @@ flags.DEFINE_float(
 flags.DEFINE_bool(
     "unmasked",
     False,
-    "Leave the masks to run_pretraining.py, which draws other ones each time "
-    "it reads a record. One pass is enough then, --dupe_factor is 1 by "
+    "Leave the masking to run_pretraining.py, which draws new masks each time "
+    "it reads a record. One pass is then enough: --dupe_factor is 1 by "
     "default.",
 )
 flags.DEFINE_bool(
     "pack_sequences",
     False,
-    "Put several sequences into a row of max_seq_length tokens, so that hardly "
-    "any is padding. run_pretraining.py recognises such files.",
+    "Put several sequences into each row of max_seq_length tokens, so that the "
+    "rows have hardly any padding. run_pretraining.py recognises such files.",
 )
 flags.DEFINE_integer(
     "max_sequences_per_pack",
     8,
-    "With pack_sequences: most sequences in a row.",
+    "With pack_sequences: largest number of sequences in a row.",
 )
 
 # How they are made
@@ -156,14 +157,17 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "bucket_mb",
     4,
-    "MB of text that a worker process makes into records at once; its memory "
-    "is about 100 MB and ten times this. Random next sentences come from the "
-    "same bucket, and instances are shuffled within it.",
+    "MB of text that a worker process turns into records at once, a bucket; it "
+    "needs about 100 MB of memory, and ten times the bucket. Random next "
+    "sentences come from the same bucket, and instances are shuffled within "
+    "it.",
     lower_bound=1,
     upper_bound=1024,
 )
 flags.DEFINE_string(
-    "compression", "", "GZIP, or empty for plain TFRecord files."
+    "compression",
+    "",
+    "Compression of the output: GZIP, or empty for plain TFRecord files.",
 )
 beam.define_flags()
 
@@ -214,7 +218,7 @@ def check_flags() -> None:
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
     if bool(FLAGS.input_file) == bool(FLAGS.sources):
-        raise UserError("give --input_file or --sources, one of them")
+        raise UserError("give --input_file or --sources, but not both")
     masks = ("masked_lm_prob", "mask_token_prob", "random_token_prob")
     masks += ("do_whole_word_mask", "max_predictions_per_seq")
     for name in masks if FLAGS.unmasked else ():

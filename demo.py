@@ -108,7 +108,7 @@ MODEL = {
 }
 
 
-# What is shown of the lines of training: the groups of the match.
+# Matches a report line of training; its groups are shown.
 TRAINING = (
     r"\b(step [\d,]+[^|]*) \| (loss [^|]*) .*\| (.*sequences/s).*(ETA .*)"
 )
@@ -152,8 +152,8 @@ class Steps:
         the demo's.
 
         Args:
-            show: pattern; of a line that has it, the match is printed, or its
-                groups.
+            show: regular expression; of each line of the log that it matches,
+                the match is printed, or its groups if it has any.
             **values: flags; a tuple repeats a flag.
 
         Raises:
@@ -171,7 +171,7 @@ class Steps:
         name = f"{self.num_runs}_{script.removesuffix('.py')}.log"
         path = self.path("logs", name)
         last = "no message"
-        # Appended: a run that continues another one keeps its log.
+        # Append: a resumed run keeps the log of what came before.
         with open(path, "a", encoding="utf-8") as log:
             log.write(f"{command}\n")
             process = subprocess.Popen(
@@ -318,9 +318,9 @@ def write_json(path: str, value: dict) -> None:
 
 
 def summarize(steps: Steps, scale: Scale, vocab_size: int) -> bool:
-    """Draw curves.png, print the table; return if all baselines are beaten."""
-    # Imported here, since it imports TensorFlow: that takes seconds, and
-    # memory that the scripts can use better until now.
+    """Draw curves.png, print the table; return whether it beats baselines."""
+    # Imported late, since TensorFlow takes seconds to import, and memory that
+    # the scripts need until here.
     with startup.importing():
         from tools.demo import results as demo_results
         from training import reporting, scalars

@@ -5,9 +5,9 @@ r"""Write a LiteRT file (.tflite) from any BERT checkpoint, for CPUs and phones.
     python litert_model.py --model=mrpc.tflite --input_file=pairs.tsv
 
 The file has the weights, the vocabulary, the labels and all settings. Its
-inputs are input_ids, input_mask and segment_ids: the exact tokenizer needs
-operations that LiteRT lacks, so that ids are made outside of the file, by
-litert_model.py or by the tokenizer of another platform. MediaPipe's
+inputs are input_ids, input_mask and segment_ids. The exact tokenizer needs
+operations that LiteRT lacks, so litert_model.py or the tokenizer of another
+platform makes the ids, outside of the file. MediaPipe's
 TextClassifier and TextEmbedder run classifiers and encoders as they are.
 """
 
@@ -34,15 +34,16 @@ flags.DEFINE_enum(
     "quantize",
     "none",
     list(convert.BYTES_PER_WEIGHT),
-    "Weights as float32 (none), float16 (half the size, the same speed) or "
-    "int8 (a quarter of the size, several times as fast, less exact).",
+    "Store the weights as float32 (none), float16 (half the size, the same "
+    "speed) or int8 (a quarter of the size, several times as fast, less "
+    "exact).",
 )
 flags.DEFINE_list(
     "lengths",
     [],
-    "Fixed lengths such as 32,128,512, each a signature of one row, for "
-    "runtimes that cannot resize inputs; they share the weights. "
-    "Default: one signature of any batch and length.",
+    "Fixed sequence lengths, such as 32,128,512, for runtimes that cannot "
+    "resize inputs. Each is a signature of one row; they share the weights. "
+    "Default: one signature for any batch and length.",
 )
 
 
@@ -51,7 +52,8 @@ def main(_: list[str]) -> int:
     lengths = check_flags()
     settings = find_model()
     export.check_lengths(lengths, settings)
-    # The windows keep their length: there, lengths are of whole texts.
+    # A model that reads long texts in windows keeps the length of a window:
+    # for it, --lengths are those of whole texts.
     if lengths and not settings.windows:
         settings = settings._replace(max_seq_length=max(lengths))
     model = loading.load_graph(settings)

@@ -8,16 +8,16 @@ r"""Add words to a model's vocabulary, or positions for longer texts.
     python extend_checkpoint.py --init_checkpoint=uncased_L-12_H-768_A-12 \
         --max_position_embeddings=1024 --output_dir=long
 
-The words are those of a list, or those of a text that cost most pieces in all:
-count * (pieces - 1). They take the places of the [unused] tokens, then they are
-appended; every other token keeps its id. The row of a new word in the embedding
-table begins as the mean of the rows of its old pieces, the bias of the masked
-LM likewise. New positions repeat the old ones.
+The words come from a list, or are the words of a text that cost the most extra
+pieces: count * (pieces - 1). They take the places of the [unused] tokens, and
+further ones are appended; every other token keeps its id. The row of a new word
+in the embedding table begins as the mean of the rows of its old pieces, and so
+does its bias in the masked LM. New positions repeat the old ones.
 
 The output is a model in the original's format: weights, configuration,
-vocabulary and casing, and new_words.tsv with a row per new word. It is made to
-be trained further: records made with the old vocabulary do not fit, since the
-longest match of a word changes (docs/domain.md has all steps).
+vocabulary and casing, and new_words.tsv with a row per new word. Train it
+further before use, on records made with the new vocabulary: words are split in
+another way now (docs/domain.md has all steps).
 """
 
 import os
@@ -61,7 +61,8 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "num_new_words",
     None,
-    "Add this many words of --input_file, those that cost most pieces in all.",
+    "Add this many words of --input_file, those that cost the most extra "
+    "pieces.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
@@ -82,8 +83,9 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "max_position_embeddings",
     None,
-    "Tokens that the model can read at most: the learned positions are "
-    "repeated up to here. Worth little before some thousand steps of training.",
+    "Largest number of tokens that the extended model can read: the learned "
+    "positions are repeated up to here. The new positions are worth little "
+    "before some thousand steps of training.",
     lower_bound=1,
     upper_bound=10**6,
 )

@@ -88,15 +88,16 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "batch_size",
     32,
-    "Lines of max_seq_length tokens in a batch; of shorter lines more.",
+    "Lines of max_seq_length tokens in a batch; a batch of shorter lines holds "
+    "more.",
     lower_bound=1,
     upper_bound=2**17,
 )
 flags.DEFINE_bool(
     "pad_to_max_length",
     False,
-    "Pad every batch to max_seq_length, as the original, instead of batching "
-    "lines of similar length.",
+    "Pad every batch to max_seq_length, as the original does, instead of "
+    "batching lines of similar length.",
 )
 long_texts.define_flags(has_pooling=False)
 training_flags.define_dtype_flag()

@@ -52,7 +52,7 @@ flags.DEFINE_multi_string(
     "repeatedly.",
 )
 flags.DEFINE_string(
-    "input_file", None, "UTF-8 text, one such sentence per line."
+    "input_file", None, "UTF-8 text to read sentences from, one per line."
 )
 
 # Model
@@ -60,7 +60,8 @@ training_flags.define_model_flags()
 flags.DEFINE_integer(
     "max_seq_length",
     None,
-    "Most tokens of a sentence; default: the positions of the model.",
+    "Largest number of tokens in a sentence; default: the positions that the "
+    "model has.",
     lower_bound=3,
 )
 training_flags.define_dtype_flag()
@@ -70,7 +71,10 @@ flags.DEFINE_integer(
     "top_k", 5, "Number of tokens to print for each [MASK].", lower_bound=1
 )
 flags.DEFINE_bool(
-    "score", False, "Print how probable the sentences are; none has a [MASK]."
+    "score",
+    False,
+    "Print how probable the sentences are, instead of filling [MASK]s; they "
+    "must have none.",
 )
 prediction_flags.define_score_whole_words()
 prediction_flags.define_token_scores()
@@ -102,7 +106,7 @@ def main(_: list[str]) -> int:
 
 
 def describe_model() -> Settings:
-    """Return what the flags say of the model.
+    """Return the settings of the model that the flags describe.
 
     Raises:
         UserError: there is no checkpoint, or it is no masked LM.
@@ -128,7 +132,8 @@ def check_sentence(task: Task, text: str) -> Input:
     """Return a sentence as the task's input.
 
     Raises:
-        UserError: it has no [MASK], or one to score has; or too many tokens.
+        UserError: the sentence has no [MASK] to fill, has one although it is
+            to be scored, or has too many tokens.
     """
     texts = {"text": text}
     try:

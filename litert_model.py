@@ -47,31 +47,34 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "num_threads",
     None,
-    "Threads; default: all cores.",
+    "Threads that compute; default: all cores.",
     lower_bound=1,
     upper_bound=1024,
 )
 flags.DEFINE_integer(
     "batch_size",
     None,
-    "Rows of max_seq_length tokens in a batch, of shorter rows more; default: "
-    "as many as make 512 tokens.",
+    "Rows of max_seq_length tokens in a batch; a batch of shorter rows holds "
+    "more. Default: as many as make 512 tokens.",
     lower_bound=1,
     upper_bound=2**17,
 )
 
 # Predictions
-flags.DEFINE_string("input_file", "-", "Text or JSON lines; -: standard input.")
+flags.DEFINE_string(
+    "input_file", "-", "Texts to predict, or JSON lines; -: standard input."
+)
 flags.DEFINE_enum(
     "input_format",
     "auto",
     ["auto", "text", "jsonl"],
-    "auto: judged by the content.",
+    "Format of the input; auto: recognised by its content.",
 )
 flags.DEFINE_string(
     "output_file",
     "-",
-    "JSON lines, or the scores, in place of an older file; -: standard output.",
+    "File to write the predictions or the scores to, in place of an older one; "
+    "-: standard output.",
 )
 flags.DEFINE_alias("output", "output_file")
 prediction_flags.define_text_flags()
@@ -80,17 +83,20 @@ prediction_flags.define_text_flags()
 flags.DEFINE_bool(
     "do_eval",
     False,
-    "Score the model on a development set instead: of --task_name, "
-    "--predict_file or --dev_file.",
+    "Score the model on a development set, instead of predicting: that of "
+    "--task_name, --predict_file or --dev_file.",
 )
 classifier_flags.define_task_flags()
 flags.DEFINE_string(
-    "predict_file", None, "--do_eval of questions: a JSON file of SQuAD."
+    "predict_file",
+    None,
+    "With --do_eval, for a model that answers questions: a JSON file of SQuAD.",
 )
 flags.DEFINE_string(
     "dev_file",
     None,
-    "--do_eval of entities: a word and its tag on each line, or .jsonl.",
+    "With --do_eval, for a model that finds entities: a file with a word and "
+    "its tag on each line, or .jsonl.",
 )
 
 _STREAM = "stdin"  # the name of standard input in ids and messages
@@ -217,8 +223,8 @@ def check_output(path: str) -> None:
     names = ("model", "input_file", "predict_file", "dev_file")
     inputs = [(name, FLAGS[name].value) for name in names if FLAGS[name].value]
     if FLAGS.task_name:
-        # All that the task may have, also those that do not exist: own files
-        # dev.jsonl and dev.csv side by side are an error.
+        # All files that the task may have, also those that do not exist: an
+        # output dev.jsonl beside dev.csv would make the next run fail.
         files = classifier_flags.paths_of(FLAGS)
         inputs += [("data_dir", file) for file in files]
     for flag, file in inputs:

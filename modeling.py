@@ -63,8 +63,9 @@ BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
 DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
 
 
-# The keys of BertConfig that are whole numbers from 1, with the largest, and
-# numbers in [0, 1). The memory limits widths; layers would be built for days.
+# The keys of BertConfig that are whole numbers from 1, with their largest
+# values, and those that are numbers in [0, 1). The memory limits widths, but
+# not the number of layers, which could be built for days.
 _SIZES = {
     "vocab_size": 2**31 - 1,
     "hidden_size": 2**31 - 1,
@@ -493,13 +494,12 @@ class SelfAttention(Layer):
             bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
             seed: of the dropout.
             tokens: given if the rows of x are the real tokens alone.
-            compute: how.
+            compute: how to compute.
         """
         length = elementwise.shape_of(bias)[-1]
 
         def heads(dense: Dense) -> tf.Tensor:  # [B, N, S, D]
-            # A length that is not known while tracing is not a constant, which
-            # a program could have.
+            # A compiled program needs a length that is known while tracing.
             if compute.fuse and tokens is None and isinstance(length, int):
                 return elementwise.fused(
                     elementwise.add_bias_split_heads,
@@ -659,8 +659,8 @@ class TransformerLayer(Layer):
             inner = self.intermediate(x, compute=compute)  # [B * S, I]
             return self.residual_output.dense.product(inner), x
 
-        # The second call leaves the product out, a third of all, since no
-        # gradient needs its value.
+        # The second call leaves the last product out, a third of the work,
+        # since no gradient needs its value.
         if compute.recompute == recompute.LAYERS:
             to_last_product = recompute.recomputed(to_last_product)
         product, x = to_last_product(x)
@@ -744,7 +744,7 @@ class BertModel(Layer):
         training: whether dropout is on.
         dropout_seed: an integer that determines all random numbers of the
             call. None draws one from TensorFlow's generator.
-        compute: how; the numbers are the same.
+        compute: how to compute; the numbers are the same.
 
     Example:
         >>> config = BertConfig.from_size("tiny", vocab_size=30522)
@@ -756,7 +756,7 @@ class BertModel(Layer):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return the original's model for its arguments; docs/migration.md."""
+        """Return compat's model for the original's arguments (migration.md)."""
         if (
             "is_training" in kwargs
             or len(args) > 1
@@ -897,9 +897,9 @@ class BertModel(Layer):
         return model
 
     def _parts(self) -> dict[str, Any]:
-        """Return {path in the model: layer or variable}, its own path is "".
+        """Return {path in the model: layer or variable}; the model's is "".
 
-        A layer comes before what is in it, to which it hands its `trainable`.
+        A layer comes before its parts, since it hands its `trainable` to them.
         """
         return {
             part.path.removeprefix(self.path).removeprefix("/"): part
@@ -985,7 +985,7 @@ def mask_bias(visible: tf.Tensor) -> tf.Tensor:
     """Return 0 where a mask of scores is 1, and -10000 where it is 0."""
     # -10000 as in the original: exp(-10000) is 0 in float32, as good as
     # minus infinity. But if a query sees no key, as in a row of padding alone,
-    # minus infinity gives a softmax of NaN, and -10000 everywhere finite ones.
+    # the softmax is NaN for minus infinity, and finite for -10000.
     return (1.0 - visible) * -10000.0
 
 
@@ -996,7 +996,7 @@ def class_vectors(
 
     Bidirectional, it is the first token, [CLS] (section 3). Left to right, it
     is the last one that is not padding, a [SEP], since [CLS] sees itself alone
-    (the paper leaves it open). Rows of padding alone fill batches: token 0.
+    (the paper leaves it open). In a row of padding alone it is token 0.
 
     Args:
         x: [B, S, ...], a vector for each token.
@@ -1037,7 +1037,7 @@ class TaskModel(tf.Module):
         self.bert = BertModel(config, dtype=dtype)
 
     def computing(self, compute: Compute) -> Self:
-        """Return the model, with the same variables, that computes so."""
+        """Return a model of the same variables that computes in this way."""
         model = copy.copy(self)
         model.compute = compute
         return model

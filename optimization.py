@@ -111,9 +111,9 @@ def clip_by_global_norm(
     Args:
         gradients: dense tensors.
         clip_norm: the largest norm allowed.
-        norm: their `global_norm`, if it is known. On a CPU it is four times
-            faster to compute outside a function that XLA compiles, and the
-            scaling inside.
+        norm: their `global_norm`, if it is known. On a CPU the norm is four
+            times faster to compute outside of what XLA compiles, and the
+            scaling is faster inside.
 
     Returns:
         The scaled gradients and the norm before scaling.
@@ -170,9 +170,9 @@ class AdamWeightDecay:
     ):
         """Store the constants; the defaults are those BERT was trained with.
 
-        `rate_factor` is what the learning rate of the variable of a path is
-        multiplied by. With an ema_decay d an exponential moving average of the
-        weights is kept, see `averages`.
+        `rate_factor` maps the path of a variable to a factor of its learning
+        rate. With an ema_decay d an exponential moving average of the weights
+        is kept, see `averages`.
         """
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
@@ -285,8 +285,8 @@ class AdamWeightDecay:
             ]
         if self.ema_decay:
             targets.append(slots["average"])
-            # Of the weights as they are after the step, also a skipped one:
-            # `averages` counts steps.
+            # The average takes in the weights after a skipped step too, since
+            # `averages` counts all steps.
             average = self.ema_decay * slots["average"]
             values = [*values, average + (1.0 - self.ema_decay) * values[-1]]
         for target, value in zip(targets, values, strict=True):
@@ -379,7 +379,7 @@ def named_optimizer(
     bias_correction: bool = False,
     **options: Any,
 ) -> AdamWeightDecay:
-    """Return the optimizer of a name, adamw or lamb, and more of its options.
+    """Return the optimizer of a name, adamw or lamb, with its options.
 
     Raises:
         UserError: another name.

@@ -71,16 +71,16 @@ flags.DEFINE_enum(
     "auto",
     paragraphs.LINE_BREAKS,
     "What a line break within a paragraph means in plain text, JSON and "
-    "parquet. join: nothing, lines were wrapped at a fixed width and sentences "
-    "go on in the next line. keep: it ends a sentence. auto: join for "
+    "parquet. join: nothing, as lines were wrapped at a fixed width and a "
+    "sentence may span several. keep: it ends a sentence. auto: join for "
     "documents whose lines are about equally long and at most 100 characters, "
     "keep for others.",
 )
 flags.DEFINE_integer(
     "max_document_mb",
     8,
-    "Larger pages, lines and texts are not used; bounds the memory. The "
-    "largest page that Wikipedia allows has 2 MB.",
+    "Skip pages, lines and texts larger than this, which bounds the memory "
+    "needed. The largest page that Wikipedia allows has 2 MB.",
     lower_bound=1,
     upper_bound=256,  # a worker process needs some twenty times this
 )

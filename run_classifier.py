@@ -64,24 +64,27 @@ finetuning_flags.define_finetuning_flags(
 flags.DEFINE_integer(
     "eval_batch_size",
     8,
-    "Examples in a batch of --do_eval; on a CPU more of short ones.",
+    "Examples in a batch of --do_eval; on a CPU, a batch of short examples "
+    "holds more.",
     lower_bound=1,
     upper_bound=2**17,
 )
 flags.DEFINE_bool(
     "calibrate",
     False,
-    "With --do_eval, of classes: divide the output layer of the fine-tuned "
+    "With --do_eval, for classes: divide the output layer of the fine-tuned "
     "model by the temperature with the least loss on the development set, so "
-    "that probabilities fit how often they are right; answers stay "
-    "(docs/classifier.md#calibration).",
+    "that probabilities agree with how often predictions are right. The "
+    "predicted classes stay the same (docs/classifier.md#calibration).",
 )
 
 # Task and data
 long_texts.define_flags()
 classifier_flags.define_task_flags()
 flags.DEFINE_bool(
-    "regression", False, "tsv: labels are numbers to predict, not classes."
+    "regression",
+    False,
+    "With --task_name=tsv: predict numbers, which the labels are, not classes.",
 )
 flags.DEFINE_string(
     "processor",
@@ -109,8 +112,8 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "num_folds",
     0,
-    "Cross-validation: the training set is cut into this many parts, and for "
-    "each of them a model is trained on the others and scored on it; no "
+    "Cross-validate: cut the training set into this many parts, and for each "
+    "of them train a model on the others and score it on this one. No "
     "development set is needed.",
     lower_bound=0,
     upper_bound=1000,
@@ -118,7 +121,8 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "fold",
     0,
-    "Train and score for this part of num_folds alone, from 1; 0: for all.",
+    "With num_folds: train and score for this part alone, counted from 1; 0: "
+    "for all parts.",
     lower_bound=0,
 )
 
@@ -127,10 +131,10 @@ distillation.define_flags("It was fine-tuned on the same labels.")
 flags.DEFINE_string(
     "transfer_file",
     None,
-    "More texts to learn from the teacher on, without labels, beside the "
-    "training set: a text per line, or a pair separated by a tab; JSON lines "
-    "with text, or text_a and text_b. Files or patterns, separated by commas, "
-    "plain or gzip. An epoch of num_train_epochs is both together.",
+    "Texts without labels, which the student learns from the teacher beside "
+    "the training set: a text per line, or a pair separated by a tab; JSON "
+    "lines with text, or text_a and text_b. Files or patterns, separated by "
+    "commas, plain or gzip. An epoch is the training set and these texts.",
 )
 
 # Flag -> the files it needs; and what messages call them.
@@ -154,8 +158,8 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     source = find_source(settings, is_training)
     processor = None
     if FLAGS.processor:
-        # Its module imports run_classifier, which a script is not, but
-        # __main__. A second import would define all flags again.
+        # The processor's module imports run_classifier, which runs here under
+        # the name __main__. A second import would define all flags again.
         sys.modules.setdefault("run_classifier", sys.modules[__name__])
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
     files = read_files(settings, source, is_training, processor)
@@ -176,7 +180,7 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         FLAGS.eval_batch_size,
         FLAGS.label_smoothing,
         FLAGS.class_weights,
-        # Where all are asked for, the first one stands for them.
+        # If all folds are asked for, the first one stands for them.
         Fold(FLAGS.fold or 1, FLAGS.num_folds) if FLAGS.num_folds else None,
     )
     job.calibrates = FLAGS.calibrate
@@ -190,7 +194,7 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
 
 
 def needed_parts() -> dict[str, str]:
-    """Return {flag: train, dev or test}, what each given flag needs."""
+    """Return {given flag: the part that it needs, train, dev or test}."""
     found = {flag: part for flag, part in _NEEDED.items() if FLAGS[flag].value}
     if FLAGS.num_folds:  # a part of the training set is scored
         found = {f: p.replace("dev", "train") for f, p in found.items()}
@@ -208,8 +212,8 @@ def read_files(
     Raises:
         UserError: a file is missing, or the model is of another task.
     """
-    # An interrupted run has weights, but no configuration beside them: source
-    # is that of its init_checkpoint, which may have had other labels.
+    # An interrupted run has weights without a configuration beside them. Then
+    # `source` describes its init_checkpoint, which may have had other labels.
     weights = fine_tuned.find_weights(settings.output_dir)
     is_described = not is_training and weights in (None, source.prefix)
     labels = source.trained_for.labels if is_described else None
@@ -232,7 +236,7 @@ def check_calibration(
     """Check that there are classes, and a fine-tuned model to calibrate.
 
     Raises:
-        UserError: there are none.
+        UserError: there are no classes, or there is no such model.
     """
     if files.labels is None or files.multi_label:
         raise UserError(
@@ -258,7 +262,7 @@ def check_flags() -> None:
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
     if FLAGS.calibrate and not FLAGS.do_eval:
-        raise UserError("--calibrate needs --do_eval, the data to fit it on")
+        raise UserError("--calibrate needs --do_eval, whose data it fits")
     classifier_flags.check_own_only(FLAGS, "regression")
     if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
         raise UserError(

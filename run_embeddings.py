@@ -15,9 +15,9 @@ Usual choices: --max_seq_length, --train_batch_size, --learning_rate,
 
 The columns of the training file (.tsv, .csv or .jsonl) decide what is learned:
 
-    sentence1, sentence2, score        the score
-    anchor, positive, negative         to find the positive among all texts of
-                                       the batch
+    sentence1, sentence2, score        the score of the pair
+    anchor, positive, negative         to find the positive of an anchor among
+                                       all texts of the batch
     sentence1, sentence2, gold_label   the same: --label_column=gold_label
     any texts                          a teacher's vectors:
                                        --teacher_checkpoint
@@ -70,8 +70,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "dev_file",
     None,
-    "Pairs to score: the correlation with their scores, or, of pairs without "
-    "scores, how well each first text finds its second among all.",
+    "Pairs to score the model on: by the correlation of cosines and scores, "
+    "or, if the pairs have no scores, by how well each first text finds its "
+    "second among all second texts.",
 )
 flags.DEFINE_string(
     "retrieval_dir",
@@ -96,8 +97,8 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "score_column",
     "score",
-    "Column with the score of a pair; a file without it has pairs of like "
-    "meaning.",
+    "Column with the score of a pair; without this column, all pairs of a file "
+    "have like meaning.",
 )
 flags.DEFINE_float(
     "max_score",
@@ -122,8 +123,8 @@ flags.DEFINE_enum(
     "pooling",
     None,
     sentence_transformers.POOLINGS,
-    "Vector of a text: the mean or the maximum of those of its tokens, or that "
-    "of [CLS]; default: the model's, else mean.",
+    "How the vectors of a text's tokens become one: their mean, their maximum, "
+    "or the one of [CLS]; default: as in the model, else mean.",
 )
 flags.DEFINE_bool(
     "normalize",
@@ -133,19 +134,20 @@ flags.DEFINE_bool(
 flags.DEFINE_string(
     "query_prompt",
     None,
-    'Put before queries and anchors, such as "query: "; default: the model\'s '
-    "prompt of the name query, else its default.",
+    'Text to put before queries and anchors, such as "query: "; default: the '
+    "model's prompt named query, else its default prompt.",
 )
 flags.DEFINE_string(
     "document_prompt",
     None,
-    'Put before documents and positives, such as "passage: "; default: the '
-    "model's.",
+    'Text to put before documents and positives, such as "passage: "; default: '
+    "the model's prompt for them.",
 )
 flags.DEFINE_integer(
     "embedding_size",
     None,
-    "Without --do_train: keep the first numbers of each vector alone.",
+    "Without --do_train: keep only this many numbers of each vector, the first "
+    "ones.",
     lower_bound=1,
 )
 
@@ -157,25 +159,27 @@ flags.DEFINE_float(
     lower_bound=1e-4,
 )
 flags.DEFINE_bool(
-    "symmetric", False, "Positives are to find their anchors, too."
+    "symmetric", False, "Train positives to find their anchors, too."
 )
 flags.DEFINE_list(
     "matryoshka_dims",
     [],
     "Sizes, such as 384,128,64, to which vectors can be cut after training: "
-    "the loss is the mean of those at each size.",
+    "the loss is the mean of the losses at these sizes.",
 )
 flags.DEFINE_integer(
     "cache_chunk",
     0,
-    "Texts that the encoder computes together in training: batches of any size "
-    "in the memory of these, for a third more time; 0: all texts of a batch.",
+    "Texts that the encoder computes at once in training. A batch of any size "
+    "then takes the memory of these texts, for a third more time; 0: all texts "
+    "of a batch.",
     lower_bound=0,
 )
 flags.DEFINE_string(
     TEACHER_FLAG,
     None,
-    "Sentence encoder whose vectors are learned, for all texts of train_file.",
+    "Sentence encoder to distill: its vectors of all texts of train_file are "
+    "learned.",
 )
 
 # Flag -> the flags of which it needs one.

@@ -51,14 +51,15 @@ finetuning_flags.define_finetuning_flags(
 flags.DEFINE_integer(
     "eval_batch_size",
     8,
-    "Windows in a batch of --do_eval; on a CPU more of short ones.",
+    "Windows in a batch of --do_eval; on a CPU, a batch of short windows holds "
+    "more.",
     lower_bound=1,
     upper_bound=2**17,
 )
 
 # Data
 flags.DEFINE_string("train_file", None, "Sentences to train on.")
-flags.DEFINE_string("dev_file", None, "Sentences to score.")
+flags.DEFINE_string("dev_file", None, "Sentences to score the model on.")
 flags.DEFINE_string(
     "test_file", None, "Sentences to tag, with or without tags."
 )
@@ -82,13 +83,14 @@ flags.DEFINE_enum(
     "feature_layers",
     "concat_last_four",
     list(table_7(num_layers=12)),
-    "feature_based: the layers it reads.",
+    "With --feature_based: the encoder layers that the BiLSTM reads.",
 )
 flags.DEFINE_integer(
     "lstm_units",
     768,
-    "feature_based: width of each direction of its two layers. A BiLSTM that "
-    "is trained together with the encoder has --bilstm_units instead.",
+    "With --feature_based: units of each direction in the BiLSTM's two layers. "
+    "A BiLSTM that is trained together with the encoder has --bilstm_units "
+    "instead.",
     lower_bound=1,
 )
 

@@ -6,10 +6,10 @@ r"""Pre-train BERT, or the models of the paper's table 5.
         --output_dir=out --num_train_steps=100000 --num_warmup_steps=10000
 
 trains on records made by create_pretraining_data.py, reports loss, accuracy
-and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
-`vocab.txt`, `tokenizer_config.json` and `eval_results.txt`. Killed at any
-moment and started again with the same command, it resumes where it was and
-ends with the same bits. The curves are in `out/curves.png`, and in
+and speed while it trains, and writes `out/bert_model.ckpt`, `bert_config.json`,
+`vocab.txt`, `tokenizer_config.json` and `eval_results.txt`. If it is killed at
+any moment, the same command resumes the run and ends with the same bits. The
+curves are in `out/curves.png`, and in
 `tensorboard --logdir=out`.
 
 Usual choices: --recipe=small_budget for a run of hours on one machine;
@@ -74,7 +74,7 @@ flags.DEFINE_string(
     "recipe. docs/small_budgets.md.",
 )
 flags.DEFINE_bool("do_train", False, "Train.")
-flags.DEFINE_bool("do_eval", False, "Evaluate, after training if both.")
+flags.DEFINE_bool("do_eval", False, "Evaluate; with --do_train, after it.")
 flags.DEFINE_enum(
     "objective",
     objectives.DEFAULT,
@@ -85,8 +85,8 @@ flags.DEFINE_enum(
     "before it, with attention_direction left_to_right in the configuration "
     "that is written; masked tokens are restored, and a step takes 2 to 4 "
     "times as long. mlm and ltr are 'No NSP' and 'LTR & No NSP' of the paper's "
-    "table 5. For --do_eval alone, the one "
-    "that the model was trained for.",
+    "table 5. For --do_eval alone, give the objective that the model was "
+    "trained for.",
 )
 
 # Model
@@ -137,10 +137,10 @@ flags.DEFINE_string(
 flags.DEFINE_bool(
     "do_lower_case",
     None,
-    "As in create_pretraining_data.py; written beside the vocabulary, for the "
-    "scripts that use the model. Default: as the checkpoint that the run "
-    "begins with, if its files or its name tell, else true unless the "
-    "vocabulary has capitals.",
+    "Whether create_pretraining_data.py lower-cased the text; written beside "
+    "the vocabulary, for the scripts that use the model. Default: as for the "
+    "checkpoint that the run begins with, if its files or its name show it, "
+    "else true unless the vocabulary has capitals.",
 )
 
 # Data
@@ -150,17 +150,22 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "eval_input_file",
     None,
-    "Held-out records: globs, separated by commas. Without it, evaluation "
-    "uses input_file; after training on that, scores of other text are worse.",
+    "Held-out records: globs, separated by commas. Without them, evaluation "
+    "uses input_file, whose scores are better than those of other text once "
+    "the model has trained on it.",
 )
 flags.DEFINE_integer(
-    "max_seq_length", 128, "As in create_pretraining_data.py.", lower_bound=1
+    "max_seq_length",
+    128,
+    "Tokens per sequence, as in create_pretraining_data.py.",
+    lower_bound=1,
 )
 flags.DEFINE_integer(
     "max_predictions_per_seq",
     20,
-    "As in create_pretraining_data.py; not used for packed records, which have "
-    "a number of their own.",
+    "Largest number of tokens to predict in a sequence, as in "
+    "create_pretraining_data.py; not used for packed records, which have a "
+    "number of their own.",
     lower_bound=1,
 )
 
@@ -168,29 +173,30 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "masked_lm_prob",
     0.15,
-    "Unmasked records: share of tokens to predict; other ones each time a "
-    "record is read.",
+    "Unmasked records: share of tokens to predict; they are drawn anew each "
+    "time a record is read.",
     lower_bound=1e-6,
     upper_bound=1,
 )
 flags.DEFINE_list(
     "masked_lm_prob_schedule",
     [],
-    "Unmasked records: the share at the first and at the last step of the "
-    "training, such as 0.30,0.15; in between it is on a straight line. "
+    "Unmasked records: share of tokens to predict at the first and at the last "
+    "step of the training, such as 0.30,0.15; in between it changes linearly. "
     "Evaluation takes masked_lm_prob.",
 )
 flags.DEFINE_float(
     "mask_token_prob",
     0.8,
-    "Unmasked records: share of these that [MASK] replaces.",
+    "Unmasked records: share of the tokens to predict that [MASK] replaces.",
     lower_bound=0,
     upper_bound=1,
 )
 flags.DEFINE_float(
     "random_token_prob",
     0.1,
-    "Unmasked records: share of these that a random token replaces.",
+    "Unmasked records: share of the tokens to predict that a random token "
+    "replaces.",
     lower_bound=0,
     upper_bound=1,
 )
@@ -211,26 +217,26 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "train_hours",
     None,
-    "Train for so many hours instead of num_train_steps: some steps are timed "
-    "when the run begins, and the number that fits is written to output_dir. "
-    "A run that is resumed keeps it. Reading, compiling, evaluating and saving "
-    "come on top.",
+    "Train for so many hours, in place of num_train_steps: some steps are "
+    "timed when the run begins, and the number of steps that fits is written "
+    "to output_dir. A resumed run keeps this number. Reading, compiling, "
+    "evaluating and saving take time besides.",
     lower_bound=1e-4,
 )
 flags.DEFINE_list(
     "batch_schedule",
     [],
-    "Examples in a step and the share of the steps where they end: "
-    "32:0.3,128:1 are batches of 32 in the first 30% of the steps, and of 128 "
-    "in the others. Instead of train_batch_size.",
+    "In place of train_batch_size: batch sizes, each with the share of the "
+    "steps at which it ends. 32:0.3,128:1 means batches of 32 in the first 30% "
+    "of the steps, and of 128 in the others.",
 )
 flags.DEFINE_list(
     "length_schedule",
     [],
-    "Length of the sequences and the share of the steps where it ends: "
-    "64:0.8,128:1. Each has records of its own: {length} in input_file stands "
-    "for it. The last one is max_seq_length, whose max_predictions_per_seq the "
-    "others have in proportion, rounded up.",
+    "Lengths of the sequences, each with the share of the steps at which it "
+    "ends: 64:0.8,128:1. Each length has records of its own, for which "
+    "{length} in input_file stands. The last length is max_seq_length; shorter "
+    "ones have max_predictions_per_seq in proportion, rounded up.",
 )
 flags.DEFINE_float(
     "drop_tokens",
@@ -426,8 +432,8 @@ def of_this_training(config: BertConfig) -> BertConfig:
 def read_settings(plan: Plan) -> Settings:
     """Return the training flags as plain values.
 
-    The batch size is that of the last phase. With --train_hours the steps are
-    those that the run in output_dir has, or 1, until they are known.
+    The batch size is that of the last phase. With --train_hours the number of
+    steps is that of the run in output_dir, or 1 until it is known.
     """
     steps = FLAGS.num_train_steps
     if plan.hours:
@@ -441,7 +447,7 @@ def read_settings(plan: Plan) -> Settings:
 
 
 def recorded_steps() -> int:
-    """Return the steps that the run in output_dir has; 0 before it begins."""
+    """Return the steps of the run in output_dir; 0 before it begins."""
     found = run_settings.read_adjustable(FLAGS.output_dir)
     return found.get("num_train_steps", 0)
 
@@ -536,7 +542,7 @@ def read_tokenizer(
 
     Raises:
         UserError: the flag contradicts the checkpoint, or there is no
-            vocabulary that it could be written beside.
+            vocabulary beside which it could be written.
     """
     if not FLAGS.do_train:
         return None
@@ -584,7 +590,7 @@ def read_masks(checkpoint: Checkpoint) -> Masks | None:
 
 
 def check_masks(*data: PretrainingFiles | None) -> None:
-    """Raise a UserError if flags of masks are given and no record needs some.
+    """Raise a UserError if flags of masks are given and all records have masks.
 
     Warns if a record has too few places for the tokens to predict.
     """
@@ -637,9 +643,9 @@ def read_data(
     flag: str,
     length: int | None = None,
 ) -> PretrainingFiles:
-    """Return the records of --input_file or --eval_input_file of a length.
+    """Return the records of --input_file or --eval_input_file.
 
-    The default is --max_seq_length.
+    Their sequences have `length` tokens, --max_seq_length by default.
     """
     longest, most = FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
     length = length or longest

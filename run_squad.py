@@ -80,13 +80,15 @@ flags.DEFINE_bool(
     "version_2_with_negative", False, "Questions may have no answer: SQuAD 2.0."
 )
 flags.DEFINE_bool(
-    "strict", False, "Stop at an answer that is not at its answer_start."
+    "strict",
+    False,
+    "Stop at an answer that is not at its answer_start, instead of warning.",
 )
 flags.DEFINE_string(
     "triviaqa_evidence_dir",
     None,
-    "Directory with the wikipedia/ and web/ of TriviaQA, whose questions are "
-    "train_file.",
+    "Directory with TriviaQA's folders wikipedia/ and web/, whose questions "
+    "are in train_file.",
 )
 flags.DEFINE_integer(
     "triviaqa_max_tokens",
@@ -111,8 +113,8 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "num_workers",
     0,
-    "Processes that cut windows; 0: one per core for large files, else 1. The "
-    "windows do not depend on it.",
+    "Processes that cut paragraphs into windows; 0: one per core for large "
+    "files, else 1. The windows do not depend on it.",
     lower_bound=0,
     upper_bound=1024,
 )
@@ -120,8 +122,9 @@ flags.DEFINE_enum(
     "count_steps_by",
     "windows",
     ["windows", "questions"],
-    "What an epoch of num_train_epochs counts. The original counts questions, "
-    "which makes fewer steps, as a long paragraph has several windows.",
+    "What num_train_epochs counts as an epoch: all windows or as many windows "
+    "as there are questions. The original counts questions, which gives fewer "
+    "steps, since a long paragraph has several windows.",
 )
 
 # Answers
@@ -133,7 +136,10 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_integer(
-    "max_answer_length", 30, "Maximum tokens of an answer.", lower_bound=1
+    "max_answer_length",
+    30,
+    "Largest number of tokens in an answer.",
+    lower_bound=1,
 )
 flags.DEFINE_float(
     "null_score_diff_threshold",

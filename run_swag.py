@@ -50,7 +50,8 @@ finetuning_flags.define_finetuning_flags(
 flags.DEFINE_integer(
     "eval_batch_size",
     8,
-    "Choices in a batch of --do_eval; on a CPU more of short ones.",
+    "Choices in a batch of --do_eval; on a CPU, a batch of short choices holds "
+    "more.",
     lower_bound=1,
     upper_bound=2**17,
 )

@@ -43,7 +43,7 @@ from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
-# Places of queries.
+# Where queries come from.
 _PIPE, _TYPED = "standard input", "terminal"
 
 # Corpus and index
@@ -60,8 +60,8 @@ flags.DEFINE_string("text_column", "text", "Field of the text in JSON lines.")
 flags.DEFINE_string(
     "id_column",
     None,
-    "Field of the id in JSON lines; default: id where there is one, else "
-    "file:line is the id.",
+    "Field of the id in JSON lines; default: id; without one, the id is "
+    "file:line.",
 )
 
 # Model
@@ -69,15 +69,15 @@ training_flags.define_model_flags()
 flags.DEFINE_integer(
     "max_seq_length",
     None,
-    "Tokens of a text; longer ones are cut. Default: those the model was "
-    "fine-tuned with, else its positions.",
+    "Largest number of tokens of a text; longer texts are cut. Default: the "
+    "length that the model was fine-tuned with, else its positions.",
     lower_bound=3,
 )
 flags.DEFINE_integer(
     "embedding_size",
     None,
-    "Keep the first numbers of each vector alone, of a model trained with "
-    "--matryoshka_dims; default: all.",
+    "Keep only this many numbers of each vector, the first ones, for a model "
+    "trained with --matryoshka_dims; default: all.",
     lower_bound=1,
 )
 training_flags.define_dtype_flag()
@@ -98,10 +98,11 @@ flags.DEFINE_enum(
     "method",
     "exact",
     list(METHODS),
-    "exact: compare with all vectors. int8: compare with a byte per number, a "
-    "quarter of the memory, and with the vectors of those that are near: the "
-    "answers are those of exact. graph: walk through a graph, for millions of "
-    "sentences; needs usearch, and may miss some.",
+    "How to search. exact: compare the query with all vectors. int8: compare "
+    "it with all vectors in a byte per number, a quarter of the memory, then "
+    "with the exact vectors of the sentences that are near; the answers are "
+    "the same. graph: walk through a graph, for millions of sentences; needs "
+    "usearch, and may miss some answers.",
 )
 
 
@@ -130,7 +131,7 @@ def main(_: list[str]) -> int:
 
 
 def describe_model() -> Settings:
-    """Return what the flags say of the model, and the task that it does."""
+    """Return the settings and the task of the model that the flags name."""
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
@@ -182,7 +183,7 @@ def windows_of_queries(task: Task) -> Iterator[Window]:
 def ask() -> str:
     """Return a line that is typed; "" at the end."""
     print("Query: ", end="", file=sys.stderr, flush=True)
-    # Never an error: the next query may be a better one.
+    # Bytes that are not UTF-8 are no error: the next query may be better.
     line = sys.stdin.buffer.readline().decode("utf-8", "replace")
     return line.replace("\t", " ")
 

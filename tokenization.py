@@ -323,7 +323,7 @@ class Normalization(NamedTuple):
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
     ) -> "Normalization":
-        """Return the settings; strip_accents None: if words are lower-cased."""
+        """Return the settings; strip_accents defaults to do_lower_case."""
         if strip_accents is None:
             strip_accents = do_lower_case
         return cls(do_lower_case, strip_accents, tokenize_chinese_chars)
@@ -333,10 +333,10 @@ class Normalization(NamedTuple):
         return self._replace(do_lower_case=False, strip_accents=False)
 
     def to_dict(self) -> dict[str, bool]:
-        """Return do_lower_case, and what is not as in the original, for JSON.
+        """Return do_lower_case and what differs from the original, for JSON.
 
-        `of` reads it. Files and fingerprints of the original's models have one
-        key, as those written before there were others.
+        `of` reads it. The original's models have one key, so their files and
+        fingerprints are as they were before there were other keys.
         """
         usual = self.of(self.do_lower_case)
         return {
@@ -477,7 +477,7 @@ class _Cache(dict):
 class FullTokenizer:
     """Converts text to tokens and to ids, with one vocabulary (all steps).
 
-    The arguments behind the vocabulary are those of `Normalization.of`.
+    The arguments after the vocabulary are those of `Normalization.of`.
 
     Attributes:
         vocab: token -> id. Not to be changed, since ids of words are cached.

@@ -1,13 +1,13 @@
-r"""Do steps of a training run again and say whether the bits are the same.
+r"""Repeat steps of a training run and say whether the bits are the same.
 
     python verify_run.py --output_dir=out --from_step=1000 --to_step=2000
 
-is for a run with --ledger, which every script that trains has. It gives the
-run's own command again, from its checkpoint of step 1,000, in a temporary
-folder, until step 2,000 is done, and compares the ledgers of both: records,
-their order, weights, moments. The exit status is 0 if all are the same. On a
-machine with other instructions the weights differ in rounding: then it says
-how far they are apart.
+is for a run with --ledger, a flag of every script that trains. It repeats the
+run's own command in a temporary folder, from the checkpoint of step 1,000 until
+step 2,000 is done, and compares both ledgers: records, their order, weights and
+moments. The exit status is 0 if all are the same. On a machine with other
+instructions the weights differ in rounding; the script then says how far they
+are apart.
 """
 
 import os
@@ -48,7 +48,7 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 
-# Flags of the run's command that only make what follows the training.
+# Flags of the run's command for what follows the training.
 _LEFT_OUT = ("do_predict", "do_export")
 
 _SHOWN = 5  # variables that differ
@@ -95,7 +95,7 @@ def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
     starts = {0, *map(weight_files.global_step, kept)} & {*known}
     settings = run_settings.read_fingerprint(FLAGS.output_dir) or {}
     if settings.get("train_hours"):
-        # From its start the command would time its steps again, and could do
+        # From step 0 the command would time its steps again, and could choose
         # another number of them.
         starts -= {0}
     first = FLAGS.from_step
@@ -154,10 +154,10 @@ def copy_state(step: int, folder: str) -> None:
 
 
 def repeat(begin: Line, folder: str, last: int) -> None:
-    """Give the run's command again, in a folder, until a step is done.
+    """Repeat the run's command in a folder until step `last` is done.
 
     Raises:
-        UserError: it ends before.
+        UserError: the command ends before that.
     """
     script, *own = begin["command"]
     own = [
@@ -174,8 +174,8 @@ def repeat(begin: Line, folder: str, last: int) -> None:
         stdout=subprocess.DEVNULL,
         preexec_fn=child_processes.end_with_parent,
     )
-    # A run that is told to stop saves and ends. The step's own checkpoint comes
-    # right after its line, before that.
+    # A run that is told to stop saves a checkpoint and ends. Before that, the
+    # checkpoint of step `last` is saved, right after its line of the ledger.
     while process.poll() is None:
         if any(line["step"] >= last for line in ledger.read(folder)):
             process.send_signal(signal.SIGTERM)
@@ -193,9 +193,9 @@ def compare(
 ) -> Iterator[str]:
     """Yield a sentence for each line of two ledgers that differs.
 
-    Where the run was interrupted it has a line that the repeated one lacks.
+    The run has a line where it was interrupted, which the repeated one lacks.
     """
-    # Of a step with several lines, the last: that of a process that began.
+    # A step where a process began has several lines; the last one counts.
     states = {line["step"]: line for line in lines}
     begin = replayed[0]
     for name in ("weights", "moments"):
@@ -216,7 +216,7 @@ def compare(
             names = ["records", "order", *names]
         wanted = spans.get((start, step), states[step])
         differ = [name for name in names if line[name] != wanted[name]]
-        # Other records come in another order, too.
+        # If the records differ, so does their order: name the records alone.
         if "records" in differ:
             differ.remove("order")
         if differ:

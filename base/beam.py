@@ -49,9 +49,9 @@ def define_flags() -> None:
         "runner",
         "local",
         ["local", "beam"],
-        "local: this machine alone. beam: a pipeline of Apache "
-        "Beam (requirements-beam.txt), which runs on Flink, Spark, Dataflow "
-        "and others; it writes the same output.",
+        "What does the work. local: this machine alone. beam: a pipeline of "
+        "Apache Beam (requirements-beam.txt), which runs on Flink, Spark, "
+        "Dataflow and others; it writes the same output.",
     )
     flags.DEFINE_string(
         "beam_options",
@@ -71,7 +71,7 @@ def options_of(values: flags.FlagValues) -> str | None:
 def check_flags(values: flags.FlagValues, output: str) -> None:
     """Check the flags before any work; `output` is the flag of what is written.
 
-    That Beam is installed, for example, and will find its own output again.
+    Beam has to be installed, for example, and has to find its output again.
     """
     if values.runner != "beam":
         if values.beam_options:

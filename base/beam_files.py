@@ -1,9 +1,9 @@
 """The functions of tf.io.gfile, over the file systems of Apache Beam.
 
-TensorFlow's packages reach fewer and fewer file systems by themselves. Beam's
-(gs://, s3://, hdfs://, az:// with its extras) are those that the workers of a
-pipeline use, so the driver uses them too. Paths file:///... are local here, as
-they are in tf.io.gfile.
+TensorFlow's packages reach fewer and fewer file systems by themselves. The
+workers of a pipeline use Beam's (gs://, s3://, hdfs://, az:// with its extras),
+so the driver uses them too. Paths file:///... are local here, as they are in
+tf.io.gfile.
 """
 
 import os

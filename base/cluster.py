@@ -142,8 +142,8 @@ def _read_tf_config() -> tuple[list[Machine], int]:
     ]
     if len(found) <= 1 and not task:
         return found, 0
-    # No default: two machines that both leave it out would both be worker 0.
-    # Some launchers quote the index.
+    # The task has no default: two machines that leave it out would both be
+    # worker 0. Some launchers quote the index.
     numbers = {(one.type, str(one.index)): n for n, one in enumerate(found)}
     own = None
     if isinstance(task, dict):

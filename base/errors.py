@@ -12,7 +12,7 @@ Exit status of every script:
 
     0  everything that the flags ask for is done, or --help was shown
     1  an error, shown as one line "ERROR: ..."; or a run was stopped by
-       Ctrl-C or SIGTERM (run the same command again to continue it); or a bug
+       Ctrl-C or SIGTERM (the same command resumes it); or a bug
 """
 
 import errno
@@ -55,11 +55,11 @@ class UserError(ValueError):
 
 
 class InputError(UserError):
-    """Input from which nothing can be made, whoever tries again."""
+    """Input from which nothing can be made, however often one tries."""
 
 
-# What ends a process that trains with others: training/cluster_watch.py sets
-# it to its Watch.
+# Ends a process that trains with others: training/cluster_watch.py sets this
+# to its Watch.
 ending: Any = None
 
 
@@ -114,7 +114,7 @@ def check_number(flag: flags.Flag, value: object) -> None:
     absl's bounds let NaN pass, and infinity where there is no upper bound. A
     flag with a bound, such as a rate, has to be finite; one without any, such
     as a threshold, may be infinite. A whole number has 32 bits, unless the flag
-    has a bound of its own: TensorFlow takes no more of most of them.
+    has a bound of its own: for most flags TensorFlow takes no larger number.
     """
     if type(value) is int and flag.parser.upper_bound is None:
         if abs(value) >= 2**31:
@@ -147,7 +147,8 @@ def _guarded(
     except KeyboardInterrupt:
         sys.exit(as_line("interrupted"))
     except BrokenPipeError:
-        # By its reader, such as head. Python writes what is left when it exits.
+        # Its reader, such as head, closed it. Python writes the rest when it
+        # exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(as_line("standard output was closed"))
     except Exception as error:
@@ -216,7 +217,8 @@ def _out_of_memory(error: Exception) -> str | None:
     """Return a line for an array that the memory does not hold."""
     lines = str(error).splitlines()
     if not isinstance(error, MemoryError):  # numpy's
-        # Of TensorFlow's operations, of XLA: below the place in a tf.function.
+        # In errors of TensorFlow and XLA the line comes below the place in a
+        # tf.function.
         lines = list(filter(_OUT_OF_MEMORY.search, lines))
         if not lines:
             return None

@@ -102,8 +102,8 @@ def real_path(path: str) -> str:
 def names_in_shared_folder(paths: Iterable[str]) -> list[str]:
     """Return paths relative to the folder that all of them share.
 
-    They stay the same when it is moved, and differ as the paths do: those of
-    /data/a/x and /data/b/x are a/x and b/x. Remote paths are allowed.
+    The results stay the same when the folder is moved, and differ as the paths
+    do: /data/a/x and /data/b/x give a/x and b/x. Remote paths are allowed.
     """
     full = [os.path.abspath(path) for path in paths]
     root = os.path.commonpath(map(os.path.dirname, full)) if full else ""
@@ -183,8 +183,8 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
 def input_states(patterns: str, flag: str = "input_file") -> list[list]:
     """Return [path, size, time of change] of every file that globs match.
 
-    In the fingerprint of a command they stand for the text, which may be too
-    large to be read twice. A pipe is refused.
+    In the fingerprint of a command these states stand for the text, which may
+    be too large to be read twice. A pipe is refused.
     """
     paths = list(map(absolute_path, find_files(patterns, flag)))
     for path in filter(is_stream, paths):
@@ -275,8 +275,8 @@ def remove(path: str) -> None:
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of `atomic_file(path)` of killed runs.
 
-    Those of processes that are there stay, since they may be writing. Nothing
-    is done for a remote path.
+    Files of running processes stay, since these may be writing. Nothing is done
+    for a remote path.
     """
     if is_remote(path):
         return
@@ -294,8 +294,8 @@ def remove_leftovers(path: str) -> None:
 def is_running(process: int) -> bool:
     """Whether another process with this id is running.
 
-    One that has ended is not, although the system still lists it: it does so
-    until its parent asks how it ended, which many containers never do.
+    A process that has ended is not running, although the system lists it until
+    its parent asks how it ended, which many containers never do.
     """
     if process == os.getpid():
         return False
@@ -345,7 +345,7 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
 def check_new_directory(path: str, flag: str, own: Collection[str]) -> None:
     """Check that a local directory, which no run has begun, has no files.
 
-    A run would replace some of them. `own` are names that do not count.
+    A run might replace some of them. Files named in `own` do not count.
     """
     if names := sorted(set(os.listdir(path)).difference(own)):
         raise UserError(

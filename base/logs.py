@@ -75,8 +75,8 @@ def set_up() -> None:
 def warnings_alone() -> Iterator[None]:
     """Write no line below WARNING inside the block.
 
-    It is for calls of libraries that log their steps, which mean nothing to
-    the user of a script. With --verbosity they are written.
+    This is for calls of libraries that log their steps, which mean nothing to
+    the user of a script. With --verbosity such lines are written.
     """
     before = logging.get_verbosity()
     set_level(logging.WARNING)
@@ -87,6 +87,6 @@ def warnings_alone() -> Iterator[None]:
 
 
 def set_level(level: int) -> None:
-    """Set the lowest level that is written; --verbosity comes first."""
+    """Set the lowest level that is written; --verbosity takes precedence."""
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(level)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from base.errors import UserError
 
-# Less is not looked at: reading /proc takes as long as creating a variable.
+# Less is not checked: reading /proc takes as long as creating a variable.
 _SMALL = 4 * 2**20
 
 
@@ -20,7 +20,7 @@ def check_fits(
     they are all that it needs.
 
     Raises:
-        UserError: there is less; says what needs it, and what to do (`mend`).
+        UserError: there is less; it says what needs the memory, and `mend`.
     """
     if count < _SMALL:
         return
@@ -37,9 +37,10 @@ def check_fits(
 def free_bytes(root: Path = Path("/")) -> tuple[float, str]:
     """Return the bytes that this process may use, and whose memory they are.
 
-    Those that it holds already are among them, and free swap space: what needs
-    it is slow, but is not killed. Infinite where that is not known: elsewhere
-    than on Linux. Another `root` of the file system is for tests.
+    Bytes that it holds already are among them, and so is free swap space: a
+    process that swaps is slow, but is not killed. Where the number is not
+    known, on systems other than Linux, it is infinite. Another `root` of the
+    file system is for tests.
     """
     memory = proc_entries(root / "proc/meminfo")
     if not memory:

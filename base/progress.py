@@ -99,7 +99,7 @@ class Bar:
             logging.info("%s", self._line(last))
 
     def note(self, text: str) -> None:
-        """Show this text behind the numbers from now on."""
+        """Show this text after the numbers from now on."""
         self.text = text
         if self._bar is not None:
             # Drawn with the next update: a refresh would only slow the job.

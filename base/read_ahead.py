@@ -11,8 +11,8 @@ _AHEAD = 3  # items
 def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
     """Yield the items; a thread computes the next ones meanwhile.
 
-    It gains time where the items come from C code that releases the
-    interpreter's lock, such as decompression. What `items` raises is raised at
+    This saves time if the items come from C code that releases the
+    interpreter's lock, such as decompression. An error of `items` is raised in
     its place.
     """
     iterator, end = iter(items), object()

@@ -3,9 +3,9 @@
 `begin` is called when a script imports `base`, and `end` by errors.run, when
 the script has imported all it needs. In between
 
-- libraries look uninstalled that Keras imports wherever they are installed, for
-  wrappers and pictures of its own: scikit-learn, SciPy, matplotlib, Pillow.
-  They take more than a second. Scripts import them where they need them;
+- scikit-learn, SciPy, matplotlib and Pillow look uninstalled. Keras imports
+  them, if they are installed, for wrappers and pictures of its own, which takes
+  more than a second. Scripts import them where they need them;
 - what TensorFlow's libraries write to standard error while they are loaded
   ("oneDNN custom operations are on", "Could not find cuda drivers") is left
   out. TF_CPP_MIN_LOG_LEVEL, TensorFlow's own variable, is read too late.
@@ -54,7 +54,7 @@ def is_script() -> bool:
 
 
 def begin() -> None:
-    """Hide messages, in a script also those of imports, and libraries."""
+    """Hide messages; in a script also those of imports, and the libraries."""
     # A level that the user has set stays. Without an NVIDIA driver TensorFlow
     # reports an error where there is none ("failed call to cuInit"). With one,
     # errors are worth reading.
@@ -79,7 +79,7 @@ def _hide_errors() -> None:
 
 
 def end() -> None:
-    """End what `begin` began; lines of others than TensorFlow are written."""
+    """End what `begin` began; write the lines that are not TensorFlow's."""
     global _hidden
     for name in _OPTIONAL:
         if name in sys.modules and sys.modules[name] is None:

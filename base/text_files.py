@@ -22,7 +22,7 @@ _MAX_DEPTH = 100  # of the nesting of an object's file
 def read_text(path: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    Not of a pipe, since callers may read it again.
+    A pipe is refused, since callers may read the file again.
     """
     if file_system.is_stream(path):
         raise UserError(
@@ -71,8 +71,8 @@ def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON, or JSON that Python refuses: numbers of
-            more than 4,300 digits, lists nested too deeply. Its message is
+        ValueError: the text is not JSON, or JSON that Python refuses: numbers
+            of more than 4,300 digits, lists nested too deeply. The message is
             the reason, with the place.
     """
     try:

@@ -135,8 +135,8 @@ class WorkerPool:
                 # within it makes Python 3.12.1 crash when the process ends.
                 connection.send_bytes(pickle.dumps(job))
             except OSError:
-                # It has ended in `setup`, and may have sent an error before:
-                # _receive finds out.
+                # The worker has ended in `setup`, and may have sent an error
+                # before that: _receive finds out.
                 pass
             busy[connection] = job
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Return checkpoint.load; who does not ask for it needs no TensorFlow."""
+    """Return checkpoint.load, imported late, since it needs TensorFlow."""
     if name != "load":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from checkpoints.checkpoint import load

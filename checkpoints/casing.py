@@ -1,10 +1,10 @@
 """How a model's text is normalized, by its tokenizer's files or its vocabulary.
 
 A wrong casing raises no error anywhere, it only makes a model worse. The
-tokenizer_config.json beside a model tells it, and transformers' tokenizer.json
-too, where there is one. Where nothing tells the casing, the vocabulary does:
-that of a cased model has thousands of tokens with capitals, that of an uncased
-one has the special tokens alone.
+tokenizer_config.json beside a model tells its casing, and so does transformers'
+tokenizer.json, if there is one. Without these files the vocabulary decides:
+thousands of tokens of a cased model have capitals, but only the special tokens
+of an uncased one.
 """
 
 import os
@@ -195,7 +195,7 @@ def _fields(
 def looks_cased(vocab: Collection[str]) -> bool:
     """Return whether tokens have the capitals of a cased vocabulary.
 
-    One in a script without capitals looks uncased.
+    A vocabulary in a script without capitals looks uncased.
     """
     # The special tokens have capitals in every vocabulary.
     special = len(tokenization.SPECIAL_TOKENS)
@@ -254,7 +254,7 @@ def of_vocabulary(
 ) -> Normalization:
     """Return how text is normalized for a vocabulary that belongs to no model.
 
-    The tokenizer's files beside it tell, else the flag, else its capitals.
+    The tokenizer's files beside it decide, else the flag, else its capitals.
     """
     said = read(os.path.dirname(vocab_file))
     trained = said.pop("do_lower_case", None)

@@ -39,13 +39,13 @@ from tokenization import Normalization
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """What anybody asks of a checkpoint; weights are read when they are needed.
+    """A checkpoint and its files; weights are read when they are needed.
 
     Without a checkpoint, in a run from new weights, the prefix is empty, and
     the rest is what the flags name.
 
     Attributes:
-        prefix: that its files share; the directory of a Hugging Face model.
+        prefix: of all its files; the directory of a Hugging Face model.
         config: of the encoder.
         trained_for: task, labels and options of its head.
         vocab_file: of the flag, else the one beside the weights, if any.
@@ -178,7 +178,7 @@ def open_checkpoint(
     do_lower_case: bool | None = None,
     flag: str = "init_checkpoint",
 ) -> Checkpoint:
-    """Return what a name and the flags beside it describe.
+    """Return the checkpoint that a name and the other flags describe.
 
     Without a name there is no checkpoint, and the flags name all files. Flags
     that are None stand for what the files beside the checkpoint say. A missing
@@ -302,11 +302,11 @@ def resolve_normalization(
 ) -> Normalization:
     """Return how to normalize text, by a flag or by the model; log it.
 
-    Where neither the files of a checkpoint nor its name tell its casing, the
-    files beside the vocabulary do, then the vocabulary itself: one with
-    capitals is a cased one. Other text is lower-cased, as by the original, but
-    for models of the hub, most of which are not the original's: there the flag
-    is required. A flag that contradicts the files is an error.
+    If neither the files of a checkpoint nor its name tell its casing, the files
+    beside the vocabulary do, then the vocabulary itself: with capitals it is
+    cased. In all other cases text is lower-cased, as by the original, except
+    for models of the hub, most of which are not the original's: they need the
+    flag. A flag that contradicts the files is an error.
     """
     said = known_normalization(prefix)
     folder = os.path.dirname(vocab_file or "")
@@ -350,8 +350,8 @@ def write_checkpoint(
 ) -> str:
     """Write a model's files to a directory; return the prefix of its weights.
 
-    Files of the same names are replaced; of a vocabulary or a normalization
-    that is None, none is written.
+    Files of the same names are replaced. If the vocabulary or the normalization
+    is None, its file is not written.
     """
     named = BertConfig.from_dict(config.to_dict() | trained_for.to_dict())
     file_system.write_text(

@@ -45,7 +45,7 @@ _WEIGHTS = (
 
 _NAME = re.compile(r"hf://(?:models/)?([\w.-]+/[\w.-]+)(?:@([^@\s]+))?/?")
 
-# The place of a repository's files in the cache.
+# Where the cache has a repository's files.
 _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -34,7 +34,7 @@ def check(path: str) -> None:
 
 
 def _is_sound(entry: tensor_bundle_pb2.BundleEntryProto) -> bool:
-    """Whether an entry has a type and a shape, and as many bytes as they."""
+    """Whether an entry has a type, a shape, and the bytes these two need."""
     dtype, sizes = tf.as_dtype(entry.dtype), [d.size for d in entry.shape.dim]
     if entry.shape.unknown_rank or min(sizes, default=0) < 0:
         return False
@@ -46,7 +46,7 @@ def _is_sound(entry: tensor_bundle_pb2.BundleEntryProto) -> bool:
 
 
 def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (name, value) of all blocks; the footer has the place of a list."""
+    """Yield (name, value) of all blocks; the footer names their list."""
     at = len(data) - _FOOTER
     for _ in range(2):  # of a block without meaning here
         _, at = _varint(data, at)
@@ -55,10 +55,10 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _block(data: bytes, place: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value) of the block at a place: two varints.
+    """Yield (key, value) of the block at `place`, which is two varints.
 
-    Of each key, the block has the length that it shares with the key before,
-    and the rest. Behind the entries stand 4-byte numbers and their count.
+    A key is stored as the length of the beginning that it shares with the key
+    before, and the rest. After the entries come 4-byte numbers and their count.
     """
     start, at = _varint(place, 0)
     size, _ = _varint(place, at)

@@ -125,11 +125,11 @@ def latest_checkpoint(directory: str) -> str | None:
 
 
 def checkpoint_to_resume(directory: str) -> str | None:
-    """Return the prefix a run goes on from; None where there is no run.
+    """Return the prefix from which a run resumes; None if there is no run.
 
     Raises:
-        UserError: none of the checkpoints that are listed is there. A new run
-            would replace what is left of this one.
+        UserError: none of the listed checkpoints exists. A new run would
+            replace what is left of this one.
     """
     found, listed = latest_checkpoint(directory), listed_checkpoints(directory)
     path = os.path.join(directory, "checkpoint")
@@ -141,7 +141,7 @@ def checkpoint_to_resume(directory: str) -> str | None:
         raise UserError(f"{what}, or delete {path} to begin anew")
     if found and found != listed[-1]:
         logging.warning(
-            "The files of %s are missing: going on from %s, the newest that "
+            "The files of %s are missing: resuming from %s, the newest that "
             "is there",
             listed[-1],
             found,
@@ -212,8 +212,8 @@ def beside(prefix: str, name: str) -> str | None:
 def config_beside(prefix: str) -> str | None:
     """Return the path of a checkpoint's configuration; None: no file.
 
-    Of two, the one that belongs to the format of the weights: "gelu" in
-    config.json and "gelu" in bert_config.json are different functions.
+    If there are two, the one that belongs to the format of the weights counts:
+    "gelu" is one function in config.json and another in bert_config.json.
     """
     ours = beside(prefix, BERT_CONFIG_NAME)
     theirs = beside(prefix, huggingface.CONFIG_NAME)

@@ -186,7 +186,7 @@ def _training(task: Task, run: Mapping[str, Any]) -> str:
     fixed, adjustable = run.get("fixed", {}), run.get("adjustable", {})
     data = fixed.get("data")
     data = data if isinstance(data, dict) else {}
-    # Without the folders of the machine: of a file, the one that it is in.
+    # Without the folders of the machine; a file is named by its own folder.
     began = adjustable.get("init_checkpoint")
     if began and not hub.is_name(began):
         folder, name = os.path.split(os.path.normpath(began))

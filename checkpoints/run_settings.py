@@ -43,7 +43,7 @@ def locked(output_dir: str) -> Iterator[None]:
     directory is created when missing, and removed if it stays empty.
 
     Raises:
-        UserError: another run goes on in it.
+        UserError: another run trains in it.
     """
     if file_system.is_remote(output_dir) or not cluster.is_chief():
         yield
@@ -64,9 +64,9 @@ def claim_output_dir(
 ) -> None:
     """Check that output_dir has no other run; write this run's settings to it.
 
-    Those of a run that goes on are not replaced: it may be finished, and then
-    it keeps the settings that it was trained with. See `write_settings`. Of
-    several processes only the chief writes.
+    The settings of a run that is resumed are not replaced: it may be finished,
+    and then it keeps the settings that it was trained with. See
+    `write_settings`. Of several processes only the chief writes.
 
     Args:
         fingerprint: model, data and all else that a resumed run may not
@@ -139,11 +139,11 @@ def check_free(output_dir: str) -> None:
     """Check that output_dir, which has no run, has no model either.
 
     A run would replace its weights, configuration and vocabulary, which may
-    be those of a released model. The checkpoints of a run of the original,
-    with the file `checkpoint`, are gone on with, as by the original.
+    be those of a released model. A run of the original, which has the file
+    `checkpoint`, is resumed, as by the original.
 
     Raises:
-        UserError: it does.
+        UserError: output_dir has a model.
     """
     if lookup.listed_checkpoints(output_dir):
         return
@@ -153,7 +153,7 @@ def check_free(output_dir: str) -> None:
     if found:
         raise UserError(
             f"output_dir {output_dir} holds a model ({found[0]}) and no run "
-            "to go on with; training would replace the model: use another "
+            "to resume; training would replace the model: use another "
             "--output_dir"
         )
 
@@ -171,7 +171,7 @@ def read_fingerprint(directory: str) -> dict[str, object] | None:
 def read_adjustable(directory: str) -> dict[str, object]:
     """Return the adjustable settings of the run that has begun in a directory.
 
-    They are empty without a checkpoint of a run.
+    Without a checkpoint of a run the result is empty.
 
     Raises:
         UserError: the file that describes the run is damaged.
@@ -257,10 +257,10 @@ def _read_run(path: str) -> dict[str, dict[str, object]]:
 
 
 def _differing(name: str, old: object, new: object) -> str:
-    """Return "<name> = <old>, not <new>", and of dictionaries which entries.
+    """Return "<name> = <old>, not <new>"; for dictionaries, which entries.
 
     A fingerprint may hold a whole configuration, hundreds of input files or
-    checksums, which would say nothing: of long values only the names are told.
+    checksums, which would tell nobody anything: long values are only named.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         names = [n for n in {**old, **new} if old.get(n) != new.get(n)]

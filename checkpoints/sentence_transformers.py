@@ -33,7 +33,8 @@ _PROMPTS = "config_sentence_transformers.json"
 
 FILES = (_MODULES, _POOLING, _LENGTH, _PROMPTS)
 
-# Key of the pooling's file that is true, up to version 5; then `pooling_mode`.
+# Up to version 5, one of these keys of the pooling's file is true; later
+# versions have `pooling_mode`.
 _OLD_KEYS = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -44,8 +45,8 @@ _OLD_KEYS = {
 def read(directory: str, positions: int) -> dict[str, Any]:
     """Return fields of TrainedFor: what a directory's files say of vectors.
 
-    They are {} without modules.json. A model whose vectors need a module that
-    this project lacks, such as a dense layer, is an encoder alone, with a
+    Without modules.json they are {}. If the vectors need a module that this
+    project lacks, such as a dense layer, the model is an encoder alone, with a
     warning. `positions` are the model's max_position_embeddings.
 
     Raises:

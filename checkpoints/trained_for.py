@@ -25,7 +25,7 @@ class LongTexts(NamedTuple):
             arXiv:1905.05583, section 5.3.1); windows: rows that overlap, whose
             outputs are pooled to one.
         doc_stride: tokens from the start of a window to the next.
-        max_windows: of a text; what is behind the last is cut.
+        max_windows: most windows of a text; text after the last is cut.
         pooling: of the outputs of windows, one of POOLINGS.
     """
 

@@ -108,7 +108,7 @@ class TrainingState:
         wanted = {name: list(v.shape) for name, v in targets.items()}
         report = weight_files.compare(wanted, found)
         # Unlike when fine-tuning starts, nothing may be new or unused: the run
-        # would go on without its moments, or as another model.
+        # would continue without its moments, or as another model.
         problems = report.mismatched + report.new + report.unused
         if problems or "global_step" not in found:
             problem = problems[0] if problems else "global_step is missing"

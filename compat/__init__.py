@@ -1,5 +1,6 @@
 """The original's Python: names of google-research/bert over our functions.
 
-A module here has the name of one of the original's and the names that ours
-of that name lacks; `base.lazy` puts them there. docs/migration.md lists all.
+A module here is called like one of the original's, and has the names that our
+module of this name lacks; `base.lazy` adds them to it. docs/migration.md lists
+all.
 """

@@ -138,7 +138,7 @@ def create_masked_lm_predictions(
     return found.tokens, found.masked_lm_positions, found.masked_lm_labels
 
 
-@functools.lru_cache(maxsize=1)  # programs call with the same words, often
+@functools.lru_cache(maxsize=1)  # programs call often with the same words
 def _vocabulary(
     words: tuple[str, ...],
 ) -> tuple[dict[str, int], masking.MaskingVocabulary]:

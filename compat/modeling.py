@@ -1,8 +1,8 @@
 """The original's modeling.py: functions and a model of variable scopes.
 
-They are TensorFlow 1's way: variables come from `tf.compat.v1.get_variable`, so
-their names follow `variable_scope`, and a second model with `reuse` has the
-weights of the first. In a `tf.compat.v1` graph everything is as it was.
+Variables come from `tf.compat.v1.get_variable`, as in TensorFlow 1: their names
+follow `variable_scope`, and a second model with `reuse` has the weights of the
+first. In a `tf.compat.v1` graph everything is as it was.
 
 Eagerly `get_variable` makes new variables in every call, so that a second
 BertModel has weights of its own. `tf.compat.v1.wrap_function` gives a function
@@ -53,15 +53,15 @@ def run_layer(
     Returns:
         what the layer returns, and its variables by their names in the scope.
     """
-    # A layer creates variables of Keras. Made in a graph that is thrown away,
-    # they take no memory and say what is needed: names and shapes.
+    # A layer creates variables of Keras. In a graph that is thrown away they
+    # take no memory, and still give the names and shapes that are needed.
     with tf.Graph().as_default():
         layer = create_layer()
         if not layer.built:
             layer.build()
     variables = {}
     for weight in layer.weights:
-        name = weight.path.split("/", 1)[1]  # without that of the layer
+        name = weight.path.split("/", 1)[1]  # without the layer's name
         variables[name] = _variable(name, weight.shape, initializer_range)
     values = [variable.value() for variable in variables.values()]
     outputs, _ = layer.stateless_call(values, [], *inputs, **options)

@@ -24,7 +24,7 @@ def get_masked_lm_output(
     label_ids: tf.Tensor,
     label_weights: tf.Tensor,
 ) -> Losses:
-    """Return the loss, that of each position and log probabilities [B * P, V].
+    """Return the loss, position losses [B * P], log probabilities [B * P, V].
 
     Args:
         bert_config: of the encoder.
@@ -53,7 +53,7 @@ def get_masked_lm_output(
 def get_next_sentence_output(
     bert_config: modeling.BertConfig, input_tensor: tf.Tensor, labels: tf.Tensor
 ) -> Losses:
-    """Return the loss, that of each row and log probabilities [B, 2].
+    """Return the loss, the losses of rows [B], log probabilities [B, 2].
 
     input_tensor is the pooled_output [B, H]; a label of 1 is a random B.
     """

@@ -225,9 +225,9 @@ def write_predictions(
 ) -> None:
     """Write the answers, the n-best lists and, for SQuAD 2.0, the null odds.
 
-    The flags --version_2_with_negative and --null_score_diff_threshold hold.
-    Casing is the tokenizer's of convert_examples_to_features, from which
-    all_features have to be.
+    The flags --version_2_with_negative and --null_score_diff_threshold apply.
+    The casing is that of the tokenizer that convert_examples_to_features, which
+    makes all_features, was called with.
     """
     del all_examples, do_lower_case
     results = {result.unique_id: result for result in all_results}

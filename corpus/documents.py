@@ -101,7 +101,7 @@ def to_value(key: int, text: bytes) -> bytes:
 
 
 def distinct_texts(values: Iterable[bytes]) -> tuple[list[bytes], int]:
-    """Return the texts of `to_value` by their keys, and how many others.
+    """Return a text for each key, sorted by key, and how many were left out.
 
     The texts of two documents with equal keys may differ in white space. The
     smaller one is kept, whichever comes first.

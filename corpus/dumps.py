@@ -2,11 +2,11 @@
 
 The reading process finds page boundaries by searching for the bytes <page>
 and </page>, and the workers give every page to mwxml. Reading the whole dump
-with mwxml would not do: an XML parser cannot go on after the first error, so
-that a single bad byte would lose the rest of the dump; the parser keeps an
-empty element for every page that it has read, some GB for a whole Wikipedia;
-and at 68 MB/s it would take from the reading process what decompression needs.
-The search finds 2,700 MB/s. It is exact, as `<` in a page is written `&lt;`.
+with mwxml would not do. An XML parser cannot continue after the first error, so
+a single bad byte would lose the rest of the dump. The parser keeps an empty
+element for every page that it has read, some GB for a whole Wikipedia. And at
+68 MB/s it would take from the reading process what decompression needs. The
+search reads 2,700 MB/s. It is exact, as `<` in a page is written `&lt;`.
 
 Tags are compared without their XML namespace, which differs between the
 versions 0.8 to 0.11 of the schema.
@@ -33,7 +33,7 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # The longest part of a tag that a block may end with: "</page".
 _TAG_BYTES = 6
 
-# What is kept of a page that cannot be used: it has the title.
+# How much is kept of a page that cannot be used, for its title.
 _HEAD_BYTES = 2**12
 
 
@@ -79,11 +79,11 @@ def split_pages(
 ) -> Iterator[tuple[bytes, str]]:
     """Yield (page, "") and (beginning of what cannot be used, problem).
 
-    One block, UTF-8, and one page are in memory. In the order of the dump: the
-    bytes from <page> to </page>; pages of more than max_bytes ("too_long");
-    pages that begin but do not end before the next one begins ("broken_page");
-    a last piece "truncated" if the dump ends within a page or has no
-    </mediawiki> for its <mediawiki>.
+    Memory holds one block, which is UTF-8, and one page. What is yielded comes
+    in the order of the dump: the bytes from <page> to </page>; pages of more
+    than max_bytes ("too_long"); pages that do not end before the next one
+    begins ("broken_page"); and a last piece ("truncated") if the dump ends
+    within a page or has no </mediawiki> for its <mediawiki>.
     """
     # `begin` is where the open page begins in the buffer, -1 without one. Of a
     # page that is too long only `head` is kept.
@@ -111,8 +111,8 @@ def split_pages(
                 begin, head = -1, b""
         if begin >= 0 and len(buffer) - begin > max_bytes:
             head = head or buffer[begin : begin + _HEAD_BYTES]
-        # A tag may stand across the end of a block. One that is complete has
-        # been found, so the bytes kept hold no other.
+        # A tag may stand across the end of a block. Complete tags have been
+        # found, so the bytes kept hold none.
         keep = len(buffer) - _TAG_BYTES
         if begin >= 0 and not head:
             keep = begin

@@ -24,15 +24,15 @@ from corpus.items import PARQUET, CorpusFlags
 from corpus.sources import Blocks
 from corpus.steps import CorpusSteps
 
-# Raise it when the same flags no longer give the same bytes, or a run could
-# not continue another version's. It is part of the fingerprint.
+# Raise it when the same flags no longer give the same bytes, or a run of this
+# version cannot resume one of the last. It is part of the fingerprint.
 _CORPUS_VERSION = 3
 
 # Libraries that the output depends on.
 _LIBRARIES = ("mwparserfromhell", "mwxml", "sentencex")
 
-# Chunks are such a part of the input, within these bounds: small enough that a
-# killed run loses little and that all workers end at about the same time.
+# The input is cut into about this many chunks, within these bounds: a killed
+# run then loses little, and all workers end at about the same time.
 _CHUNKS = 256
 _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
 
@@ -155,7 +155,7 @@ def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
     """Return the paths of the output files by split.
 
     Held-out files are in a folder of their own, so that a pattern such as
-    wiki/*.txt does not match them. They are about as large as the others.
+    wiki/*.txt does not match them. A file is about as large in both splits.
     """
     num_heldout = 0
     if flags.heldout_fraction:
@@ -173,7 +173,7 @@ def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
 
 
 def _check_inputs(inputs: list[str], outputs: list[str], language: str) -> None:
-    """Look at the beginning of all input files, and that none is an output."""
+    """Check the beginning of all input files, and that none is an output."""
     written = set(map(os.path.realpath, outputs))
     for path in inputs:
         if os.path.realpath(path) in written:

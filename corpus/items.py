@@ -18,7 +18,7 @@ ITEM_NAMES = {
 
 
 class CorpusFlags(NamedTuple):
-    """The flags of prepare_corpus.py that its output depends on, but for files.
+    """The flags of prepare_corpus.py, except files, that decide its output.
 
     An empty language stands for the one that each dump names.
     """
@@ -42,8 +42,7 @@ class CorpusFlags(NamedTuple):
 class Source(NamedTuple):
     """An input file; `kind` is "" if it cannot be read.
 
-    `namespaces` are (number, name) of those of the wiki, as its dump names
-    them.
+    `namespaces` are (number, name) of the wiki's namespaces, by its dump.
     """
 
     path: str

@@ -365,7 +365,7 @@ def _paragraphs(
 ) -> Iterator[Block]:
     """Yield the runs of lines that are neither list, heading nor table."""
     lines: list[str] = []
-    waiting = ""  # a paragraph of which it is open what follows it
+    waiting = ""  # a paragraph; what follows it is not known yet
     reference_level = 0
     for line in text.split("\n"):
         kind = _kind_of_line(line)
@@ -412,9 +412,9 @@ def _join(lines: list[str], language: str) -> str:
 def _without_quotes(line: str) -> str:
     """Return a line without marks of bold and italic type.
 
-    Four apostrophes are one and bold type, more than five are some and both.
-    Where neither bold nor italic type ends, as in L'''amour'', three are one
-    apostrophe and italic type.
+    Four apostrophes are one apostrophe and bold type; more than five are some
+    apostrophes and both types. If neither type ends, as in L'''amour'', three
+    are one apostrophe and italic type.
     """
     runs = [min(len(run), 5) for run in _QUOTES.findall(line)]
     bold = sum(run in (3, 4, 5) for run in runs)

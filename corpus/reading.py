@@ -2,7 +2,7 @@
 
 The reading process decompresses and finds where an item begins and ends; all
 else is left to the workers. Chunk boundaries depend on the files alone, so that
-a run that continues another finds the same chunks.
+a resumed run finds the same chunks.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ DOCUMENT_SEPARATORS = ("file", "blank_line")
 # Blank lines and the end of the line before them.
 _BLANK_LINES = re.compile(rb"\r?\n(?:[ \t\r\f\v]*\n)+")
 
-# Of an item that is too long so much is kept, since a separator may stand
-# across two blocks.
+# How much is kept of an item that is too long: a separator may stand across
+# two blocks.
 _TAIL_BYTES = 2**12
 
 
@@ -246,8 +246,8 @@ def _read_rows(
     try:
         with contextlib.ExitStack() as stack:
             if blocks.compression or file_system.is_remote(source.path):
-                # Parquet is read from its end, which a compressed file cannot,
-                # and by a kind of file object that remote files are not.
+                # Parquet is read from its end, which a compressed file does
+                # not allow, and by pyarrow, which takes no remote file.
                 plain = stack.enter_context(tempfile.TemporaryFile())
                 plain.writelines(blocks)
                 if blocks.damage:

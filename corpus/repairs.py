@@ -32,7 +32,7 @@ _NESTED = re.compile(r"\(\(([^()]*)\)\)")
 _AFTER_OPEN = re.compile(r"([(（])[\s;,:،؛；，、]+")
 _BEFORE_CLOSE = re.compile(r"(?<![\s;,،؛；，、])[\s;,،؛；，、]+([)）])")
 _DOUBLED = re.compile(r"([,;،؛；，、])(?:\s*[,;،؛；，、])+")
-# Behind _DOUBLED: no two separators in a row are left.
+# Used after _DOUBLED, when no two separators in a row are left.
 _COMMA_STOP = re.compile(r"(?<!\s)\s*[,;،؛；，、]\s*([.。])(?!\.)")
 _SPACE_BEFORE = re.compile(r"(?<=\S) +([,.،۔。，、])(?=[\s\"'”’»)]|$)")
 _SPACE_BEFORE_TALL = re.compile(r"(?<=\S) +([;:!?؛؟])(?=[\s\"'”’»)]|$)")
@@ -133,8 +133,8 @@ _WITHOUT_STOPS = frozenset("th lo km my bo dz shn mnw".split())
 def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
     """Return the reason to drop a sentence of a paragraph, "" for none.
 
-    `introduces`: no paragraph follows that of the sentence, but a removed list
-    or table. `last`: it is the last one of its paragraph.
+    `introduces` says that a removed list or table follows its paragraph, `last`
+    that the sentence is the last one there.
     """
     if LOST in sentence:
         return "lost_words"
@@ -160,7 +160,7 @@ def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
 
 
 def _starts_inside(sentence: str, first: re.Match[str]) -> bool:
-    """Return whether the first word is not that of a sentence: lower case.
+    """Return whether the first word, in lower case, begins no sentence.
 
     iPhone, eBay and d'Alembert start sentences.
     """

@@ -22,8 +22,8 @@ from corpus import documents
 class LineSurvey(NamedTuple):
     """Counts the lines of distinct documents, also of those held out.
 
-    So what is in a training file does not depend on --heldout_fraction. A line
-    that occurs `most` times is not repeated.
+    Held-out documents count so that training files do not depend on
+    --heldout_fraction. A line that occurs `most` times is not repeated.
     """
 
     num_buckets: int
@@ -65,7 +65,7 @@ def _line_hashes(text: bytes) -> np.ndarray:
 
 
 def without_lines(text: bytes, repeated: np.ndarray) -> tuple[bytes, int]:
-    """Return a text without lines of sorted hashes, and how many these were."""
+    """Return a text without the repeated lines, and how many these were."""
     if not len(repeated):
         return text, 0
     lines = text.split(b"\n")[:-1]

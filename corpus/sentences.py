@@ -30,7 +30,8 @@ def known_language(language: str) -> bool:
 def split(paragraph: str, language: str) -> list[str]:
     """Return the sentences of a paragraph, stripped, without empty ones.
 
-    It may be `Unusable`: sentencex fails on some texts.
+    Raises:
+        Unusable: sentencex fails on this text.
     """
     found: list[str] = []
     for piece in _pieces(_WHITE_SPACE.sub(" ", paragraph)):
@@ -143,7 +144,7 @@ _ABBREVIATIONS = {
 _CLOSES = re.compile(r"\A[^()]*\)")
 # No sentence is longer: joining ever longer ones would take quadratic time.
 _LONGEST = 3000
-# After a closing quotation mark, a Japanese sentence goes on with these.
+# After a closing quotation mark, a Japanese sentence continues with these.
 _JAPANESE_PARTICLES = tuple(
     """と って など は が を に の も で や へ から まで より という として
     だ である です との とは とか ・ 、 ） 」 』""".split()

@@ -24,11 +24,11 @@ from corpus import items
 # Blocks are at least this large, except for the last one of a file.
 _BLOCK_BYTES = 2**20
 
-# So much of a compressed file is read at once: an error loses what the same
+# How much of a compressed file is read at once. An error loses what the same
 # piece gave before it.
 _PACKED_BYTES = 2**13
 
-# So much of a file is looked at to find its kind.
+# How much of a file is looked at to find its kind.
 _HEAD_BYTES = 2**16
 
 # What decompression raises for damaged data.
@@ -233,7 +233,7 @@ class Blocks:
 
 
 def find_kind(blocks: Blocks) -> tuple[str, str]:
-    """Return the kind of a file, "" if it cannot be used, and then why."""
+    """Return the kind of a file and ""; or "" and why it cannot be used."""
     if not blocks.head:
         return "", blocks.damage or "is empty"
     for mark, (name, _) in _COMPRESSIONS.items():

@@ -39,9 +39,9 @@ _REPORT_BYTES = 2**18
 class CorpusSteps(Steps):
     """The steps of prepare_corpus.py.
 
-    The files of the training text come first, then those held out, and every
-    file has the same number of buckets. `num_files` are those of each split;
-    `input_name` is for messages.
+    The files of the training text come first, then the held-out ones. Every
+    file has the same number of buckets. `num_files` are the numbers of files of
+    each split; `input_name` is for messages.
     """
 
     flags: CorpusFlags
@@ -85,8 +85,8 @@ class CorpusSteps(Steps):
     ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
         """Return (bucket, key and text) of the documents of a chunk.
 
-        Known of it are `counts` by name, the first `problems`, and `inputs`:
-        kind, language and numbers by path.
+        The result also has `counts` by name, the first `problems`, and
+        `inputs`: kind, language and numbers by path.
 
         Raises:
             UserError: there is a problem and the run is strict.
@@ -161,8 +161,8 @@ class CorpusSteps(Steps):
     ) -> dict[str, Any]:
         """Write the documents of a bucket in the order of their keys.
 
-        Each is followed by a blank line, also the last one, so that files can
-        be joined by `cat`.
+        A blank line follows each, the last one too, so that `cat` can join
+        files.
         """
         del bucket
         texts, num_duplicates = documents.distinct_texts(values)

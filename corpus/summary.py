@@ -35,8 +35,8 @@ DROPPED = {
     "too_short_without_repeated_lines": "too short without repeated lines",
 }
 
-# What wikitext.to_sentences counts: parts of pages by kind, and with this in
-# front of the reason sentences that lost words.
+# Prefixes of what wikitext.to_sentences counts: parts of pages, by kind, and
+# sentences that lost words, by reason.
 _WIKITEXT, _SENTENCES = "wikitext_", "sentences_"
 
 _READ = {

@@ -17,11 +17,12 @@ def define_flags(what_is_needed: str) -> None:
     flags.DEFINE_list(
         "teacher_checkpoint",
         [],
-        "Learn from this fine-tuned model, which may be larger: the output_dir "
-        "of a run, a checkpoint or hf://owner/name, with configuration and "
-        "vocabulary beside the weights; of several, separated by commas, the "
-        f"mean is learned. {what_is_needed} Its outputs are computed once, "
-        "predict_batch_size rows at a time, and kept in records_dir.",
+        "Learn from this fine-tuned model, the teacher, which may be larger: "
+        "the output_dir of a run, a checkpoint or hf://owner/name, with "
+        "configuration and vocabulary beside the weights. From several, "
+        f"separated by commas, the mean is learned. {what_is_needed} Its "
+        "outputs are computed once, predict_batch_size rows at a time, and "
+        "kept in records_dir.",
     )
     flags.DEFINE_float(
         "distillation_temperature",
@@ -34,14 +35,14 @@ def define_flags(what_is_needed: str) -> None:
         "distillation_alpha",
         1.0,
         "Weight of the soft loss, from 0 to 1; the loss of the labels has the "
-        "rest.",
+        "weight 1 - distillation_alpha.",
     )
 
 
 def read(f: flags.FlagValues) -> Options | None:
     """Return the flags as plain values; None without a teacher.
 
-    A teacher on the hub is that of the commit with which output_dir began.
+    A teacher on the hub is read at the commit that output_dir's run recorded.
     """
     if not f.teacher_checkpoint:
         return None
@@ -67,7 +68,7 @@ def with_commits(f: flags.FlagValues) -> str | None:
 
 
 def check(f: flags.FlagValues, *more: str) -> None:
-    """Raise a UserError if flags, `more` too, do not fit a teacher or none."""
+    """Raise a UserError if flags of distillation, or `more`, do not fit."""
     paths = f.teacher_checkpoint
     if not paths:
         for name in ("distillation_temperature", "distillation_alpha", *more):

@@ -76,9 +76,9 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
-    # Where training was interrupted, no configuration has the size of a BiLSTM
-    # yet. Without flags the model has none, and an output layer of the width of
-    # BERT's vectors (2 * U = H) would fit: its scores would be noise.
+    # If training was interrupted, no configuration has the size of a BiLSTM
+    # yet. Without flags the model has no BiLSTM, and its output layer would
+    # still fit if 2 * U = H: the scores would be noise.
     stored, own = (
         any(name.startswith("bilstm/") for name in names)
         for names in (reader.get_variable_to_shape_map(), paths)
@@ -132,7 +132,7 @@ def best_step(scores: Mapping[int, float]) -> int:
 def stops_early(scores: Mapping[int, float], patience: int) -> bool:
     """Return whether the best score is `patience` evaluations ago or more.
 
-    If so, it is logged. With a patience of 0 training goes on to the end.
+    If so, it is logged. With a patience of 0 training never stops early.
     """
     if not scores or not patience:
         return False

@@ -73,7 +73,8 @@ def define_finetuning_flags(
         0,
         "Begin with new weights in this many of the encoder's last layers and "
         "in the pooler, which makes training on small data steadier (Zhang et "
-        "al., arXiv:2006.05987); 0: with those of init_checkpoint alone.",
+        "al., arXiv:2006.05987); 0: all layers begin with the weights of "
+        "init_checkpoint.",
         lower_bound=0,
     )
     flags.DEFINE_integer(
@@ -87,17 +88,17 @@ def define_finetuning_flags(
     flags.DEFINE_float(
         "layer_decay",
         1.0,
-        "Each layer has the learning rate of the layer above it times this, "
-        "such as 0.9; the last layer, pooler and head have learning_rate (Sun "
-        "et al., arXiv:1905.05583).",
+        "Train lower layers at lower rates: each layer has the learning rate "
+        "of the layer above it times this, such as 0.9; the last layer, pooler "
+        "and head have learning_rate (Sun et al., arXiv:1905.05583).",
         lower_bound=1e-6,
         upper_bound=1.0,
     )
     flags.DEFINE_float(
         "ema_decay",
         0.0,
-        "Score and keep an exponential moving average of the weights over the "
-        "steps, such as 0.99, in place of the last ones; 0: none.",
+        "Score and keep an exponential moving average of the weights with this "
+        "decay per step, such as 0.99, in place of the last weights; 0: none.",
         lower_bound=0.0,
         upper_bound=0.999999,
     )
@@ -138,7 +139,7 @@ def define_finetuning_flags(
     flags.DEFINE_integer(
         "predict_batch_size",
         8,
-        f"{predict_batch}; on a CPU more of short ones.",
+        f"{predict_batch}; on a CPU, a batch of short ones holds more.",
         lower_bound=1,
         upper_bound=2**17,
     )
@@ -162,7 +163,7 @@ def define_finetuning_flags(
     flags.DEFINE_integer(
         "num_errors",
         200,
-        "With --do_eval: list so many of the worst mistakes in errors.tsv, "
+        "With --do_eval: list this many of the worst mistakes in errors.tsv, "
         "with text, truth and confidence; 0: no file.",
         lower_bound=0,
     )

@@ -148,7 +148,7 @@ def create_model(
 
 
 def identity_of(job: FineTuningJob) -> run.Identity:
-    """Return what must not change when a run goes on, and what may."""
+    """Return what must not change when a run is resumed, and what may."""
     settings, teachers = job.settings, job.distillation
     fixed = {
         "model": job.config.to_dict(),
@@ -197,8 +197,8 @@ def plan(
 ) -> run.Training:
     """Return the training run of a job; reads its data.
 
-    What XLA compiles depends on the lengths of batches, and where it compiles
-    for each length, batches have few lengths.
+    What XLA compiles depends on the lengths of batches. If it compiles for each
+    length, batches have few lengths.
     """
     data, objective = job.train_data(loaded), job.objective
     if job.distillation:
@@ -276,10 +276,11 @@ def finish(
     settings = job.settings
     scores = fine_tuned.read_scores(settings.output_dir)
     if done < training.last_step:
-        # A run that stopped early is over; one that got a signal goes on.
+        # A run that stopped early is over; one that got a signal is not.
         return fine_tuned.stops_early(scores, settings.early_stopping_patience)
-    # Scores of an earlier command: its best weights stay unless this one,
-    # without --eval_steps, trained on. Then the last weights are wanted.
+    # If an earlier command has scores, its best weights stay, unless this
+    # command has trained further without --eval_steps: then the last weights
+    # are kept.
     if not training.eval_steps and (not scores or done > max(scores)):
         fine_tuned.write_model(job, loaded.model, done)
         if scores:
@@ -293,12 +294,12 @@ def finish(
 def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     """Score the weights, keep them if best; return whether training ends."""
     output_dir, metric = job.settings.output_dir, job.deciding_metric()
-    # A run that goes on may still learn: signs of a failure are read off the
-    # weights it ends with.
+    # Before its end a run may still learn: only its last weights show signs of
+    # a failure.
     scored = job.evaluate(loaded).results
     results = scored | {"global_step": step}
     reporting.write_results(output_dir, results, step)
-    # A run that is killed goes on from its last checkpoint, and scores some
+    # A run that was killed resumes from its last checkpoint, and scores some
     # steps again. Scores of later steps are left from before it was killed.
     scores = {
         number: score

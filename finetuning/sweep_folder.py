@@ -1,8 +1,8 @@
 """The output_dir of a sweep: what it may hold, and the best run's files in it.
 
 The runs of a sweep are in its folder `runs`. output_dir itself gets the model
-and the results of the best one. It has no run of its own: later commands would
-take the scores and signs of that run for those of the best model, and the
+and the results of the best run. It has no run of its own: later commands would
+take that run's scores and signs of failure for those of the best model, and the
 command of that run would replace the model.
 """
 
@@ -43,8 +43,8 @@ def check_no_run(output_dir: str) -> None:
     if found:
         raise UserError(
             f"output_dir {output_dir} has a run of its own ({found}), which "
-            "--num_restarts and --sweep_* cannot go on with: use another "
-            "--output_dir for them, or leave them out to go on with that run"
+            "--num_restarts and --sweep_* cannot resume: use another "
+            "--output_dir for them, or leave them out to resume that run"
         )
     if not has_results(output_dir):
         run_settings.check_free(output_dir)

@@ -87,8 +87,8 @@ def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
     Failed runs are marked and left out of means, unless all have failed. A run
     without a score has "-" there: run_ner.py scores the types of entities that
     are in the development set or that the run predicted. A grid with restarts
-    has a line per setting besides: its best run may be a lucky one of a bad
-    setting, the mean over the seeds tells settings apart.
+    also has a line per setting: the best run may be a lucky one of a bad
+    setting, and the mean over the seeds tells settings apart.
     `metric` decides, and has the first column.
     """
 

@@ -2,7 +2,7 @@
 
 Every run is a process of its own with its own output_dir, started by the
 command a user would give. So its numbers are those of a single run. A run
-that was interrupted goes on, and one that is finished is not repeated.
+that was interrupted is resumed, and one that is finished is not repeated.
 """
 
 import contextlib
@@ -67,8 +67,8 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "num_restarts",
         1,
-        "Train this many times, with seeds random_seed, random_seed + 1, ...; "
-        "keep the best on the development set.",
+        "Train this many times, with the seeds random_seed, random_seed + 1, "
+        "...; keep the run that is best on the development set.",
         lower_bound=1,
         upper_bound=1000,
     )
@@ -76,8 +76,8 @@ def define_flags() -> None:
         flags.DEFINE_list(
             name,
             [],
-            f"Train with each of these values of {flag}; together with the "
-            "other lists a grid.",
+            f"Train with each of these values of {flag}; several such lists "
+            "make a grid.",
         )
 
 
@@ -96,8 +96,8 @@ class Sweep(NamedTuple):
         runs: in the order in which they are made.
         arguments: flag -> `--flag=value` for all flags that were given and
             hold for every run.
-        shared: {hyperparameter: value} of every run, for TensorBoard; those
-            of a run come first.
+        shared: {hyperparameter: value} of every run, for TensorBoard; a run's
+            own values take precedence.
     """
 
     script: str
@@ -140,8 +140,8 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
     }
     arguments["do_eval"] = "--do_eval"
     arguments["records_dir"] = f"--records_dir={f.records_dir or f.output_dir}"
-    # All runs start from one commit, and learn from teachers of one, whatever
-    # happens on the hub meanwhile.
+    # All runs start from one commit, and learn from the same commits of
+    # teachers, whatever happens on the hub meanwhile.
     checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
     if hub.is_name(checkpoint):
         commit = hub.with_commit(checkpoint)
@@ -236,8 +236,8 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
         folder = os.path.join(runs, run.name)
         command = sweep.command(run, folder)
         # Holds the flags of the finished run and the states of the files they
-        # name. With others the command is given again, and output_dir decides
-        # whether its run may go on.
+        # name. If these differ, the command is given again, and output_dir
+        # decides whether its run may be resumed.
         marker = os.path.join(folder, "finished.json")
         made_of = {"flags": command[2:], "files": _file_states(command[2:])}
         is_finished = text_files.read_own_json(marker) == made_of
@@ -276,7 +276,7 @@ def _file_states(arguments: Sequence[str]) -> dict[str, list[int] | None]:
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         for place in value.split(",") if name in _INPUTS else ():
-            if hub.is_name(place):  # has a commit, so it stays what it is
+            if hub.is_name(place):  # has a commit, so it does not change
                 continue
             # A file; the files in a directory; those of a checkpoint, whose
             # names begin with its prefix.
@@ -313,9 +313,10 @@ def run_command(command: Sequence[str]) -> int:
     """Run a command to its end; return its exit status.
 
     SIGTERM and Ctrl-C are passed on to it, each once: a run that trains saves
-    at the first and ends at once at the second. It has a process group of its
-    own, so that it does not get those that are sent to this group as well. On
-    Linux it is also asked to end when this process is killed.
+    at the first signal and ends at once at the second. The command has a
+    process group of its own, so that it does not also get the signals that are
+    sent to this group. On Linux it is also asked to end when this process is
+    killed.
 
     Raises:
         KeyboardInterrupt: there was such a signal; the command has ended.

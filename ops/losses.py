@@ -100,7 +100,7 @@ def cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return sum(weights * cross entropy) and sum(weights * correct).
 
-    Of logits [R, K], int32 labels [R] and float32 weights [R]. A row is correct
+    Logits are [R, K], labels int32 [R], weights float32 [R]. A row is correct
     if no other class has a larger logit than its label.
     """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
@@ -280,8 +280,8 @@ def _minus_one_hot(
 ) -> Gradients:
     """Return gradients of `_softmax_gradients` minus their one-hot part.
 
-    It is R rows of the table for x; for the table and the bias, row r goes to
-    the row of its label.
+    For x that part is R rows of the table. For the table and the bias, row r is
+    subtracted at the row of its label.
     """
     dx, dtable, dbias = gradients
     minus = _minus_rows

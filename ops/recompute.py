@@ -57,8 +57,8 @@ def attention(
 
         sum_t P_t dP_t = sum_t P_t (dO value_t) = dO O
 
-    so that neither pass needs a sum over a row of probabilities. To compute the
-    plain operations again, `recomputed`, moves more: see docs/accelerators.md.
+    so that neither pass needs a sum over a row of probabilities. `recomputed`,
+    on the plain operations, moves more memory: see docs/accelerators.md.
     """
 
     def biased(scores: tf.Tensor) -> tf.Tensor:

@@ -65,9 +65,9 @@ def lstm(
         c[t] = sigmoid(f) * c[t - 1] + sigmoid(i) * tanh(n)
         h[t] = sigmoid(o) * tanh(c[t])
 
-    State and gates are float32, matrix products are in `dtype`. The loop has
-    the same numbers for every S: steps at the end do not change those before
-    them. Unless `training`, nothing is kept for a gradient.
+    State and gates are float32, matrix products are in `dtype`. Further steps
+    at the end do not change the numbers of those before them. Unless
+    `training`, nothing is kept for a gradient.
 
     Args:
         x: float32 [S, B, 4 * U], the inputs' part of the gates, with bias.

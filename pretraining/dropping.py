@@ -1,10 +1,10 @@
 """Choose the tokens that skip the middle layers (ops/token_dropping.py).
 
-Every token may be one, but for [CLS], [SEP] and those to predict. Padding goes
-first, then tokens at random: the simpler of the two ways in Hou et al. 2022,
-whose other one needs a running loss of each token of the vocabulary. Which ones
-is a hash of the seed, the example's number in the stream of records and the
-position, so that a resumed run and any number of devices drop the same ones.
+Every token may be dropped, but for [CLS], [SEP] and those to predict. Padding
+is dropped first, then tokens at random: the simpler of the two ways in Hou et
+al. 2022; the other one needs a running loss of each token of the vocabulary. A
+hash of the seed, the example's number in the stream of records and the position
+decides, so that a resumed run and any number of devices drop the same tokens.
 
 Dimensions: B rows, S tokens, P predictions per row.
 """
@@ -16,7 +16,7 @@ from records.streaming import Batch
 
 
 def num_kept(length: int, predictions: int, share: float) -> int:
-    """Return how many tokens of a row stay where a share is dropped.
+    """Return how many tokens of a row are kept if a share is dropped.
 
     The share is of the places that no prediction needs: 0.5 of 64 places with
     10 predictions drops 27 and keeps 37.
@@ -59,8 +59,8 @@ def kept_positions(
         [rows, length],
     )  # [B, S], the number of predictions
     stays = begins | ends | (predicted > 0)
-    # 0: padding, 1: may be dropped, 2: stays. Random numbers of 32 bits decide
-    # between tokens of a rank.
+    # 0: padding, 1: may be dropped, 2: stays. Among tokens of one rank, random
+    # numbers of 32 bits decide.
     rank = tf.where(ids == 0, 0, tf.where(stays, 2, 1))
     bits = fold_seed(seed, numbers[:, None], tf.range(length))  # [B, S]
     score = tf.cast(rank, tf.int64) * 2**32 + tf.cast(bits, tf.int64)

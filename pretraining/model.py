@@ -3,7 +3,7 @@
 A packed row (pretraining/data/packing.py) holds up to K sequences, each with a
 next sentence label of its own. Attention, positions and heads treat them as
 rows of their own, and every loss is normalized over the whole batch. So a
-packed batch has the loss and the gradient of its sequences unpacked.
+packed batch has the loss and the gradient that its sequences have unpacked.
 
 objectives.py says which of the losses here a run minimizes.
 
@@ -221,9 +221,8 @@ class BertForPreTraining(TaskModel):
     ) -> losses.Loss:
         """Return the loss of every token but the first of each sequence.
 
-        The encoder's output is for the tokens that were masked, not for their
-        masks, and `input_ids` are these tokens too. Without `training` there is
-        no gradient.
+        Both `output` and `input_ids` are of the text with its masked tokens
+        restored. Without `training` there is no gradient.
         """
         ids = tf.roll(features["input_ids"], -1, axis=1)
         ids, weights = losses.flatten_labels(ids, next_token_weights(features))
@@ -268,8 +267,8 @@ def sequence_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
 def next_token_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
     """Return 1 where the next token is to be predicted, float32 [B, S].
 
-    It is where this position and the next one are tokens of one sequence. A
-    packed row of two sequences, and of one token of padding:
+    These are the positions whose token and next token are of one sequence. For
+    a packed row of two sequences and one token of padding:
 
         sequence_ids   1 1 1 2 2 0      weights   1 1 0 1 0 0
     """
@@ -289,8 +288,8 @@ def unmasked_ids(batch: dict[str, tf.Tensor]) -> tf.Tensor:
     """
     ids = batch["input_ids"]
     rows, length = shape_of(ids)
-    # Filling goes to a column behind the last, which is cut off again: written
-    # to its position, 0, it would replace the token there.
+    # Unused predictions have position 0. Written there they would replace the
+    # token; they go to a column behind the last, which is cut off again.
     positions = tf.where(
         batch["masked_lm_weights"] > 0,
         tf.cast(batch["masked_lm_positions"], tf.int32),

@@ -35,9 +35,9 @@ class Term(NamedTuple):
 
     Attributes:
         name: its scalars are <name>_loss and <name>_accuracy.
-        weight: batch -> how many are predicted, the denominator. It depends on
-            the records alone: with several replicas that of the whole batch
-            is needed before the first gradient.
+        weight: batch -> the number of predictions, the denominator. It depends
+            on the records alone: with several replicas the number in the whole
+            batch is needed before the first gradient.
         loss: (model, the encoder's output, batch, training) -> Loss.
         is_of_tokens: whether it is a mean over tokens. It then has a
             perplexity. As in the original, 1e-5 is added to the number of
@@ -168,9 +168,9 @@ class PretrainingObjective(NamedTuple):
     def frequency_loss(self, batches: Iterable[Batch]) -> float:
         """Return the loss of a model that knows only how frequent tokens are.
 
-        It is the entropy of the tokens to predict. Estimated from N tokens of
-        K kinds it is too small; Miller (1955) corrects this to the first order
-        by (K - 1) / (2 N).
+        This loss is the entropy of the tokens to predict. Its estimate from N
+        tokens of K kinds is too small; Miller (1955) corrects it to first order
+        by adding (K - 1) / (2 N).
         """
         counts = collections.Counter()
         for batch in batches:
@@ -181,10 +181,10 @@ class PretrainingObjective(NamedTuple):
         return entropy + (len(counts) - 1) / (2 * total)
 
     def trained_for(self) -> TrainedFor:
-        """Return what a configuration beside the trained weights says of them.
+        """Return what the configuration beside the weights says of them.
 
-        The objective's name, if pooler and next sentence head were not
-        trained: users of the weights have to know.
+        It has the objective's name if pooler and next sentence head were not
+        trained, which users of the weights have to know.
         """
         is_whole = self.predicts_next_sentence
         return TrainedFor(objective=None if is_whole else self.name)

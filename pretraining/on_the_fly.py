@@ -27,14 +27,14 @@ Features = dict[str, np.ndarray]
 class Schedule(NamedTuple):
     """A masked_lm_prob that changes from step to step of the training.
 
-    It goes in a straight line from `first`, at step 0, to `last` at the end.
+    It changes linearly from `first`, at step 0, to `last` at the end.
     """
 
     first: float
     last: float
 
     def at(self, done: np.ndarray) -> np.ndarray:
-        """Return the masked_lm_prob where a share of the steps is done, [R]."""
+        """Return the masked_lm_prob [R] after the share `done` of the steps."""
         return self.first + (self.last - self.first) * np.minimum(done, 1.0)
 
 
@@ -44,7 +44,7 @@ class Masks(NamedTuple):
     Attributes:
         vocabulary: of the records.
         config: lengths and probabilities, as in create_pretraining_data.py.
-        schedule: of the masked_lm_prob while training; None: that of `config`.
+        schedule: of the masked_lm_prob in training; None: as in `config`.
     """
 
     vocabulary: MaskingVocabulary
@@ -61,7 +61,7 @@ class Masks(NamedTuple):
         return found | {"masked_lm_prob": self.config.masked_lm_prob}
 
     def of_length(self, length: int, predictions: int) -> "Masks":
-        """Return the masks of records of a length, and of so many of them."""
+        """Return the masks of records with this length and predictions."""
         config = dataclasses.replace(
             self.config,
             max_seq_length=length,
@@ -70,7 +70,7 @@ class Masks(NamedTuple):
         return self._replace(config=config)
 
     def for_rows(self, max_sequences: int) -> "Masks":
-        """Return the masks of packed rows with so many places of sequences."""
+        """Return the masks of packed rows with up to so many sequences."""
         config = dataclasses.replace(
             self.config,
             pack_sequences=True,
@@ -144,8 +144,8 @@ def _unpack(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the sequences of packed rows, those of a row one after the other.
 
-    They are input_ids and segment_ids, [N, S], the tokens of each [N], and the
-    number of sequences of each row [R].
+    The values are input_ids and segment_ids [N, S], the number of tokens of
+    each sequence [N], and the number of sequences of each row [R].
     """
     sizes = features["next_sentence_weights"].astype(np.int64).sum(axis=1)
     first = np.cumsum(sizes) - sizes  # [R], of the row's sequences

@@ -1,9 +1,9 @@
 """The phases of a pre-training: parts whose batches have one shape.
 
 A schedule gives a value for each part of the steps. 32:0.3,128:1 are batches
-of 32 up to 30% of the steps, and of 128 from there to the end. Where any value
-changes a phase begins. Each is trained as a run of its own from the checkpoint
-of the one before it, so that all shapes in it are static.
+of 32 up to 30% of the steps, and of 128 from there to the end. A phase begins
+wherever a value changes. Each phase is trained as a run of its own from the
+checkpoint of the one before it, so that all its shapes are static.
 
 No number here depends on time or devices: a resumed run has the same phases.
 """
@@ -86,10 +86,10 @@ class Plan(NamedTuple):
     """How a run is divided into phases.
 
     Attributes:
-        hours: that the number of steps was made of; None: it was given.
+        hours: --train_hours, if it decided the number of steps; else None.
         batch_size: schedule of the examples in a step.
-        length: schedule of the length of sequences, which has records of its
-            own for each.
+        length: schedule of the length of sequences; each length has records of
+            its own.
         drop_tokens: schedule of the share of tokens to drop.
     """
 
@@ -99,7 +99,7 @@ class Plan(NamedTuple):
     drop_tokens: Schedule = constant(0.0)
 
     def phases(self, num_steps: int) -> list[Phase]:
-        """Return the phases of so many steps, those without a step left out.
+        """Return the phases of so many steps, but for phases without a step.
 
         100 steps of 8:0.3,32:1 are 30 steps of 8 from example 0, and 70 steps
         of 32 from example 240 on.

@@ -49,7 +49,7 @@ class PretrainingFiles(streaming.RecordFiles):
         counts: {path: number of records}; of packed files, of rows.
         num_records: their sum.
         is_packed: whether a record is a row of several sequences.
-        masks: how to mask them; None if the records are masked.
+        masks: how to mask the records; None if they have masks.
         batch_schema: the features of batches: those of masked records.
         sequences: {path: number of sequences}; as `counts` if not packed.
         num_sequences: their sum.
@@ -110,9 +110,9 @@ class PretrainingFiles(streaming.RecordFiles):
     def describe(self) -> dict[str, Any]:
         """Return the entries of training_config.json about the records.
 
-        Names of files come without folders, but for those that tell two files
-        of one name apart: the records may be moved between two runs. Their
-        order decides that of the records.
+        Files are named without folders, since the records may be moved between
+        two starts of a run; folders stay only to tell files of one name apart.
+        The order of the files decides that of the records.
         """
         lengths = {name: f.length for name, f in self.batch_schema.items()}
         names = [os.path.basename(path) for path in self.files]
@@ -180,10 +180,10 @@ class PretrainingFiles(streaming.RecordFiles):
         return batch
 
     def num_kept(self, drop_tokens: float) -> int:
-        """Return how many tokens of a record stay where a share is dropped.
+        """Return how many tokens of a record are kept if a share is dropped.
 
         Raises:
-            UserError: there may be more that have to.
+            UserError: more tokens may have to be kept.
         """
         length = self.batch_schema["input_ids"].length
         predictions = self.batch_schema["masked_lm_ids"].length
@@ -246,9 +246,9 @@ def find_data(
 ) -> PretrainingFiles:
     """Return the record files, checked against lengths and configuration.
 
-    Whether they hold packed rows is read off the features of their records.
-    How many predictions and sequences such a row may have is too, since it
-    follows from several flags of the generator.
+    The features of the records show whether they are packed rows. They also
+    show how many predictions and sequences such a row may have, which follows
+    from several flags of the generator.
 
     Records without masks get them when they are read, as `masks` says.
 
@@ -340,7 +340,7 @@ def _check_masks(files: Sequence[str], first: Mapping[str, int]) -> None:
 
 
 def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
-    """Raise a UserError if files are packed and others not, or differently.
+    """Raise a UserError if only some files are packed, or in other ways.
 
     Called where the records do not fit: the error of a single file would not
     name the cause, that two kinds of files are mixed.

@@ -91,7 +91,7 @@ def warn_of_shared_files(
 
 
 def kept_folder(output_dir: str, step: int) -> str:
-    """Return the folder of the weights that --keep_steps keeps of a step."""
+    """Return the folder of the weights that --keep_steps keeps at a step."""
     return os.path.join(output_dir, f"step-{step}")
 
 
@@ -134,7 +134,7 @@ def identity_of(
     data: DataByLength,
     plan: Plan,
 ) -> run.Identity:
-    """Return what must not change when a run goes on, and what may."""
+    """Return what must not change when a run is resumed, and what may."""
     *shorter, longest = (data[length] for length in sorted(data))
     fixed = {
         # First, since another objective changes the model too.
@@ -156,12 +156,12 @@ def identity_of(
 def check_same_objective(
     path: str, objective: PretrainingObjective, flag: str, mend: str
 ) -> None:
-    """Check that a run can be continued or scored with an objective.
+    """Check that a run can be resumed or scored with an objective.
 
     A path that does not name its objective is not checked.
 
     Raises:
-        UserError: the run there has another one; says what to do (`mend`).
+        UserError: the run has another objective; `mend` says what to do.
     """
     name = _objective_of(lookup.folder_of(path))
     if name and name != objective.name:
@@ -252,8 +252,9 @@ class PretrainingRun:
     def train(self, data: DataByLength, identity: run.Identity) -> int:
         """Train and write the weights; return the number of steps done.
 
-        They are fewer than all after SIGTERM or Ctrl-C; the same command then
-        goes on. A finished run may have more than this command asks for.
+        After SIGTERM or Ctrl-C they are fewer than all; the same command then
+        resumes the run. A finished run may have more than this command asks
+        for.
         """
         settings, done = self.settings, steps_done(self.settings)
         phases = [
@@ -305,7 +306,7 @@ class PretrainingRun:
     def _training(
         self, data: PretrainingFiles, phase: Phase, identity: run.Identity
     ) -> run.Training:
-        """Return the training of a phase: to its end, from where it is."""
+        """Return the training of a phase, up to its last step."""
         length, predictions = lengths_of(data)
         settings = self.settings._replace(
             train_batch_size=phase.batch_size,
@@ -357,11 +358,11 @@ class PretrainingRun:
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to summaries and eval_results.txt.
 
-        They have `degenerate = 1` where the perplexity is not a tenth below
-        that of the tokens' frequencies: where most runs stay for a while, and
-        some to their end.
+        They have `degenerate = 1` if the perplexity is not at least a tenth
+        below that of the tokens' frequencies, as it is in most runs for a
+        while, and in some to their end.
         """
-        if self.evaluated_step == step:  # as a phase ended; now one begins
+        if self.evaluated_step == step:  # at the end of the last phase
             return
         means = self.evaluator()
         means.pop("tokens")
@@ -373,7 +374,7 @@ class PretrainingRun:
         results = {**means, "global_step": step}
         if self.is_degenerate:
             results["degenerate"] = 1
-            # In the course of a training it may still learn more.
+            # Before the last step the model may still learn more.
             if step >= self.settings.last_step:
                 logging.warning(
                     "%s %.2f: to know only how frequent each token is gives "

@@ -94,9 +94,7 @@ class RecordCache:
         fingerprint: Mapping[str, Any],
         write: Callable[[str], None],
     ) -> None:
-        """Write a file unless it is there with the same fingerprint.
-
-        It is not necessarily one of records.
+        """Write a file, of records or not, unless it is there and current.
 
         Raises:
             UserError: on a machine that waits, the chief's attempt to write
@@ -162,8 +160,8 @@ def _wait_for_chief(path: str, fingerprint: Mapping[str, Any]) -> None:
     while found != wanted or not tf.io.gfile.exists(path):
         now = time.monotonic()
         is_failure = isinstance(found, dict) and _FAILED in found
-        # The failure that was there when the wait began may be an earlier
-        # run's; one that appeared since is this run's.
+        # A failure that was there when the wait began may be of an earlier
+        # run; one that appeared since is of this run.
         if is_failure and (found != first or now - began > _SECONDS_OF_DOUBT):
             raise UserError(
                 f"{path} is missing: the chief could not write it: "

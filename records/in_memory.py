@@ -97,8 +97,8 @@ class Plan:
         # A stable sort keeps the drawn order of records of one length, and
         # gives the same result on every machine.
         rows = rows[np.argsort(self.lengths[rows], kind="stable")]
-        # Else the batches of every window would come in order of length. The
-        # 1 makes the seed differ from that of epoch `window`.
+        # Without a drawn order, the batches of every window would come by
+        # length. The 1 makes the seed differ from that of epoch `window`.
         rng = np.random.default_rng([self.seed, window, 1])
         return rows.reshape(WINDOW, -1)[rng.permutation(WINDOW)]
 
@@ -106,7 +106,7 @@ class Plan:
 class ShortRecords:
     """Records in memory, cut to the length of the batch they are used in.
 
-    Features are [n, S, ...], as all are unless `sequences` names them, or
+    Features that `sequences` names, by default all, are [n, S, ...], others
     [n, ...]; input_ids and input_mask are among them.
 
     Attributes:

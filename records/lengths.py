@@ -11,8 +11,8 @@ def bucket_lengths(
 ) -> list[int]:
     """Return the lengths that batches are padded to, in ascending order.
 
-    With `is_fine` they are the multiples of 8, for where lengths are not
-    compiled separately.
+    With `is_fine` they are the multiples of 8, for programs that are not
+    compiled for each length.
     """
     if pad_to_max_length:
         return [max_seq_length]

@@ -120,7 +120,7 @@ class RecordFiles:
     def _count(self) -> dict[str, int]:
         """Return the records of each file; log progress every 10 s."""
         # The size of an epoch has to be known: it gives the epoch of every
-        # step, and with it the place where a resumed run goes on.
+        # step, and with it the place where a resumed run continues.
         counts: dict[str, int] = {}
         reported = time.monotonic()
         for path in self.files:

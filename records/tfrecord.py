@@ -50,7 +50,8 @@ _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 # Protobuf's wire types: how a field's value is encoded.
 _VARINT, _DELIMITED, _FOUR_BYTES = 0, 2, 5
 
-# Those of the values of each list. Numbers may be packed into one field.
+# The wire types of the values of each list. Numbers may be packed into one
+# field.
 _WIRE_TYPES = {
     _BYTES_LIST: (_DELIMITED,),
     _FLOAT_LIST: (_DELIMITED, _FOUR_BYTES),
@@ -349,7 +350,7 @@ def read_records(path: str) -> Iterator[bytes]:
 def count_records(path: str) -> int:
     """Return the number of records in a file.
 
-    Of a plain file only the headers of the records are read, so damage within
+    In a plain file only the headers of the records are read, so damage within
     a record is not found.
 
     Raises:

@@ -1,9 +1,4 @@
-"""The flags that scripts of predictions share.
-
-batch_predict.py, export_litert.py and playground.py read a checkpoint for
-predictions.
-batch_predict.py and litert_model.py read texts and write predictions.
-"""
+"""The flags that the scripts share that predict or export a model."""
 
 from typing import Any
 
@@ -41,49 +36,50 @@ def define_model_options() -> None:
         "task",
         None,
         registry.NAMES,
-        "What the model does; default: the task it was fine-tuned on, else "
-        "masked_lm for a pre-trained one that sees both sides, else encoder "
-        "(vectors).",
+        "What the model does; default: the task that it was fine-tuned on. A "
+        "pre-trained model does masked_lm if its tokens see both sides, else "
+        "encoder (vectors).",
     )
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Tokens of a row; longer texts are cut, longer contexts of questions "
-        "read in windows. Default: those the model was fine-tuned with, else "
-        "its positions.",
+        "Largest number of tokens of a row. Longer texts are cut; longer "
+        "contexts of questions are read in windows. Default: the length that "
+        "the model was fine-tuned with, else its positions.",
         lower_bound=5,
     )
     long_texts.define_flags(has_doc_stride=True)
     flags.DEFINE_bool(
         "sentence_pairs",
         None,
-        "classifier: two texts instead of one; default: as it was fine-tuned.",
+        "For classifiers: read two texts instead of one; default: as in "
+        "fine-tuning.",
     )
     flags.DEFINE_integer(
         "top_k",
         None,
-        "masked_lm: tokens for every [MASK]; default: 5.",
+        "For masked_lm: tokens for every [MASK]; default: 5.",
         lower_bound=1,
     )
     define_score_whole_words()
     flags.DEFINE_integer(
         "embedding_size",
         None,
-        "embeddings: keep the first numbers of each vector alone, of a model "
-        "trained with --matryoshka_dims; default: all.",
+        "For embeddings: keep only this many numbers of each vector, the first "
+        "ones, for a model trained with --matryoshka_dims; default: all.",
         lower_bound=1,
     )
     flags.DEFINE_string(
         "prompt_name",
         None,
-        "embeddings: name of the one of the model's prompts that is put "
-        "before each text, such as query; default: the model's default.",
+        "For embeddings: name of the prompt of the model to put before each "
+        "text, such as query; default: the model's default prompt.",
     )
     flags.DEFINE_integer(
         "doc_stride",
         None,
-        "Questions, and --long_texts=windows: tokens from the start of a "
-        "window to the next; default: 128, and half of a window.",
+        "Tokens from the start of a window to the start of the next; default: "
+        "128 for questions, half of a window for --long_texts=windows.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -96,14 +92,15 @@ def define_model_options() -> None:
     flags.DEFINE_integer(
         "max_answer_length",
         None,
-        "Maximum tokens of an answer; default: 30.",
+        "Largest number of tokens in an answer; default: 30.",
         lower_bound=1,
     )
     flags.DEFINE_float(
         "null_score_diff_threshold",
         None,
-        "Questions: no answer if its score exceeds the best answer's by more; "
-        "default: that of the model, if it was fine-tuned on SQuAD 2.0.",
+        "A question has no answer if the score of no answer exceeds that of "
+        "the best answer by more than this; default: the model's threshold, if "
+        "it was fine-tuned on SQuAD 2.0.",
     )
 
 
@@ -112,7 +109,7 @@ def define_score_whole_words() -> None:
     flags.DEFINE_bool(
         "score_whole_words",
         None,
-        "Scores of sentences: mask all pieces of a word together; default: "
+        "For scores of sentences: mask all pieces of a word together; default: "
         "each token by itself.",
     )
 
@@ -120,7 +117,9 @@ def define_score_whole_words() -> None:
 def define_token_scores() -> None:
     """Define the flag, which fill_mask.py has too."""
     flags.DEFINE_bool(
-        "token_scores", False, "Scores of sentences: give each token's too."
+        "token_scores",
+        False,
+        "For scores of sentences: also give the score of each token.",
     )
 
 
@@ -148,7 +147,7 @@ def model_options(values: flags.FlagValues) -> dict[str, Any]:
 
 
 def define_text_flags() -> None:
-    """Define the names of the texts, and what predictions contain."""
+    """Define the names of the texts and the contents of predictions."""
     flags.DEFINE_list(
         "text_columns",
         [],
@@ -159,15 +158,15 @@ def define_text_flags() -> None:
     flags.DEFINE_integer(
         "num_answers",
         1,
-        "Questions: answers to list as nbest; 1 for the best one alone.",
+        "For questions: answers to list as nbest; 1: the best answer alone.",
         lower_bound=1,
     )
     flags.DEFINE_multi_enum(
         "vectors",
         ["mean_output"],
         ["mean_output", "pooled_output"],
-        "encoder: the mean over the tokens, or the pooled output of [CLS]; may "
-        "be given twice for both.",
+        "For encoder: the mean over the tokens, or the pooled output of [CLS]; "
+        "give the flag twice for both.",
     )
     define_token_scores()
 

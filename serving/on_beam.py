@@ -4,8 +4,8 @@
 
 Reading, predicting and writing are the functions of the local runner, on the
 same windows: the files are the same. A file is read by one worker, and the
-windows of all files are spread over all workers. What is grouped by file are
-the lines of its windows.
+windows of all files are spread over all workers. The lines of the windows are
+then grouped by file.
 
 This module imports Apache Beam, which is optional.
 """

@@ -59,7 +59,7 @@ def predict_window(
             totals[name] += found[name]
         line = {"id": item.id} | found
         lines.append(json.dumps(line, ensure_ascii=False))
-    # Those found by the model after those found by the parser.
+    # The model found some of the problems after the parser found the others.
     problems.sort(key=lambda problem: problem.place.number)
     counts = {
         "inputs": len(lines) + len(problems),
@@ -104,8 +104,8 @@ def create_job(
 def check_first_inputs(file: InputFile, task: Task) -> None:
     """Raise a UserError if all of the first inputs are unusable.
 
-    Each would only be named in errors.jsonl, which for a misspelt
-    --text_columns would be all of them, after hours.
+    Otherwise a misspelt --text_columns would put all inputs into errors.jsonl,
+    and be noticed after hours.
     """
     window = next(reading.read_windows(file, task.parse), None)
     if not window or window.inputs or not window.problems:
@@ -128,8 +128,8 @@ def errors_path(job: Job, index: int) -> str:
 def files_to_do(run: Run) -> list[int]:
     """Return the numbers of the files to predict.
 
-    If errors.jsonl is missing, these are also files of which the predictions
-    are there, but not the errors.
+    If errors.jsonl is missing, they include files whose predictions are
+    complete but whose errors are not there.
     """
     last = len(run.job.outputs) - 1
     names = {name for name, _ in file_system.files_below(run.job.shared_dir)}

@@ -52,10 +52,10 @@ class BiLstmSize(NamedTuple):
         )
 
     def fingerprint(self) -> dict[str, int | None]:
-        """Return the part of a run that may not change when it goes on.
+        """Return what may not change when a run is resumed.
 
-        None without a BiLSTM: runs of versions without the flags have no such
-        keys, which counts as None.
+        Without a BiLSTM the values are None, as in runs of earlier versions,
+        which lack the keys.
         """
         return {name: value or None for name, value in self._asdict().items()}
 
@@ -86,8 +86,8 @@ def choose_size(
 ) -> BiLstmSize:
     """Return the size of the BiLSTM of a command.
 
-    A model that is used as it is keeps the one it was fine-tuned with. One that
-    is trained has the one that flags give, None without a flag.
+    A model that is used as it is keeps the BiLSTM it was fine-tuned with. A
+    model that is trained has the one that flags give, or none without flags.
 
     Raises:
         UserError: the flags contradict the model.
@@ -96,8 +96,8 @@ def choose_size(
     if given is None and not is_training:
         return found
     given = given or NO_BILSTM
-    # Where training was interrupted, output_dir has no configuration, and that
-    # of init_checkpoint has no BiLSTM: the flags describe the model then.
+    # If training was interrupted, output_dir has no configuration, and that of
+    # init_checkpoint has no BiLSTM. Then the flags describe the model.
     if not found.bilstm_layers:
         return given
     if is_training and not given.bilstm_layers:
@@ -285,8 +285,8 @@ def mask_of(features: dict[str, tf.Tensor]) -> tf.Tensor:
 def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
     """Return the last state of each direction, side by side, [B, 2 * U].
 
-    That of the forward direction is at the last real token, that of the
-    backward direction at the first one. x is the output of a BiLstm.
+    The forward direction ends at the last real token, the backward direction
+    at the first one. x is the output of a BiLstm.
     """
     forward, backward = tf.split(x, 2, axis=-1)
     last = class_vectors(forward, input_mask, LEFT_TO_RIGHT)  # [B, U]

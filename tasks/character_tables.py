@@ -112,9 +112,10 @@ def replaced(table: Table, codes: Sequence[int]) -> list[str]:
 def case_classes() -> tuple[np.ndarray, np.ndarray]:
     """Return the code points that are case-ignorable, and the cased ones.
 
-    As Unicode's Final_Sigma has them: the lower case of a capital sigma is the
-    final one if a cased letter is before it and none after it, ignorable
-    characters in between not counting. Found by experiments with `str.lower`.
+    Unicode's rule Final_Sigma needs them: the lower case of a capital sigma is
+    the final sigma if a cased letter comes before it and none after it;
+    ignorable characters in between do not count. Both sets are found by
+    experiments with `str.lower`.
     """
     ignorable, cased = [], []
     for code in range(_CODE_POINTS):

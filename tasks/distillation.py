@@ -7,18 +7,18 @@ et al. 2019, arXiv:1908.08962). The loss of a row is
     alpha * soft loss + (1 - alpha) * label loss      of a row with a label
     alpha * soft loss                                 of one without
 
-and the loss of a batch its mean over all rows. The soft loss of classes is
+and the loss of a batch is the mean over all rows. The soft loss of classes is
 losses.soft_loss, T^2 times a cross entropy at temperature T; that of numbers is
-the squared error to the teacher's number. Of several teachers, the mean of the
-probabilities at temperature T is the target, or the mean of the numbers.
+the squared error to the teacher's number. With several teachers, the target is
+the mean of their probabilities at temperature T, or of their numbers.
 
 A teacher reads the text with a vocabulary, casing and length of its own. Its
 outputs are written to a file beside the records of the student, with a
 fingerprint of the teacher and the text: later runs read the file.
 
 `Distillation` finds teachers, runs them and keeps what they answer. Its
-subclass in a task's folder says which models can teach the task, the rows that
-they read, the targets made of their answers, and the losses.
+subclass in a task's folder says which models can teach the task, which rows
+they read, which targets their answers give, and what the losses are.
 
 Letters in shapes: n rows of the training data, K classes, S positions.
 """
@@ -55,7 +55,7 @@ from training.objective import Objective, Sums
 
 FLAG = "teacher_checkpoint"
 
-# What the fingerprint of a run has of its teachers; of a run without any.
+# What the fingerprint of a run says of its teachers if it has none.
 NO_FINGERPRINT = dict.fromkeys(
     (
         FLAG,
@@ -101,9 +101,9 @@ class Teacher(NamedTuple):
         path: as the flag names it.
         source: checkpoint, tokenizer and length.
         fingerprint: everything that its outputs for a text depend on.
-        order: the place of each of the student's labels among its outputs,
-            [K]: [1, 0] where it has no and yes, and the student yes and no.
-            None where outputs have no names.
+        order: the place of each of the student's labels among the teacher's
+            outputs, [K]: [1, 0] if the student has yes and no, and the teacher
+            no and yes. None if outputs have no names.
     """
 
     path: str
@@ -142,8 +142,8 @@ def open_teacher(path: str, max_seq_length: int) -> Teacher:
     except UserError as error:
         # Flags that the message names describe the student.
         raise UserError(
-            f"--{FLAG}={path}: {error} (of a teacher, the files beside its "
-            "weights count, no flags)"
+            f"--{FLAG}={path}: {error} (a teacher is described by the files "
+            "beside its weights, not by flags)"
         ) from error
     fingerprint = {
         "weights": [
@@ -256,7 +256,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
 
     @abc.abstractmethod
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
-        """Return how a teacher's answers fit the labels: a wrong one shows."""
+        """Return how well a teacher's answers fit the labels, for the log."""
 
     @abc.abstractmethod
     def add_targets(
@@ -284,7 +284,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     # --- For the run ---------------------------------------------------------
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what must not change when a run goes on."""
+        """Return what must not change when a run is resumed."""
         return {
             FLAG: [teacher.digest for teacher in self.teachers],
             "distillation_temperature": self.options.temperature,
@@ -330,8 +330,9 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     def objective(self) -> Objective:
         """Return the objective of the module's loss.
 
-        Both sums are divided by the number of all rows. Divided by the labelled
-        ones alone, a label would count for more in a batch that has few.
+        Both sums are divided by the number of all rows. If label losses were
+        divided by the number of labelled rows, a label would count for more in
+        a batch that has few.
         """
         alpha = self.options.alpha
 
@@ -401,7 +402,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             if cluster.has_other_workers():
                 own = tf.distribute.get_strategy()
             settings = self.job.create_task().settings
-            # It reads texts as it was trained to, whatever the student does.
+            # The teacher reads texts as it was trained to, not as the student.
             task = registry.create_task(
                 settings._replace(
                     trained_for=source.trained_for,

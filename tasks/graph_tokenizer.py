@@ -355,9 +355,9 @@ def batch_encoder(
         data = tf.data.Dataset.from_tensor_slices((texts, labels))
         data = data.shuffle(10_000).batch(32).map(encode)
 
-    It takes strings [n], or a pair of them for pairs of texts, and returns the
-    features of `make_features`. What else the data set has, labels and weights,
-    follows unchanged.
+    The function takes strings [n], or a tuple of two such for pairs of texts,
+    and returns the features of `make_features`. Labels and weights of the data
+    set follow unchanged.
 
     Raises:
         UserError: the model has fewer positions than max_seq_length.
@@ -474,12 +474,12 @@ def add_special_tokens(
 
 
 def _matchable(tokens: Sequence[str]) -> list[str]:
-    """Return tokens for WordPiece, with others for those no word has.
+    """Return the tokens for WordPiece; those that no word has are replaced.
 
-    No word has white space or U+0000, so such tokens stand for nothing. The
-    library's WordPiece would still find parts of them, with a token "new york"
-    in the vocabulary "new new" was [UNK], and takes no U+0000. No text has
-    U+FFFD after cleaning.
+    No word has white space or U+0000. The library's WordPiece takes no U+0000,
+    and would find parts of a token with a space: with "new york" in the
+    vocabulary, "new new" was [UNK]. The replacements have U+FFFD, which no text
+    has after cleaning.
     """
     return [
         f"{_LONG_WORD}{number}" if re.search(r"[\s\0]", token) else token

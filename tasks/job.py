@@ -1,8 +1,8 @@
 """The base class of fine-tuning tasks: data, model, objective, scores.
 
 A task's folder has a subclass in its job.py. It says how examples are read,
-converted, scored and predicted; what every task does with them (reading early,
-record files, running the model, writing files) is here. The runner
+converted, scored and predicted. What is the same for every task is here:
+reading early, record files, running the model, writing files. The runner
 (finetuning/runner.py) calls the methods in this order:
 
     the constructor                  reads and checks the files asked for
@@ -383,7 +383,7 @@ class FineTuningJob(abc.ABC):
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a row of a batch depends on."""
         layers, units = self.source.bilstm
-        # The inputs of the gates, the gates, h and c, of both directions.
+        # Per unit of both directions: inputs of the gates, gates, h and c.
         return memory.Rows(
             head_numbers=20 * units * layers,
             windows=self.create_task().settings.windows,

@@ -29,7 +29,7 @@ from training import prediction
 
 _FEATURE_TAGGING = "feature_tagging"  # TrainedFor.task
 
-# Fields of Settings that a SavedModel was exported with, for good.
+# Fields of Settings that are fixed when a SavedModel is exported.
 _OF_EXPORT = (
     "max_seq_length",
     "long_texts",
@@ -168,7 +168,7 @@ def choose_task(
 
     Raises:
         UserError: the head was fine-tuned on another task or reads words
-            alone, or the model sees left of a [MASK] alone.
+            alone, or the model sees only the text before a [MASK].
     """
     prefix, names = checkpoint.prefix, checkpoint.shapes
     if task in ("masked_lm", "sentence_score"):

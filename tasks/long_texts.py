@@ -24,11 +24,11 @@ def define_flags(
         None,
         [trained_for.CUT, trained_for.HEAD_TAIL, WINDOWS],
         "What is read of a text with more than max_seq_length tokens. cut: its "
-        "beginning; head_tail: a quarter of them from its beginning, the rest "
-        "from its end (Sun et al., arXiv:1905.05583); windows: all of it, in "
-        "windows of max_seq_length tokens that overlap, whose outputs are "
-        "pooled, for single texts alone. Default: as the model was fine-tuned; "
-        "to train it, cut.",
+        "beginning. head_tail: a quarter of these tokens from its beginning, "
+        "the rest from its end (Sun et al., arXiv:1905.05583). windows: all of "
+        "it, in windows of max_seq_length tokens that overlap, whose outputs "
+        "are pooled; for single texts, not pairs. Default: as in fine-tuning "
+        "the model; when it is trained, cut.",
     )
     if not has_doc_stride:
         flags.DEFINE_integer(
@@ -41,7 +41,7 @@ def define_flags(
     flags.DEFINE_integer(
         "max_windows",
         8,
-        "Windows of a text; what is behind the last is cut.",
+        "Largest number of windows of a text; text after the last is cut.",
         lower_bound=1,
         upper_bound=1024,
     )
@@ -50,7 +50,7 @@ def define_flags(
             "window_pooling",
             "mean",
             trained_for.POOLINGS,
-            "What is made of the outputs of a text's windows.",
+            "How the outputs of a text's windows are pooled.",
         )
 
 
@@ -68,7 +68,7 @@ def read(f: flags.FlagValues, has_doc_stride: bool = False) -> LongTexts | None:
             if name in f and f[name].present:
                 raise UserError(f"--{name} needs --long_texts={WINDOWS}")
         return f.long_texts and LongTexts(f.long_texts)
-    # The length of a window is not known yet, nor is half of it: `checked`.
+    # The length of a window is not known here; `checked` sets the stride.
     pooling = f.window_pooling if "window_pooling" in f else "mean"
     return LongTexts(f.long_texts, f.doc_stride or 0, f.max_windows, pooling)
 

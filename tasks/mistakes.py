@@ -32,7 +32,7 @@ class Mistakes(NamedTuple):
             decimals, None as an empty cell.
         num_wrong: how many there are in all.
         num_scored: how many answers were scored.
-        what: of what, such as "examples".
+        what: name of what was scored, such as "examples".
     """
 
     header: Sequence[str]

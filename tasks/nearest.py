@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-_DIGITS = 6  # of a cosine; vectors with the same are in their order
+_DIGITS = 6  # of a cosine; vectors with equal cosines keep their order
 
 # How far products in float32 may be from the rounded cosines.
 _ROUNDING = 1e-4
@@ -33,8 +33,8 @@ def nearest(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (places, cosines) of the vectors nearest to each query.
 
-    They are `count` at most, the nearest first; of equal ones the first in the
-    order of the vectors.
+    They are `count` at most, the nearest first; equal cosines are in the order
+    of the vectors.
 
     Args:
         vectors: float32 [n, D], of length 1.
@@ -60,11 +60,11 @@ def ranked(
 def candidates(
     data: np.ndarray, queries: np.ndarray, count: int, error: float = 0.0
 ) -> Iterator[np.ndarray]:
-    """Yield the places among which the nearest ones of each query are.
+    """Yield, for each query, places among which its nearest vectors are.
 
-    A product is at most `error` from the true one. So the true products of the
-    `count` best rows are at least the last of their products less `error`, and
-    no row whose product is less than that by another `error` is among the best.
+    A product is at most `error` from the true one. Let p be the `count`-th
+    largest product: `count` rows have true products of at least p - error. So a
+    row whose product is below p - 2 error is not among the best.
 
     Args:
         data: [n, D], float32 or codes.

@@ -43,8 +43,8 @@ def predict(
     """Return the prediction of each input, or why there is none.
 
     All inputs are sorted by length together. An input whose text was cut has
-    `truncated` in its prediction. `counts` gets their number, and that of the
-    tokens that they lack.
+    `truncated` in its prediction. `counts` gets the number of such inputs, and
+    of the tokens that were cut.
     """
     encoded = task.encode(inputs)
     outputs = run_units(task, run, encoded.units, batch_size)
@@ -109,7 +109,7 @@ def run_batches(
 ) -> Iterator[tuple[np.ndarray, Outputs]]:
     """Yield (numbers of rows [n], their outputs [n, ...]) batch by batch.
 
-    A batch has batch_size rows of the full length; of shorter ones more, of at
+    A batch has batch_size rows of the full length, or more shorter rows with at
     most as many tokens: 32 of 128 tokens, 128 of 32. The longest come first: if
     memory is too small, the first batch fails, and not one after an hour. The
     sort is stable: rows of one length keep their order.

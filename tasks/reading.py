@@ -1,6 +1,6 @@
 """Read inputs in windows: lines of text, JSON lines or TFRecords, maybe gzip.
 
-An input that cannot be used becomes a `Problem`, and reading goes on.
+An input that cannot be used becomes a `Problem`, and reading continues.
 """
 
 import dataclasses

@@ -51,7 +51,7 @@ def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
 def head_length(kept: Any) -> Any:
     """Return how many of `kept` pieces are from the beginning of a text.
 
-    For head_tail; a number or a tensor. The paper keeps 128 and 382 of 510.
+    `kept` is a number or a tensor. The paper keeps 128 and 382 of 510.
     """
     return kept * 128 // 510
 

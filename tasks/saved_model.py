@@ -190,8 +190,8 @@ def write(graph: TaskGraph, directory: str) -> None:
 def _new_directory(directory: str) -> Iterator[str]:
     """Yield a directory to fill, which gets its name when the block ends.
 
-    TF Serving loads a directory as soon as its name is a number. The number of
-    the process is in the other name, since two may write the same export.
+    TF Serving loads a directory as soon as its name is a number. The temporary
+    name has the number of the process, since two may write the same export.
     """
     for left in tf.io.gfile.glob(f"{glob.escape(directory)}.*.tmp"):
         number = left.removeprefix(f"{directory}.").removesuffix(".tmp")
@@ -221,13 +221,13 @@ def _describe(graph: TaskGraph) -> dict[str, Any]:
 
 
 def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
-    """Check that a SavedModel is that of a graph; log what is known of it.
+    """Check that a directory holds the SavedModel of a graph; log it.
 
-    It is not known for those of earlier versions, which have no checksum.
+    A SavedModel of an earlier version has no checksum: its weights are unknown.
 
     Raises:
-        UserError: the directory holds something else, or the model of other
-            weights or settings.
+        UserError: the directory holds something else, or a SavedModel with
+            other weights or settings.
     """
     if not tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
         check_new(directory)

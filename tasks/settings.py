@@ -19,7 +19,7 @@ class RunSettings(NamedTuple):
         max_seq_length: the flag's value.
         is_length_given: whether the flag was given; if not, a fine-tuned model
             keeps the length it was fine-tuned with.
-        long_texts: the flags'; None: none of them was given.
+        long_texts: what its flags say; None if none was given.
         num_errors: mistakes to list in errors.tsv; 0: no file.
         training: how to train; its numbers of steps are 0 until the training
             data have been read.

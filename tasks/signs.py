@@ -4,10 +4,10 @@ Fine-tuning on small data fails now and then (paper section 4.1: "sometimes
 unstable on small datasets"): the model gives the same answer to every input.
 Its accuracy is the share of the most frequent label, which looks like a score.
 
-Predictions are a sign only if at least MIN_OTHERS of the right answers are
-others. A model that finds only every third of these would miss all ten with a
-probability of (2/3)**10 = 1.7%, so small development sets and those of a single
-class show nothing.
+Equal predictions are a sign only if at least MIN_OTHERS right answers differ
+from them. A model that finds only every third of these would miss all ten with
+a probability of (2/3)**10 = 1.7%. So small development sets and those of a
+single class show nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ import numpy as np
 MIN_OTHERS = 10
 
 # Predictions of a regression are constant if their standard deviation is below
-# this share of that of the labels. With a correlation r to the labels, the
-# predictions of least squared error have the share r.
+# this share of the labels' standard deviation. Predictions of least squared
+# error with a correlation r to the labels have the share r.
 _MIN_DEVIATION = 0.1
 
 
@@ -69,12 +69,12 @@ def same_span(
 ) -> str | None:
     """Return what is wrong if all answers are the same span; else None.
 
-    They are if all are the same text, "" included, or if all that have a text
+    That is so if all are the same text, "" included, or if all that have a text
     begin at the same place. A collapsed model gives every token of a window
     the same logits. Then the first span of each paragraph is its answer, or
-    none, where the question alone fills the list of the best starts.
+    there is none, if the question alone fills the list of the best starts.
 
-    `places` are the numbers of the paragraph's piece that answers begin with.
+    `places` are the numbers of the pieces that the answers begin with.
     """
     if sum(not is_right[key] for key in answers) < MIN_OTHERS:
         return None

@@ -32,7 +32,7 @@ class ModelSource(NamedTuple):
         checkpoint: its vocabulary and casing fit the model.
         max_seq_length: the flag's, or the one the model was fine-tuned with.
         bilstm: size of the BiLSTM, the flags' or the fine-tuned model's.
-        long_texts: what is read of longer texts, likewise.
+        long_texts: what is read of longer texts, by the flags or the model.
     """
 
     checkpoint: Checkpoint
@@ -52,7 +52,7 @@ class ModelSource(NamedTuple):
 
         Args:
             lengths: tokens of the rows, in parts.
-            left_out: pieces that they lack.
+            left_out: the pieces that were cut off each.
         """
         used, lost = (
             np.concatenate([np.zeros(0, int), *parts])

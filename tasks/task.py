@@ -2,8 +2,8 @@
 
 A task (tasks/*/task.py; registry.py lists them) parses inputs, turns them into
 rows (`encode`) and the model's outputs for these rows into a dictionary per
-input (`decode`). predict.py runs the model in between. And it knows its model:
-`create_model`, and `graph`, which has strings in and answers out.
+input (`decode`). predict.py runs the model in between. A task also creates its
+model: `create_model`, and `graph`, which has strings in and answers out.
 
 Workers and programs without TensorFlow import these modules: the methods that
 need TensorFlow import it themselves.
@@ -50,14 +50,14 @@ class Settings(NamedTuple):
     """The model and the options that predictions depend on; picklable.
 
     Attributes:
-        path: of a SavedModel's directory, else the prefix of a checkpoint.
-        is_saved_model: whether it is a SavedModel.
+        path: the directory of a SavedModel, or the prefix of a checkpoint.
+        is_saved_model: which of these it is.
         bert_config_file: of a checkpoint; None: beside it.
         task: a key of registry.TASKS.
         vocab_file: the model's.
         normalization: of its tokenizer.
         max_seq_length: tokens that the model reads at once.
-        long_texts: what is read of texts with more.
+        long_texts: what is read of texts with more tokens.
         trained_for: what the checkpoint says of its head.
         labels: of a classifier or a tagger; None for a regression.
         sentence_pairs: whether a classifier reads two texts.
@@ -68,13 +68,14 @@ class Settings(NamedTuple):
         null_threshold: for no answer; None if every question has one.
         top_k: tokens for each [MASK].
         score_whole_words: whether a sentence is scored word by word.
-        token_scores: whether its score is given token by token too.
+        token_scores: whether a sentence's score is also given by tokens.
         explain: whether a classifier's predictions have attributions.
         vectors: names of an encoder's outputs to write.
         pooling, normalize: of an embedding, as in TrainedFor.
-        embedding_size: numbers of it to keep, the first; None: all.
-        prompt_name: of the model's prompts; None: its default one.
-        prompt: the text that it stands for, put before each text.
+        embedding_size: how many numbers of it to keep, from the first; None:
+            all.
+        prompt_name: name of one of the model's prompts; None: the default.
+        prompt: the text of that prompt, which is put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
         dtype: of a checkpoint's matrix products; a SavedModel has its own.
@@ -143,9 +144,9 @@ class Input(NamedTuple):
     """An input that can be predicted.
 
     Attributes:
-        id: the one it brought, else file:number.
+        id: the input's own id, else file:number.
         place: where it stands.
-        texts: of the model, by name; or the features of a record.
+        texts: what the model reads, by name; or the features of a record.
     """
 
     id: str | int
@@ -240,7 +241,7 @@ class Task(abc.ABC):
     ) -> dict[str, Any]:
         """Return the fields of Settings that a checkpoint decides.
 
-        Those that the user gave come first.
+        What the user gave takes precedence.
         """
         del checkpoint
         return dict(given)
@@ -275,7 +276,8 @@ class Task(abc.ABC):
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.
 
-        For models that compute numbers alone, see saved_model.TaskGraph.
+        LiteRT files need this: they compute numbers alone, see
+        saved_model.TaskGraph.
         """
         return numbers
 

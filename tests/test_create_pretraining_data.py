@@ -165,7 +165,7 @@ def test_interrupt_is_clean(corpus, tmp_path):
     assert "Traceback" not in error
     assert "\r" not in error, "a bar was drawn into a pipe"
     assert error.endswith("ERROR: interrupted\n")
-    assert "Give the same command again to continue" in error
+    assert "Give the same command again to resume" in error
 
 
 def test_remote_paths(tmp_path, monkeypatch):

@@ -186,7 +186,7 @@ def test_positions(source, tmp_path):
         ({"input_file": "*.none"}, "no file matches"),
         (
             {"new_words_file": None, "num_new_words": 5, "input_file": "known"},
-            "none is split into pieces 2 times",
+            "and is split into pieces",
         ),
         ({"min_frequency": 3}, "--num_new_words"),
         ({"max_position_embeddings": 12}, "has 12 already"),

@@ -1,4 +1,4 @@
-"""Commands as a shell takes them."""
+"""Write commands for a shell."""
 
 import shlex
 from collections.abc import Sequence

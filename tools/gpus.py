@@ -1,8 +1,8 @@
-"""Print the GPUs that TensorFlow sees; of none, what is missing.
+"""Print the GPUs that TensorFlow sees, or why it sees none.
 
     python -m tools.gpus
 
-The exit status is 1 where there is none.
+The exit status is 1 if there is none.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A script that another interpreter runs, asked and answering in JSON lines."""
+"""Ask a script that another interpreter runs, in JSON lines."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ class JsonProcess:
     Args:
         flag: the flag that names the interpreter, for errors.
         python: the interpreter.
-        script: it writes a JSON line, then one for each that it reads.
+        script: writes a JSON line, then one for each line that it reads.
     """
 
     def __init__(self, flag: str, python: str, script: Path):

@@ -2,9 +2,9 @@
 
 All machines make the same calls, since each sum over machines waits for all
 of them. So whatever decides on the next call has to be the same everywhere:
-the flags, the step a run goes on from, how many steps go into a call, whether
-to stop. Clocks and signals differ between machines; `Machines.gather` gives
-each of them the numbers of all.
+the flags, the step from which a run resumes, how many steps go into a call,
+whether to stop. Clocks and signals differ between machines; `Machines.gather`
+gives every machine the numbers of all.
 """
 
 import functools
@@ -49,8 +49,8 @@ class Machines:
         """
         if self.count == 1:
             return np.array([row], np.int64)
-        # A sum, as that is what strategies have: the rows of the other
-        # machines are 0 here, and this machine's is 0 there.
+        # Strategies have sums only. So each machine fills in its own row, and
+        # leaves 0 in the others.
         values = np.zeros([self.count, _WIDTH], np.int64)
         values[self.number, : len(row)] = row
         sums = self._total(tf.constant(values))
@@ -78,7 +78,7 @@ class Machines:
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """Return when every machine has called this.
 
-    So the files that the chief has written before can be read by the others.
+    After that all machines can read what the chief wrote before.
     """
     machines_of(strategy).gather([0])
 
@@ -91,10 +91,10 @@ def checksum(value: object) -> int:
 def check_same_run(
     strategy: tf.distribute.Strategy, values: Mapping[str, object]
 ) -> None:
-    """Raise a UserError if machines train different runs, by name: JSON value.
+    """Raise a UserError if machines train different runs.
 
-    With another learning rate on one of them, for example, weights would
-    drift apart silently.
+    `values` describe a run as {name: JSON value}. With another learning rate on
+    one machine, for example, weights would drift apart silently.
     """
     machines = machines_of(strategy)
     if machines.count == 1:
@@ -132,7 +132,7 @@ def check_same_start(
     for number, (steps, found) in enumerate(rows):
         if steps != rows[0][0]:
             raise UserError(
-                f"{_name(number)} would go on after step {steps:,}, "
+                f"{_name(number)} would resume after step {steps:,}, "
                 f"{_name(0)} after step {rows[0][0]:,}: --output_dir (here: "
                 f"{output_dir}) has to be a directory that all machines "
                 "share; if it is, start all machines again"

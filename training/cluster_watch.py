@@ -102,7 +102,7 @@ class Peer:
     def problem(self) -> str | None:
         """Return what is wrong with the machine; None if it answers.
 
-        After its first answer, failed checks count only when they go on for
+        After its first answer, failed checks count only when they last for
         ENDED_SECONDS or SILENT_SECONDS.
         """
         is_over = time.monotonic() - self._since >= self._allowed
@@ -133,7 +133,7 @@ class Watch:
         ]
         self._has_met = False
         self._has_left = False
-        self._lock = threading.Lock()  # held by who writes the last line
+        self._lock = threading.Lock()  # of the thread with the last line
 
     def start(self) -> None:
         """Begin to ask the other machines, a thread for each."""
@@ -168,7 +168,7 @@ class Watch:
             return None
         progress = ""
         if self.output_dir is not None:
-            # From the directory: only the chief has written it.
+            # Looked up in the directory, since only the chief has saved it.
             latest = lookup.latest_checkpoint(self.output_dir)
             saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
             progress = f" after step {self.done}; {saved} is saved"
@@ -254,7 +254,7 @@ def create_strategy() -> tf.distribute.Strategy:
     global _watch
     if warning := cluster.check_own_address():
         logging.warning("%s", warning)
-    # Its information lines describe each sum over the machines, twice.
+    # TensorFlow's information lines describe each sum over the machines twice.
     tf.get_logger().setLevel("WARNING")
     _turn_off_tensorflows_watching()
     try:
@@ -303,8 +303,8 @@ def _turn_off_tensorflows_watching() -> None:
     # Neither has a public switch. A configuration without a type of service
     # is taken as a decision of the user, and starts none.
     context.context().configure_coordination_service(service_type="")
-    # Its health check waits for all machines without a word, and looks every
-    # 30 s.
+    # The strategy's health check waits for all machines without a word, and
+    # looks every 30 s.
     extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
     extended._enable_check_health = False
 

@@ -7,7 +7,7 @@ since the report before it, so it is a window of steps:
     windows            1..1   2..50  51..100
 
 `merged` turns windows into bins of equal size. A run that was killed at step
-73 and went on from a checkpoint at step 60 has the windows 51..60, 61..61 and
+73 and resumed from a checkpoint at step 60 has the windows 51..60, 61..61 and
 62..100 instead of the last one. Their mean, weighted by steps, is that of the
 run that was not killed.
 """
@@ -43,7 +43,7 @@ class Curves(NamedTuple):
         metric: {step: deciding metric}.
         learning_rate: {step: rate}.
         best: the step to mark; None: none.
-        best_name: what it is.
+        best_name: what that step is.
         is_degenerate: whether the run has learned nothing.
     """
 
@@ -77,8 +77,8 @@ def read(
     """Return the curves of a run in all its parts; None without a report.
 
     `best` is the step of the lowest loss on held-out data, None if it was
-    evaluated once or never. Of dev_loss_names, names of the loss of
-    evaluations, the first that was written counts.
+    evaluated once or never. `dev_loss_names` are names of an evaluation's loss;
+    the first one that was written counts.
     """
     reports = _windows(output_dir)
     if not reports:
@@ -105,7 +105,7 @@ def _windows(output_dir: str) -> list[Window]:
 def does_not_fall(output_dir: str) -> bool:
     """Return whether the loss of the last tenth is not below the first's.
 
-    Never for fewer than 20 reports, whose loss may be noise.
+    False for fewer than 20 reports, whose loss may be noise.
     """
     reports = _windows(output_dir)
     if len(reports) < 20:

@@ -35,10 +35,10 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
 
 # --- Processors that report AMX without having it ----------------------------
 
-# Where it is set, it says which instructions oneDNN may use. The value is all
-# but AMX. A lower one kills float16 products on processors with avx512_fp16:
-# TensorFlow looks at the processor and takes oneDNN's products, which then lack
-# the type.
+# The environment variable that limits the instructions of oneDNN, and the value
+# that leaves out AMX alone. A lower value breaks float16 products on processors
+# with avx512_fp16: TensorFlow looks at the processor only, and takes oneDNN's
+# products, which then lack the type.
 AMX_SETTING, WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 
 _PROBE = """
@@ -85,8 +85,8 @@ def _reports_amx() -> bool:
 def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     """Return the strategy for the devices; call before other TensorFlow work.
 
-    With `use_tpu` the TPU of that name. Else several machines where TF_CONFIG
-    names them. Else all GPUs of this machine. Else its CPU.
+    The first of these is used: the TPU of that name, with `use_tpu`; the
+    machines that TF_CONFIG names; all GPUs of this machine; its CPU.
     """
     avoid_broken_amx(choice.dtype)
     if choice.use_tpu:

@@ -41,9 +41,9 @@ def measure(dtype: str) -> float:
     """Return the speed of a type's matrix products on this CPU; float32 is 1.
 
     Both types are timed in turns, since the speed of a shared machine changes
-    from one moment to the next; the best time of each type counts. It is the
-    time of the process on all cores: while another process has them, it stands
-    still. Takes about 0.1 s.
+    from one moment to the next; the best time of each type counts. What is
+    measured is the process' time on all cores, which stands still while another
+    process has them. Takes about 0.1 s.
     """
     rows = min(workers.num_cores() * _TOKENS_PER_CORE, _MAX_TOKENS)
     names = ("float32", dtype)
@@ -70,7 +70,7 @@ def measure(dtype: str) -> float:
 
 
 def capability_of_gpus() -> tuple[int, int] | None:
-    """Return the least compute capability of the GPUs; None if untold.
+    """Return the least compute capability of the GPUs; None if unknown.
 
     All take part in a step, so the oldest decides.
     """
@@ -82,7 +82,7 @@ def capability_of_gpus() -> tuple[int, int] | None:
 
 
 def choose(strategy: tf.distribute.Strategy) -> tuple[str, str]:
-    """Return the type that --dtype=auto is where a strategy runs, and why."""
+    """Return the type that --dtype=auto takes for a strategy, and why."""
     if devices.is_tpu(strategy):
         return "bfloat16", "it is the type of TPUs"
     if devices.kind() == "GPU":

@@ -25,16 +25,16 @@ def define_training_flags(
     flags.DEFINE_integer(
         "train_batch_size",
         32,
-        "Examples in a step, of all devices and micro-batches together.",
+        "Examples in a step, summed over all devices and micro-batches.",
         lower_bound=1,
         upper_bound=2**17,
     )
     flags.DEFINE_integer(
         "gradient_accumulation_steps",
         1,
-        "Split each step into this many micro-batches: it needs the memory "
-        "of a smaller batch and gives the numbers of the whole one, but for "
-        "dropout, which each draws for itself.",
+        "Split each step into this many micro-batches. It needs the memory of "
+        "one of them and gives the numbers of the whole batch, except that "
+        "each micro-batch draws its own dropout.",
         lower_bound=1,
     )
     flags.DEFINE_float(
@@ -55,14 +55,17 @@ def define_training_flags(
         "ends.",
     )
     flags.DEFINE_float(
-        "weight_decay_rate", 0.01, "Decoupled weight decay.", lower_bound=0.0
+        "weight_decay_rate",
+        0.01,
+        "Rate of the decoupled weight decay.",
+        lower_bound=0.0,
     )
     flags.DEFINE_integer(
         "random_seed",
         12345,
         "Seed of the initial weights, of dropout and of the data's order.",
         lower_bound=0,
-        upper_bound=2**32 - 1,  # that of Keras
+        upper_bound=2**32 - 1,  # the limit of Keras
     )
     flags.DEFINE_bool(
         "bias_correction",
@@ -84,7 +87,7 @@ def define_training_flags(
     flags.DEFINE_integer(
         "iterations_per_loop",
         1000,
-        "Steps at most that run without a return to Python.",
+        "Largest number of steps that run without a return to Python.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -104,15 +107,15 @@ def define_training_flags(
     flags.DEFINE_bool(
         "pictures",
         True,
-        "Draw the curves of the training (curves.png) when it ends, and what "
-        "the scores are made of. Needs matplotlib.",
+        "Draw the curves of the training (curves.png) when it ends, and "
+        "pictures that explain the scores. Needs matplotlib.",
     )
     define_dtype_flag()
     flags.DEFINE_float(
         "initial_loss_scale",
         65536.0,
-        "With float16: what the loss is multiplied by at first, so that "
-        "gradients do not underflow.",
+        "With float16: factor of the loss at the first step, so that gradients "
+        "do not underflow.",
     )
     flags.DEFINE_integer(
         "loss_scale_growth_steps",
@@ -151,11 +154,11 @@ def define_dtype_flag() -> None:
         "dtype",
         "float32",
         [*modeling.DTYPES, dtypes.AUTO],
-        "What matrix products are computed in; weights, norms, softmax and "
-        "losses stay float32. bfloat16 is for TPUs, GPUs of compute capability "
-        "8 and more, and CPUs with avx512_bf16 or AMX; float16 for GPUs of "
-        "compute capability 7. auto: the one of these that is fast here; on a "
-        "CPU a product of each type is timed.",
+        "Type of the matrix products; weights, norms, softmax and losses stay "
+        "float32. bfloat16 is for TPUs, GPUs of compute capability 8 and more, "
+        "and CPUs with avx512_bf16 or AMX; float16 for GPUs of compute "
+        "capability 7. auto: the type that is fast on this machine; on a CPU a "
+        "product of each type is timed.",
     )
 
 
@@ -219,7 +222,7 @@ def open_init_checkpoint(f: flags.FlagValues) -> Checkpoint:
 
 
 def read_init_checkpoint(f: flags.FlagValues) -> str | None:
-    """Return --init_checkpoint, at the commit with which output_dir began."""
+    """Return --init_checkpoint, at the commit that output_dir's run read."""
     return run_settings.pinned(f.init_checkpoint, f.output_dir)
 
 
@@ -229,7 +232,7 @@ def read_settings(
     """Return the training settings that the flags give.
 
     Raises:
-        UserError: a flag of the loss scale is of no use.
+        UserError: a flag of the loss scale has no effect or a bad value.
     """
     names = (
         "initial_loss_scale",

@@ -21,7 +21,7 @@ import optimization
 
 @keras.saving.register_keras_serializable("bert")
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """The rate of update n, from 0: `create_schedule`'s of step n + 1."""
+    """The rate of update n, from 0: step n + 1 of `create_schedule`."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
     Args:
         learning_rate: a number, or a schedule.
-        weight_decay: its rate.
+        weight_decay: rate of the decoupled weight decay.
         bias_correction: as run_classifier.py does by default.
         exclude_from_weight_decay: regular expressions searched for in the
             paths of variables.
-        global_clipnorm: the largest norm of all gradients together; of several
-            replicas, of their sum. None: they are not clipped.
+        global_clipnorm: the largest joint norm of all gradients, summed over
+            replicas; None: they are not clipped.
         beta_1, beta_2, epsilon: as in optimization.AdamWeightDecay.
         name, options: as in other optimizers of Keras.
     """

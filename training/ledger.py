@@ -6,10 +6,10 @@ one every so many steps and wherever a checkpoint is saved:
     {"step": 0, "weights": ..., "moments": ..., "command": [...], ...}
     {"step": 100, "from": 0, "records": ..., "order": ..., "weights": ..., ...}
 
-`records` is a digest of the examples of the steps from `from` to `step`
-whatever their order, `order` one of the same examples in the order that they
-came. They are hashed as the model gets them: with their masks and padding.
-verify_run.py does such steps again and compares.
+`records` is a digest of the examples of the steps from `from` to `step` that
+does not depend on their order; `order` is one that does. Examples are hashed as
+the model gets them: with their masks and padding. verify_run.py repeats such
+steps and compares.
 """
 
 import collections
@@ -116,7 +116,7 @@ def _digest(values: Iterable[Any]) -> bytes:
 
 
 def _machine() -> dict[str, Any]:
-    """Return what the last bits depend on beside the command."""
+    """Return what the last bits of the weights depend on, but the command."""
     cpus = pathlib.Path("/proc/cpuinfo")
     flags = set(cpus.read_text().split()) if cpus.exists() else set()
     return {

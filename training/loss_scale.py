@@ -86,7 +86,7 @@ class LossScale:
         )
 
     def is_usable(self, scale: Scale) -> tf.Tensor:
-        """Return whether training can go on with the scale, a bool scalar."""
+        """Return whether training can use the scale, a bool scalar."""
         return scale.value >= _SMALLEST
 
     def means(self) -> dict[str, float]:

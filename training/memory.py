@@ -79,7 +79,7 @@ _LOOK_AHEAD = 2000  # steps whose lengths are looked at
 
 
 class Rows(NamedTuple):
-    """What a row of the batch is for the model.
+    """What a row of the batch costs the model.
 
     Attributes:
         encoded: sequences that the encoder trains on: 4 for the choices of a
@@ -106,8 +106,8 @@ class Whole(NamedTuple):
 
     Attributes:
         layer, attention: of the terms with X, and with A, that a layer keeps.
-        head: logits, as a multiple of V.
-        gradients: of those that are there when most activations are.
+        head: of V, for the logits.
+        gradients: of the gradients that exist when most activations do.
     """
 
     layer: float
@@ -182,7 +182,7 @@ def sizes_of(step: Step, length: int, row: Rows) -> Sizes:
         sum(math.prod(v.shape) for v in model.trainable_variables),
         len(step.optimizer.slot_names),
         step.replicas,
-        # The default strategy does not tell.
+        # The default strategy does not know its devices.
         len(step.strategy.extended.worker_devices) if step.replicas > 1 else 1,
     )
 
@@ -238,7 +238,7 @@ def estimate(sizes: Sizes) -> dict[str, int]:
 
 
 def total_bytes(sizes: Sizes) -> int:
-    """Return what is needed at most of a device, or of a CPU's memory."""
+    """Return the most memory that is needed at once, of a device or the CPU."""
     found, whole = estimate(sizes), sizes.whole
     # Activations are freed before the update.
     total = (
@@ -256,7 +256,7 @@ def total_bytes(sizes: Sizes) -> int:
 
 
 def what_fits(sizes: Sizes, free: float) -> list[str]:
-    """Return flags that need less, each of which makes the run fit alone."""
+    """Return the flags that make the run fit, each of them alone."""
     settings, replicas = sizes.settings, sizes.replicas
     size = settings.train_batch_size
 
@@ -306,12 +306,12 @@ def largest_batch(sizes: Sizes, free: float) -> int:
 def log_estimate(
     step: Step, length: Callable[[int], int], first: int, row: Rows
 ) -> None:
-    """Log what a run will need; warn where that is more than there is.
+    """Log the memory that a run will need; warn if less is free.
 
     `length` tells the tokens of a step's sequences, `first` the steps done.
 
     Raises:
-        UserError: it is more than twice as much.
+        UserError: the run needs more than twice what is free.
     """
     last = min(step.settings.last_step, first + _LOOK_AHEAD)
     longest = max(map(length, range(first, last)))
@@ -342,7 +342,7 @@ def log_estimate(
         else "not even a batch of one row fits: use a shorter --max_seq_length "
         "or a smaller model"
     )
-    if total > 2 * free:  # no error of the estimate
+    if total > 2 * free:  # more than an error of the estimate explains
         raise UserError(
             f"training needs {in_words(total)} of memory, estimated for "
             f"batches of {step.settings.train_batch_size} of length {longest}, "

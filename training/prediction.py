@@ -12,10 +12,10 @@ from training import compilation
 
 
 class OnDevices:
-    """A function of tensors as one of arrays, {name: [B, ...]} each.
+    """A function of arrays made of one of tensors, {name: [B, ...]} each.
 
     Args:
-        step: a batch -> its outputs; of several devices, of each one's part.
+        step: batch -> outputs; on several devices, the outputs of each part.
         strategy: the devices; None: one.
         few_shapes: see tasks.task.Model.
     """

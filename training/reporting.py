@@ -63,8 +63,8 @@ class _Window:
     def means(self, perplexities: Mapping[str, str]) -> Means:
         """Return the means of losses and metrics, and perplexities.
 
-        There is none of a gradient norm where all steps were skipped, nor of
-        labels where no row had one.
+        The gradient norm is left out if all steps were skipped, and so are the
+        means over labels if no row had one.
         """
         means = add_perplexities(to_means(self.sums), perplexities)
         empty = {name for name, (_, count) in self.sums.items() if not count}
@@ -87,10 +87,10 @@ class Report:
     """Shows training: a bar on terminals, report lines, scalars.
 
     Scalars go to TensorBoard's files and to scalars.jsonl in output_dir; only
-    the chief writes them. A line has the means since the line before it, the
-    scalars those since the scalars before them: they may be written more
-    often. A context manager; its end removes the bar. `first` steps were done
-    before this process began; the run ends at step `last`.
+    the chief writes them. A line has the means since the line before it. The
+    scalars, which may be written more often, have the means since the scalars
+    before them. The end of the context removes the bar. `first` steps were
+    done before this process began; the run ends at step `last`.
 
     Attributes:
         seconds_per_step: an exponential moving average, NaN at first.

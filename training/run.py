@@ -1,8 +1,8 @@
 """The driver of every training run: begin or resume it, train, report, save.
 
-A run is described by a `Training`; `train` brings it to its end. Killed at any
-moment and started again, it goes on from its last checkpoint and ends with the
-same bits.
+A run is described by a `Training`; `train` brings it to its end. A run that is
+killed at any moment resumes from its last checkpoint and ends with the same
+bits.
 """
 
 import math
@@ -40,16 +40,16 @@ from training.train_step import Step
 # reports are written between calls only.
 _MAX_SECONDS_PER_CALL = 5.0
 
-# What a step takes is the mean of so many seconds, and of so many steps.
+# `seconds_per_step` times steps for so many seconds, at least so many steps.
 _TIMED_SECONDS = 10.0
 _MIN_TIMED_STEPS = 5
 
 
 class Identity(NamedTuple):
-    """What makes a command go on with a run in output_dir, or be refused."""
+    """What decides whether a command may resume the run in output_dir."""
 
-    fixed: dict[str, Any]  # may not change when the run goes on
-    adjustable: dict[str, Any]  # may, and a change is logged
+    fixed: dict[str, Any]  # may not change when the run is resumed
+    adjustable: dict[str, Any]  # may change, which is logged
 
 
 class Training(NamedTuple):
@@ -70,7 +70,7 @@ class Training(NamedTuple):
         keep: called with the steps done at each of `keep_steps`.
         new_variables: paths of variables that stay as they were created where
             the others come from init_checkpoint.
-        row: what a row of a batch is, for the estimate of the memory.
+        row: what a row of a batch costs, for the estimate of the memory.
     """
 
     strategy: tf.distribute.Strategy
@@ -120,7 +120,7 @@ def claim_output_dir(
         cluster.is_chief(),
         {
             "bias_correction": "the moments are corrected from here on; "
-            "--nobias_correction goes on as the run began"
+            "--nobias_correction trains as the run began"
         }
         if settings.bias_correction
         else {},
@@ -150,8 +150,8 @@ def log_beginning(
 def train(run: Training) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
-    They are fewer than all after a signal, or where `evaluate` ended the
-    training. A run that output_dir holds is resumed. Otherwise a run begins
+    A signal, or `evaluate`, may end the training before the last step. A run
+    that output_dir holds is resumed. Otherwise a run begins
     from `resume_from`, from `init_checkpoint` or from new weights. With an
     ema_decay, `evaluate` finds the averages of the weights in the model, and so
     does the caller at the end.
@@ -201,7 +201,7 @@ def train(run: Training) -> int:
         batches = run.make_batches(start, context)
         return book.watch(batches, context) if book else batches
 
-    # One iterator for the whole run. It goes on where the last call stopped,
+    # One iterator for the whole run. It continues where the last call stopped,
     # so only the first example of the run has to be given.
     start = first * settings.train_batch_size
     iterator = iter(strategy.distribute_datasets_from_function(make_batches))
@@ -260,9 +260,9 @@ def train(run: Training) -> int:
                 or is_due(done, settings.log_steps, last)
                 or report.is_late()
             )
-            # Also where a checkpoint is saved: a run that goes on from there
-            # has the scalars of all of its steps, and its curves are those of
-            # a whole run.
+            # Also where a checkpoint is saved: a run that resumes from there
+            # has the scalars of all its steps, and so the curves of a run that
+            # was not interrupted.
             if has_line or saves or done % settings.scalar_steps == 0:
                 others = {
                     # The last update was number done - 1, with this rate.
@@ -279,7 +279,7 @@ def train(run: Training) -> int:
             if saves:
                 _save(state, done)
                 saved = done
-            # What is saved can be evaluated when the run goes on.
+            # What is saved can be evaluated when the run is resumed.
             if is_due(done, settings.eval_steps, last) and (
                 done == last or not stop.is_requested
             ):
@@ -307,7 +307,7 @@ def train(run: Training) -> int:
 
 
 def is_due(done: int, every: int, last: int) -> bool:
-    """Whether something is due that is done every so many steps, and last."""
+    """Whether something is due that is done every few steps and at the end."""
     return every > 0 and (done % every == 0 or done == last)
 
 
@@ -369,7 +369,7 @@ def _check_good(sums: Mapping, done: int, step: Step) -> None:
 
 
 def seconds_per_step(run: Training) -> float:
-    """Return what a step takes, on the first batches; the model stays as it is.
+    """Time steps on the first batches; the model stays as it is.
 
     Of several machines it is the time of the slowest.
     """
@@ -423,7 +423,7 @@ class Pace:
         self.seconds_per_step = math.nan
 
     def next_call(self, done: int) -> Call:
-        """Return the call after `done` steps; one that compiles has one.
+        """Return the call after `done` steps; one that compiles has one step.
 
         Others end with a report, a checkpoint or before another length: at
         step 130 with reports every 100 steps, checkpoints every 1,000 and
@@ -469,14 +469,14 @@ def resume_or_start(
     settings: Settings,
     new_variables: Container[str] = (),
 ) -> int:
-    """Set the weights a run goes on or begins with; return the steps done.
+    """Set the weights of a run that resumes or begins; return the steps done.
 
     They come from the first of these that is there: the newest checkpoint of
     output_dir; `resume_from`, with moments and step; `init_checkpoint`, but for
     the new variables. Else the weights stay as they were created.
 
     Raises:
-        UserError: a run that continues another one has no steps of its own.
+        UserError: the run of `resume_from` has done all steps of this one.
     """
     state.clean()
     latest = lookup.checkpoint_to_resume(settings.output_dir)

@@ -1,9 +1,9 @@
-"""The numbers of a run by step: scalars.jsonl, which curves.png is drawn of.
+"""The numbers of a run by step: scalars.jsonl, from which curves.png is drawn.
 
 They are those that TensorBoard shows, a line of JSON for each step that has a
 report. Training writes to output_dir, evaluations to its folder `eval`. A run
-that goes on after step 60 forgets what an earlier part of it wrote of later
-steps, since it does them again.
+that resumes after step 60 removes what it had written of later steps, since it
+repeats them.
 """
 
 import json
@@ -22,7 +22,7 @@ Curve = dict[int, float]  # step -> value
 
 
 def append(folder: str, step: int, values: Mapping[str, float]) -> None:
-    """Add the numbers of a step, {name: finite number}, to a folder's."""
+    """Add the numbers of a step, {name: finite number}, to a folder's file."""
     file_system.make_directory(folder)
     with tf.io.gfile.GFile(os.path.join(folder, NAME), "a") as file:
         file.write(json.dumps({"step": step, **values}) + "\n")

@@ -32,10 +32,10 @@ class Settings(NamedTuple):
         keep_steps: steps after which the weights alone are kept.
         jit_compile: whether XLA may compile; compilation.py decides what.
         recompute: activations to compute again, see ops/recompute.py.
-        layer_decay: factor of the learning rate from a layer to the one below
-            it, freeze_layers: layers that stay as they are; see layers.py.
-        ema_decay: of the average of the weights that is scored and kept; 0:
-            the weights themselves are.
+        layer_decay: factor of the learning rate from a layer to the one below.
+        freeze_layers: number of layers that are not trained, see layers.py.
+        ema_decay: decay of the moving average of the weights, which is scored
+            and kept; 0: there is none.
         clip_norm: the joint norm of the gradients is clipped to this.
         dtype: of the matrix products, one of modeling.DTYPES.
         initial_loss_scale: with float16, see loss_scale.py; so are

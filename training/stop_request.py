@@ -17,8 +17,8 @@ class StopRequest:
     """Records SIGTERM and Ctrl-C, so that a run can save and end.
 
     With `is_shared` a signal to any machine of a cluster is a request to all: a
-    machine that is about to be switched off is told by a signal, and the others
-    cannot go on without it. `signal` is the number of this process' last
+    machine that is about to be switched off gets a signal, and the others
+    cannot train without it. `signal` is the number of this process' last
     signal, 0 without one.
     """
 
@@ -73,7 +73,7 @@ class StopRequest:
         if self._obeyed:
             where = f" to {cluster.machines()[self._obeyed[0]]}"
         logging.warning(
-            "Stopped by %s%s after step %d; the same command goes on there",
+            "Stopped by %s%s after step %d; the same command resumes there",
             signal.Signals(self._number()).name,
             where,
             done,

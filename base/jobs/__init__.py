@@ -4,8 +4,8 @@
     buckets --publish--> output files
 
 A tool says what its chunks are, and how to map and reduce them (steps.py). On
-one machine worker processes do that (local.py), on many Apache Beam
-(pipeline.py), with the same calls. A run that is killed goes on with what is
+one machine worker processes do that (local.py), on many Apache Beam does
+(pipeline.py), with the same calls. A run that was killed resumes with what is
 not complete yet (run.py); tools with an engine of their own use that part
 alone:
 

@@ -4,7 +4,7 @@
     units --worker processes--> records of a bucket
     buckets --this process--> output file
 
-All of it can be continued: a unit, a bucket and an output file are complete or
+A killed run can be resumed: a unit, a bucket and an output file are complete or
 not there. The next chunks are read in a thread while the workers are busy. The
 memory needed does not grow with the input. The scratch folder holds:
 
@@ -155,7 +155,7 @@ class _Worker:
             return None
         path = os.path.join(scratch.folder, "found")
         if survey and not len(self.found) and os.path.getsize(path):
-            # Mapped: it takes memory only as far as there is some.
+            # Mapped: it takes memory only as far as some is free.
             with open(path, "rb") as file:
                 self.found = mmap.mmap(
                     file.fileno(), 0, access=mmap.ACCESS_READ
@@ -278,7 +278,7 @@ class _Engine(NamedTuple):
         }
 
         def publish(indices: Iterable[int]) -> None:
-            """Write the files of which all buckets are there."""
+            """Write the files whose buckets are all complete."""
             for index in indices:
                 if index not in waiting or not buckets_of[index] <= made.keys():
                     continue

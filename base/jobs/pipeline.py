@@ -7,7 +7,7 @@
 
 The files are those of the local runner, byte for byte: both call the same
 chunks, map and reduce. A source is read by one worker, the chunks are spread
-over all of them. What is grouped by output file are paths, not content. The
+over all of them. Only paths are grouped by output file, not content. The
 driver may end before the pipeline does: every file that was published is found
 by its entry when the command is given again (run.py).
 """
@@ -39,7 +39,7 @@ def make_files(
     sources; the run's files are at paths that all workers reach.
     """
     folder = run.job.shared_dir
-    # Those of a run that was killed.
+    # Files of a run that was killed.
     for name, _ in list(file_system.files_below(folder)):
         if name.startswith("bucket-"):
             file_system.remove(os.path.join(folder, name))

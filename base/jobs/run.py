@@ -1,8 +1,8 @@
-"""Open a run of a job, write its files one by one, and continue it if killed.
+"""Open a run of a job, write its files one by one, and resume it if killed.
 
-A run may be killed at any moment. The same command, given again, then continues
-where the first one stopped; a different command must not add its files. So two
-things lie beside the output files:
+A run may be killed at any moment. The same command then resumes where the first
+one stopped; a different command must not add its files. So two things lie
+beside the output files:
 
     .NAME.manifest.json  the fingerprint of the command and, once the run has
                          ended, an entry for each file and the run's total
@@ -39,13 +39,12 @@ class Job(NamedTuple):
         outputs: absolute paths of its files.
         name: of the output in messages: its directory or first file.
         flag: the flag that names it; "" for files that the command removes
-            again: then those of another command are in nobody's way.
+            again: then files of another command may be replaced.
         fingerprint: everything the files depend on; the keys are names of
             flags, or words, since messages show them. A list of files names
             them by path or by [path, ...].
         manifest: path of the manifest.
-        scratch_dir: local folder of unfinished work; locked while a run goes
-            on.
+        scratch_dir: local folder of unfinished work; locked during a run.
         shared_dir: the same, beside the output, where all machines reach it.
             It differs from `scratch_dir` if the output is remote.
     """
@@ -74,8 +73,8 @@ def create_job(
     """Return the job of a command; its fields are those of `Job`.
 
     Manifest and scratch folder lie in `folder`, and are named after `name`.
-    They are hidden, so that patterns over the output do not match them. Outputs
-    of a directory that `flag` names are below `folder`.
+    Both are hidden, so that patterns over the output do not match them. If
+    `flag` names a directory, the outputs are below `folder`.
     """
     shared_dir = scratch_dir = os.path.join(folder, f".{name}.scratch")
     if file_system.is_remote(folder):
@@ -103,7 +102,7 @@ class Run:
         todo: indices of the output files that were not complete when the run
             began.
         total: what `finish` was given, by this run or an earlier one of the
-            same command; None if none came to its end.
+            same command; None if none has finished.
         entries: path -> `bytes`, and what else is known, of each output file
             that is complete.
     """
@@ -175,11 +174,11 @@ class Run:
 def open_run(job: Job) -> Iterator[Run]:
     """Lock a job against other runs, and find what is left to do.
 
-    Call `Run.finish` inside the block when all files are complete. Without it
-    everything stays, for the next run of the same command to continue.
+    Call `Run.finish` inside the block when all files are complete. Without that
+    call everything stays, for the next run of the same command to resume.
 
     Raises:
-        UserError: another run goes on, the files belong to a different
+        UserError: another run has the lock, the files belong to a different
             command, or the block fails with an OSError, such as that of a
             full disk.
     """
@@ -199,7 +198,7 @@ def open_run(job: Job) -> Iterator[Run]:
             # Workers of a killed run may have been there at the beginning.
             _remove_leftovers(job)
     except KeyboardInterrupt:
-        logging.info("Give the same command again to continue this run.")
+        logging.info("Give the same command again to resume this run.")
         raise
     except OSError as error:
         raise UserError(
@@ -214,10 +213,10 @@ def publish(
 ) -> Iterator[tuple[IO[bytes], dict[str, Any]]]:
     """Open an output file for writing; it appears when it is complete.
 
-    Yields the file and its entry, to which the caller adds what is to be known
-    of the file, of JSON's types; `bytes` are added here. Several processes may
-    write the same file at once, as long as they write the same bytes. `sync` is
-    that of `atomic_file`.
+    Yields the file and its entry. The caller adds to the entry what later runs
+    have to know of the file, in types of JSON; `bytes` are added here. Several
+    processes may write the same file at once, as long as they write the same
+    bytes. For `sync` see `atomic_file`.
     """
     entry: dict[str, Any] = {}
     with file_system.atomic_file(target.path, sync) as file:
@@ -297,7 +296,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
             continue
         changed = [item for item in before if item not in now]
         changed += [item for item in now if item not in before]
-        item = (changed or now)[0]  # of equal items in another order, any
+        item = (changed or now)[0]  # if only the order differs, any item
         path, how = item, ""
         if isinstance(item, list):
             path = item[0]

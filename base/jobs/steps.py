@@ -23,7 +23,7 @@ NOTHING: Made = ("", {"bounds": [0], "counts": {}})
 
 
 class Survey(Protocol):
-    """A pass over all buckets before `Steps.reduce`, whose result that gets."""
+    """A pass over all buckets before `Steps.reduce`, which gets its result."""
 
     num_buckets: int
 
@@ -56,8 +56,8 @@ class Steps:
         """Yield (chunk, place where the next one begins), both of JSON's types.
 
         A chunk is what `map` takes at once. This is called in the process that
-        hands out the work, and should do no more than find chunks. It continues
-        at `place`, one that was yielded before. Here the sources, such as
+        hands out the work, and should do no more than find chunks. It begins at
+        `place`, which was yielded before. By default the sources, such as
         paths, are the chunks.
         """
         first = place or 0
@@ -71,13 +71,13 @@ class Steps:
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
         """Return (bucket, value) pairs, and what is known of the chunk.
 
-        The latter is of JSON's types; what is to be counted is under `counts`.
+        What is known has types of JSON; numbers to add up are under `counts`.
         `report` is called with the bytes of the input that are done.
         """
         raise NotImplementedError
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """Return the total of some results of `map`, which is one as well."""
+        """Return the total of some results of `map`, of the same form."""
         counts = collections.Counter()
         for result in results:
             counts.update(result["counts"])

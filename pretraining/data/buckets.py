@@ -66,8 +66,8 @@ def tokenize_documents(
 class BucketMaker:
     """Makes records of the documents of a bucket.
 
-    `num_slices` output files share the records of a bucket where the corpus is
-    small. `is_only_one`: there is no other bucket.
+    In a small corpus `num_slices` output files share the records of a bucket.
+    `is_only_one` says that there is no other bucket.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ def _shuffled_passes(
     """Yield the instances of each pass over the documents, shuffled.
 
     The passes stay apart, so that all of the text is seen once before any of
-    it is seen again. Those of a row are next to each other; the number of
-    instances of each row, 1 unless sequences are packed, is yielded too.
+    it is seen again. The instances of a row are next to each other; their
+    number in each row, 1 unless sequences are packed, is yielded too.
     """
     if not len(documents.numbers):
         return

@@ -52,8 +52,8 @@ class Part(NamedTuple):
 
         Parts of the same content have the same bucket.
         """
-        # The last value was the number of a copy when these had buckets of
-        # their own: texts without copies still give the same records.
+        # The 0 was once the number of a copy, when copies had buckets of their
+        # own. It stays, so that texts give the same records as before.
         key = hash64(random_seed, hash64(*self), 0)
         return (key * num_buckets) >> 64
 

@@ -29,7 +29,7 @@ from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
 
 # Raise it when the same flags no longer give the same bytes. It is part of
-# the fingerprint, so that no run continues with records of another version.
+# the fingerprint, so that no run resumes on records of another version.
 _GENERATOR_VERSION = 3
 
 _NUM_EXAMPLES_LOGGED = 20
@@ -66,10 +66,8 @@ def make_plan(
 ) -> Plan:
     """Check the flags of create_pretraining_data.py and return the plan.
 
-    A file of sources takes the place of the input files.
-
-    Without do_lower_case the files beside the vocabulary or the vocabulary
-    itself decide.
+    A file of sources takes the place of the input files. If do_lower_case is
+    None, the files beside the vocabulary or the vocabulary itself decide.
 
     Raises:
         UserError: a value out of its range, or a file or token is missing.

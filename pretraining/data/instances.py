@@ -236,14 +236,14 @@ def _draw_random_next(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the sentences that replace the true B: first and end, both [M].
 
-    They start at a random sentence of a random other document than that of A,
-    and go on until they have `missing` tokens or the document ends. At least
-    one is taken. There are at least two different documents.
+    They start at a random sentence of a random document other than A's, and
+    end when they have `missing` tokens or the document ends. At least one
+    sentence is taken. There are at least two different documents.
     """
     numbers, bounds = documents.numbers, documents.bounds
-    # The original draws from all documents and tries ten times to get another
-    # one than A's. Else it takes the same, with a label that then is wrong.
-    # Here it is always another one. The parts of a long document are neighbors
+    # The original draws from all documents, and tries ten times to get another
+    # one than A's. If it fails, it takes A's, and the label is wrong. Here the
+    # document is always another one. The parts of a long document are neighbors
     # and count as the same document. So a part of another document is drawn by
     # numbering all parts without those. For example, numbers [0, 0, 5, 7] and a
     # part of document 0: there are 4 - 2 others; draw 0 or 1 and add 2, since

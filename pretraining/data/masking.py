@@ -250,8 +250,9 @@ def prediction_budget(
 ) -> np.ndarray:
     """Return how many tokens of each sequence to predict at most, [N].
 
-    `masked_lm_prob` of the length, [CLS] and [SEP] counted, but at least 1
-    and at most `max_predictions_per_seq`, the places a record has. With the
+    It is the share `masked_lm_prob` of the length, [CLS] and [SEP] included,
+    but at least 1 and at most `max_predictions_per_seq`, the places that a
+    record has. With the
     defaults 0.15 and 20: 19 for length 128 (0.15 * 128 = 19.2), 2 for length
     15 (2.25), 1 for length 5. Length 512 needs max_predictions_per_seq=77;
     with 20 only 4% of its tokens are predicted.

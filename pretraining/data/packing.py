@@ -41,7 +41,7 @@ from pretraining.data.instances import InstanceConfig, Instances
 def predictions_per_row(config: InstanceConfig) -> int:
     """Return M, the places of predictions in a packed row.
 
-    masked_lm_prob of S, rounded up: 20 for 128 tokens, 77 for 512. Every
+    M is masked_lm_prob * S, rounded up: 20 for 128 tokens, 77 for 512. Every
     sequence rounds its own share, so n sequences in a row may need up to n / 2
     places more. Places for the worst case would be empty in nearly all rows,
     and the vocabulary's logits are computed for empty places too. Instead
@@ -60,11 +60,11 @@ def predictions_per_row(config: InstanceConfig) -> int:
 
 
 class _OpenRows:
-    """Rows that take more sequences, by the number of tokens of their room.
+    """Rows that take more sequences, by the number of tokens that still fit.
 
-    The bit of a number is set in `rooms` if any row has this much room. So the
-    least room of at least `length` is the lowest bit of rooms >> length, and
-    the time to find it does not depend on the number of rows.
+    Bit n is set in `rooms` if some row has room for n tokens. So the least room
+    of at least `length` is the lowest bit of rooms >> length, and the time to
+    find it does not depend on the number of rows.
     """
 
     def __init__(self, max_seq_length: int):
@@ -81,8 +81,8 @@ class _OpenRows:
     ) -> tuple[int, int] | None:
         """Remove the row of least room for a sequence; return it and its room.
 
-        Of rows of the same room the last added is looked at; if it has too few
-        places left, rows of more room follow. None if none fits.
+        Of rows with the same room only the last one added is tried; if it has
+        too few places left, rows with more room are. None if no row fits.
         """
         rooms = self.rooms >> length
         while rooms:
@@ -143,8 +143,8 @@ def pack(
     """Reorder instances so that those of a row are next to each other.
 
     Returns them, and the number of instances of each row [R]. The rows are in
-    random order; the packing itself, of instances in random order, is not
-    random.
+    random order. The packing itself draws nothing at random; the instances
+    come in random order.
     """
     lengths = masking.sequence_lengths(instances)
     rows = assign_rows(
@@ -178,9 +178,10 @@ def split(
 
 
 def parts(sizes: np.ndarray, most: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the rows and the sequences of parts of about `most` sequences.
+    """Yield slices of the rows, and of their sequences, about `most` of these.
 
-    A part has fewer than this and one row more; `sizes` [R] are of the rows.
+    A part has fewer than `most` sequences and those of one more row; `sizes`
+    [R] are the numbers of sequences of the rows.
     """
     ends = np.cumsum(sizes)
     begin = first = 0

@@ -10,9 +10,9 @@ A file such as mix.toml names them:
     weight = 2
 
 The documents of a source are used `weight` times on average, 1 by default. A
-smoothing S changes the shares of the sources besides, and leaves the bytes of
-all of them together as they are: the share p of a source becomes proportional
-to p^S. Multilingual BERT has S = 0.7, so that rare languages are read more
+smoothing S also changes the shares of the sources, but not the bytes of all of
+them together: the share p of a source becomes proportional to p^S.
+Multilingual BERT has S = 0.7, so that rare languages are read more
 often, and frequent ones less. Two sources of 90 and 10 bytes have the shares
 0.9 and 0.1; S = 0.7 makes them 0.82 and 0.18, which uses their documents 0.91
 and 1.77 times.
@@ -32,7 +32,8 @@ from base import file_system, text_files
 from base.errors import UserError
 from base.hashing import hash64
 
-# Of create_pretraining_data.py, so that a vocabulary is of the same documents.
+# The seed of create_pretraining_data.py, so that a vocabulary is learned from
+# the documents that are used there.
 DEFAULT_SEED = 12345
 
 # A source is hardly ever meant to be read more often.
@@ -48,7 +49,7 @@ class Mix(NamedTuple):
     Attributes:
         names: path -> source. Files without a source are used as they are.
         uses: source -> how often its documents are used on average.
-        random_seed: of the documents that are used once more than others.
+        random_seed: decides which documents are used once more than others.
     """
 
     names: dict[str, str]

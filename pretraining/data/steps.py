@@ -37,9 +37,8 @@ _CHUNK_BYTES = 2**24
 class GeneratorSteps(Steps):
     """The steps of create_pretraining_data.py.
 
-    The number of output files is a multiple of that of buckets, or the other
-    way round: a file has several buckets, or a bucket several files, each with
-    a slice of its records.
+    A file has the records of several buckets, or a bucket gives several files
+    a slice of its records each.
 
     Attributes:
         vocabulary: the bytes of the vocabulary: workers on other machines need

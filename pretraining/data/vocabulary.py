@@ -21,8 +21,8 @@ import tokenization
 # The trainer gets each word as often as it occurs, in texts of this length.
 _TRAINER_CHARS = 1 << 20
 
-# Occurrences of a pair of pieces that the trainer gets at most, half of those
-# that it can count: counts that are divided are rounded up.
+# The most occurrences of a pair of pieces that the trainer gets. They are half
+# of what it can count, since counts are rounded up when they are divided.
 _MAX_PAIRS = 1 << 30
 
 # --- Learning ----------------------------------------------------------------
@@ -71,11 +71,10 @@ def learn_pieces(
 ) -> list[str]:
     """Return WordPiece pieces learned from words and their frequencies.
 
-    They are `single`, the pieces of one character to begin with, then the
-    longer ones as they were learned; num_pieces in all, fewer if the words have
-    no more. The words are sorted, so that ties are broken the same way every
-    time. Two pieces that occur together less than min_frequency times are not
-    joined.
+    First come `single`, the pieces of one character, then the longer ones as
+    they were learned: num_pieces in all, or fewer if the words have no more.
+    The words are sorted, so that ties are broken the same way every time. Two
+    pieces that occur together less than min_frequency times are not joined.
     """
     # The trainer numbers characters in the order of a hash table with a random
     # seed, and breaks ties by these numbers. As special tokens, the characters
@@ -117,7 +116,7 @@ def count_divisor(counts: collections.Counter[str]) -> int:
     never joins those whose count has become negative. In English "th" occurs
     2^31 times in about 100 GB.
     """
-    # All pairs together bound those of two characters, which are most often.
+    # The number of all pairs is a bound for any one pair.
     if sum(n * (len(word) - 1) for word, n in counts.items()) <= _MAX_PAIRS:
         return 1
     pairs = collections.Counter()

@@ -32,8 +32,8 @@ from tokenization import Normalization
 
 _BLOCK_BYTES = 1 << 22
 
-# Where documents are told apart, they are cut as create_pretraining_data.py
-# cuts them by default: the first part decides how often one is used.
+# Documents of sources are cut as create_pretraining_data.py cuts them by
+# default: the first part decides how often a document is used.
 _PART_CHARS = documents.part_size(4 << 20)
 _MAX_LINE_BYTES = 1 << 30
 
@@ -89,9 +89,8 @@ def read_blocks(
 def _word_begin(file: IO[bytes], place: int) -> int:
     """Return the first place from `place` on that follows a space or \\n.
 
-    It is the end of the file if there is none; 0 for 0, and sys.maxsize for
-    that. These two bytes
-    are never a part of another character in UTF-8.
+    Without one it is the end of the file; 0 gives 0, and sys.maxsize itself.
+    These two bytes are never a part of another character in UTF-8.
     """
     if place in (0, sys.maxsize):
         return place
@@ -238,11 +237,11 @@ def count_words(
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences in text files.
 
-    Those of a file of sources, which takes the place of the input files, count
-    as often as create_pretraining_data.py uses them.
+    A file of sources may take the place of the input files. Its words count as
+    often as create_pretraining_data.py uses their documents.
 
-    The words are collected in hidden files beside output_file, the caller's,
-    which are removed again. If the run is killed, the next one continues with
+    The words are collected in hidden files beside the caller's output_file,
+    which are removed again. If the run is killed, the next one resumes with
     them.
 
     Raises:

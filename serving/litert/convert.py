@@ -15,7 +15,7 @@ Three mistakes give a file that is wrong, or none:
 3. A tf.TensorArray converts for one known batch size only. The loop of an LSTM
    therefore has another form here: see ops.recurrence.without_arrays.
 
-Besides, the products must be in float32: those of bfloat16 do not convert.
+The products must also be in float32: those of bfloat16 do not convert.
 """
 
 import tempfile
@@ -48,8 +48,8 @@ def convert(
 ) -> bytes:
     """Return a LiteRT file with the given signatures, which share the weights.
 
-    `module` is what the signatures, name -> concrete function, belong to, with
-    its variables; `quantize` a key of BYTES_PER_WEIGHT.
+    The signatures, name -> concrete function, and their variables belong to
+    `module`; `quantize` is a key of BYTES_PER_WEIGHT.
 
     Raises:
         UserError: an operation of the model has no counterpart in LiteRT.
@@ -99,8 +99,8 @@ def with_metadata(
 ) -> bytes:
     """Return a LiteRT file with one more piece of metadata inside.
 
-    `describe` makes it of the names of the inputs and of the outputs of the
-    first graph: the converter does not keep the order of the signature.
+    `describe` makes the metadata from the names of the inputs and the outputs
+    of the first graph: the converter does not keep the signature's order.
     """
     import flatbuffers
     from tensorflow.lite.python import schema_py_generated as schema

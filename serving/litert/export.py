@@ -39,8 +39,8 @@ def create(
         return outputs
 
     function = tf.function(numbers, autograph=False)
-    # Not both kinds: CompiledModel takes all sizes from the first graph if
-    # that one can be resized.
+    # A file has one kind of signature: CompiledModel takes all sizes from the
+    # first graph if that one can be resized.
     shapes: dict[str, list[int | None]] = {"ids": [None, None]}
     if lengths:
         shapes = {f"ids_{length}": [1, length] for length in lengths}

@@ -5,8 +5,8 @@ inputs and outputs, and find the vocabulary and the labels in a ZIP archive
 behind the model. The archive also has export.json, with the task, the lengths
 and all else that model.py reads: `unzip -p mrpc.tflite export.json`.
 
-The names and numbers here are those of MediaPipe's metadata_schema.fbs. It has
-a Python writer too, which does not import in mediapipe 1.2.2.
+The names and numbers here are those of MediaPipe's metadata_schema.fbs.
+MediaPipe's own writer in Python cannot be imported in mediapipe 1.2.2.
 """
 
 import io
@@ -197,7 +197,7 @@ def read_files(path: str) -> dict[str, bytes]:
         raise UserError(f"--model={path} cannot be read: {reason}") from error
     except UserError:
         raise
-    # Of damaged entries zipfile raises all of them.
+    # zipfile raises all of these for damaged entries.
     except (
         zipfile.BadZipFile,
         struct.error,

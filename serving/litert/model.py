@@ -36,9 +36,9 @@ class LiteRtModel:
     Args:
         path: of a file that export_litert.py has written.
         num_threads: None: all cores that the process may use.
-        batch_size: rows of max_seq_length tokens in a batch; of shorter rows
-            more. None: as many as make 512 tokens, whose activations stay in
-            the processor's cache.
+        batch_size: rows of max_seq_length tokens in a batch; a batch of shorter
+            rows holds more. None: as many as make 512 tokens, whose activations
+            stay in the processor's cache.
         **options: fields of Settings that do not depend on the model:
             num_answers, n_best_size, vectors, text_columns, id_column.
     """
@@ -87,8 +87,8 @@ class LiteRtModel:
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // self.settings.row_length
         )
-        # The length of each signature of one row; none: a single signature
-        # takes any batch and length.
+        # The length of each signature of one row. Without any, a single
+        # signature takes any batch and length.
         self.lengths = sorted(details["lengths"])
         self.longest = max(
             self.lengths, default=details["max_position_embeddings"]
@@ -113,8 +113,8 @@ class LiteRtModel:
             self._try()
         except UserError:
             raise
-        # The runtime has these two; what the graph gives raises the others
-        # where it is not what export.json says.
+        # The runtime raises the first two; the others come from outputs of the
+        # graph that are not what export.json says.
         except (ValueError, RuntimeError, LookupError, TypeError) as error:
             raise self._unusable(error) from error
 
@@ -128,8 +128,8 @@ class LiteRtModel:
     def _unusable(self, error: Exception) -> UserError:
         kind = "" if isinstance(error, RuntimeError) else type(error).__name__
         return UserError(
-            f"--model={self.path} cannot be used, its graph is damaged or "
-            f"another than {metadata.DESCRIPTION} inside says: "
+            f"--model={self.path} cannot be used: its graph is damaged, or is "
+            f"not the one that {metadata.DESCRIPTION} inside describes: "
             + " ".join([kind, *str(error).split()])[:200]
         )
 
@@ -140,7 +140,7 @@ class LiteRtModel:
 
         A text is a string, or for tasks with several texts a dictionary, such
         as {"question": ..., "context": ...}. The predictions are those that
-        batch_predict.py writes; one of which the text was cut has `truncated`.
+        batch_predict.py writes; `truncated` is there if a text was cut.
 
         Raises:
             UserError: a text cannot be predicted; names its number, from 0.

@@ -5,7 +5,7 @@
     vectors.npy -> graph.usearch            (graph)
 
 It is a job (base/jobs/run.py), so a file appears when it is complete, and a run
-that was killed goes on behind the last part. The texts come first: a mistake
+that was killed resumes after the last part. The texts come first: a mistake
 in the corpus is found before the model has computed for hours.
 """
 
@@ -106,7 +106,7 @@ def fingerprint_of(task: Task) -> dict[str, Any]:
 def job_of(folder: str, fingerprint: dict[str, Any], method: str = "") -> Job:
     """Return the job of the vectors, or of the files of a method beside them.
 
-    The latter are made again if they belong to other vectors.
+    The files of a method are made again if they belong to other vectors.
     """
     folder = file_system.absolute_path(folder)
     names = _FILES.get(method, (TEXTS, OFFSETS, VECTORS))
@@ -255,7 +255,7 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
         )
     if "total" not in manifest:
         raise UserError(
-            f"--index={folder} is not complete: give --input_file to go on"
+            f"--index={folder} is not complete: give --input_file to resume"
         )
     if path := _missing(job, manifest):
         raise UserError(
@@ -299,9 +299,9 @@ def _write_codes(
 ) -> None:
     """Write vectors as codes: the range of each dimension in 255 steps.
 
-    The steps are float32 [D + 1]: behind those of the dimensions stands the
-    largest distance of a vector from its code. By the inequality of Cauchy and
-    Schwarz, a product with a query of length 1 is off by that at most.
+    The steps are float32 [D + 1]: the last number is the largest distance of a
+    vector from its code. By the inequality of Cauchy and Schwarz, a product
+    with a query of length 1 is off by that at most.
     """
     blocks = [vectors[at : at + _PART] for at in range(0, len(vectors), _PART)]
     low = np.min([block.min(axis=0) for block in blocks], axis=0)

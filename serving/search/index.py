@@ -34,7 +34,7 @@ CODES, STEPS, GRAPH = "codes.npy", "steps.npy", "graph.usearch"
 
 REQUIREMENTS = "requirements-search.txt"
 
-# Candidates that the graph names, at least and for each sentence asked for.
+# How many candidates the graph names: at least, and per sentence asked for.
 _LEAST, _MORE = 128, 4
 
 
@@ -55,7 +55,7 @@ class Index:
         self._offsets = self._array(OFFSETS)  # [n + 1], of the lines of TEXTS
         self._texts = open(os.path.join(folder, TEXTS), "rb")  # noqa: SIM115
         self._graph = None
-        # What queries are multiplied with, and how far the products are off.
+        # What queries are multiplied by, and how far the products may be off.
         self._scanned, self._steps, self._error = self.vectors, 1.0, 0.0
         if method == "int8":
             self._scanned = self._array(CODES)  # uint8 [n, D]
@@ -93,7 +93,7 @@ class Index:
         if self._graph is not None:
             wanted = min(len(self.vectors), max(_LEAST, _MORE * count))
             keys = self._graph.search(queries, wanted).keys
-            # Unsigned; where fewer are found the rest is 0.
+            # The keys are unsigned. If fewer are found, the rest is 0.
             keys = keys.astype(np.int64).reshape(len(queries), -1)
             candidates = map(np.unique, keys)
         else:

@@ -16,9 +16,9 @@ from tasks.classifier import scores
 def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float | None:
     """Return the temperature of logits [n, K] with the least cross entropy.
 
-    It is exactly 1 where logits have been divided by it already. None: there is
-    no best one, since all answers are right, for which 0 would be best, or are
-    no better than guesses, for which infinity would.
+    It is exactly 1 if the logits have been divided by it already. None if no
+    temperature is best: if all answers are right, 0 would be, and if they are
+    no better than guesses, infinity.
     """
     from scipy import optimize  # takes a while to import
 
@@ -39,7 +39,7 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float | None:
     while slope(high) < 0:
         high *= 2
     temperature = 1 / optimize.brentq(slope, low, high, xtol=1e-12)
-    # Float32 leaves 1e-7 of a second fit.
+    # In float32 a second fit is off 1 by about 1e-7.
     return 1.0 if abs(temperature - 1) < 1e-5 else float(temperature)
 
 
@@ -48,8 +48,8 @@ def draw_reliability(
 ) -> None:
     """Draw accuracy over confidence, in bins, to a PNG file.
 
-    Before calibration, too, if the logits [n, K] have been divided by a
-    temperature other than 1.
+    If the logits [n, K] have been divided by a temperature other than 1, the
+    accuracy before calibration is drawn too.
 
     Raises:
         ImportError: matplotlib is not installed.

@@ -82,9 +82,9 @@ def own_files(
 ) -> TaskFiles:
     """Return the task that a user's own train, dev and test files make.
 
-    They are .tsv, .csv or .jsonl. The test file needs no label, and none is
-    read in it. Without the labels of a fine-tuned model, they are the sorted
-    ones of the training file, or of the development file without one.
+    They are .tsv, .csv or .jsonl. The test file needs no labels; if it has
+    some, they are not read. Without `labels`, those of a fine-tuned model, they
+    are read from the training file, or else the development file, and sorted.
 
     Raises:
         UserError: there is no file, or too few or too many labels.
@@ -271,7 +271,7 @@ def _warn_of_damaged(first: str, count: int) -> None:
 def _check_label(
     label: str, files: TaskFiles, any_label: bool, at: str
 ) -> None:
-    """Raise a UserError unless a label is what the task has."""
+    """Raise a UserError unless the task has this label."""
     names = [label]
     if files.multi_label:
         try:
@@ -462,7 +462,7 @@ def converted(
 ) -> Iterator[tuple[list[Example], dict[str, np.ndarray], np.ndarray]]:
     """Yield some examples at a time, with what convert_examples returns.
 
-    There may be more than memory holds.
+    There may be more examples than memory holds.
     """
     examples = iter(examples)
     while part := list(itertools.islice(examples, _PART)):
@@ -479,9 +479,9 @@ def convert_examples(
     tokenizer: tokenization.FullTokenizer,
     how: str = CUT,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the features of n examples, [n, S], and what was left out, [n].
+    """Return the features [n, S] of n examples, and the pieces left out, [n].
 
-    The second are numbers of word pieces; `how` is LongTexts.how.
+    The second value counts word pieces of each example. `how` is LongTexts.how.
 
     A sentence becomes [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP]. Segment 1 is
     b with its [SEP]; all features are 0 in the padding:
@@ -490,8 +490,8 @@ def convert_examples(
         segment_ids:   0    0   0    0   1  1   1    1     0
         input_mask:    1    1   1    1   1  1   1    1     0
 
-    label_ids, the numbers by `label_id`, also of None, and is_real_example are
-    [n].
+    label_ids [n] are what `label_id` returns for the labels, None included;
+    is_real_example is [n] too.
     """
     found = [
         rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer, how)

@@ -20,20 +20,27 @@ def define_task_flags() -> None:
         f"One of {', '.join(glue.TASK_NAMES)}; tsv: your own files.",
     )
     flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
-    flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
-    flags.DEFINE_string("text_a_column", "sentence", "tsv: name of the column.")
+    flags.DEFINE_string("xnli_language", "zh", "Language of XNLI's examples.")
+    flags.DEFINE_string(
+        "text_a_column",
+        "sentence",
+        "With --task_name=tsv: column of the sentence, or of the first one.",
+    )
     flags.DEFINE_string(
         "text_b_column",
         None,
-        "tsv: name of the second sentence's column, if any.",
+        "With --task_name=tsv: column of the second sentence, if there is one.",
     )
-    flags.DEFINE_string("label_column", "label", "tsv: name of the column.")
+    flags.DEFINE_string(
+        "label_column", "label", "With --task_name=tsv: column of the label."
+    )
     flags.DEFINE_bool(
         "multi_label",
         False,
-        "tsv: an example has any number of labels, separated by commas or as "
-        "a JSON list; each is predicted from a probability on that is tuned "
-        "on the development set.",
+        "With --task_name=tsv: predict any number of labels, which the files "
+        "separate by commas or give as a JSON list. Each label has a least "
+        "probability, tuned on the development set, from which it is "
+        "predicted.",
     )
 
 

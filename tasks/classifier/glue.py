@@ -290,9 +290,9 @@ def with_labels_of(
 
 
 def check_pairs(files: TaskFiles, is_pair: bool | None, model: str) -> None:
-    """Raise a UserError if a model reads pairs and the task has texts, or so.
+    """Raise a UserError if just one of model and task reads pairs of texts.
 
-    `is_pair` None: the model does not tell.
+    `is_pair` is None if the model does not say what it reads.
     """
     if is_pair not in (None, files.takes_pairs):
         kinds = ("single texts", "pairs")

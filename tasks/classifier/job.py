@@ -46,7 +46,7 @@ class ClassifierJob(FineTuningJob):
     head_pattern = "^(output_|bilstm/)"
     task_name = "classifier"
     objective = classifier_model.CLASSIFICATION
-    # That the logits were divided by, where they were calibrated.
+    # If the logits were calibrated, they were divided by this.
     temperature: float | None = None
 
     def __init__(
@@ -74,7 +74,7 @@ class ClassifierJob(FineTuningJob):
                     "numbers: leave it out"
                 )
         self.label_smoothing = label_smoothing
-        # None: as "balanced" says, of the training data.
+        # None if balanced: the training data, once read, decide.
         self.class_weights: Sequence[float] | None = [1.0] * len(
             files.labels or ()
         )
@@ -112,8 +112,8 @@ class ClassifierJob(FineTuningJob):
         if len(set(folders)) == 2:
             self.result_files += tuple(f"{data.title}.tsv" for data in test)
         elif settings.do_predict:
-            # Not beside a test set either: of test.csv and test.tsv in one
-            # folder, neither would be read again.
+            # The folder of a test set is refused too: with test.csv and
+            # test.tsv in one folder, neither would be read again.
             for title, split in files.test.items():
                 if os.path.splitext(split.file)[0] == title:
                     raise UserError(
@@ -234,7 +234,7 @@ class ClassifierJob(FineTuningJob):
                     row,
                     ("guid", example.guid),
                     ("tokens", self.tokens_of(features, row)),
-                    # Of a test file there is none.
+                    # A test file has none.
                     *([] if example.label is None else [("label", label)]),
                 )
             lengths.append(features["input_mask"].sum(axis=1))
@@ -256,8 +256,8 @@ class ClassifierJob(FineTuningJob):
             counts = np.bincount(
                 data.features["label_ids"], minlength=len(self.files.labels)
             )
-            # As scikit-learn's: of the sum of all weights, each class has the
-            # same share. A class without examples needs none.
+            # As in scikit-learn, each class has the same share of the sum of
+            # all weights. A class without examples needs none.
             weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
             pairs = zip(self.files.labels, weights, strict=True)
             logging.info(

@@ -49,7 +49,7 @@ class Columns(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A row of texts; the cosine that the first two should have, if known."""
+    """A row of texts, and the cosine of its first two, if that is given."""
 
     texts: tuple[str, ...]
     score: float | None = None
@@ -70,7 +70,7 @@ class Collection(NamedTuple):
 
 
 def read_examples(path: str, columns: Columns) -> list[Example]:
-    """Return the examples of a file; with labels, those of its positives.
+    """Return the examples of a file; if it has labels, those of its positives.
 
     Raises:
         UserError: a column is missing, or a row is damaged; names the line.

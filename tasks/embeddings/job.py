@@ -196,7 +196,7 @@ class EmbeddingsJob(FineTuningJob):
         return {"embedding": model(batch)}
 
     def row(self) -> memory.Rows:
-        """Return what an example is: a sequence for each of its texts."""
+        """Return what an example costs: a sequence for each of its texts."""
         encoded = self.group
         if self.flags.cache_chunk:
             size = self.settings.training.train_batch_size
@@ -217,7 +217,7 @@ class EmbeddingsJob(FineTuningJob):
                 data.source, self.flags.qrels
             )
         columns = self.flags.columns
-        if data.name == "predict":  # labels and scores are nothing to it
+        if data.name == "predict":  # which needs no labels and no scores
             columns = columns._replace(label=None, score="")
         elif data == self.train and self.teacher:
             columns = columns._replace(score="")
@@ -494,7 +494,7 @@ def _failures(
 ) -> list[tuple[mistakes.Cell, ...]]:
     """Return the queries whose first document is not relevant, worst first.
 
-    The rank is that of the first relevant one, None beyond the depth.
+    The rank is that of the first relevant document, None beyond the depth.
     """
     listed = []
     for (query, text), found in zip(

@@ -38,10 +38,10 @@ class Learning(NamedTuple):
 
     Attributes:
         kind: RANKING, SCORES or DISTILLATION.
-        temperature: that cosines are divided by.
+        temperature: cosines are divided by it.
         symmetric: whether a positive is to find its anchor, too.
-        sizes: the loss is the mean of those of the vectors cut to these sizes
-            (Kusupati et al. 2022, arXiv:2205.13147); empty: of whole ones.
+        sizes: the loss is the mean of the losses of vectors cut to these sizes
+            (Kusupati et al. 2022, arXiv:2205.13147); empty: of whole vectors.
         chunk: rows that the encoder computes together; 0: all.
     """
 
@@ -169,11 +169,11 @@ def vectors_of(
     """Return the vectors [B, G, D] of a batch, by `chunk` rows at a time.
 
     The loss of a batch needs all its vectors, which are small, but not all
-    activations of the encoder. By chunks, these are computed twice: first for
-    the vectors, none is kept; then, when the gradients of all vectors are
-    known, chunk by chunk for the gradients of the weights (Gao et al. 2021,
-    arXiv:2101.06983). Their sums are those of one pass. Chunk number i has the
-    dropout of fold_seed(dropout_seed, i), both times.
+    activations of the encoder. By chunks, activations are computed twice: first
+    for the vectors, without being kept; then, when the gradients of all vectors
+    are known, chunk by chunk for the gradients of the weights (Gao et al. 2021,
+    arXiv:2101.06983). The sums of these are the gradients of one pass. Chunk
+    number i has the dropout of fold_seed(dropout_seed, i), both times.
     """
     if not chunk:
         return model(batch, training, dropout_seed)

@@ -64,11 +64,11 @@ class Reader:
         how: LongTexts.how, which ones.
 
     Attributes:
-        num_bytes: read so far, as all counts.
-        num_lines: all of them.
-        num_tokens: after cutting, with [CLS] and [SEP].
+        num_bytes: bytes read so far; all counts are of what was read so far.
+        num_lines: lines.
+        num_tokens: tokens after cutting, with [CLS] and [SEP].
         num_cut: lines that were cut.
-        num_left_out: tokens that they lack.
+        num_left_out: tokens that were cut off.
         num_blank: lines without text.
     """
 
@@ -155,7 +155,7 @@ def windows(
     """Yield consecutive lines whose features fit in _WINDOW_BYTES.
 
     Lines are read one by one, no further than the window needs. Features have a
-    size per token, or, if they are pooled, per line; the other is 0.
+    size per token or, if they are pooled, per line; the other size is 0.
     """
     window: list[Line] = []
     size = 0
@@ -225,9 +225,9 @@ class Progress:
         if now - self.reported < _SECONDS_BETWEEN_REPORTS:
             return
         self.reported, seconds = now, now - self.began
-        # The reader is at the end of the window, the model somewhere in it:
-        # the share of the file that is done is the share of the file that is
-        # read, times the share of the tokens read that are computed.
+        # The reader is at the end of the window, the model somewhere in it. So
+        # the share that is done is the share of the file that was read, times
+        # the share of the tokens read whose features are computed.
         reader = self.reader
         done = self.num_tokens / reader.num_tokens
         done *= reader.num_bytes / self.size

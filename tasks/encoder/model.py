@@ -145,8 +145,8 @@ class EncoderGraph(saved_model.TaskGraph):
     """Returns three kinds of vectors for each of n texts.
 
     pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
-    the real tokens) and sequence_output [n, S, H], all float32. Of a text
-    that is read in windows, pooled_output is the mean or maximum of theirs.
+    the real tokens) and sequence_output [n, S, H], all float32. For a text that
+    is read in windows, pooled_output is the mean or maximum over its windows.
     """
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:

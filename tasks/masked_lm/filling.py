@@ -13,7 +13,7 @@ def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
     ignore the rest of the sentence, and look like the answer of a bad BERT.
 
     Raises:
-        UserError: its tokens see their left side alone.
+        UserError: the model is left-to-right.
     """
     if config.attention_direction != modeling.BIDIRECTIONAL:
         raise UserError(

@@ -67,7 +67,7 @@ class MultiLabelJob(ClassifierJob):
         }
 
     def label_ids(self, label: str | None) -> list[int]:
-        """Return 1 for the labels of an example, [K]; zeros without."""
+        """Return 1 for each label of an example, else 0, [K]."""
         found = classifier_data.split_labels(label or "")
         return [int(name in found) for name in self.files.labels]
 
@@ -76,8 +76,8 @@ class MultiLabelJob(ClassifierJob):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the development set, at the thresholds of the model.
 
-        After training, and of a model without thresholds, they are tuned on
-        this set first; those of the weights to keep are kept with the model.
+        After training, or if the model has no thresholds, they are tuned on
+        this set first; those of the weights to keep are stored with the model.
         """
         scored = super().evaluate(loaded)
         folder = lookup.folder_of(loaded.prefix) if loaded.prefix else ""
@@ -126,9 +126,9 @@ class MultiLabelJob(ClassifierJob):
         return ",".join(names)
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv: the examples with the most wrong labels first.
+        """Write errors.tsv, the examples with the most wrong labels first.
 
-        And label_scores.tsv, with the scores of every label.
+        Also write label_scores.tsv, with the scores of every label.
         """
         from sklearn import metrics  # takes a second to import
 

@@ -55,7 +55,7 @@ def scores(
     right = np.where(labels > 0, probs, 1 - probs.astype(np.float64))
     loss = -np.log(np.maximum(right, np.finfo(np.float32).tiny))
     with warnings.catch_warnings():
-        # Of a label that no example has and nobody predicts.
+        # For a label that no example has and that is never predicted.
         warnings.simplefilter("ignore")
         f1 = {
             f"{kind}_f1": float(

@@ -256,9 +256,9 @@ def normalized_tags(tags: Sequence[str]) -> list[str]:
         BIOES   B-PER E-PER     O   O   S-LOC   S-LOC
         IOB2    B-PER I-PER     O   O   B-LOC   B-LOC
 
-    conlleval's rule reads all, and the tags of a model that are none of them:
-    an I-, E- or L- at the beginning, after O, after an end or after another
-    type begins an entity. Tags of no entity stay as they are.
+    conlleval's rule reads all of these, and a model's tags that follow none of
+    them: an I-, E- or L- at the beginning, after O, after an end or after
+    another type begins an entity. Tags of no entity stay as they are.
     """
     fixed, open_type = [], None
     for tag in tags:
@@ -274,9 +274,9 @@ def normalized_tags(tags: Sequence[str]) -> list[str]:
 
 
 def as_classes(tags: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
-    """Return tags of a sentence in IOB2 as the classes of a model have them.
+    """Return the IOB2 tags of a sentence in the scheme of a model's labels.
 
-    That is BIOES or BILOU for a model whose labels are, else IOB2.
+    The scheme is BIOES, BILOU or IOB2.
     """
     places = {label[0] for label in labels if is_entity_tag(label)}
     if not places & _END:
@@ -395,7 +395,7 @@ def class_ids(labels: Sequence[str]) -> dict[str, int]:
     """Return {tag: class id}.
 
     A published model may lack B-X or I-X, for example if no two entities
-    touched in its IOB1 training file; another one then stands for it.
+    touched in its IOB1 training file; the other one then stands for it.
     """
     ids = {label: number for number, label in enumerate(labels)}
     for label, number in list(ids.items()):

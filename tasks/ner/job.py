@@ -368,7 +368,7 @@ def _encoder_hash(model: modeling.TaskModel) -> str:
     """Return a hash of the weights that activations depend on."""
     total = hashlib.sha256()
     for variable in model.bert.variables:
-        # They are those of single pieces: the pooler has no part in them.
+        # Activations are of single pieces: the pooler has no part in them.
         if not variable.path.startswith("bert/pooler/"):
             total.update(np.ascontiguousarray(variable))
     return total.hexdigest()

@@ -55,8 +55,8 @@ def wrong_entities(
 ) -> Mistakes:
     """Return the entities that are wrong or missed, the surest first.
 
-    The confidence of a mistake is the lowest of the probabilities of its words'
-    predicted tags: of those predicted, or missed.
+    The confidence of a mistake is the lowest probability of the predicted tags
+    of its words, which are those of the predicted entity or the missed one.
     """
     rows = []
     num_entities = 0

@@ -50,7 +50,7 @@ class BertForTokenClassification(TaskModel):
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
         if self.bilstm is None:
             x = heads.head_dropout(x, seed, "classifier/dropout", self.compute)
-        else:  # which drops out its output
+        else:  # the BiLSTM drops out its own output
             mask = bilstm.mask_of(features)
             x = self.bilstm(
                 x, mask, seed, training=training, compute=self.compute
@@ -162,9 +162,9 @@ class TaggerGraph(saved_model.TaskGraph):
         super().__init__(task, *args)
         labels = task.settings.labels  # of the K classes
         self.labels = tf.constant(labels)
-        # The tag of each class where the class is after another one, as
-        # ner.data.normalized_tags has it: a row for each class before, and one
-        # for the beginning of a sentence.
+        # The tag of each class after each class, as ner.data.normalized_tags
+        # gives it: a row for each class before, and one for the beginning of a
+        # sentence.
         self.after = tf.constant(
             [
                 [normalized_tags([before, label])[1] for label in labels]

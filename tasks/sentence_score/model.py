@@ -7,8 +7,8 @@ import tensorflow as tf
 from tasks import saved_model
 from tasks.task import Task
 
-# The rows that are run at once have about as many tokens as a batch of 32 rows
-# of 128, where the sentences themselves are fewer.
+# Rows that are run at once have about as many tokens as a batch of 32 rows of
+# 128, unless the sentences themselves have more.
 _STEP_TOKENS = 4096
 
 

@@ -101,9 +101,9 @@ class Decoded(NamedTuple):
 def best_answer(
     candidates: Sequence[Candidate], is_null: bool = False
 ) -> Candidate:
-    """Return the first candidate with a text; that without one if is_null.
+    """Return the first candidate with a text; if is_null, the one without.
 
-    Without such a candidate it has no text.
+    If there is no such candidate, the answer has no text.
     """
     for has_text in (not is_null, False):
         for candidate in candidates:
@@ -172,7 +172,7 @@ def _find_spans(
 ) -> _Spans:
     """Return the spans of a block of windows that can be answers.
 
-    `part` are the n of all windows that the logits [n, S] are of.
+    `part` selects the n windows that the logits [n, S] belong to.
     """
     size, width = start_logits.shape
     at = np.arange(width) - windows.query_length()[part, None] - 2  # [n, S]

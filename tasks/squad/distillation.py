@@ -92,7 +92,7 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
         with progress.Bar(data.num_records, "records", RUNNING) as bar:
             found = predict.run_records(run, data, size, bar.update)
         logits = found["logits"]
-        # As long as the longest batch.
+        # The logits are only as long as the longest batch.
         missing = data.full_length - logits.shape[1]
         return np.pad(logits, [(0, 0), (0, missing), (0, 0)])
 

@@ -337,7 +337,7 @@ def _first_best(
 def _take(values: tf.Tensor, at: tf.Tensor, spare: tf.Tensor) -> tf.Tensor:
     """Return values[at]; any value where `at` is outside, for masked places.
 
-    `spare` [1] is there if there are no values.
+    `spare` [1] takes the place of values if there are none.
     """
     values = tf.concat([values, tf.cast(spare, values.dtype)], 0)
     return tf.gather(values, tf.clip_by_value(at, 0, tf.size(values) - 1))

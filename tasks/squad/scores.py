@@ -244,7 +244,7 @@ def tune_threshold(
     odds thereby changes no answer. The official script reports the odds of
     the last question themselves, 3.0.
 
-    best_answers are those whatever the null odds.
+    `best_answers` are the best texts, whatever the null odds.
     """
     answered = score_each(data, best_answers, is_version_2=True)
     keys = sorted(answered.f1, key=lambda key: null_odds[key])

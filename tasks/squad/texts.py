@@ -62,8 +62,8 @@ def final_place(
 class SpanTexts:
     """Looks up the text and the characters of spans.
 
-    Spans that cannot be located are logged if is_verbose. As in the original,
-    all words stand for them then.
+    As in the original, the text of a span that cannot be located is that of all
+    words it touches. Such spans are logged if is_verbose.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SpanTexts:
     ):
         self.data, self.windows = data, windows
         self.tokens = tokenizer.inv_vocab
-        # [W] add it to a position in the row: the position in doc_ids.
+        # [W], plus a position in the row: the position in doc_ids.
         self.shift = windows.doc_place() - windows.query_length() - 2
         self.of_window = windows.paragraph[windows.example]
         split = tokenizer.basic_tokenizer.tokenize

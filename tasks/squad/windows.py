@@ -96,7 +96,7 @@ class Windows:
     doc_ids: np.ndarray  # flat, paragraphs
     doc_words: np.ndarray  # flat, the word of the paragraph of each piece
     doc_offsets: np.ndarray  # [D + 1] of doc_ids and doc_words
-    left_out: np.ndarray  # [E] tokens it has beyond max_query_length
+    left_out: np.ndarray  # [E] tokens of a question beyond max_query_length
 
     def __len__(self) -> int:
         return len(self.example)

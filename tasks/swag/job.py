@@ -158,7 +158,7 @@ class SwagJob(FineTuningJob):
         return Questions(super().train_data(loaded), self._num_choices)
 
     def row(self) -> memory.Rows:
-        """Return what a question is: a sequence for each of its choices."""
+        """Return what a question costs: a sequence for each of its choices."""
         return super().row()._replace(encoded=self._num_choices)
 
     @property
@@ -182,7 +182,7 @@ class SwagJob(FineTuningJob):
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
         names = [str(number) for number in range(scores.shape[1])]
-        # Where all scores of a failed run are equal but for rounding, choice 0.
+        # If all scores of a failed run are equal but for rounding, choice 0.
         below = scores - scores.max(-1, keepdims=True)
         sign = signs.same_class(
             below.round(4).argmax(-1), labels, names, "answers are choice"

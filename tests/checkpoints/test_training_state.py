@@ -116,7 +116,7 @@ def test_a_checkpoint_that_is_missing_is_passed_over(model, tmp_path, caplog):
     assert lookup.checkpoint_to_resume(state.output_dir).endswith(
         "model.ckpt-2"
     )
-    assert "model.ckpt-3 are missing: going on from" in caplog.text
+    assert "model.ckpt-3 are missing: resuming from" in caplog.text
     assert lookup.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
     state.save(4)
     listed = lookup.listed_checkpoints(str(tmp_path))

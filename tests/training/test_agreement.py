@@ -64,7 +64,7 @@ def test_what_differs_in_a_run_is_named(rows, position, words):
 @pytest.mark.parametrize(
     "position, words",
     [
-        (0, "go on after step 29, worker 0 (a:1) after step 30: --output_dir"),
+        (0, "resume after step 29, worker 0 (a:1) after step 30: --output_dir"),
         (1, "worker 1 (b:1) and worker 0 (a:1) have different weights at step"),
     ],
 )

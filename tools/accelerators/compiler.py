@@ -1,10 +1,11 @@
-"""Compile programs ahead of time for TPUs and GPUs that are not there.
+"""Compile programs ahead of time for TPUs and GPUs that this machine lacks.
 
-A process of its own, in an environment of requirements-accelerators.txt:
-neither TensorFlow nor anything else of this project is imported. Standard input
-has one JSON object per line, {"program": path of a serialized HLO module,
-"device": a key of DEVICES, "replicas": 1 or 8}; standard output one for each,
-with the figures of the compiled program, or {"error": why it does not compile}.
+This runs as a process of its own, in an environment of
+requirements-accelerators.txt: it imports neither TensorFlow nor anything of
+this project. Standard input has one JSON object per line, {"program": path of a
+serialized HLO module, "device": a key of DEVICES, "replicas": 1 or 8}. Standard
+output has one for each: the figures of the compiled program, or {"error": why
+it does not compile}.
 """
 
 import collections
@@ -28,10 +29,10 @@ class Gpu(NamedTuple):
 
     capability: tuple[int, int]
     cores: int  # streaming multiprocessors
-    threads: int  # at most on a core
+    threads: int  # largest number on a core
     float32_units: int  # of a core
     core_kib: int  # shared memory of a core
-    block_kib: int  # of it for one block at most
+    block_kib: int  # largest part of it for one block
     cache_mib: int
     memory_gib: int
     bandwidth: int  # GB/s
@@ -61,14 +62,14 @@ DEVICES: dict[str, Tpu | Gpu] = {
 
 
 def dtype_for(device: str) -> str:
-    """Return the type that --dtype=auto takes there (training/dtypes.py)."""
+    """Return the type of --dtype=auto on a device (training/dtypes.py)."""
     found = DEVICES[device]
     is_old = isinstance(found, Gpu) and found.capability < (8, 0)
     return "float16" if is_old else "bfloat16"
 
 
-# Settings that have to be there before libtpu and XLA are loaded. Nothing asks
-# a cloud what it runs on, and no GPU is there to time candidates on.
+# Settings that libtpu and XLA need before they are loaded: not to ask a cloud
+# what they run on, and not to time candidates on a GPU.
 SETTINGS = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -176,9 +177,10 @@ def compiled(program: str, device: str, replicas: int) -> dict[str, Any]:
         found |= counts(text)
         if isinstance(DEVICES[device], Gpu):
             # CUDA's client has no cost analysis. XLA's own reads any module; a
-            # client lends it the sizes of types. It takes calls of cuBLAS for
-            # nothing: so operations are those of the program before
-            # optimization, and what the calls read and write is added.
+            # client lends it the sizes of types. It counts calls of cuBLAS as
+            # nothing. So operations are those of the program before
+            # optimization, and the bytes that the calls read and write are
+            # added.
             analysis = functools.partial(
                 _jax.hlo_module_cost_analysis, jax.devices("cpu")[0].client
             )
@@ -192,8 +194,8 @@ def compiled(program: str, device: str, replicas: int) -> dict[str, Any]:
             found["accessed"] = cost["bytes accessed"]
             found["moved"] = memory_bytes(text)
     except RuntimeError as error:
-        # A jaxlib may not read every program of another libtpu. The step has
-        # compiled all the same.
+        # A jaxlib may be unable to read a program of another libtpu, although
+        # the step has compiled.
         found["no_counts"] = _reason(error)
     return found
 
@@ -215,7 +217,7 @@ def counts(text: str) -> dict[str, Any]:
     """Return how often an optimized program has the operations that cost."""
     found: collections.Counter = collections.Counter()
     for _, shape, operation, _ in _INSTRUCTION.findall(text):
-        # all-reduce-start and so on: what goes on while others compute.
+        # all-reduce-start and so on run while other operations compute.
         found[operation.removesuffix("-start")] += 1
         # A convolution is the product of a TPU.
         if operation in ("dot", "convolution") and shape.startswith("f32["):
@@ -254,9 +256,9 @@ _STAYS = {
 def memory_bytes(text: str) -> int:
     """Return the bytes that a TPU's program reads from its memory and writes.
 
-    Of each instruction, all operands and results but those on the chip, S(1).
-    libtpu's own count, "bytes accessed", has these too, and joins of slices
-    that move nothing. A loop counts once.
+    All operands and results of an instruction count, except those on the chip,
+    S(1). libtpu's own count, "bytes accessed", has these too, and joins of
+    slices that move nothing. A loop counts once.
     """
     fused = set(re.findall(r"calls=(%?[\w.-]+)", text))
     moved = 0
@@ -273,7 +275,7 @@ def memory_bytes(text: str) -> int:
             counted = list(map(_bytes, arrays))
             sizes[name] = sum(map(operator.mul, counted, off_chip))
             if operation.endswith("-start"):
-                # A copy, or a slice, of one of the first two to the other.
+                # A copy or a slice of one of the first two into the other.
                 moved += min(counted[:2]) * sum(off_chip[:2])
             elif operation not in _STAYS and not operation.endswith("-done"):
                 read = re.findall(r"%?[\w.-]+", operands)

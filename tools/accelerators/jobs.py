@@ -38,9 +38,9 @@ class Compiler(JsonProcess):
         self._folder.cleanup()
 
     def compile(self, program: steps.Program, device: str) -> dict[str, Any]:
-        """Return what `steps.lower` knows of the program, and the answer.
+        """Return the numbers of `steps.lower`, and the compiler's answer.
 
-        That are figures of compiler.py, or "error": the reason.
+        The answer has the figures of compiler.py, or "error": the reason.
         """
         if program != self._program:
             # In a process of its own, since TensorFlow keeps the variables and

@@ -38,7 +38,7 @@ def read(path: str) -> list[Row]:
 
 
 def merged(rows: list[Row], new: list[Row]) -> list[Row]:
-    """Return the rows in order; new ones take the place of the same job."""
+    """Return the rows in order; a new row replaces the row of the same job."""
     found = {job(row): row for row in (*rows, *new)}
     return [found[key] for key in sorted(found)]
 

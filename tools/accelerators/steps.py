@@ -1,9 +1,9 @@
 """Lower the steps that the scripts compile for a device to programs of XLA.
 
 A program has variables and slots as parameters and results, beside batch and
-step number. TensorFlow's wheel for CPUs lowers for no other device, variables
-or not; the program is that of before any optimization. With 8 replicas the sums
-over them are part of it, as on TPUs; on GPUs NCCL forms them outside.
+step number. TensorFlow's wheel for CPUs can lower for CPUs only, so the program
+is taken as it is before any optimization. With 8 replicas the sums over them
+are part of it, as on TPUs; on GPUs NCCL forms them outside.
 """
 
 import functools
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
         model: (configuration, dtype) -> the model.
         objective: its losses.
         features: (sequences, length) -> the batch.
-        settings: of the training, where they are not the default.
+        settings: of the training, if they are not the defaults.
         trains: whether it is a step of the training; else `objective` is
             evaluated, or with None the model predicts.
     """
@@ -231,7 +231,7 @@ def sizes(
 def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
     """Return a serialized HLO module, and numbers of a training step.
 
-    The numbers are arguments of `sizes`; {} of other steps.
+    The numbers are arguments of `sizes`; for other steps they are {}.
     """
     kind = KINDS[program.step]
     config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)

@@ -33,7 +33,7 @@ sys.exit(status)
 class Row(NamedTuple):
     """One row of the table; several may share `what`.
 
-    `figures` are those of value and note as numbers, {name with unit: number}.
+    `figures` has the numbers of value and note, {name with unit: number}.
     """
 
     what: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A script's run: its standard error, and of its largest process the MB."""
+    """A script's run: its standard error, and the MB of its largest process."""
 
     log: str
     seconds: float

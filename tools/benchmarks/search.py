@@ -1,4 +1,4 @@
-"""Time queries to an index of random vectors, beside faiss where it is."""
+"""Time queries to an index of random vectors, and to faiss if installed."""
 
 import importlib.util
 import os

@@ -47,7 +47,7 @@ class ServerSpec(NamedTuple):
     program: str  # of serving_programs.py
     model: str  # file or directory below the folder of the models
     needs: tuple[str, ...] = ()  # libraries
-    # That ours are compared with; "": one of ours, in this interpreter.
+    # The library that ours are compared with; "": ours, in this interpreter.
     library: str = ""
     takes_text: bool = True
 
@@ -140,7 +140,7 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
             np.zeros(shape, int),
         )
         batch = {k: v.tolist() for k, v in zip(_IDS, values, strict=True)}
-        # Short calls are grouped, else the turns would cost more than they.
+        # Short calls are grouped: a turn would cost more than one of them.
         calls = max(1, 512 // (rows * length))
         cases.append(Case(f"ids, {rows} x {length}", [batch], calls, rows))
     size = SENTENCES_PER_BATCH
@@ -158,8 +158,8 @@ def write_models(
 ) -> int:
     """Write a random model in the formats of some servers.
 
-    `pythons` has the interpreters of the servers. The folder gets
-    `transformers` too, of which those in other formats are made.
+    `pythons` has the interpreters of the servers. The folder also gets
+    `transformers`, from which the models in other formats are made.
 
     Returns:
         The number of tokens.

@@ -211,9 +211,9 @@ def time_update(step: train_step.Step) -> tuple[float, float, float]:
     """Time the update of a step alone, which changes its weights, and a copy.
 
     Returns:
-        The seconds of clipping and the update; its bytes per second, where
-        every number is read and written once; those of an operation that reads
-        and writes an array, compiled alike.
+        The seconds of clipping and the update; its bytes per second, if every
+        number is read and written once; and the bytes per second of an
+        operation that reads and writes an array, compiled in the same way.
     """
     variables = step.model.trainable_variables
     gradients = [tf.fill(v.shape, 1e-3) for v in variables]
@@ -325,7 +325,7 @@ def _time_row(
     memory: int | None,
     note: str = "",
 ) -> Row:
-    """Return the row of a step's time, and of a GPU's memory at most."""
+    """Return the row of a step's time, with a GPU's peak memory."""
     best, median = min(seconds), statistics.median(seconds)
     figures = {
         "sequences_per_second": shape.batch / best,

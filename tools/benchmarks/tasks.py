@@ -43,9 +43,9 @@ def measure_buckets(
 ) -> Iterator[Row]:
     """Time a training epoch of a task in batches of similar length.
 
-    The first row compares it with batches that are padded, the second with the
-    same batches where XLA compiles the elementwise operations of each length:
-    on a CPU a run of fine-tuning does one or the other, by the rule of
+    The first row compares it with padded batches. The second compares it with
+    the same batches when XLA compiles the elementwise operations of each
+    length: a CPU does one or the other, by the rule of
     training/compilation.py. One step of every length that occurs is timed, and
     the time of the epoch is the sum over its batches. Lengths and ways take
     turns, so that the noise of a shared machine slows all of them alike.

@@ -184,7 +184,7 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
 def measure_reader(text: Text) -> Iterator[Row]:
     """Time shuffle, decode, check and batch of measure_generator's records.
 
-    And the masks that are drawn of unmasked records, on one core.
+    Also time the drawing of masks for unmasked records, on one core.
     """
     files = sorted(str(path) for path in text.folder.glob("records-1-*"))
     vocab = tokenization.load_vocab(text.vocab_file)

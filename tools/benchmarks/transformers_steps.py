@@ -1,11 +1,11 @@
 """Time the pre-training step of transformers and PyTorch, to compare with.
 
-A process of its own, in an environment that has both: nothing of this project
-is imported. Standard input has one JSON object per line, of "config" (that of
-the model), "batch", "length", "predictions", "dtype", "compiles" and "repeats";
-standard output one for each, with "seconds" of the steps after the first two,
-"first" and, on a GPU, "memory" at most in bytes; or {"error": the reason}. The
-first line it writes has the versions.
+This runs as a process of its own, in an environment that has both: it imports
+nothing of this project. Standard input has one JSON object per line, with
+"config" (the model's), "batch", "length", "predictions", "dtype", "compiles"
+and "repeats". Standard output has one for each: "seconds" of the steps after
+the first two, "first" and, on a GPU, the peak "memory" in bytes; or {"error":
+the reason}. The first line has the versions.
 
 What their users run: BertForPreTraining with scaled_dot_product_attention,
 fused AdamW, gradients clipped to a norm of 1, autocast for a 16-bit type.
@@ -78,7 +78,7 @@ def timed(job: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer the jobs."""
-    # As for TensorFlow, whose float32 products on a GPU are of this kind.
+    # TensorFlow's float32 products on a GPU are of this kind.
     torch.backends.cuda.matmul.allow_tf32 = True
     versions = f"{transformers.__version__} on PyTorch {torch.__version__}"
     print(json.dumps(versions), flush=True)

@@ -17,7 +17,7 @@ from base.errors import UserError
 
 import tokenization
 
-# What was noticed about words, as the rest of a sentence, to those words.
+# What was noticed, the predicate of a sentence, -> the words it is said of.
 Notes = dict[str, list[str]]
 
 # Rarer words of a text are not chosen: their rows would hardly be trained.
@@ -112,7 +112,7 @@ def choose_from_text(
     num_words: int,
     min_frequency: int = MIN_FREQUENCY,
 ) -> tuple[list[NewWord], Notes]:
-    """Return the words of a text, {word: count}, that cost most pieces in all.
+    """Return the words of a text, {word: count}, that cost most extra pieces.
 
     The cost of a word is count * (pieces - 1). Words without a letter, such
     as numbers, are left out: there are very many, each of them rare.
@@ -138,9 +138,9 @@ def choose_from_text(
             found.append(word)
     if not found:
         raise UserError(
-            f"--input_file: of {len(counts)} different words none is split "
-            f"into pieces {min_frequency} times (--min_frequency): there is "
-            "nothing to add"
+            f"--input_file: none of the {len(counts)} different words occurs "
+            f"{min_frequency} times (--min_frequency) and is split into "
+            "pieces: there is nothing to add"
         )
     # Words of one cost stay in the order of the alphabet.
     found.sort(key=lambda word: -word.cost)

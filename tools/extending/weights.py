@@ -1,9 +1,9 @@
 """New rows for new words and new positions.
 
-A new word begins as the mean of the rows of its old pieces, from which the
-model read it so far; the bias of the masked LM likewise. A mean of several
-vectors is shorter than they are, by up to 1 / sqrt(pieces) where they have
-nothing in common, so that its norm may be corrected.
+A new word begins as the mean of the rows of its old pieces, as which the model
+has read it so far; so does its bias of the masked LM. A mean of several vectors
+is shorter than they are, by a factor of 1 / sqrt(pieces) if they are
+orthogonal, so that its norm may be corrected.
 
 New positions repeat the learned ones (Beltagy et al. 2020, arXiv:2004.05150,
 section 5), so that the model sees familiar positions within each part of a
