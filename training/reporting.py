@@ -256,7 +256,16 @@ def write_results(
 
 
 def log_results(output_dir: str, results: Mapping[str, float]) -> None:
-    """Log scores as a table: the last thing that a script has to say."""
+    """Log scores as a table: the last thing that a script has to say.
+
+    The original's names of scores that have another one (eval_accuracy) are in
+    the file alone.
+    """
+    results = {
+        name: value
+        for name, value in results.items()
+        if not (name.startswith("eval_") and results.get(name[5:]) == value)
+    }
     title = "Evaluation results"
     if cluster.is_chief():
         title += f" (in full: {_results_path(output_dir)})"

@@ -116,6 +116,7 @@ def test_the_mean_of_a_step_moves_by_half_in_twenty_steps(tmp_path):
 
 def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
     results = {"loss": 1.7663154696731422, "global_step": 1200, "f1": 88.5}
+    results["eval_loss"] = results["loss"]  # the original's name
     reporting.write_results(str(tmp_path), results, step=1200)
     assert not caplog.messages
     reporting.log_results(str(tmp_path), results)
@@ -126,10 +127,12 @@ def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
         "  loss             1.7663"
     ]
     assert (tmp_path / "eval_results.txt").read_text() == (
-        "f1 = 88.5\nglobal_step = 1200\nloss = 1.7663154696731422\n"
+        "eval_loss = 1.7663154696731422\nf1 = 88.5\nglobal_step = 1200\n"
+        "loss = 1.7663154696731422\n"
     )
     scalars = scalars_of(tmp_path / "eval")
-    assert scalars["f1"] == [(1200, 88.5)] and set(scalars) == {"f1", "loss"}
+    losses = {"loss", "eval_loss"}
+    assert scalars["f1"] == [(1200, 88.5)] and set(scalars) == {"f1", *losses}
 
 
 def test_a_worker_that_is_not_the_chief_logs_results_alone(

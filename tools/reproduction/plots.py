@@ -177,7 +177,8 @@ def _mark_degenerate(axes: Any, places: Sequence[float]) -> None:
 def _points(results: Results, column: str, what: str = "") -> str:
     """Return the label of an axis of scores: "accuracy, points"."""
     keys = (results.score(row, column).key for row in results.labels)
-    name = next(filter(None, keys)).replace("_", " ").replace("f1", "F1")
+    key = next(filter(None, keys)).removeprefix("eval_")
+    name = key.replace("_", " ").replace("f1", "F1")
     return f"{name}{what}, points"
 
 
