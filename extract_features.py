@@ -174,7 +174,7 @@ def extract(
 
     Args:
         run: the model.
-        reader: of the input file.
+        reader: reads the input file.
         layers: indices of the K layers to write.
         hidden_size: H.
     """

@@ -492,7 +492,7 @@ class SelfAttention(Layer):
         Args:
             x: [B * S, H], or [R, H] with `tokens`; the result has its shape.
             bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
-            seed: of the dropout.
+            seed: seed of the dropout.
             tokens: given if the rows of x are the real tokens alone.
             compute: how to compute.
         """
@@ -725,8 +725,8 @@ class BertModel(Layer):
     Args:
         config: the sizes.
         name: the first part of every variable's path.
-        dtype: of activations, one of DTYPES; variables are float32. None: the
-            one of Keras' policy, which is float32 unless it was set.
+        dtype: type of activations, one of DTYPES; variables are float32. None:
+            that of Keras' policy, which is float32 unless it was set.
 
     Call arguments:
         input_ids: [B, S], ids of word pieces.
@@ -1001,7 +1001,7 @@ def class_vectors(
     Args:
         x: [B, S, ...], a vector for each token.
         input_mask: [B, S], as for BertModel.
-        attention_direction: of the configuration.
+        attention_direction: the configuration's.
     """
     if attention_direction == BIDIRECTIONAL:
         return x[:, 0]

@@ -151,7 +151,7 @@ class AdamWeightDecay:
       with large gradients would hardly decay.
 
     Attributes:
-        slot_names: of each variable; `average` among them with an ema_decay.
+        slot_names: slots of each variable; with an ema_decay also `average`.
         slots: variable path -> slot name -> slot variable.
     """
 

@@ -55,7 +55,8 @@ __getattr__ = lazy.attributes_of("compat.run_classifier")
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Longer sentences and pairs are cut to this many tokens.",
+    what_is_cut="Largest number of tokens that the model reads at once; longer "
+    "sentences and pairs are cut.",
     train_on="the training set",
     score_on="the development set",
     predict_on="the test set",

@@ -44,11 +44,11 @@ FLAGS = flags.FLAGS
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Texts are cut to this many tokens.",
+    what_is_cut="Largest number of tokens of a text; longer texts are cut.",
     train_on="train_file",
     score_on="dev_file and retrieval_dir",
-    predict_on="the texts of test_file: their vectors in embeddings.jsonl",
-    predict_batch="Texts in a batch of --do_predict.",
+    predict_on="test_file: the vectors of its texts, in embeddings.jsonl",
+    predict_batch="Texts in a batch of --do_predict",
 )
 flags.DEFINE_integer(
     "eval_batch_size",

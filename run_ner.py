@@ -40,13 +40,13 @@ FLAGS = flags.FLAGS
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Longer sentences are split into overlapping windows of this "
-    "many tokens.",
+    what_is_cut="Largest number of tokens that the model reads at once; longer "
+    "sentences are split into overlapping windows.",
     train_on="train_file",
     score_on="dev_file",
     predict_on="test_file",
-    predict_batch="Windows in a batch of --do_predict, and where "
-    "--feature_based computes activations",
+    predict_batch="Windows in a batch of --do_predict, and of the activations "
+    "of --feature_based",
 )
 flags.DEFINE_integer(
     "eval_batch_size",

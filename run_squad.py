@@ -60,8 +60,8 @@ __getattr__ = lazy.attributes_of("compat.run_squad")
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=384,
-    what_is_cut="Tokens of question and paragraph in one window; longer "
-    "paragraphs are read through several windows that overlap.",
+    what_is_cut="Largest number of tokens of question and paragraph in a "
+    "window; longer paragraphs are read through several windows that overlap.",
     train_on="train_file",
     score_on="predict_file",
     predict_on="predict_file",

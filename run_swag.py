@@ -41,7 +41,8 @@ FLAGS = flags.FLAGS
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Context and choice together are cut to this many tokens.",
+    what_is_cut="Largest number of tokens of context and choice together; "
+    "longer ones are cut.",
     train_on="the training questions",
     score_on="the development questions",
     predict_on="the test questions",

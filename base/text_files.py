@@ -16,7 +16,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_MAX_DEPTH = 100  # of the nesting of an object's file
+_MAX_DEPTH = 100  # of nested lists and objects
 
 
 def read_text(path: str) -> str:

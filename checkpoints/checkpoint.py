@@ -45,10 +45,10 @@ class Checkpoint:
     the rest is what the flags name.
 
     Attributes:
-        prefix: of all its files; the directory of a Hugging Face model.
-        config: of the encoder.
+        prefix: beginning of its files' paths; a Hugging Face directory.
+        config: the encoder's configuration.
         trained_for: task, labels and options of its head.
-        vocab_file: of the flag, else the one beside the weights, if any.
+        vocab_file: the flag's, else the file beside the weights, if any.
         given_lower_case: value of --do_lower_case; None: not given.
         bert_config_file: value of the flag; None: not given.
     """
@@ -225,7 +225,7 @@ def load(
 
     Args:
         name: a prefix, a directory, or hf://owner/name[@revision].
-        dtype: of the activations, as for BertModel.
+        dtype: type of the activations, as for BertModel.
         do_lower_case: None for what the files of the checkpoint say.
 
     Raises:

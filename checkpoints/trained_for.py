@@ -26,7 +26,7 @@ class LongTexts(NamedTuple):
             outputs are pooled to one.
         doc_stride: tokens from the start of a window to the next.
         max_windows: most windows of a text; text after the last is cut.
-        pooling: of the outputs of windows, one of POOLINGS.
+        pooling: how the outputs of windows become one, one of POOLINGS.
     """
 
     how: str = CUT
@@ -81,8 +81,8 @@ class TrainedFor(NamedTuple):
     Attributes:
         objective: `mlm` or `ltr`, the --objective of a pre-trained model whose
             pooler and next sentence head were not trained.
-        task: of a head that has the variables of another task's head, such as
-            multiple_choice.
+        task: given if the head has the variables of another task's head, as
+            multiple_choice has.
         id2label: number of an output -> its label, the Hugging Face name of
             this setting.
         sentence_pairs: whether a classifier reads two texts.
@@ -94,12 +94,12 @@ class TrainedFor(NamedTuple):
             tasks.encoder.layers.table_7.
         lstm_units: width of that tagger's BiLSTM.
         version_2_with_negative: whether questions may have no answer.
-        thresholds: of each label, the probability from which on it is
+        thresholds: for each label, the probability from which on it is
             predicted, where an example may have several labels.
-        pooling: of the vectors of tokens to one of the text: mean, cls, max.
+        pooling: how the vectors of tokens become one: mean, cls, max.
         normalize: whether that vector is divided by its length.
         prompts: texts by name, one of which is put before a text.
-        default_prompt_name: of the prompt that is, if none is asked for.
+        default_prompt_name: name of the prompt to use if none is asked for.
     """
 
     objective: str | None = None

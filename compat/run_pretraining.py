@@ -27,11 +27,11 @@ def get_masked_lm_output(
     """Return the loss, position losses [B * P], log probabilities [B * P, V].
 
     Args:
-        bert_config: of the encoder.
-        input_tensor: its sequence_output, [B, S, H].
-        output_weights: its table of word embeddings, [V, H].
-        positions: of the masked tokens, [B, P].
-        label_ids: the tokens, [B, P].
+        bert_config: the encoder's configuration.
+        input_tensor: the encoder's sequence_output, [B, S, H].
+        output_weights: the table of word embeddings, [V, H].
+        positions: places of the masked tokens, [B, P].
+        label_ids: the tokens that were there, [B, P].
         label_weights: 0 for places that are not used, [B, P].
     """
     with v1.variable_scope("cls/predictions"):

@@ -62,7 +62,7 @@ class Problem(NamedTuple):
     """A part of the input that cannot be used; problems sort by their place.
 
     Attributes:
-        number: of the item.
+        number: the item's number.
         place: "page 12 'Title'", "line 3"; "" for the whole file.
         detail: what was found there, for a message.
         reason: a key of `summary.REASONS`.
@@ -101,8 +101,8 @@ class Chunk(NamedTuple):
     Attributes:
         end: (index of a file, number of its items that are read) where the
             next chunk begins.
-        num_bytes: of the input files that were read for it, as they are on
-            the disk.
+        num_bytes: bytes of the input files, as they are on the disk, that were
+            read for it.
     """
 
     items: list[Item]

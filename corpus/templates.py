@@ -368,7 +368,7 @@ _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s$")
 
 
 def renderer_of(name: str) -> Renderer | None:
-    """Return what renders templates of this name, None if nothing does."""
+    """Return the function that renders templates of this name, if any."""
     found = _RENDERERS.get(name)
     if found:
         return found

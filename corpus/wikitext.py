@@ -32,8 +32,8 @@ def to_sentences(
 ) -> tuple[list[str], dict[str, int]]:
     """Return (the sentences of a page, what was removed and dropped by kind).
 
-    The keys of dropped sentences start with "sentences_", those of parts of
-    pages are plain: "tables". The parser may refuse a page by any exception.
+    Keys of dropped sentences start with "sentences_"; keys of removed parts are
+    plain, such as "tables". The parser may refuse a page by any exception.
     """
     counts: collections.Counter[str] = collections.Counter()
     kept = []
@@ -68,14 +68,14 @@ def _plain(text: str, site: Site) -> str:
 
 
 def _escape_open_brackets(text: str) -> str:
-    """Return wikitext whose brackets without other half are entities."""
+    """Return wikitext with an entity for each bracket without a partner."""
     unmatched = []
     stack: list[int] = []
     for match in _BRACKET.finditer(text):
         if match[0] == "[":
             stack.append(match.start())
         elif stack:
-            # Deeper ones than any article has are no links either.
+            # Brackets nested deeper than in any article are no links either.
             start = stack.pop()
             if len(stack) > 8:
                 unmatched += [start, match.start()]

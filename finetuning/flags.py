@@ -40,8 +40,10 @@ def define_finetuning_flags(
     counts.
     """
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
-    flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
-    flags.DEFINE_bool("do_predict", False, f"Predict {predict_on}.")
+    flags.DEFINE_bool("do_eval", False, f"Score the model on {score_on}.")
+    flags.DEFINE_bool(
+        "do_predict", False, f"Write predictions for {predict_on}."
+    )
     flags.DEFINE_bool(
         "do_export",
         False,
@@ -149,8 +151,8 @@ def define_finetuning_flags(
     flags.DEFINE_integer(
         "eval_steps",
         0,
-        f"While training, score {score_on} every this many steps and keep "
-        "the best weights; 0: keep the last weights.",
+        f"While training, score the model on {score_on} every this many steps, "
+        "and keep the best weights; 0: keep the last weights.",
         lower_bound=0,
     )
     flags.DEFINE_integer(

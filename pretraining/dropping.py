@@ -30,9 +30,9 @@ def kept_positions(
     """Return the rising positions int32 [B, count] of the tokens that stay.
 
     Args:
-        batch: of masked records, packed or not.
-        numbers: int64 [B], of the examples in the stream.
-        seed: of the stream.
+        batch: masked records, packed or not.
+        numbers: int64 [B], the examples' numbers in the stream.
+        seed: the stream's seed.
         count: has to hold all tokens that may not be dropped.
     """
     # Without packing the mask takes the place of sequence_ids.

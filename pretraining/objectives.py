@@ -34,7 +34,7 @@ class Term(NamedTuple):
     """A part of the loss: a mean over tokens or sequences.
 
     Attributes:
-        name: its scalars are <name>_loss and <name>_accuracy.
+        name: names the scalars <name>_loss and <name>_accuracy.
         weight: batch -> the number of predictions, the denominator. It depends
             on the records alone: with several replicas the number in the whole
             batch is needed before the first gradient.
@@ -138,7 +138,7 @@ class PretrainingObjective(NamedTuple):
         predicts: what is predicted, for the log; may have {predictions} and
             {length}, the numbers of a record.
         objective: losses and metrics.
-        attention_direction: that the model has to have.
+        attention_direction: the one that the model has to have.
         predicts_next_sentence: whether pooler and next sentence head are
             trained.
     """

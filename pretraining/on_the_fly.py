@@ -42,9 +42,9 @@ class Masks(NamedTuple):
     """How masks are drawn.
 
     Attributes:
-        vocabulary: of the records.
+        vocabulary: what masking needs of the records' vocabulary.
         config: lengths and probabilities, as in create_pretraining_data.py.
-        schedule: of the masked_lm_prob in training; None: as in `config`.
+        schedule: the masked_lm_prob in training; None: as in `config`.
     """
 
     vocabulary: MaskingVocabulary
@@ -95,9 +95,9 @@ class Masks(NamedTuple):
         """Return the features of masked records, packed as they are.
 
         Args:
-            features: of unmasked records, [R, ...].
-            numbers: [R], of the examples in the stream.
-            seed: of the stream; None in evaluation, which has the same masks in
+            features: those of unmasked records, [R, ...].
+            numbers: [R], the examples' numbers in the stream.
+            seed: the stream's; None in evaluation, which has the same masks in
                 every run.
             done: share of the training's steps that are done before each
                 example, [R]; None in evaluation, which has no schedule.

@@ -52,11 +52,11 @@ class Phase(NamedTuple):
 
     Attributes:
         first_step, last_step: steps done before and after it.
-        num_steps: of the whole run.
+        num_steps: steps of the whole run.
         batch_size: examples in a step, over all devices.
         first_example: number of its first example in the stream of the records
             of its length.
-        length: of the sequences.
+        length: tokens of a sequence.
         drop_tokens: share of the tokens without a prediction that skip the
             middle layers.
     """

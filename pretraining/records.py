@@ -55,7 +55,7 @@ class PretrainingFiles(streaming.RecordFiles):
         num_sequences: their sum.
         num_tokens: real tokens of packed files; 0 if not counted.
         max_sequences: sequences that a record may have.
-        phase: of the training; None in evaluation.
+        phase: the phase of the training; None in evaluation.
     """
 
     phase: Phase | None = None

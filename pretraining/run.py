@@ -196,8 +196,8 @@ class TokenizerFiles(NamedTuple):
     """The vocabulary to write beside the weights, and the text it is for.
 
     Attributes:
-        vocab_file: is copied.
-        normalization: of the text of the records.
+        vocab_file: path of the vocabulary.
+        normalization: how the records' text was normalized.
     """
 
     vocab_file: str
@@ -405,7 +405,7 @@ class PretrainingRun:
         found = curves.read(
             self.settings.output_dir,
             self.settings.log_steps,
-            # Of several losses the sum is minimized.
+            # If there are several losses, their sum is minimized.
             ("loss", losses[0]),
             accuracies[0],
         )

@@ -101,7 +101,7 @@ class _Handler(inference.ModelHandler):
         self.settings, self.batch_size = settings, batch_size
 
     @functools.cached_property
-    def _task(self) -> Task:  # of one thread, as this object is
+    def _task(self) -> Task:  # one thread uses it, as it does this object
         return registry.create_task(self.settings)
 
     def load_model(self) -> Model:

@@ -117,7 +117,7 @@ def choose_size(
             + ("give these numbers" if is_training else "leave the flags out")
         )
     if is_training:
-        logging.info("Training goes on with %s, from %s", found, prefix)
+        logging.info("Training continues with %s, from %s", found, prefix)
     return given
 
 

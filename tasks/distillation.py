@@ -162,7 +162,7 @@ class Texts(NamedTuple):
     """Texts that teachers answer.
 
     Attributes:
-        name: of their record file; the answers are kept under it too.
+        name: name of their record file; the answers are kept under it too.
         fingerprint: everything that they depend on.
     """
 
@@ -177,7 +177,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     """Teachers of a job; a subclass for each task that can be distilled.
 
     Args:
-        job: of the student.
+        job: the student's job.
         options: which teachers, and how to learn from them.
 
     Attributes:
@@ -442,9 +442,9 @@ def kept_outputs(
     """Return the outputs of a teacher, from an earlier run or computed now.
 
     Args:
-        cache: of the student's records, beside which the outputs are kept.
-        name: of the record file whose texts the teacher reads.
-        teacher: its digest is part of the file's name.
+        cache: the student's records, beside which the outputs are kept.
+        name: name of the record file whose texts the teacher reads.
+        teacher: the teacher, whose digest is part of the file's name.
         fingerprint: everything else that the outputs depend on.
         compute: returns them, float32 [n, ...].
 
@@ -476,7 +476,7 @@ def kept_outputs(
         data = file.read()
     try:
         return np.load(io.BytesIO(data))
-    except Exception as error:  # of numpy, tokenize, MemoryError
+    except Exception as error:  # numpy, tokenize and the memory raise some
         raise UserError(
             f"{path} is damaged ({error}): remove it, and it is made again"
         ) from error

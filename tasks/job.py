@@ -82,7 +82,7 @@ class DataSet(NamedTuple):
     """A set of examples of a run.
 
     Attributes:
-        name: of its record file, without .tf_record: train, eval, predict, as
+        name: its record file without .tf_record: train, eval, predict, as
             in the original.
         title: in log lines, and in the names of files where a task has several
             development sets.

@@ -70,7 +70,7 @@ def candidates(
         data: [n, D], float32 or codes.
         queries: float32 [Q, D].
         count: how many are to be found.
-        error: of a product.
+        error: bound of a product's error.
     """
     for start in range(0, len(queries), _QUERIES):
         block = queries[start : start + _QUERIES]

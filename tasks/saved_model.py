@@ -196,7 +196,7 @@ def _new_directory(directory: str) -> Iterator[str]:
     for left in tf.io.gfile.glob(f"{glob.escape(directory)}.*.tmp"):
         number = left.removeprefix(f"{directory}.").removesuffix(".tmp")
         if number.isdecimal() and not file_system.is_running(int(number)):
-            tf.io.gfile.rmtree(left)  # of a process that was killed
+            tf.io.gfile.rmtree(left)  # left by a process that was killed
     temporary = f"{directory}.{os.getpid()}.tmp"
     try:
         tf.io.gfile.makedirs(temporary)  # and its parents

@@ -29,7 +29,7 @@ class ModelSource(NamedTuple):
     """A checkpoint as a run uses it.
 
     Attributes:
-        checkpoint: its vocabulary and casing fit the model.
+        checkpoint: the checkpoint, with its vocabulary and casing.
         max_seq_length: the flag's, or the one the model was fine-tuned with.
         bilstm: size of the BiLSTM, the flags' or the fine-tuned model's.
         long_texts: what is read of longer texts, by the flags or the model.

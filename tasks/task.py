@@ -52,16 +52,16 @@ class Settings(NamedTuple):
     Attributes:
         path: the directory of a SavedModel, or the prefix of a checkpoint.
         is_saved_model: which of these it is.
-        bert_config_file: of a checkpoint; None: beside it.
+        bert_config_file: a checkpoint's configuration; None: beside it.
         task: a key of registry.TASKS.
         vocab_file: the model's.
-        normalization: of its tokenizer.
+        normalization: how its tokenizer normalizes text.
         max_seq_length: tokens that the model reads at once.
         long_texts: what is read of texts with more tokens.
         trained_for: what the checkpoint says of its head.
-        labels: of a classifier or a tagger; None for a regression.
+        labels: those of a classifier or tagger; None for a regression.
         sentence_pairs: whether a classifier reads two texts.
-        thresholds: of each label, for examples with several labels.
+        thresholds: one for each label, for examples with several labels.
         doc_stride, max_query_length, max_answer_length, n_best_size: as for
             run_squad.py; without max_query_length, the default for the length.
         num_answers: answers of a question to list; 1: the best one alone.
@@ -78,7 +78,7 @@ class Settings(NamedTuple):
         prompt: the text of that prompt, which is put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
-        dtype: of a checkpoint's matrix products; a SavedModel has its own.
+        dtype: type of a checkpoint's matrix products; a SavedModel has its own.
     """
 
     path: str
@@ -184,7 +184,7 @@ class Task(abc.ABC):
     """Base class of tasks.
 
     Args:
-        settings: of the model.
+        settings: the model and its options.
 
     Attributes:
         name: a key of registry.TASKS.

@@ -133,7 +133,7 @@ class Watch:
         ]
         self._has_met = False
         self._has_left = False
-        self._lock = threading.Lock()  # of the thread with the last line
+        self._lock = threading.Lock()  # its holder writes the last line
 
     def start(self) -> None:
         """Begin to ask the other machines, a thread for each."""

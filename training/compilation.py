@@ -61,13 +61,13 @@ class ManyLengths(NamedTuple):
     """The batches of a run that have different lengths.
 
     Attributes:
-        num_steps: of the run.
+        num_steps: steps of the run.
         length: step -> padded length of its batch, where batches are padded to
             a multiple of 8.
         numbers_per_token: rows of a batch, times layers, times hidden_size:
             the numbers that one more token in each row adds to the hidden
             vectors of a step.
-        dtype: of the matrix products.
+        dtype: type of the matrix products.
     """
 
     num_steps: int

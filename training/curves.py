@@ -39,7 +39,7 @@ class Curves(NamedTuple):
     Attributes:
         loss: {last step of a bin: mean training loss}.
         dev_loss: {step: loss on held-out data}.
-        metric_name: of the deciding metric; None: there is none.
+        metric_name: name of the deciding metric; None: there is none.
         metric: {step: deciding metric}.
         learning_rate: {step: rate}.
         best: the step to mark; None: none.

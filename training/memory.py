@@ -105,9 +105,9 @@ class Whole(NamedTuple):
     terms, by least squares, are those of the programs in docs/accelerators.md.
 
     Attributes:
-        layer, attention: of the terms with X, and with A, that a layer keeps.
-        head: of V, for the logits.
-        gradients: of the gradients that exist when most activations do.
+        layer, attention: factors of the terms with X and A that a layer keeps.
+        head: factor of V, for the logits.
+        gradients: share of the gradients that exist when most activations do.
     """
 
     layer: float
@@ -126,8 +126,8 @@ class Sizes(NamedTuple):
     """What the memory of a run depends on.
 
     Attributes:
-        kind: of its devices: CPU, GPU or TPU.
-        length: of the longest sequences, in tokens.
+        kind: what the devices are: CPU, GPU or TPU.
+        length: tokens of the longest sequences.
         parameters: all weights; trained: those that are trained.
         slots: numbers that the optimizer keeps of a trained weight.
         replicas: all devices; here: those that share the memory of this CPU.

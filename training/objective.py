@@ -43,7 +43,7 @@ def example_weights(batch: Batch, labels: str) -> tf.Tensor:
     """Return float32 [B]: 1 for examples, 0 for rows that fill a batch.
 
     Args:
-        batch: its `example_weights` where it has some, else ones.
+        batch: may have `example_weights`, else they are ones.
         labels: name of a feature [B, ...].
     """
     ones = tf.ones(tf.shape(batch[labels])[:1], tf.float32)

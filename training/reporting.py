@@ -45,7 +45,7 @@ class _Window:
 
     def __init__(self) -> None:
         self.sums: dict[str, list[float]] = {}
-        # Of the steps that count for the speed.
+        # These are of the steps that count for the speed.
         self.seconds = self.sequences = self.tokens = 0.0
 
     def add(self, sums: Mapping, seconds: float | None) -> None:

@@ -57,7 +57,7 @@ class Training(NamedTuple):
 
     Attributes:
         strategy: the one under which the model was created.
-        model: its variables are set and trained.
+        model: the model whose variables are set and trained.
         objective: losses and metrics.
         settings: how to train.
         compilation: what XLA compiles.
@@ -473,7 +473,7 @@ def resume_or_start(
 
     They come from the first of these that is there: the newest checkpoint of
     output_dir; `resume_from`, with moments and step; `init_checkpoint`, but for
-    the new variables. Else the weights stay as they were created.
+    the new variables. Otherwise the weights stay as they were created.
 
     Raises:
         UserError: the run of `resume_from` has done all steps of this one.

@@ -37,7 +37,7 @@ class Settings(NamedTuple):
         ema_decay: decay of the moving average of the weights, which is scored
             and kept; 0: there is none.
         clip_norm: the joint norm of the gradients is clipped to this.
-        dtype: of the matrix products, one of modeling.DTYPES.
+        dtype: type of the matrix products, one of modeling.DTYPES.
         initial_loss_scale: with float16, see loss_scale.py; so are
             loss_scale_growth_steps and loss_scale_backoff.
         pictures: whether to draw curves.png and the pictures of scores.

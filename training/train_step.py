@@ -137,10 +137,10 @@ class Step:
         is one whose loss is not finite, or after which the scale is too small.
 
         Args:
-            iterator: of the batches from step `start` on.
+            iterator: yields the batches from step `start` on.
             start: int64, number of steps done before.
-            count: int64.
-            length: of the sequences in these batches, where each length is
+            count: int64, the largest number of steps to run.
+            length: tokens of a sequence in these batches, if each length is
                 traced separately.
 
         Returns:
@@ -181,7 +181,7 @@ class Step:
         return done, totals
 
     def _judge(self, sums: Sums, scale: Scale) -> tuple[tf.Tensor, Scale, Sums]:
-        """Return whether training goes on, the next scale, and the sums."""
+        """Return whether training continues, the next scale, and the sums."""
         loss, norm = sums["loss"][0], sums["gradient_norm"][0]
         if not self.loss_scale:
             # The sum of two numbers is finite only if both are. NaN weights

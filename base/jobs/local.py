@@ -103,8 +103,8 @@ class _Work(NamedTuple):
     """A job of a worker process.
 
     Attributes:
-        kind: of the file to make: "chunk", "survey", "found" or "bucket".
-        index: its number.
+        kind: what file to make: "chunk", "survey", "found" or "bucket".
+        index: the number of that file.
         chunk: to map, and the place behind it.
         num_units: files to read values from.
     """

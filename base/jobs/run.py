@@ -37,7 +37,7 @@ class Job(NamedTuple):
 
     Attributes:
         outputs: absolute paths of its files.
-        name: of the output in messages: its directory or first file.
+        name: what messages call the output: its directory or first file.
         flag: the flag that names it; "" for files that the command removes
             again: then files of another command may be replaced.
         fingerprint: everything the files depend on; the keys are names of

@@ -38,7 +38,7 @@ class Steps:
     """The work of a tool. Instances are pickled and sent to the workers.
 
     Attributes:
-        name: of the job, in the lists of Beam's runners.
+        name: the job's name in the lists of Beam's runners.
         num_buckets: how many buckets there are.
         survey: None for most jobs.
         empty_file: the error for an output file without a byte; "" if there

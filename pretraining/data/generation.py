@@ -281,6 +281,6 @@ def _log_examples(plan: Plan, path: str) -> None:
             log("tokens: %s", " ".join(shown))
             for name in _FEATURES_LOGGED:
                 if name not in features:
-                    continue  # of packed records only
+                    continue  # a feature that only packed records have
                 values = features[name][:_NUMBERS_LOGGED].tolist()
                 log("%s: %s", name, " ".join(map(str, values)))

@@ -43,12 +43,12 @@ class GeneratorSteps(Steps):
     Attributes:
         vocabulary: the bytes of the vocabulary: workers on other machines need
             not reach its path.
-        normalization: of the text.
+        normalization: how text is normalized.
         instances: lengths and probabilities.
-        random_seed: of all buckets.
+        random_seed: the seed from which buckets derive theirs.
         compression: "GZIP", or "" for plain TFRecord files.
         bucket_bytes: about the size of a bucket's text.
-        num_buckets: of all output files.
+        num_buckets: number of buckets of all output files.
         num_files: number of output files.
         mix: how often documents are used.
         first_input: path, for messages.

@@ -148,7 +148,7 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
         try:
             with tempfile.TemporaryFile(dir=folder):
                 pass
-        except OSError as error:  # also of /proc, where root may write
+        except OSError as error:  # as in /proc, even for root
             raise UserError(
                 f"--output_file={path}: cannot write in {folder}"
             ) from error

@@ -143,7 +143,7 @@ class WordSteps(Steps):
     Values and the output file are lines "number word".
 
     Attributes:
-        normalization: of the text.
+        normalization: how text is normalized.
         mix: how often documents are used.
         no_words: the error for a text without a word.
     """
@@ -291,7 +291,7 @@ def count_words(
 def _scratch_folder(input_file: str, output_file: str) -> str:
     """Return the folder for the words, one that all workers reach."""
     # They reach the text: if that is remote, so is the folder, beside the text
-    # unless the output is remote as well. Else all are on one machine, or on
+    # unless the output is remote as well. Otherwise all are on one machine or
     # one shared disk, where workers have other working directories.
     if file_system.is_remote(output_file):
         return os.path.dirname(output_file)

@@ -71,8 +71,8 @@ def vectors_of(
 
     Args:
         task: one of OUTPUTS.
-        run_model: its model.
-        inputs: with texts.
+        run_model: the task's model.
+        inputs: the texts.
         update: called with the number of texts of each batch.
 
     Raises:
@@ -129,10 +129,10 @@ def build(
     """Build the index of a corpus, or what is missing of it.
 
     Args:
-        folder: of the index.
+        folder: the folder of the index.
         patterns: the files of the corpus: globs, separated by commas.
         task: one of OUTPUTS.
-        load: returns its model; called if it is needed.
+        load: returns the task's model; called if it is needed.
         fingerprint: all that the bytes depend on, beside the corpus.
 
     Raises:
@@ -233,9 +233,9 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
     """Return an index; the files of the method are made if they are missing.
 
     Args:
-        folder: of the index.
+        folder: the folder of the index.
         method: one of index.METHODS.
-        wanted: of `fingerprint_of`, for the model of the queries.
+        wanted: `fingerprint_of` the queries' model.
 
     Raises:
         UserError: there is no index, it is not complete, or of another model.

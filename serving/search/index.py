@@ -42,7 +42,7 @@ class Index:
     """A folder that `build.build` has made.
 
     Args:
-        folder: it is complete.
+        folder: a complete index.
         method: one of METHODS, whose files are there.
 
     Raises:
@@ -77,7 +77,7 @@ class Index:
 
         Args:
             queries: float32 [Q, D], of length 1.
-            count: of sentences for each; all if there are fewer.
+            count: sentences for each query; all if there are fewer.
         """
         for places, scores in self.nearest(queries, count):
             pairs = zip(places.tolist(), scores.tolist(), strict=True)

@@ -48,8 +48,8 @@ def explaining(graph: saved_model.TaskGraph, run: Model) -> Model:
     which the attributions' sum misses F(1) - F(0), as a share of it.
 
     Args:
-        graph: of one of TASKS.
-        run: its signature `ids`, see loading.run_graph.
+        graph: the graph of one of TASKS.
+        run: the graph's signature `ids`, see loading.run_graph.
     """
     model, task = graph.model, graph.task
     has_softmax = task.name == "classifier" and task.settings.labels

@@ -400,8 +400,8 @@ class Fold(NamedTuple):
     """A part of the training data that is held out from training.
 
     Attributes:
-        number: of the part, from 1.
-        count: of all parts.
+        number: number of the part, from 1.
+        count: number of parts.
     """
 
     number: int

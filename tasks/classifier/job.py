@@ -371,7 +371,7 @@ class ClassifierJob(FineTuningJob):
 
         logits, label_ids = scored.predictions
         examples, count = self.examples(data), self.settings.num_errors
-        # Those of the first set have no title in their names.
+        # Files of the first set have no title in their names.
         title = "" if data == self.dev[0] else data.title
         labels = self.files.labels
         if labels is None:

@@ -83,7 +83,7 @@ class Classification(RowTask):
         if outputs["gap"] > TOLERANCE:
             found["gap"] = number(outputs["gap"])
         names, tokenizer = self.text_names, self.tokenizer
-        texts = []  # of each: words, and the number of pieces of each word
+        texts = []  # for each text: its words, and how many pieces each has
         for name in names:
             words = tokenizer.basic_tokenizer.clean(item.texts[name]).split()
             texts.append([(x, len(tokenizer.text_to_ids(x))) for x in words])

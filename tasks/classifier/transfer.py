@@ -24,8 +24,8 @@ class TransferTexts:
     """The texts, or pairs of texts, of --transfer_file.
 
     Args:
-        patterns: of the files.
-        task: of the student; it parses a line.
+        patterns: globs of the files.
+        task: the student's task, which parses a line.
 
     Raises:
         UserError: a pattern matches no file, or a file holds no text.

@@ -16,8 +16,8 @@ class SentenceEncoder(TaskModel):
     """An encoder whose last layer is pooled to a vector for each text.
 
     Args:
-        config: of the encoder.
-        dtype: of matrix products.
+        config: the encoder's configuration.
+        dtype: type of the matrix products.
         pooling: mean or max over all tokens, [CLS] and [SEP] included; cls:
             the one that represents a row (see modeling.class_vectors).
         normalize: whether vectors are divided by their length.

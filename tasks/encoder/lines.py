@@ -209,7 +209,7 @@ class Progress:
     """Logs the progress of a run every 10 s, and a summary at its end.
 
     Args:
-        reader: of the run's lines.
+        reader: reads the run's lines.
     """
 
     def __init__(self, reader: Reader):

@@ -53,7 +53,7 @@ class File(NamedTuple):
     """The lines of a file, and the sentences in them.
 
     Attributes:
-        path: of the file.
+        path: the file's path.
         lines: every line, without its end.
         separator: tab or space between columns; empty for JSONL.
         sentences: in the order of the file.

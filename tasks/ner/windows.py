@@ -94,8 +94,8 @@ def widened(window: Window, num_pieces: int, limit: int) -> Window:
 
     Args:
         window: from `split_into_windows`; what it classifies stays the same.
-        num_pieces: of the document.
-        limit: pieces of a window.
+        num_pieces: pieces of the document.
+        limit: most pieces of a window.
     """
     missing = min(limit, num_pieces) - (window.end - window.start)
     behind = min(missing - missing // 2, num_pieces - window.end)

@@ -331,7 +331,7 @@ def _first_best(
     index, spare = tf.range(tf.size(score)), tf.size(score) - 1
     index = tf.where(score == tf.gather(best, segment), index, spare)
     found = tf.math.unsorted_segment_min(index, segment, count)
-    return tf.minimum(found, spare)  # of a segment without a score
+    return tf.minimum(found, spare)  # which is for a segment without a score
 
 
 def _take(values: tf.Tensor, at: tf.Tensor, spare: tf.Tensor) -> tf.Tensor:

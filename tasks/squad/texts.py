@@ -53,7 +53,7 @@ def final_place(
     places = [i for i, char in enumerate(text) if char != " "]
     if len(places) != len(seen) - seen.count(" "):
         return None
-    # Of the characters without blanks, the first and the last of the pieces.
+    # The first and the last of the pieces among the characters without blanks.
     first = at - seen.count(" ", 0, at)
     last = first + len(pieces) - pieces.count(" ") - 1
     return places[first], places[last] + 1

@@ -122,7 +122,7 @@ def _problem(context: str, choices: Sequence[str]) -> str | None:
 
 def _joined(start: str, choice: str) -> str:
     """Return a choice with its beginning; an empty choice stays empty."""
-    # Else it would become the beginning alone, which `_problem` accepts.
+    # It would become the beginning alone, which `_problem` accepts.
     return f"{start} {choice}" if start.strip() and choice.strip() else choice
 
 

@@ -90,7 +90,7 @@ def test_starting_from_a_fine_tuned_model(fine_tuned, tmp_path, caplog):
     more |= {"do_eval": False, "num_train_epochs": 0.05}
     with caplog.at_level("INFO", logger="absl"):
         scripts.run(run_classifier, **flags(tmp_path / "same", **more))
-    assert "Training goes on with a BiLSTM of 2 layers of 6" in caplog.text
+    assert "Training continues with a BiLSTM of 2 layers of 6" in caplog.text
     name = "bert_model.ckpt"
     fine_tuned_models.check_same_bits(tmp_path / "same" / name, model / name)
     other = flags(tmp_path / "other", **more | {"bilstm_units": 5})

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
     Attributes:
         model: (configuration, dtype) -> the model.
-        objective: its losses.
+        objective: the losses of the model.
         features: (sequences, length) -> the batch.
         settings: of the training, if they are not the defaults.
         trains: whether it is a step of the training; else `objective` is

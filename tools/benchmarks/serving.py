@@ -341,7 +341,7 @@ def measure(
         size: one of modeling.NAMED_SIZES; the weights are random.
         vocab_file: a lower-cased vocabulary.
         texts: at least SENTENCES_PER_BATCH.
-        names: of SERVERS; those whose libraries are missing are skipped.
+        names: keys of SERVERS; those whose libraries are missing are skipped.
         pythons: "transformers" or "onnxruntime" -> an interpreter that has that
             library; default: this one.
         rounds: turns of each.

@@ -29,7 +29,7 @@ def baseline(
     Args:
         train_ids: the true tokens at the masked positions of training.
         held_out_ids: the same for the held-out text.
-        held_out_labels: its next-sentence labels, 0 or 1.
+        held_out_labels: next-sentence labels of that text, 0 or 1.
         vocab_size: number of tokens. Each is counted once more than it occurs
             (add-one smoothing), so that an unseen token has a finite loss.
     """

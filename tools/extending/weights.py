@@ -36,7 +36,7 @@ def extend_words(
         ids: new ids of the N words.
         size: rows of the new table. Every row from V on has to be one of the
             new ones.
-        old_ids: of the tokens whose norms are the measure.
+        old_ids: ids of the tokens whose norms are the measure.
         corrects_norm: scale each new row to the median norm of old rows.
     """
     table = weights[TABLE]  # [V, H]
