@@ -62,7 +62,12 @@ PEERS = ("transformers", "transformers_recipe")
 PEER_LENGTH = 512  # of a BERT without other wishes
 HELD_OUT_LENGTH, HELD_OUT_PREDICTIONS = 64, 10  # the first that all learn
 EVALUATIONS, EVALUATION_BATCH = 50, 64
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")  # Okabe and Ito's
+STYLES = {
+    "recipe": (pictures.BLUE, "-"),
+    "paper": (pictures.ORANGE, "-"),
+    "transformers": (pictures.ORANGE, "--"),
+    "transformers_recipe": (pictures.BLUE, "--"),
+}
 
 
 def read_flags() -> tuple[argparse.Namespace, dict[str, str]]:
@@ -331,14 +336,21 @@ def draw(
     curves: dict[str, list[dict]], targets: list[float], title: str, path: Path
 ) -> None:
     """Draw perplexity against core-hours, a line for each seed."""
+    from matplotlib import ticker
+
     figure = pictures.new_figure(7, 4.5)
     axes = figure.subplots()
-    for colour, (name, runs) in zip(COLOURS, curves.items(), strict=False):
+    for name, runs in curves.items():
+        colour, line = STYLES[name]
         for number, run in enumerate(runs):
             _, _, seconds, perplexity = zip(*run["points"], strict=True)
-            label = None if number else name.replace("_", ", ")
             axes.plot(
-                np.array(seconds) / 3600, perplexity, color=colour, label=label
+                np.array(seconds) / 3600,
+                perplexity,
+                f".{line}",
+                markersize=3,
+                color=colour,
+                label=None if number else name.replace("_", ", "),
             )
     for target in targets:
         axes.axhline(target, color=pictures.LIGHT, linestyle=":", zorder=0)
@@ -349,8 +361,11 @@ def draw(
         ylabel="masked LM perplexity, held-out text",
         title=title,
     )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(ticker.LogFormatter())
     axes.legend()
-    pictures.save(figure, str(path), in_colour=True)
+    pictures.save(figure, str(path))
 
 
 def main() -> None:
