@@ -178,6 +178,11 @@ def check_loads_in_transformers(
             f"{prefix} has a BiLSTM on top of the encoder, which no class in "
             "transformers has; --output_format=original keeps it"
         )
+    if config.attention_direction == modeling.RIGHT_TO_LEFT:
+        raise UserError(
+            f"{prefix} is a right_to_left model, which no class in "
+            "transformers is; --output_format=original keeps it"
+        )
     if is_left_to_right(config):
         huggingface.check_reads_no_cls([architecture], prefix)
 

@@ -58,8 +58,11 @@ NAMED_SIZES = {
 }
 
 # What a token attends to: the tokens on both sides of it, as in BERT, or those
-# before it and itself, as in the model "LTR" of the paper's table 5.
+# before it and itself, as in the model "LTR" of the paper's table 5, or those
+# after it and itself.
 BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
+RIGHT_TO_LEFT = "right_to_left"
+DIRECTIONS = (BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
 DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
 
 
@@ -101,7 +104,7 @@ class BertConfig:
     max_position_embeddings: int = 512  # longest sequence
     type_vocab_size: int = 16  # 2 in all published models
     initializer_range: float = 0.02  # of the truncated normal
-    attention_direction: str = BIDIRECTIONAL  # or LEFT_TO_RIGHT
+    attention_direction: str = BIDIRECTIONAL  # one of DIRECTIONS
 
     def __post_init__(self):
         """Raise a UserError if a value is of no use in a model."""
@@ -120,11 +123,11 @@ class BertConfig:
                     f"{value!r}"
                 )
         get_activation(self.hidden_act)
-        if self.attention_direction not in (BIDIRECTIONAL, LEFT_TO_RIGHT):
+        if self.attention_direction not in DIRECTIONS:
             raise UserError(
                 f"bert config: unknown attention_direction "
-                f"{self.attention_direction!r}; choose from {BIDIRECTIONAL}, "
-                f"{LEFT_TO_RIGHT}"
+                f"{self.attention_direction!r}; choose from "
+                f"{', '.join(DIRECTIONS)}"
             )
 
     @classmethod
@@ -963,7 +966,8 @@ def attention_bias(
         query 2       0       0       0  -10000
         query 3       0       0       0  -10000   (padding)
 
-    Packed and left to right, both masks apply. Other arguments: see BertModel.
+    Right to left it sees no key before it. Packed and in one direction, both
+    masks apply. Other arguments: see BertModel.
     Returns float32 [B, 1, F, T]; [B, 1, 1, T] if all queries see the same keys.
     """
     if input_mask is None:
@@ -974,10 +978,12 @@ def attention_bias(
     if sequence_ids is not None:
         same = tf.equal(sequence_ids[:, :, None], sequence_ids[:, None, :])
         visible *= tf.cast(same, tf.float32)[:, None]  # [B, 1, F, T]
-    if attention_direction == LEFT_TO_RIGHT:
-        places = tf.range(elementwise.shape_of(input_ids)[1])  # [S]
-        before = places <= tf.expand_dims(places, 1)  # [F, T]
-        visible *= tf.cast(before, tf.float32)  # [B, 1, F, T]
+    if attention_direction != BIDIRECTIONAL:
+        key = tf.range(elementwise.shape_of(input_ids)[1])  # [S]
+        query = tf.expand_dims(key, 1)  # [F, 1]
+        is_left = attention_direction == LEFT_TO_RIGHT
+        seen = key <= query if is_left else key >= query  # [F, T]
+        visible *= tf.cast(seen, tf.float32)  # [B, 1, F, T]
     return mask_bias(visible)
 
 
@@ -994,16 +1000,16 @@ def class_vectors(
 ) -> tf.Tensor:
     """Return the vector of the token that represents each row, [B, ...].
 
-    Bidirectional, it is the first token, [CLS] (section 3). Left to right, it
-    is the last one that is not padding, a [SEP], since [CLS] sees itself alone
-    (the paper leaves it open). In a row of padding alone it is token 0.
+    It is the first token, [CLS] (section 3). Left to right, it is the last one
+    that is not padding, a [SEP], since [CLS] sees itself alone (the paper
+    leaves it open). In a row of padding alone it is token 0.
 
     Args:
         x: [B, S, ...], a vector for each token.
         input_mask: [B, S], as for BertModel.
         attention_direction: the configuration's.
     """
-    if attention_direction == BIDIRECTIONAL:
+    if attention_direction != LEFT_TO_RIGHT:
         return x[:, 0]
     if input_mask is None:
         return x[:, -1]

@@ -143,7 +143,7 @@ flags.DEFINE_string("ner_dev_file", None, "The same, to score.")
 flags.DEFINE_list(
     "tasks",
     [],
-    "Further tasks for every table that pre-trains, such as "
+    "Further tasks for every table that pre-trains but two_directions, such as "
     "RTE,CoLA,STS-B,WNUT. Without it: the paper's, as far as their data are "
     "given.",
 )

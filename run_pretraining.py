@@ -19,9 +19,9 @@ score while training, --save_checkpoints_steps, --dtype=bfloat16 where the
 processor has it.
 
 --objective chooses what is predicted: masked tokens and whether sentence B
-follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm); or
+follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm);
 every next token (ltr), with a model whose tokens attend only to themselves and
-to those before them.
+to those before them; or every previous token (rtl).
 """
 
 import contextlib
@@ -84,9 +84,9 @@ flags.DEFINE_enum(
     "next sentence head are not trained. ltr: every next token from those "
     "before it, with attention_direction left_to_right in the configuration "
     "that is written; masked tokens are restored, and a step takes 2 to 4 "
-    "times as long. mlm and ltr are 'No NSP' and 'LTR & No NSP' of the paper's "
-    "table 5. For --do_eval alone, give the objective that the model was "
-    "trained for.",
+    "times as long. rtl: every previous token, likewise. mlm and ltr are "
+    "'No NSP' and 'LTR & No NSP' of the paper's table 5. For --do_eval alone, "
+    "give the objective that the model was trained for.",
 )
 
 # Model
@@ -618,10 +618,10 @@ def check_dropping(
             f"--drop_tokens needs a model of 3 layers or more, found {layers}: "
             "the first and the last one see all tokens"
         )
-    if objective.is_left_to_right:
+    if objective.has_one_direction:
         raise UserError(
-            "--drop_tokens is not for --objective=ltr, which predicts every "
-            "token"
+            f"--drop_tokens is not for --objective={objective.name}, which "
+            "predicts every token"
         )
     data.num_kept(FLAGS.drop_tokens)
 

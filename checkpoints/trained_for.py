@@ -79,8 +79,8 @@ class TrainedFor(NamedTuple):
     task alone.
 
     Attributes:
-        objective: `mlm` or `ltr`, the --objective of a pre-trained model whose
-            pooler and next sentence head were not trained.
+        objective: `mlm`, `ltr` or `rtl`, the --objective of a pre-trained model
+            whose pooler and next sentence head were not trained.
         task: given if the head has the variables of another task's head, as
             multiple_choice has.
         id2label: number of an output -> its label, the Hugging Face name of

@@ -60,9 +60,9 @@ class LanguageModelTransform(DenseActivation):
 class LanguageModelHead(Layer):
     """Predicts a token from the vector of a position.
 
-    Masked tokens (paper section 3.1) or next ones (table 5, LTR), with the same
-    weights under the same names. The output matrix is the word embeddings; the
-    head has a bias of its own.
+    Masked tokens (paper section 3.1), next ones (table 5, LTR) or previous
+    ones, with the same weights under the same names. The output matrix is the
+    word embeddings; the head has a bias of its own.
     """
 
     def __init__(self, config: BertConfig):
@@ -219,13 +219,16 @@ class BertForPreTraining(TaskModel):
         features: dict[str, tf.Tensor],
         training: bool,
     ) -> losses.Loss:
-        """Return the loss of every token but the first of each sequence.
+        """Return the loss of every token that `neighbors` names.
 
         Both `output` and `input_ids` are of the text with its masked tokens
         restored. Without `training` there is no gradient.
         """
-        ids = tf.roll(features["input_ids"], -1, axis=1)
-        ids, weights = losses.flatten_labels(ids, next_token_weights(features))
+        ids, weights = losses.flatten_labels(
+            *neighbors(
+                features["input_ids"], features, self.config.attention_direction
+            )
+        )
         x = output.sequence_output
         x = tf.reshape(x, [-1, x.shape[-1]])  # [B * S, H]
         # As many positions at a time as the masked LM projects.
@@ -277,6 +280,20 @@ def next_token_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
     ids = batch.get("sequence_ids", batch["input_mask"])  # [B, S]
     same = (ids[:, :-1] == ids[:, 1:]) & (ids[:, 1:] != 0)  # [B, S - 1]
     return tf.pad(tf.cast(same, tf.float32), [[0, 0], [0, 1]])  # [B, S]
+
+
+def neighbors(
+    ids: tf.Tensor, batch: dict[str, tf.Tensor], attention_direction: str
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the token that each position predicts, and weights, [B, S].
+
+    Left to right, it is the next one, and every token but the first of a
+    sequence is predicted; right to left the previous one, and all but the last.
+    """
+    weights = next_token_weights(batch)
+    if attention_direction == modeling.LEFT_TO_RIGHT:
+        return tf.roll(ids, -1, axis=1), weights
+    return tf.roll(ids, 1, axis=1), tf.roll(weights, 1, axis=1)
 
 
 def unmasked_ids(batch: dict[str, tf.Tensor]) -> tf.Tensor:

@@ -3,8 +3,9 @@
     mlm_nsp  masked LM and next sentence prediction: BERT (paper section 3.1)
     mlm      masked LM alone: "No NSP" of table 5
     ltr      a left-to-right LM: "LTR & No NSP" of table 5
+    rtl      a right-to-left LM, of which section 5.1 speaks
 
-All three read the same records.
+All read the same records.
 """
 
 import collections
@@ -150,19 +151,22 @@ class PretrainingObjective(NamedTuple):
     predicts_next_sentence: bool = False
 
     @property
-    def is_left_to_right(self) -> bool:
-        """Whether every next token is predicted, instead of masked ones."""
-        return self.attention_direction == modeling.LEFT_TO_RIGHT
+    def has_one_direction(self) -> bool:
+        """Whether all neighbors are predicted, instead of masked tokens."""
+        return self.attention_direction != modeling.BIDIRECTIONAL
 
     def projections(self, length: int, predictions: int) -> int:
         """Return how many positions of a record are projected to the words."""
-        return length if self.is_left_to_right else predictions
+        return length if self.has_one_direction else predictions
 
     def targets(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the tokens to predict and their weights, [B, P] or [B, S]."""
-        if self.is_left_to_right:
-            ids = tf.roll(pretraining_model.unmasked_ids(batch), -1, axis=1)
-            return ids, pretraining_model.next_token_weights(batch)
+        if self.has_one_direction:
+            return pretraining_model.neighbors(
+                pretraining_model.unmasked_ids(batch),
+                batch,
+                self.attention_direction,
+            )
         return batch["masked_lm_ids"], batch["masked_lm_weights"]
 
     def frequency_loss(self, batches: Iterable[Batch]) -> float:
@@ -220,6 +224,13 @@ OBJECTIVES = {
             sum_of(NEXT_TOKEN, restores_tokens=True),
             attention_direction=modeling.LEFT_TO_RIGHT,
         ),
+        PretrainingObjective(
+            "rtl",
+            "every token but the last of each sequence, of the {length} of a "
+            "record, from the tokens after it; masked tokens are restored",
+            sum_of(NEXT_TOKEN, restores_tokens=True),
+            attention_direction=modeling.RIGHT_TO_LEFT,
+        ),
     )
 }
 
@@ -233,27 +244,27 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
     """Set the attention_direction that an objective needs, and log it.
 
     Raises:
-        UserError: the configuration, of `source`, is of a left-to-right model,
-            and the objective is not.
+        UserError: the configuration, of `source`, is of another direction, and
+            not of both.
     """
     wanted = OBJECTIVES[name].attention_direction
     found = config.attention_direction
     if found == wanted:
         return
-    if wanted == modeling.LEFT_TO_RIGHT:
+    if found == modeling.BIDIRECTIONAL:
         config.attention_direction = wanted
         # A file of Hugging Face may have "is_decoder": false. Written beside
-        # left_to_right it would contradict it.
+        # one direction it would contradict it.
         vars(config).pop("is_decoder", None)
         logging.info(
             "attention_direction is set to %s in the configuration of %s: "
-            "tokens attend to those before them alone",
+            "tokens attend to those on one side of them alone",
             wanted,
             source,
         )
     else:
         raise UserError(
             f"{source}: attention_direction is {found}, --objective={name} "
-            f"needs {wanted}: use --objective=ltr, or a configuration without "
-            "the key"
+            f"needs {wanted}: use the objective of that direction, or a "
+            "configuration without the key"
         )

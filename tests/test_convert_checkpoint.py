@@ -367,6 +367,11 @@ def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
     config = json.loads((tmp_path / "b" / "config.json").read_text())
     assert config["is_decoder"] and "attention_direction" not in config
     assert config["architectures"] == ["BertLMHeadModel"]
+    path = tmp_path / "a" / "bert_config.json"
+    path.write_text(path.read_text().replace(LEFT_TO_RIGHT, "right_to_left"))
+    line = error_of(tmp_path / "a", tmp_path / "c", output_format="huggingface")
+    assert "is a right_to_left model, which no class in transformers is" in line
+    assert not (tmp_path / "c").exists()
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -10,7 +10,7 @@ import small_models
 import tensorflow as tf
 
 import modeling
-from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT, BertConfig
+from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, BertConfig
 from ops import elementwise
 
 LENGTHS = (9, 4, 6)  # of the rows of a batch
@@ -84,6 +84,8 @@ def test_attention_bias_from_left_to_right():
     ]
     default = modeling.attention_bias(ids, None, None, LEFT_TO_RIGHT)
     np.testing.assert_array_equal(default[0, 0] == 0, np.tri(4, dtype=bool))
+    other = modeling.attention_bias(ids, None, None, RIGHT_TO_LEFT)
+    np.testing.assert_array_equal(other[0, 0] == 0, np.tri(4, dtype=bool).T)
 
 
 @pytest.mark.slow

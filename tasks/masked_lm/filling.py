@@ -9,17 +9,17 @@ from tasks.task import Prediction
 def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
     """Check that a model can fill a [MASK] from the words around it.
 
-    A left-to-right model was never trained on [MASK]. Its best guess would
+    A model of one direction was never trained on [MASK]. Its best guess would
     ignore the rest of the sentence, and look like the answer of a bad BERT.
 
     Raises:
-        UserError: the model is left-to-right.
+        UserError: its tokens see one side alone.
     """
     if config.attention_direction != modeling.BIDIRECTIONAL:
         raise UserError(
             f"{prefix} is a {config.attention_direction} model, which predicts "
-            "the next token and no [MASK]; filling masks and scoring sentences "
-            "need one trained with --objective=mlm_nsp or mlm"
+            "neighbors and no [MASK]; filling masks and scoring sentences need "
+            "one trained with --objective=mlm_nsp or mlm"
         )
 
 

@@ -17,7 +17,7 @@ from pretraining import objectives
 from pretraining.model import BertForPreTraining
 from training import reporting
 
-MLM_NSP, MLM, LTR = objectives.OBJECTIVES.values()
+MLM_NSP, MLM, LTR, RTL = objectives.OBJECTIVES.values()
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -45,7 +45,10 @@ def both_model() -> BertForPreTraining:
 
 
 def test_the_loss_of_frequencies_is_the_entropy_of_what_is_predicted():
-    """Of 5, 5 and 7; left to right of b, 7, 6 and 7, 5, the masks restored."""
+    """Of 5, 5 and 7; with the masks restored, rows are 1 5 7 6 and 1 7 5.
+
+    So left to right of 5, 7, 6 and 7, 5; right to left of 1, 5, 7 and 1, 7.
+    """
     batch = {
         "input_ids": [[1, 2, 7, 6], [1, 7, 2, 0]],
         "input_mask": [[1, 1, 1, 1], [1, 1, 1, 0]],
@@ -54,7 +57,13 @@ def test_the_loss_of_frequencies_is_the_entropy_of_what_is_predicted():
         "masked_lm_weights": [[1.0, 1.0], [1.0, 0.0]],
     }
     batch = {name: tf.constant(value) for name, value in batch.items()}
-    for objective, counts in (MLM_NSP, [2, 1]), (LTR, [2, 2, 1]):
+    ids, weights = RTL.targets(batch)
+    assert ids.numpy()[weights.numpy() > 0].tolist() == [1, 5, 7, 1, 7]
+    for objective, counts in (
+        (MLM_NSP, [2, 1]),
+        (LTR, [2, 2, 1]),
+        (RTL, [2, 2, 1]),
+    ):
         shares = np.array(counts) / sum(counts)
         entropy = -(shares * np.log(shares)).sum()
         wanted = entropy + (len(counts) - 1) / (2 * sum(counts))
@@ -63,6 +72,29 @@ def test_the_loss_of_frequencies_is_the_entropy_of_what_is_predicted():
         assert objective.frequency_loss([batch] * 2) == pytest.approx(
             (wanted + entropy) / 2
         )
+
+
+def test_rtl_is_ltr_of_reversed_rows():
+    """With positions that are reversed too, and the same weights."""
+    left, right = model_of(LTR, **NO_DROPOUT), model_of(RTL, **NO_DROPOUT)
+    for one, other in zip(left.variables, right.variables, strict=True):
+        other.assign(one)
+    batch = small_models.batch_of(left.config)
+    width = batch["input_ids"].shape[1]
+    turned = dict(batch)
+    turned["masked_lm_positions"] = width - 1 - batch["masked_lm_positions"]
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        turned[name] = tf.reverse(batch[name], [1])
+    places = tf.tile(tf.range(width)[None], [len(batch["input_ids"]), 1])
+    turned["position_ids"] = tf.reverse(places, [1])
+    wanted = LTR.objective.forward(left, batch, False, None)
+    found = RTL.objective.forward(right, turned, False, None)
+    assert wanted.keys() == found.keys() and float(wanted["lm_loss"][0]) > 1
+    for name in wanted:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5)
+    # Not in the other direction.
+    other = LTR.objective.forward(left, turned, False, None)["lm_loss"][0]
+    assert abs(float(other) - float(wanted["lm_loss"][0])) > 0.1
 
 
 def loss_and_gradients(

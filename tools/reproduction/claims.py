@@ -21,8 +21,10 @@ from tools.reproduction.experiments import (
 )
 from tools.reproduction.paper_numbers import (
     BERT,
+    BOTH_AT_ONCE,
     DOCUMENTS,
     ENSEMBLE,
+    LEFT_AND_RIGHT,
     LTR,
     LTR_BILSTM,
     NO_NSP,
@@ -86,6 +88,9 @@ def claims_of(results: Results) -> list[Claim]:
     if name == "sentence_order":
         text = f"{SHUFFLED} below {DOCUMENTS}"
         return [Claim(text, SHUFFLED, DOCUMENTS, tasks)]
+    if name == "two_directions":
+        text = f"{LEFT_AND_RIGHT} below {BOTH_AT_ONCE}"
+        return [Claim(text, LEFT_AND_RIGHT, BOTH_AT_ONCE, tasks)]
     if name == "table8":
         usual, mask, random = "80/10/10", "100/0/0", "0/0/100"
         frozen = f"[MASK] alone below {usual}, frozen layers"

@@ -6,6 +6,8 @@ tables to one plan, seed after seed: a run that is stopped early has the whole
 tables of the first seeds.
 """
 
+import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,8 +19,10 @@ from tools.reproduction import paper_numbers, steps
 from tools.reproduction import tasks as reproduction_tasks
 from tools.reproduction.paper_numbers import (
     BERT,
+    BOTH_AT_ONCE,
     DOCUMENTS,
     ENSEMBLE,
+    LEFT_AND_RIGHT,
     LTR,
     LTR_BILSTM,
     NO_NSP,
@@ -28,7 +32,13 @@ from tools.reproduction.paper_numbers import (
     TRIVIAQA_SINGLE,
 )
 from tools.reproduction.scales import EXPERIMENTS, Scale, Size
-from tools.reproduction.steps import PLAIN, Plan, Pretrained, Variant
+from tools.reproduction.steps import (
+    ONE_WAY,
+    PLAIN,
+    Plan,
+    Pretrained,
+    Variant,
+)
 from tools.reproduction.tasks import (
     FEATURE_LAYERS,
     NER_FEATURES,
@@ -41,6 +51,8 @@ from tools.reproduction.tasks import (
 NAMES = EXPERIMENTS
 # Of these the rows are of one model, which --init_checkpoint may name.
 FINE_TUNING = ("table1", "table2", "table3", "table4", "table7")
+# --tasks adds none to these.
+FIXED_TASKS = (*FINE_TUNING, "two_directions")
 AVERAGE = "Average"  # of the paper's other columns of Table 1
 
 # Columns of pre-training, beside those of tasks.
@@ -53,7 +65,9 @@ OWN_COLUMNS = {
         "MNLI-mm": ("MNLI", "dev_mismatched_accuracy"),
         "MRPC": ("MRPC", "f1"),
     },
-    "table2": {"EM": (SQUAD, "exact_match")},
+    **dict.fromkeys(
+        ("table2", "two_directions"), {"EM": (SQUAD, "exact_match")}
+    ),
     "table3": {"EM": (SQUAD_2, "exact")},
 }
 
@@ -119,6 +133,7 @@ class Row(NamedTuple):
     variant: Variant = PLAIN  # of fine-tuning
     task: str = ""  # that is fine-tuned in every column; "": the column's
     is_ensemble: bool = False  # of the runs of a seed
+    second: Pretrained | None = None  # each run is an ensemble with one of it
     step: int = 0  # of pre-training (Figure 5)
     curve: str = ""  # its name (Figure 5)
 
@@ -204,6 +219,19 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
                 Row(label, {}, model(objective="mlm", is_shuffled=is_shuffled))
                 for label, is_shuffled in ((DOCUMENTS, False), (SHUFFLED, True))
             ]
+        case "two_directions":
+            size = scale.model.size
+            heads = size.num_attention_heads
+            # Two layers of width H / sqrt(2) have as many parameters as one.
+            width = int(size.hidden_size / math.sqrt(2) / heads) * heads
+            half = dataclasses.replace(size, hidden_size=width)
+            left, right = (model(half, which) for which in ("ltr", "rtl"))
+            return [
+                Row(BOTH_AT_ONCE, {}, model(objective="mlm")),
+                Row("LTR", {}, left),
+                Row("RTL", {}, right),
+                Row(LEFT_AND_RIGHT, {}, left, second=right),
+            ]
     return [
         Row(
             f"{curve}, step {step}",
@@ -229,7 +257,7 @@ def build(
 ) -> tuple[Plan, list[Experiment]]:
     """Return the plan of some experiments, and their tables.
 
-    Every table that pre-trains has the extra tasks besides its own, as far as
+    Every table but FIXED_TASKS has the extra tasks besides its own, as far as
     there are data. Seeds, of the pre-training runs of each model, are counted
     from 1. FINE_TUNING begins with `init_checkpoint`, else with the scale's
     BERT. If the names are those of all tables, one without data is left out.
@@ -239,7 +267,7 @@ def build(
     """
     plan, tables, problem = Plan(scale, has_vocab), [], None
     for name in names:
-        extra = [] if name in FINE_TUNING else extra_tasks
+        extra = [] if name in FIXED_TASKS else extra_tasks
         try:
             tables.append(_table(name, scale, extra, data, init_checkpoint))
         except UserError as error:
@@ -255,6 +283,9 @@ def build(
             for row in table.rows:
                 model = row.model._replace(seed=seed)
                 last = plan.pretraining(model)
+                second = row.second and row.second._replace(seed=seed)
+                if second:
+                    plan.pretraining(second)
                 step = row.step or model.num_train_steps
                 for cell in row.cells.values():
                     if not cell.task:
@@ -266,9 +297,18 @@ def build(
                         )
                         for run in restarts
                     ]
-                    cell.steps.extend(
-                        [plan.ensemble(runs)] if row.is_ensemble else runs
-                    )
+                    if row.is_ensemble:
+                        runs = [plan.ensemble(runs)]
+                    elif second:
+                        others = (
+                            plan.finetuning(second, cell.task, run, step)
+                            for run in restarts
+                        )
+                        runs = [
+                            plan.ensemble([left, right])
+                            for left, right in zip(runs, others, strict=True)
+                        ]
+                    cell.steps.extend(runs)
     return plan, tables
 
 
@@ -304,7 +344,7 @@ def _table(
                     row.cells[own_column] = Cell(key, factor, [], task)
     lacks = ", ".join(f"{task} ({why})" for task, why in left_out.items())
     if not any(row.cells for row in rows):
-        other = "" if name in FINE_TUNING else ", or other tasks with --tasks"
+        other = "" if name in FIXED_TASKS else ", or other tasks with --tasks"
         raise UserError(
             f"--experiment={name}: no task of it has data: {lacks}; give "
             f"them{other}"
@@ -315,11 +355,13 @@ def _table(
     if name == "figure5":
         return Experiment(name, columns, rows, left_out)
     papers = next(iter(paper_numbers.PAPER[name].values()), ())
-    columns = [*papers, *columns]
+    columns = [*papers, *OWN_COLUMNS.get(name, {}), *columns]
     if name not in FINE_TUNING:
         columns.append(PERPLEXITY)
         for row in rows:
-            kind = "lm" if row.model.objective == "ltr" else "masked_lm"
+            if row.second:
+                continue
+            kind = "lm" if row.model.objective in ONE_WAY else "masked_lm"
             row.cells[PERPLEXITY] = Cell(f"{kind}_perplexity", 1.0, [])
             if row.model.objective == "mlm_nsp":
                 columns.append(NEXT_SENTENCE)
@@ -333,6 +375,8 @@ def _problem(row: Row, task: str, data: reproduction_tasks.Data) -> str | None:
     """Return why a row has no score of a task, None if it has one."""
     if row.variant.begins_with_triviaqa and (why := data.missing(TRIVIAQA)):
         return why
+    if row.second and task != SQUAD:
+        return "logits are averaged for SQuAD alone"
     if task != NER_FEATURES or row.model.checkpoint:
         return None
     if "bilstm_layers" in row.variant.flags:

@@ -30,6 +30,7 @@ LTR, LTR_BILSTM = "LTR & No NSP", "+ BiLSTM"
 SINGLE, ENSEMBLE = "Single", "Ensemble"
 TRIVIAQA_SINGLE, TRIVIAQA_ENSEMBLE = "Single, TriviaQA", "Ensemble, TriviaQA"
 DOCUMENTS, SHUFFLED = "Documents", "Shuffled sentences"
+BOTH_AT_ONCE, LEFT_AND_RIGHT = "Bidirectional", "LTR + RTL"
 
 # Where the numbers stand, and what the paper calls the table.
 SOURCES = {
@@ -52,6 +53,13 @@ SOURCES = {
     "use a document-level corpus rather than a shuffled sentence-level "
     'corpus". Both rows read the same sentences, in documents of the same '
     "lengths, without next sentence prediction",
+    "two_directions": "section 5.1, which has no numbers: a left-to-right and "
+    'a right-to-left model, concatenated as in ELMo, would be "strictly less '
+    'powerful than a deep bidirectional model". Both models together have as '
+    "many parameters in their layers as the bidirectional one, without next "
+    "sentence prediction. A linear layer on concatenated vectors is the sum of "
+    "one on each; here each is fine-tuned with its model, and their logits are "
+    "averaged",
 }
 # Of the final model, appendix A.2: "97%-98% accuracy on NSP".
 NEXT_SENTENCE_ACCURACY = "97 to 98"
@@ -143,4 +151,5 @@ PAPER: Numbers = {
     ),
     "figure5": {},
     "sentence_order": {},
+    "two_directions": {},
 }

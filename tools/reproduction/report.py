@@ -33,6 +33,7 @@ TITLES = {
     "table8": "Table 8: masking",
     "figure5": "Figure 5: pre-training steps",
     "sentence_order": "Documents and shuffled sentences",
+    "two_directions": "Two models of one direction, and one of both",
 }
 
 

@@ -19,11 +19,12 @@ from base.text_files import tomllib
 
 from tools.reproduction import tasks as reproduction_tasks
 
-# The order of the paper; the last one is of a sentence without a table.
+# The order of the paper; the last two are of sentences without a table.
 EXPERIMENTS = (
     *(f"table{number}" for number in range(1, 9)),
     "figure5",
     "sentence_order",
+    "two_directions",
 )
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
@@ -192,6 +193,7 @@ class Scale:
     table8: Table
     figure5: StepFigure
     sentence_order: Table
+    two_directions: Table
 
     def for_task(self, name: str) -> Finetuning:
         """Return how models are fine-tuned on a task."""

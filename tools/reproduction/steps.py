@@ -25,6 +25,7 @@ Masking = tuple[int, int, int]
 STANDARD: Masking = (80, 10, 10)
 DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
 CURVES = (DEFAULT_OBJECTIVE, "ltr")  # of Figure 5
+ONE_WAY = ("ltr", "rtl")  # predict every token
 
 # Kinds of steps; the last two write scores. A model trained on TriviaQA is one
 # of the third: its weights stay.
@@ -271,7 +272,7 @@ class Plan:
                 size = model.size
                 projected = (
                     1.0
-                    if model.objective == "ltr"
+                    if model.objective in ONE_WAY
                     else self.scale.corpus.masked_lm_prob
                 )
                 parameters = size.num_hidden_layers * 12 * size.hidden_size**2
@@ -426,9 +427,14 @@ class Plan:
         )
 
     def ensemble(self, runs: Sequence[str]) -> str:
-        """Add the step that answers with the mean of SQuAD runs' logits."""
-        first = self.steps[runs[0]]
+        """Add the step that answers with the mean of SQuAD runs' logits.
+
+        They are all runs of a model, or of two models one each.
+        """
+        first, last = (self.steps[runs[n]] for n in (0, -1))
         name = f"{os.path.dirname(first.name)}/ensemble{len(runs)}"
+        if os.path.dirname(last.name) != os.path.dirname(first.name):
+            name = f"{first.name}_and_{last.name.split('/')[1]}"
         own = (
             "predict_file",
             "doc_stride",

@@ -22,7 +22,7 @@ class Task(NamedTuple):
 
 
 FEATURE_LAYERS = 4  # that NER-features reads, the last ones (section 5.3)
-SQUAD, SQUAD_2, SWAG = "SQuAD", "SQuAD-2.0", "SWAG"
+SQUAD, SQUAD_2, SWAG = "SQuAD", "SQuAD2", "SWAG"
 NER, NER_FEATURES = "NER", "NER-features"
 TRIVIAQA = "TriviaQA"  # trained on, never scored: no column
 
@@ -56,6 +56,7 @@ _ALIASES = {
     "stsb": "STS-B",
     "squad1.1": SQUAD,
     "squad2.0": SQUAD_2,
+    "squad-2.0": SQUAD_2,
     "conll": NER,
     "wnut": NER,
     "ner_features": NER_FEATURES,

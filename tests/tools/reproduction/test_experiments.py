@@ -240,6 +240,31 @@ def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
     assert first["init_checkpoint"] == trained[0]["output_dir"]
 
 
+def test_two_models_of_one_direction_are_as_large_as_one_of_both(tmp_path):
+    """12 layers of 540 twice have 99% of the parameters of 12 of 768."""
+    (tmp_path / "a.json").touch()
+    data = Data(
+        **dict.fromkeys(
+            ["squad_train_file", "squad_dev_file"], str(tmp_path / "a.json")
+        )
+    )
+    scale = scales.read("paper")
+    plan, (table,) = experiments.build(
+        ["two_directions"], scale, ["NER"], data, [1, 2], False
+    )
+    sizes = [row.model.size.name for row in table.rows]
+    assert sizes == ["L12_H768_A12"] + ["L12_H540_A12"] * 3
+    one, left, right, both = (row.cells["SQuAD"].steps for row in table.rows)
+    assert len({*one, *left, *right, *both}) == 4 * 2
+    for pair in zip(both, left, right, strict=True):
+        joined = plan.steps[pair[0]]
+        assert joined.after == pair[1:] and "ensemble_dirs" in joined.flags
+    trained = of_kind(plan, PRETRAINING, "phase2")
+    assert [f["objective"] for f in trained] == ["mlm", "ltr", "rtl"] * 2
+    assert "perplexity" not in table.rows[3].cells
+    assert table.columns == ["EM", "SQuAD", "perplexity"]
+
+
 def test_models_that_ner_features_cannot_read_have_empty_cells(build):
     _, tables = build("table5", "table6", extra=("MRPC", "NER-features"))
     reasons = [table.left_out for table in tables]

@@ -37,7 +37,7 @@ def test_paper_is_what_the_paper_says():
     ]
     assert scale.bilstm == scales.Bilstm(2, 768)
     # Sections 4.2 to 4.4.
-    tuned = [scale.for_task(name) for name in ("SQuAD", "SQuAD-2.0", "SWAG")]
+    tuned = [scale.for_task(name) for name in ("SQuAD", "SQuAD2", "SWAG")]
     assert [
         (t.num_train_epochs, t.learning_rates, t.train_batch_size)
         for t in tuned
