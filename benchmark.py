@@ -61,7 +61,7 @@ flags.DEFINE_list(
     [],
     "Batch sizes, in rows, at which the training step is timed; default: "
     f"{steps.DEFAULT_BATCH_SIZE}, "
-    + ", ".join(f"of {n} {rows}" for n, rows in steps.BATCH_SIZES.items())
+    + ", ".join(f"for {n} {rows}" for n, rows in steps.BATCH_SIZES.items())
     + ".",
 )
 flags.DEFINE_list(
@@ -79,7 +79,7 @@ flags.DEFINE_enum(
     "dtype",
     "float32",
     list(modeling.DTYPES),
-    "Number format of the matrix products.",
+    "Type of the matrix products.",
 )
 flags.DEFINE_bool("jit_compile", True, "Compile the training step with XLA.")
 flags.DEFINE_enum(

@@ -53,15 +53,17 @@ flags.DEFINE_enum(
     "output_format",
     None,
     ["original", "huggingface"],
-    "original: bert_model.ckpt with the names of the 2018 release and "
-    "bert_config.json; huggingface: model.safetensors, config.json and a "
-    "model card.",
+    "Format to write. original: bert_model.ckpt with the names of the 2018 "
+    "release and bert_config.json; huggingface: model.safetensors, config.json "
+    "and a model card.",
 )
 flags.DEFINE_string(
-    "bert_config_file", None, "Configuration; default: that beside the input."
+    "bert_config_file",
+    None,
+    "JSON file with the sizes of the model; default: the one beside the input.",
 )
 flags.DEFINE_string(
-    "vocab_file", None, "Vocabulary; default: that beside the input."
+    "vocab_file", None, "Vocabulary file; default: the one beside the input."
 )
 flags.DEFINE_bool(
     "do_lower_case",

@@ -76,9 +76,9 @@ flags.DEFINE_enum(
     "new_row_norm",
     "mean",
     ["mean", "median"],
-    "mean: the row of a new word is the mean of the rows of its pieces, which "
-    "is shorter than they are; median: it is scaled to the median norm of the "
-    "old rows.",
+    "Norm of the row of a new word. mean: the row is the mean of its pieces' "
+    "rows, which is shorter than they are; median: it is scaled to the median "
+    "norm of the old rows.",
 )
 flags.DEFINE_integer(
     "max_position_embeddings",

@@ -60,8 +60,8 @@ flags.DEFINE_enum(
     "output_format",
     "jsonl",
     features_writers.FORMATS,
-    "jsonl: the original's JSON lines; tfrecord: a tf.train.Example per line; "
-    "npz: arrays for numpy.load.",
+    "Format of the output. jsonl: the original's JSON lines; tfrecord: a "
+    "tf.train.Example per line; npz: arrays for numpy.load.",
 )
 
 # Model and layers
@@ -75,10 +75,10 @@ flags.DEFINE_enum(
     "pooling",
     "none",
     ["none", "cls", "mean"],
-    "none: a vector per token; cls: the vector of [CLS], or of the last token, "
-    "[SEP], if the model's attention_direction is left_to_right, where [CLS] "
-    "sees itself alone; mean: the mean over all tokens of a line, [CLS] and "
-    "[SEP] included.",
+    "Vectors to write. none: one per token; cls: that of [CLS], or of the last "
+    "token, [SEP], if the model's attention_direction is left_to_right, where "
+    "[CLS] sees itself alone; mean: the mean over all tokens of a line, [CLS] "
+    "and [SEP] included.",
 )
 
 # Computation

@@ -48,8 +48,7 @@ _BATCH_SIZE = 32
 flags.DEFINE_multi_string(
     "text",
     [],
-    "A sentence with at least one [MASK], or one to score; may be given "
-    "repeatedly.",
+    "A sentence with at least one [MASK], or one to score",
 )
 flags.DEFINE_string(
     "input_file", None, "UTF-8 text to read sentences from, one per line."

@@ -128,7 +128,7 @@ flags.DEFINE_integer(
 )
 
 # Distillation
-distillation.define_flags("It was fine-tuned on the same labels.")
+distillation.define_flags("A teacher was fine-tuned on the same labels.")
 flags.DEFINE_string(
     "transfer_file",
     None,

@@ -83,7 +83,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "qrels", "test", "File in the folder qrels of retrieval_dir, without .tsv."
 )
-flags.DEFINE_string("test_file", None, "Texts to write the vectors of.")
+flags.DEFINE_string(
+    "test_file", None, "Texts whose vectors --do_predict writes."
+)
 
 # Columns
 flags.DEFINE_list(
@@ -155,7 +157,7 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "temperature",
     0.05,
-    "Cosines are divided by this in the softmax over the texts of a batch.",
+    "Divide cosines by this in the softmax over the texts of a batch.",
     lower_bound=1e-4,
 )
 flags.DEFINE_bool(

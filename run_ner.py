@@ -94,7 +94,7 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 
-distillation.define_flags("It was fine-tuned on the same tags.")
+distillation.define_flags("A teacher was fine-tuned on the same tags.")
 
 # Flag -> the flag of the file it needs.
 _NEEDED = {

@@ -73,7 +73,7 @@ flags.DEFINE_string(
     "any other file is named by its path. A flag of the command wins over the "
     "recipe. docs/small_budgets.md.",
 )
-flags.DEFINE_bool("do_train", False, "Train.")
+flags.DEFINE_bool("do_train", False, "Train on input_file.")
 flags.DEFINE_bool("do_eval", False, "Evaluate; with --do_train, after it.")
 flags.DEFINE_enum(
     "objective",

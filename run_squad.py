@@ -74,7 +74,10 @@ flags.DEFINE_list(
     "train_file", [], "SQuAD's JSON, or several files separated by commas."
 )
 flags.DEFINE_list(
-    "predict_file", [], "SQuAD's JSON to answer or to score, or several files."
+    "predict_file",
+    [],
+    "SQuAD's JSON with questions to answer or to score, or several files "
+    "separated by commas.",
 )
 flags.DEFINE_bool(
     "version_2_with_negative", False, "Questions may have no answer: SQuAD 2.0."
@@ -107,7 +110,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_query_length",
     64,
-    "Questions with more tokens are cut.",
+    "Largest number of tokens of a question; longer questions are cut.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
@@ -150,12 +153,12 @@ flags.DEFINE_float(
 flags.DEFINE_bool(
     "tune_null_threshold",
     False,
-    "Find the threshold with the best F1 on predict_file, store it, use it.",
+    "Find the threshold with the best F1 on predict_file, store it and use it.",
 )
 flags.DEFINE_bool(
     "verbose_logging",
     False,
-    "Log answers that could not be located in the paragraph by their letters.",
+    "Log the answers whose text could not be located in the paragraph.",
 )
 flags.DEFINE_string(
     "predictions_file",
@@ -170,7 +173,8 @@ flags.DEFINE_list(
 )
 
 distillation.define_flags(
-    "It was fine-tuned on SQuAD and has the student's vocabulary and casing."
+    "A teacher was fine-tuned on SQuAD and has the student's vocabulary and "
+    "casing."
 )
 
 # Flags that need a model, and flags that answer predict_file.

@@ -83,7 +83,7 @@ flags.DEFINE_integer(
 training_flags.define_dtype_flag()
 
 # Queries and answers
-flags.DEFINE_multi_string("query", [], "A query; may be given repeatedly.")
+flags.DEFINE_multi_string("query", [], "A query")
 flags.DEFINE_string(
     "query_file", None, "Queries: text, a query per line, or JSON lines."
 )

@@ -27,9 +27,9 @@ def define_flags(what_is_needed: str) -> None:
     flags.DEFINE_float(
         "distillation_temperature",
         1.0,
-        "Divides the logits of teacher and student in the soft loss; above 1 "
-        "the less likely classes count for more. The loss is multiplied by "
-        "its square.",
+        "Divide the logits of teacher and student by this in the soft loss; "
+        "above 1 the less likely classes count for more. The loss is "
+        "multiplied by the square.",
     )
     flags.DEFINE_float(
         "distillation_alpha",

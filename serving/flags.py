@@ -85,8 +85,8 @@ def define_model_options() -> None:
     flags.DEFINE_integer(
         "max_query_length",
         None,
-        "Questions with more tokens are cut; default: 64, or a quarter of a "
-        "window that has no more.",
+        "Largest number of tokens of a question; longer questions are cut. "
+        "Default: 64, or a quarter of a short window.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -165,8 +165,7 @@ def define_text_flags() -> None:
         "vectors",
         ["mean_output"],
         ["mean_output", "pooled_output"],
-        "For encoder: the mean over the tokens, or the pooled output of [CLS]; "
-        "give the flag twice for both.",
+        "For encoder: the mean over the tokens, or the pooled output of [CLS]",
     )
     define_token_scores()
 

@@ -44,8 +44,9 @@ def define_training_flags(
         "optimizer",
         "adamw",
         ["adamw", "lamb"],
-        "adamw: the original's Adam with decoupled weight decay; lamb: the "
-        "same with a trust ratio per variable, for very large batches.",
+        "Optimizer. adamw: the original's Adam with decoupled weight decay; "
+        "lamb: the same with a trust ratio per variable, for very large "
+        "batches.",
     )
     flags.DEFINE_bool(
         "continuous_schedule",
