@@ -397,7 +397,7 @@ def tutorial_flags(command: str) -> str:
     if "run_pretraining" in command:
         short = "--jit_compile=false --max_eval_steps=2 --log_steps=1"
         if "do_train" in command:
-            short += " --num_train_steps=4 --num_warmup_steps=2 --eval_steps=2"
+            short += " --num_train_steps=10 --num_warmup_steps=2 --eval_steps=2"
         return short
     return ""
 
