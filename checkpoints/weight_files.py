@@ -76,8 +76,10 @@ def restore_weights(
     )
     # Logged before it is checked: the list shows why a checkpoint is refused.
     for name in ("new", "unused", "mismatched"):
+        # Pre-trained models have heads that fine-tuning leaves unused.
+        log = logging.debug if name == "unused" else logging.info
         for path in getattr(report, name):
-            logging.info("Checkpoint %s: %s: %s", prefix, name, path)
+            log("Checkpoint %s: %s: %s", prefix, name, path)
     check_required(report, prefix, required)
     restored = set(report.restored)
     for variable in variables:
