@@ -5,8 +5,7 @@ r"""Open a page in the browser that shows what a model does with your text.
 serves http://127.0.0.1:7860 until Ctrl-C. The page has tabs for the heads of
 the model: masked words or sentence score, next sentence, classes and the words
 that decided, questions, entities, choices or similarities; and three for every
-model: word pieces, attention, nearest sentences of a file; with --index one to
-search it.
+model: word pieces, attention, nearest sentences.
 Several checkpoints, separated by commas, are compared side by side.
 
 Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
@@ -76,10 +75,13 @@ def main(_: list[str]) -> int:
         sentences = neighbors.read_sentences(FLAGS.neighbors_file)
     port = site.free_port(FLAGS.host, FLAGS.port)
     models = load_models()
-    indexes = {}
+    collections = open_indexes(models)
     if sentences:
-        indexes = {m.name: neighbors.Index(m, sentences) for m in models}
-    found = tabs.make_tabs(models, indexes, open_indexes(models))
+        collections = {
+            model.name: neighbors.Collection(model, sentences)
+            for model in models
+        }
+    found = tabs.make_tabs(models, collections)
     gradio = site.load_gradio()
     page = site.make_page(gradio, models, found)
     address = site.start(gradio, page, FLAGS.host, port)
@@ -144,6 +146,11 @@ def wants_browser() -> bool:
 def check_flags() -> None:
     """Raise an error for flags that cannot work; warn of an open address."""
     training_flags.require(FLAGS, "init_checkpoint")
+    if FLAGS.neighbors_file and FLAGS.index:
+        raise UserError(
+            f"--neighbors_file={FLAGS.neighbors_file} and --index="
+            f"{FLAGS.index} are both searched for neighbors: give one of them"
+        )
     if not site.is_local(FLAGS.host):
         logging.warning(
             "--host=%s: everybody who reaches this address can use the page "

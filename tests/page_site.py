@@ -51,14 +51,14 @@ def served(
         models: of the page.
         sentences: of --neighbors_file, one in each line.
     """
-    indexes = {}
+    collections = {}
     if sentences:
-        found = neighbors.sentences_of(sentences, "x")
-        indexes = {m.name: neighbors.Index(m, found) for m in models}
+        found = neighbors.sentences_of(sentences)
+        collections = {m.name: neighbors.Collection(m, found) for m in models}
     with mock.patch.dict(os.environ):  # other tests use the hub
         gradio = site.load_gradio()
         page = site.make_page(
-            gradio, models, tabs.make_tabs(models, indexes, {})
+            gradio, models, tabs.make_tabs(models, collections)
         )
         port = site.free_port("127.0.0.1", 0)
         try:

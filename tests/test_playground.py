@@ -8,10 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
 from unittest import mock
+
+from base.errors import UserError
 
 import litert_files
 import page_models
@@ -20,7 +23,7 @@ import pytest
 import scripts
 from paths import ROOT
 
-from tools.page import site
+from tools.page import site, tabs
 
 playground = scripts.load("playground")
 
@@ -92,6 +95,7 @@ def encoder(tmp_path_factory):
         ({"neighbors_file": "/proc"}, "cannot be read"),
         ({"neighbors_file": os.devnull}, "pipe or a device"),
         ({"index": "/proc/nowhere"}, "--index=/proc/nowhere holds no index"),
+        ({"index": "a", "neighbors_file": "b"}, "give one of them"),
         ({"host": "203.0.113.1"}, "--host=203.0.113.1"),
         ({"host": "no such host"}, "--host=no such host"),
     ],
@@ -161,13 +165,6 @@ def test_addresses_of_ipv6_are_refused_before_models_are_loaded(encoder):
     assert "--host=::1 is an address of IPv6" in message
 
 
-def test_control_characters_become_signs():
-    assert site.visible("a\x00\x07\n\tb") == "a\u2400\u2407\n\tb"
-    assert site.visible("\u202e\x7f") == "<U+202E><U+007F>"
-    assert site.visible("\ud800") == "<U+D800>"
-    assert site.visible("caf\u00e9 \u4e2d") == "caf\u00e9 \u4e2d"
-
-
 # --- The server --------------------------------------------------------------
 
 
@@ -206,15 +203,60 @@ def test_its_temporary_files_are_the_users_own(tmp_path, monkeypatch):
     assert os.stat(folder).st_mode & 0o777 == 0o700
 
 
-@needs_gradio
-def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
-    def broken(model, text):
-        raise RuntimeError("secret\ntrace")
+def sentence_of(model, error: Exception, *values: str) -> str:
+    """Return what a tab shows whose view raises an error."""
 
-    tab = site.Tab("Classes", broken, [], [])
-    (error,) = site.shown_or_error(tab, model_of("pairs"), ["a"])
-    assert error.text == "RuntimeError, see the log of playground.py"
+    def view(model, *values):
+        raise error
+
+    fields = [tabs.Field("Text"), tabs.Field("Second", is_optional=True)]
+    tab = tabs.Tab("Classes", "", view, fields, [])
+    html, _ = site.shown_or_error(tab, model, values, threading.Event())
+    return re.fullmatch('<p class="error">(.*)</p>', html)[1]
+
+
+def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
+    bug = RuntimeError("secret\ntrace")
+    found = sentence_of(model_of("pairs"), bug, "a", "")
+    assert found == "RuntimeError, see the log of playground.py"
     assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("message", "values", "sentence"),
+    [
+        ("no <b> (--task): x", ("a", ""), "No &lt;b&gt;: x"),
+        ("", (" ", "a"), "Write something into “Text”"),
+        ("", ("a" * 30_000, "a" * 30_000), "60,000 characters are too long"),
+    ],
+)
+def test_mistakes_are_sentences(model_of, message, values, sentence):
+    found = sentence_of(model_of("pairs"), UserError(message), *values)
+    assert found.startswith(sentence)
+
+
+@needs_gradio
+@pytest.mark.parametrize(
+    ("query", "selected", "values"),
+    [
+        ({}, "Word pieces", {}),
+        ({"tab": "Neighbors"}, "Neighbors", {}),
+        ({"tab": "Attention", "values": '["a", "b", "lines", "1", "2"]'},)
+        + ("Attention", {2: "a", 3: "b", 4: "lines", 5: "1", 6: "2"}),
+        ({"tab": "Attention", "values": '["a", 1, "lines", "9", "2"]'},)
+        + ("Attention", {2: "a", 4: "lines", 6: "2"}),
+        ({"tab": "Attention", "values": '["a"]'}, "Attention", {}),
+        ({"tab": "Attention", "values": "{"}, "Attention", {}),
+        ({"tab": "<b>", "values": '["a", "b"]'}, "Word pieces", {}),
+    ],
+)
+def test_an_address_has_tab_and_texts(model_of, query, selected, values):
+    """What it should not have is left out."""
+    made = tabs.make_tabs([model_of("encoder")], {})
+    chosen, *updates = site.restored(site.load_gradio(), made, query)
+    assert chosen.selected == selected
+    found = {n: u["value"] for n, u in enumerate(updates) if "value" in u}
+    assert found == values
 
 
 @needs_gradio
@@ -239,7 +281,7 @@ def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
         address = found[1]
         assert address.startswith("http://127.0.0.1:")
         page = urllib.request.urlopen(address, timeout=60).read().decode()
-        assert '"title":"model"' in page
+        assert '"title":"model - BERT playground"' in page
         # A page of the web that gives its name the address of this machine.
         foreign = urllib.request.Request(address, headers={"Host": "evil.org"})
         with pytest.raises(urllib.error.HTTPError, match="400"):

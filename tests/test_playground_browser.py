@@ -1,21 +1,24 @@
-"""The page of playground.py in a browser: type, click, read.
+"""The page of playground.py in a browser: type, click, point, read.
 
-Needs Chromium, Gradio and Playwright, and skips without them. `make
-test-browser` installs the two packages and runs this file.
+Needs Chromium, Gradio, Playwright and axe, and skips without them. `make
+test-browser` installs the packages and runs this file.
 """
 
 import importlib.util
 import re
 import shutil
+import time
 
 import page_models
 import page_site
 import pytest
 
+from tools.page import limits
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LACKING = [
     name
-    for name in ("gradio", "playwright")
+    for name in ("gradio", "playwright", "axe_playwright_python")
     if importlib.util.find_spec(name) is None
 ] + ([] if CHROMIUM else ["chromium"])
 
@@ -36,17 +39,23 @@ KINDS = (
     "question_answering",
     "token_classification",
     "multiple_choice",
+    "embeddings",
 )
 EVIL = (
     "<script>document.title='broken'</script><b>good</b> {{value}} ${1+1} "
     "film\x07 <img src=x onerror=\"document.title='broken'\">"
 )
-SECONDS = 60_000  # milliseconds; a busy machine is slow
+SECONDS = 30_000  # milliseconds; a busy machine is slow
+DESKTOP, PHONE = (1300, 800), (390, 844)
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    model_of = page_models.made_once(tmp_path_factory.mktemp("models"))
+def model_of(tmp_path_factory):
+    return page_models.made_once(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def address(model_of):
     with page_site.served([model_of(kind) for kind in KINDS]) as found:
         yield found
 
@@ -64,27 +73,36 @@ def browser():
 
 
 class User:
-    """A window of the browser on the page."""
+    """A window of the browser on the page; it has shown the first example."""
 
-    def __init__(self, browser, address: str, width: int = 1300):
-        size = {"width": width, "height": 800}
-        self.page = browser.new_page(viewport=size)
+    def __init__(self, browser, address: str, size=DESKTOP, is_dark=False):
+        self.page = browser.new_page(
+            viewport={"width": size[0], "height": size[1]},
+            has_touch=size == PHONE,
+            color_scheme="dark" if is_dark else "light",
+        )
         self.page.set_default_timeout(SECONDS)
         self.requested: list[str] = []
         self.page.on("request", lambda r: self.requested.append(r.url))
         self.page.goto(address)
-        self.page.locator("button:visible", has_text="Run").wait_for()
+        self.done()
+
+    def done(self) -> "User":
+        """Wait until the shown tab has a result and can run again."""
+        self.shown("button.run:enabled")
+        self.shown(".results :is(table, figure, .error)")
+        return self
 
     def open(self, tab: str) -> "User":
-        """Click a tab; wait until it is shown.
-
-        Tabs have boxes of the same label: text that comes too early would be in
-        the box of the tab before.
-        """
-        self.page.get_by_role("tab", name=tab).click()
-        self.page.get_by_role("tab", name=tab, selected=True).wait_for()
-        self.page.wait_for_timeout(200)
-        return self
+        """Open a tab, on a phone from its menu; wait for its example."""
+        found = self.page.get_by_role("tab", name=tab, exact=True)
+        if not found.first.is_visible():
+            self.page.locator(".overflow-menu > button").click()
+            found = self.page.locator(".overflow-dropdown button")
+            found = found.filter(has_text=re.compile(f"^{tab}"))
+        found.first.click()
+        self.page.wait_for_timeout(500)
+        return self.done()
 
     def fill(self, label: str, text: str) -> "User":
         """Type into a box."""
@@ -93,15 +111,26 @@ class User:
         return self
 
     def run(self) -> "User":
-        """Click Run."""
-        self.page.locator("button:visible", has_text="Run").click()
-        return self
+        """Click Run; wait for the end."""
+        self.shown("button.run:enabled").click()
+        self.page.wait_for_timeout(300)
+        return self.done()
 
     def shown(self, selector: str):
-        """Wait for something that a result has; return the visible ones."""
+        """Wait for something on the page; return the visible ones."""
         found = self.page.locator(f"{selector}:visible")
         found.first.wait_for()
         return found
+
+    def text(self) -> str:
+        """Return the results of the shown tab."""
+        return self.shown(".results").inner_text()
+
+    def told(self, state: str) -> "User":
+        """Wait for a text in the line under Run."""
+        line = self.page.locator(".status:visible").first
+        line.filter(has_text=re.compile(state)).wait_for(state="attached")
+        return self
 
 
 @pytest.fixture(scope="module")
@@ -109,96 +138,192 @@ def user(browser, address):
     return User(browser, address)
 
 
-BARS = ".bert-bars"
 MASK = "Text with [MASK] for each word to find"
 
 
-def test_masked_words(user):
-    user.fill(MASK, "the [MASK] sat on [MASK].").run()
-    assert "MASK] 2" in user.shown(".bert-text").inner_text()
-    assert user.shown(BARS).count() == 2
+def test_the_page_opens_with_an_example(user, address):
+    assert "Paris is the" in user.text() and "[MASK] 2" in user.text()
+    assert user.page.title() == f"{', '.join(KINDS)} - BERT playground"
+    assert user.page.inner_text("h1") == "BERT playground"
+    icon = user.page.request.get(f"{address}favicon.ico")
+    assert icon.headers["content-type"] == "image/svg+xml"
 
 
-def test_an_example_is_clicked(user):
-    user.open("Masked words")
+def test_results_are_beside_the_input_on_a_desktop(user):
+    left = user.shown("textarea").first.bounding_box()
+    right = user.shown(".results").bounding_box()
+    assert right["x"] >= left["x"] + left["width"]
+    assert abs(right["y"] - left["y"]) < 100
+
+
+def test_an_example_runs_when_it_is_clicked(user):
     user.page.get_by_text("Return [MASK] if the object is [MASK].").click()
-    user.run()
-    user.shown(".bert-text").filter(has_text="if the object").wait_for()
+    user.shown(".results .text").filter(has_text="if the object").wait_for()
 
 
-def test_a_mistake_is_a_line_and_the_page_goes_on(user):
+def test_edited_texts_are_out_of_date_until_ctrl_enter(user):
+    user.open("Masked words").fill(MASK, "the [MASK] sat")
+    assert "the object" in user.told("Ctrl.Enter").text()
+    user.page.get_by_label(MASK).locator("visible=true").press("Control+Enter")
+    user.shown(".results .text").filter(has_text="sat").wait_for()
+    user.told(r"^\s*$")
+
+
+def test_a_mistake_is_a_sentence_and_the_page_goes_on(user):
     user.open("Masked words").fill(MASK, "nothing").run()
-    error = user.shown(".bert-error textarea")
-    assert "no [MASK]" in error.input_value()
+    error = user.shown(".results .error").inner_text()
+    assert "o [MASK] in the text" in error and "--" not in error
+    user.fill(MASK, " ").run()
+    assert user.text() == f"Write something into “{MASK}”"
     user.fill(MASK, "a [MASK]").run()
-    user.shown(BARS)
-    assert not user.page.locator(".bert-error:visible").count()
+    assert not user.page.locator(".results .error:visible").count()
 
 
-def test_next_sentence(user):
-    user.open("Next sentence").fill("Text", "the cat sat")
-    user.fill("Second text, which may follow", "on a mat .").run()
-    assert "the second text follows" in user.shown(BARS).inner_text()
-
-
-def test_classes_of_a_pair(user):
-    user.open("Classes").fill("Text", "good film").fill("Second text", "bad")
-    user.run()
-    shown = user.shown(BARS).inner_text()
-    assert all(name in shown for name in ("bad", "good", "so so"))
-
-
-def test_a_text_that_is_cut_shows_what_is_not_read(user):
-    user.open("Classes").fill("Text", "good " * 40 + "film end").run()
-    assert "not read" in user.shown(".bert-text").inner_text()
-
-
-def test_the_answer_in_ten_thousand_words(user):
-    words = " ".join(f"a  Good film {n} ." for n in range(2000))
-    user.open("Questions").fill("Question", "How?").fill("Context", words)
-    user.run()
-    assert "Good film" in user.shown(".bert-text").inner_text()
-    user.shown("table")
+@pytest.mark.parametrize(
+    ("tab", "fields", "wanted"),
+    [
+        (
+            "Next sentence",
+            {"Text": "the cat sat", "Second text, which may follow": "a mat"},
+            ["the second text follows"],
+        ),
+        ("Classes", {"Text": "good film"}, ["bad", "good", "so so"]),
+        ("Classes", {"Text": "good " * 40 + "end"}, ["not read"]),
+        ("Reasons", {"Text": "good film"}, ["Log odds of", "What each word"]),
+        (
+            "Questions",
+            {"Question": "How?", "Context": "a  Good film . " * 2000},
+            ["Good film", "The likeliest answers"],
+        ),
+        ("Entities", {"Text": "ann jr saw rome. " * 500}, ["LOC"]),
+        (
+            "Choices",
+            {"Context": "a", "Choices, one in each line": "good\nbad"},
+            ["1. good", "2. bad"],
+        ),
+        (
+            "Similarities",
+            {
+                "Sentences, one in each line": "good\nbad",
+                "Compare with, at most 10": "bad",
+            },
+            ["1.000"],
+        ),
+        ("Word pieces", {"Text": "good film"}, [*KINDS]),
+        (
+            "Neighbors",
+            {
+                "Sentence": "good film",
+                "Sentences to search, one in each line": "bad\ngood film",
+            },
+            ["The nearest of 2 sentences", "1.000"],
+        ),
+    ],
+)
+def test_tabs(user, tab, fields, wanted):
+    user.open(tab)
+    for label, text in fields.items():
+        user.fill(label, text)
+    shown = user.run().text()
+    assert all(text in shown for text in wanted), shown[:500]
 
 
 def test_a_long_text_scrolls(user):
-    words = "ann jr saw rome. " * 500
-    user.open("Entities").fill("Text", words).run()
-    box = user.shown(".bert-text")
-    is_scrolled = "box => box.scrollHeight > 5 * box.clientHeight"
-    assert box.evaluate(is_scrolled)
-    assert "LOC" in box.inner_text()
+    user.open("Entities").fill("Text", "ann jr saw rome. " * 500).run()
+    is_scrolled = "box => box.scrollHeight > 3 * box.clientHeight"
+    assert user.shown(".results .text").evaluate(is_scrolled)
 
 
-def test_choices(user):
-    user.open("Choices").fill("Context", "the film")
-    user.fill("Choices, one in each line", "was good\nwas bad").run()
-    shown = user.shown(BARS).inner_text()
-    assert "1. was good" in shown and "2. was bad" in shown
+# --- Attention, with a real pointer ------------------------------------------
 
 
-def test_word_pieces_of_all_models_side_by_side(user):
-    user.open("Word pieces").fill("Text", "good film").run()
-    assert user.shown(".bert-text").count() == len(KINDS)
-    assert user.shown("h3 code").all_inner_texts() == list(KINDS)
+def test_a_small_picture_opens_its_head(user):
+    user.open("Attention").fill("Text", "good film").run()
+    user.shown("[data-head='1 2']").first.click()
+    user.shown("[data-head='1 2'][aria-pressed=true]")
+    chosen = user.page.get_by_label("Head", exact=True)
+    assert chosen.locator("visible=true").input_value() == "2"
 
 
-@pytest.mark.parametrize("picture", ["lines", "all heads", "heat map"])
-def test_attention_changes_with_a_choice(user, picture):
-    """No click on Run is needed once there is a text."""
+def test_the_heat_map_tells_the_weight_under_the_pointer(user):
+    user.open("Attention").fill("Text", "good film").run()
+    user.page.locator(
+        ".heatmaplayer:visible"
+    ).first.scroll_into_view_if_needed()
+    box = user.shown(".heatmaplayer").first.bounding_box()
+    middle = (box["x"] + box["width"] / 3, box["y"] + box["height"] / 3)
+    user.page.mouse.move(*middle)
+    told = user.page.locator(".hoverlayer .hovertext")
+    told.first.wait_for()
+    assert re.search(r"→ \S+ 0\.\d{3}$", told.first.text_content())
+    assert user.page.locator(".cbaxis:visible").count()  # the scale
+
+
+def test_lines_are_those_of_the_token_under_the_pointer(user):
     user.open("Attention").fill("Text", "good film")
     user.page.get_by_label("Picture").click()
-    user.page.get_by_role("option", name=picture, exact=True).click()
-    selector = (
-        ".bert-lines svg" if picture == "lines" else ".bert-plot .heatmaplayer"
+    user.page.get_by_role("option", name="lines", exact=True).click()
+    first = user.shown(".results svg .from").first
+    first.hover()
+    shade = "line => getComputedStyle(line).strokeOpacity"
+    others = user.page.locator(".results svg .from:nth-of-type(2) line")
+    assert float(others.first.evaluate(shade)) < 0.05
+    assert float(first.locator("line").first.evaluate(shade)) > 0.05
+
+
+# --- Requests ----------------------------------------------------------------
+
+
+@pytest.fixture
+def slow(model_of, monkeypatch):
+    """A model of pairs that needs 0.2 seconds for each batch."""
+    model = model_of("question_answering")
+    run = model.run
+
+    def slow_run(batch):
+        time.sleep(0.2)
+        return run(batch)
+
+    monkeypatch.setattr(model, "run", limits.checked(slow_run))
+
+
+def test_a_request_can_be_cancelled(browser, address, slow):
+    one, other = User(browser, address), User(browser, address)
+    one.open("Questions").fill("Context", "a  Good film . " * 2000)
+    one.shown("button.run").click()
+    cancel = one.page.get_by_role("button", name="Cancel").locator(
+        "visible=true"
     )
-    user.page.locator(selector).nth(len(KINDS) - 1).wait_for(state="attached")
+    assert one.told("Running").shown("button.run").is_disabled()
+    cancel.click()
+    one.told("Cancelled").done()
+    assert cancel.is_disabled()
+    started = time.monotonic()
+    other.fill(MASK, "the [MASK] sat").run()  # it does not wait
+    assert "sat" in other.text() and time.monotonic() - started < 9
+    for user in (one, other):
+        user.page.close()
 
 
-def test_neighbors(user):
-    user.open("Neighbors").fill("Sentence", "good film")
-    user.fill("Sentences to search, one in each line", "bad\ngood film").run()
-    user.shown("table").filter(has_text="good film").first.wait_for()
+def test_a_long_request_ends(browser, address, slow, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_SECONDS", 1)
+    one = User(browser, address).open("Questions")
+    one.fill("Context", "a  Good film . " * 2000).run()
+    assert "Stopped after 1 seconds" in one.text()
+    one.fill("Context", "a " * 60_000).run()
+    assert "characters are too long for the page" in one.text()
+    one.page.close()
+
+
+def test_the_address_opens_the_same(browser, address, user):
+    user.open("Classes").fill("Text", "good & <b>film</b>").run()
+    url, shown = user.page.url, user.text()
+    again = User(browser, url)
+    assert again.text() == shown
+    assert (
+        again.page.get_by_role("tab", selected=True).inner_text() == "Classes"
+    )
+    again.page.close()
 
 
 def test_html_and_control_characters_are_text(user):
@@ -206,7 +331,10 @@ def test_html_and_control_characters_are_text(user):
     for tab, fields in (
         ("Entities", {"Text": EVIL}),
         ("Questions", {"Question": "How?", "Context": EVIL}),
-        ("Choices", {"Context": EVIL, "Choices, one in each line": EVIL}),
+        (
+            "Choices",
+            {"Context": "a", "Choices, one in each line": f"{EVIL}\nbad"},
+        ),
         ("Word pieces", {"Text": EVIL}),
         ("Attention", {"Text": EVIL}),
     ):
@@ -214,11 +342,10 @@ def test_html_and_control_characters_are_text(user):
         for label, text in fields.items():
             user.fill(label, text)
         user.run()
-        user.page.wait_for_timeout(1000)
-        results = user.shown(":is(.bert-text, .bert-error, .bert-plot)")
-        assert not results.locator("script, img").count()
-        if tab == "Questions":
-            assert "{{value}}" in results.first.inner_text()
+        results = user.shown(".results")
+        assert not results.locator("script, img[onerror]").count()
+        if tab == "Choices":
+            assert EVIL.replace("\x07", "\u2407") in results.inner_text()
         assert "broken" not in user.page.title()
 
 
@@ -228,25 +355,50 @@ def test_two_users_at_once(browser, address):
     texts = ["the [MASK] cat", "a [MASK] mat on [MASK]"]
     for _ in range(3):
         for one, text in zip(users, texts, strict=True):
-            one.fill(MASK, text).run()
+            one.fill(MASK, text)
+            one.shown("button.run").click()
         for one, text in zip(users, texts, strict=True):
             first = text.split("[MASK]")[0]
-            one.shown(".bert-text").filter(has_text=first).wait_for()
-            assert one.shown(BARS).count() == text.count("[MASK]")
+            one.shown(".results .text").filter(has_text=first).wait_for()
+            one.done()
+            assert one.shown(".results table").count() == text.count("[MASK]")
             one.fill(MASK, "x").run()
-            one.shown(".bert-error")
+            one.shown(".results .error")
     for one in users:
         one.page.close()
 
 
-def test_a_phone_shows_every_tab(browser, address):
-    """Nothing is wider than the screen; boxes scroll on their own."""
-    phone = User(browser, address, width=390)
-    phone.fill(MASK, "the [MASK] sat").run()
-    phone.shown(BARS)
-    width = phone.page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 390
-    phone.page.close()
+# --- Everybody ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_every_tab_can_be_used_by_everybody(browser, address, size, is_dark):
+    """axe finds no violation; nothing is wider than the screen."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    one = User(browser, address, size, is_dark)
+    for tab in ("Masked words", "Next sentence", "Classes", "Reasons") + (
+        ("Questions", "Entities", "Choices", "Similarities", "Word pieces")
+        + ("Attention", "Neighbors")
+    ):
+        one.open(tab)
+        if tab == "Attention":
+            one.shown(".heatmaplayer")  # an empty figure has no right name
+        found = Axe().run(one.page).response["violations"]
+        nodes = [node for v in found for node in v["nodes"]]
+        assert not nodes, (tab, nodes[0]["html"], nodes[0]["failureSummary"])
+        width = one.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= size[0], tab
+        assert one.page.evaluate(WORDS_BROKEN) == [], tab
+    one.page.close()
+
+
+# Cells of tables with a word that has no place in its line.
+WORDS_BROKEN = """() =>
+    [...document.querySelectorAll(".results th, .results td")].filter(
+      (cell) => cell.offsetParent && cell.scrollWidth > cell.clientWidth
+    ).map((cell) => cell.innerText)"""
 
 
 def test_nothing_is_requested_from_another_host(user, address):

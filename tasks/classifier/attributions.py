@@ -17,6 +17,8 @@ them are a. Why the baseline is not zeros, as in the paper:
 docs/batch_prediction.md#which-words-decided.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
@@ -39,7 +41,11 @@ def log_odds(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     return own - tf.reduce_logsumexp(others, axis=1)
 
 
-def explaining(graph: saved_model.TaskGraph, run: Model) -> Model:
+def explaining(
+    graph: saved_model.TaskGraph,
+    run: Model,
+    check: Callable[[], None] = lambda: None,
+) -> Model:
     """Return a function like `run` whose outputs also have attributions.
 
     F is the log odds of the likeliest label, or the number of a regression.
@@ -50,6 +56,7 @@ def explaining(graph: saved_model.TaskGraph, run: Model) -> Model:
     Args:
         graph: the graph of one of TASKS.
         run: the graph's signature `ids`, see loading.run_graph.
+        check: called before each step; what it raises ends the work.
     """
     model, task = graph.model, graph.task
     has_softmax = task.name == "classifier" and task.settings.labels
@@ -95,6 +102,7 @@ def explaining(graph: saved_model.TaskGraph, run: Model) -> Model:
 
         def at(a, rows):
             """Return F(a) [rows] and its derivatives [rows, S]."""
+            check()
             found = step(
                 {name: tf.constant(features[name][rows]) for name in ids},
                 tf.constant(classes[rows]),

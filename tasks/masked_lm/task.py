@@ -61,8 +61,8 @@ class MaskedTokens(RowTask):
         size = len(sentence_to_ids(text, self.tokenizer))
         if size > self.settings.max_seq_length:
             raise BadInput(
-                f"{size} tokens, more than --max_seq_length="
-                f"{self.settings.max_seq_length}: a [MASK] may be cut off"
+                f"{size} tokens, more than the {self.settings.max_seq_length} "
+                "that are read (--max_seq_length): a [MASK] may be cut off"
             )
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:

@@ -75,8 +75,8 @@ class SentenceScore(RowTask):
             raise BadInput("text is empty")
         if size > self.settings.max_seq_length:
             raise BadInput(
-                f"{size} tokens, more than --max_seq_length="
-                f"{self.settings.max_seq_length}: a part is not the sentence"
+                f"{size} tokens, more than the {self.settings.max_seq_length} "
+                "that are read (--max_seq_length): a part is not the sentence"
             )
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:

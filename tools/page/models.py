@@ -15,6 +15,7 @@ from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.classifier import attributions
 from tasks.task import Model, Settings, Task
+from tools.page import limits
 
 NEXT_SENTENCE, REASONS = "next_sentence", "reasons"
 
@@ -50,14 +51,15 @@ class PageModel:
         self.task: Task = registry.create_task(settings)
         self.graph = loading.load_graph(settings)
         self.model: modeling.TaskModel = self.graph.model
-        self.run = loading.run_graph(self.graph)
+        self.run = limits.checked(loading.run_graph(self.graph))
         self.heads = (settings.task, *self._next_sentence())
         if settings.task in attributions.TASKS:
             self.heads += (REASONS,)
         self.run_encoder = self.run
         self.encoder = registry.create_task(settings._replace(task="encoder"))
         if settings.task != "encoder":
-            self.run_encoder = loading.run_graph(self.encoder.graph(self.model))
+            graph = self.encoder.graph(self.model)
+            self.run_encoder = limits.checked(loading.run_graph(graph))
 
     def of_vectors(self) -> tuple[Settings, Model]:
         """Return what makes the vectors that an index of search.py has."""
@@ -80,7 +82,7 @@ class PageModel:
         """The same model, a classifier; its predictions have attributions."""
         found = copy.copy(self)
         found.task = registry.create_task(self.settings._replace(explain=True))
-        found.run = attributions.explaining(self.graph, self.run)
+        found.run = attributions.explaining(self.graph, self.run, limits.check)
         return found
 
     def summary(self) -> str:

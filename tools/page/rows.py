@@ -10,7 +10,6 @@ from tasks import rows
 from tasks.masked_lm.task import sentence_to_ids
 from tasks.rows import Row
 from tools.page.models import PageModel
-from tools.page.predictions import check_size
 
 
 class Piece(NamedTuple):
@@ -37,9 +36,8 @@ def pieces_of(
         at_once: whether a row is as long as the encoder reads, one window.
 
     Raises:
-        UserError: there is no text, or too much.
+        UserError: there is no text.
     """
-    check_size({"text_a": text_a, "text_b": text_b})
     if not text_a.strip():
         raise UserError("text is empty")
     tokenizer = model.task.tokenizer

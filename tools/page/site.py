@@ -10,6 +10,7 @@ may use the network:
 - No proxy is used: Gradio asks its own server whether it runs.
 """
 
+import functools
 import ipaddress
 import itertools
 import json
@@ -17,8 +18,8 @@ import os
 import re
 import socket
 import sys
-import unicodedata
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,19 +29,9 @@ from base.errors import UserError
 
 from absl import logging
 
+from tools.page import limits
+from tools.page.markup import error, escaped
 from tools.page.models import PageModel
-from tools.page.results import (
-    Bars,
-    Drawing,
-    Error,
-    Note,
-    Number,
-    Plot,
-    Result,
-    Table,
-    Text,
-    share,
-)
 from tools.page.tabs import Tab
 
 REQUIREMENTS = "requirements-playground.txt"
@@ -58,7 +49,9 @@ _ENVIRONMENT = {
 # once would take as long as one after the other, and twice the memory.
 _QUEUE = "model"
 
-_STYLE = Path(__file__).with_name("style.css")
+_STYLE, _PROGRAM = map(Path(__file__).with_name, ("style.css", "page.js"))
+
+_ICON = Path(__file__).with_name("icon.svg")
 
 _FONTS = ("system-ui", "sans-serif")
 _MONO_FONTS = ("ui-monospace", "monospace")
@@ -72,9 +65,6 @@ _ROUTES = re.compile(
     r"|theme.css))?"
 )
 _MAX_REQUEST = 10_000_000  # bytes of a request, for the texts of its fields
-
-# Of the kinds of a text, in their order.
-_COLORS = ("blue", "orange", "green", "purple", "red", "yellow", "teal")
 
 
 def load_gradio() -> ModuleType:
@@ -109,139 +99,218 @@ def make_page(
         models: all of the page.
         tabs: of these models.
     """
-    title = ", ".join(model.name for model in models)
+    title = f"{', '.join(model.name for model in models)} - BERT playground"
     with gr.Blocks(title=title, analytics_enabled=False) as page:
-        # Nothing in a name between ` is Markdown.
-        names = [f"`{model.name}`: {model.summary()}" for model in models]
-        gr.Markdown("\n\n".join(names))
-        with gr.Tabs():
-            for tab in tabs:
-                with gr.Tab(tab.title):
-                    _add_tab(gr, tab)
+        names = "".join(
+            f"<p><b>{escaped(model.name)}</b> {escaped(model.summary())}</p>"
+            for model in models
+        )
+        gr.HTML(
+            f"<h1>BERT playground</h1>{names}",
+            elem_classes="models",
+            apply_default_css=False,
+        )
+        with gr.Tabs() as chooser:
+            fields = [_add_tab(gr, tab) for tab in tabs]
+
+        def restore(request: gr.Request) -> list[Any]:
+            """Return the tab and the values of the page's address."""
+            return restored(gr, tabs, request.query_params)
+
+        outputs = [chooser, *itertools.chain(*fields)]
+        page.load(restore, None, outputs, queue=False).then(js="bert.run")
     return page
 
 
-def _add_tab(gr: ModuleType, tab: Tab) -> None:
-    """Add fields, examples, a button and the columns of results."""
-    texts = [
-        gr.Textbox(f.value, label=f.label, lines=f.lines, max_lines=14)
-        for f in tab.fields
-        if not f.choices
-    ]
-    examples = texts[: len(tab.examples[0])]
-    gr.Examples(tab.examples, examples, label="Examples, to click")
-    with gr.Row(visible=any(f.choices for f in tab.fields)):
-        choosers = [
-            gr.Dropdown(list(f.choices), value=f.value, label=f.label)
-            for f in tab.fields
-            if f.choices
-        ]
-    button = gr.Button("Run", variant="primary")
-    # A new choice shows its result without a click.
-    changes = [chooser.change for chooser in choosers]
+def restored(
+    gr: ModuleType, tabs: Sequence[Tab], query: Mapping[str, str]
+) -> list[Any]:
+    """Return what the address of a page says: its tab, and all fields.
 
-    @gr.render(
-        [*texts, *choosers],
-        [button.click, *(text.submit for text in texts), *changes],
+    An address that was changed, or is of other models, changes nothing.
+    """
+    try:
+        given = json.loads(query.get("values", ""))
+    except ValueError:
+        given = None
+    tab = next((t for t in tabs if t.title == query.get("tab")), None)
+    if not (tab and isinstance(given, list) and len(given) == len(tab.fields)):
+        given = []
+    updates = [gr.Tabs(selected=(tab or tabs[0]).title)]
+    for one in tabs:
+        for place, field in enumerate(one.fields):
+            value = given[place] if one is tab and given else None
+            is_valid = isinstance(value, str) and (
+                not field.choices or value in field.choices
+            )
+            updates.append(gr.update(value=value) if is_valid else gr.skip())
+    return updates
+
+
+def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
+    """Add a tab: at the left what it reads, at the right what it shows.
+
+    Returns:
+        Its fields.
+    """
+    first = dict(zip(tab.fields, tab.examples[0], strict=False))
+    html = functools.partial(gr.HTML, apply_default_css=False)
+    with gr.Tab(tab.title, id=tab.title) as opened:
+        gr.Markdown(tab.about)
+        columns = gr.Row()
+    with columns:
+        with gr.Column(scale=2, min_width=320):
+            fields = [
+                gr.Textbox(first[f], label=f.label, lines=f.lines, max_lines=14)
+                for f in tab.fields
+                if not f.choices
+            ]
+            texts = [*fields]
+            with gr.Row(visible=len(texts) < len(tab.fields)):
+                fields += [
+                    gr.Dropdown(
+                        f.choices,
+                        value=f.choices[0],
+                        label=f.label,
+                        min_width=90,
+                    )
+                    for f in tab.fields
+                    if f.choices
+                ]
+            with gr.Row():
+                run = gr.Button(
+                    "Run", variant="primary", elem_classes="run", min_width=120
+                )
+                cancel = gr.Button("Cancel", interactive=False, min_width=120)
+            # Screen readers say it when it changes.
+            status = html(
+                elem_classes="status",
+                html_template='<p role="status">${value}</p>',
+            )
+            examples = gr.Examples(
+                tab.examples,
+                texts,
+                label="Examples",
+                example_labels=[
+                    " / ".join(filter(None, e))[:80] for e in tab.examples
+                ],
+            )
+        with gr.Column(scale=3, min_width=320, elem_classes="results"):
+            outputs = []
+            with gr.Row():
+                for model in tab.models:
+                    with gr.Column(min_width=300):
+                        if len(tab.models) > 1:
+                            html(f"<h2>{escaped(model.name)}</h2>")
+                        if tab.has_figure:
+                            outputs += _heads(gr, html, fields[-2:])
+                        else:
+                            outputs.append(html())
+
+    stops: dict[str, threading.Event] = {}  # of the sessions that wait
+
+    def show(request: gr.Request, *values: str) -> Any:
+        stop = stops[request.session_hash] = threading.Event()
+        try:
+            shown = [shown_or_error(tab, m, values, stop) for m in tab.models]
+        finally:
+            stops.pop(request.session_hash, None)
+        found: list[Any] = []
+        for text, figure in shown:
+            found.append(text)
+            if tab.has_figure:
+                plot = figure and gr.components.plot.PlotData(
+                    type="plotly", plot=json.dumps(figure)
+                )
+                found.append(gr.Plot(plot, visible=bool(figure)))
+        # Of a single component Gradio takes the value, not a list.
+        return found if len(found) > 1 else found[0]
+
+    def stop(request: gr.Request) -> None:
+        if request.session_hash in stops:
+            stops[request.session_hash].set()
+
+    triggers = [
+        run.click,
+        *(text.submit for text in texts),
+        *(field.input for field in fields[len(texts) :]),
+    ]
+    state = [status, run, cancel]
+    gr.on(triggers, None, None, state, js="bert.started")
+    shows = gr.on(
+        triggers,
+        show,
+        fields,
+        outputs,
+        js=f"(...values) => bert.address({json.dumps(tab.title)}, values)",
         concurrency_id=_QUEUE,
         concurrency_limit=1,
-        show_progress="minimal",
+        show_progress="full",
+        show_progress_on=status,
     )
-    def show(*values: Any) -> None:
-        columns = [shown_or_error(tab, model, values) for model in tab.models]
-        with gr.Row():
-            for model, results in zip(tab.models, columns, strict=True):
-                with gr.Column(min_width=300):
-                    if len(tab.models) > 1:
-                        gr.Markdown(f"### `{model.name}`")
-                    for result in results:
-                        draw(gr, result)
+    shows.then(None, None, state, js="bert.ended")
+    cancel.click(stop, cancels=[shows], queue=False)
+    cancel.click(None, None, state, js="bert.cancelled")
+    opened.select(js="bert.opened")
+    examples.load_input_event.then(js="bert.run")
+    return fields
+
+
+def _heads(gr: ModuleType, html: Any, fields: Sequence[Any]) -> list[Any]:
+    """Add the pictures of all heads, and the figure of one; return both.
+
+    A click on a picture chooses its layer and head in two fields.
+    """
+    pictures = html(
+        js_on_load="""element.addEventListener("click", (event) => {
+            const head = event.target.closest("[data-head]")?.dataset.head;
+            if (head) trigger("click", { head });
+        });"""
+    )
+
+    def choose(event: gr.EventData) -> list[str]:
+        return event.head.split()
+
+    pictures.click(choose, None, fields, queue=False).then(js="bert.run")
+    return [pictures, gr.Plot(show_label=False, container=False, visible=False)]
 
 
 def shown_or_error(
-    tab: Tab, model: PageModel, values: Sequence[Any]
-) -> list[Result]:
+    tab: Tab, model: PageModel, values: Sequence[str], stop: threading.Event
+) -> tuple[str, dict[str, Any] | None]:
     """Return what a tab shows of a model: its view, or a line why not.
 
     Whatever fails, the other models and users get their results: a mistake of
     the user is named on the page; a bug is, with its trace, in the log too.
+
+    Returns:
+        HTML, and a figure or None.
     """
     try:
-        return tab.view(model, *(v if v is not None else "" for v in values))
-    except UserError as error:
-        return [Error(str(error))]
-    except Exception as error:
+        check(tab, values)
+        with limits.limited(stop):
+            found = tab.view(model, *values)
+    except UserError as problem:
+        # Hints for the command line are in brackets.
+        found = error(re.sub(r" \([^()]*--[^()]*\)", "", str(problem)))
+    except Exception as problem:
         logging.exception("%s of %s failed", tab.title, model.name)
-        kind = type(error).__name__
-        return [Error(f"{kind}, see the log of playground.py")]
+        kind = type(problem).__name__
+        found = error(f"{kind}, see the log of playground.py")
+    return found if isinstance(found, tuple) else (found, None)
 
 
-def draw(gr: ModuleType, result: Result) -> None:
-    """Add the component of Gradio that shows a result."""
-    match result:
-        case Note(text):
-            gr.Markdown(text)
-        case Error(text):
-            line = visible(" ".join(text.split()))
-            gr.Textbox(line, label="No result", elem_classes="bert-error")
-        case Bars(label, shares):
-            # Its own numbers are whole percents.
-            named = {f"{visible(n)} {share(s)}": s for n, s in shares.items()}
-            gr.Label(
-                named, label=label, show_heading=False, elem_classes="bert-bars"
-            )
-        case Number(label, value):
-            gr.Label(f"{value:.4g}", label=label)
-        case Text(label, parts, kinds, is_legend):
-            gr.HighlightedText(
-                [(visible(text), kind) for text, kind in parts if text],
-                label=label,
-                color_map=dict(zip(kinds, itertools.cycle(_COLORS))),
-                show_legend=is_legend,
-                show_inline_category=not is_legend,
-                elem_classes="bert-text",
-            )
-        case Table(headers, rows, wide):
-            narrow = 80 // len(headers)  # percent; the wide one has the rest
-            widths = [f"{narrow}%"] * len(headers)
-            widths[wide] = f"{100 - narrow * (len(headers) - 1)}%"
-            gr.Dataframe(
-                [[visible(cell) for cell in row] for row in rows],
-                headers=[*map(visible, headers)],
-                datatype="str",
-                column_widths=widths,
-                wrap=True,
-                buttons=[],
-            )
-        case Plot(figure):
-            data = gr.components.plot.PlotData(
-                type="plotly", plot=json.dumps(figure)
-            )
-            gr.Plot(data, show_label=False, elem_classes="bert-plot")
-        case Drawing(svg):
-            gr.HTML(svg, elem_classes="bert-lines")
-
-
-def visible(text: str) -> str:
-    """Return a text with signs in place of control characters.
-
-    U+0007 is shown as the sign U+2407; a character that has no sign, such as
-    one that reverses the direction of writing, as its code: <U+202E>.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(map(_visible_char, text))
-
-
-def _visible_char(char: str) -> str:
-    code = ord(char)
-    if char in "\n\t":
-        return char
-    if code < 32:
-        return chr(0x2400 + code)
-    if unicodedata.category(char) in ("Cc", "Cf", "Cs"):
-        return f"<U+{code:04X}>"
-    return char
+def check(tab: Tab, values: Sequence[str]) -> None:
+    """Raise a UserError for texts that are missing, or too long."""
+    for field, value in zip(tab.fields, values, strict=True):
+        if not (field.is_optional or value.strip()):
+            raise UserError(f"write something into “{field.label}”")
+    size = sum(map(len, values))
+    if size > limits.MAX_CHARS:
+        raise UserError(
+            f"{size:,} characters are too long for the page, which takes "
+            f"{limits.MAX_CHARS:,}: batch_predict.py reads files of any size"
+        )
 
 
 # --- Server ------------------------------------------------------------------
@@ -275,8 +344,16 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
             footer_links=[],
             app_kwargs={"middleware": _middleware(host)},
             css_paths=[_STYLE],
+            head=f"<script>{_PROGRAM.read_text()}</script>",
+            favicon_path=_ICON,
             theme=gr.themes.Default(
                 primary_hue="blue", font=_FONTS, font_mono=_MONO_FONTS
+            ).set(
+                # White on it has a contrast of 6.7.
+                button_primary_background_fill="*primary_700",
+                button_primary_background_fill_dark="*primary_700",
+                button_primary_background_fill_hover="*primary_800",
+                button_primary_background_fill_hover_dark="*primary_800",
             ),
         )
     except OSError as error:

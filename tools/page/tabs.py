@@ -4,11 +4,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from serving.search.index import Index as SearchIndex
-from tools.page import neighbors, views
+from tools.page import views
 from tools.page.models import NEXT_SENTENCE, REASONS, PageModel
-from tools.page.neighbors import Index
-from tools.page.results import Result
 
 
 class Field(NamedTuple):
@@ -18,13 +15,13 @@ class Field(NamedTuple):
         label: its name on the page.
         lines: of a box of text.
         choices: of a list to choose from; empty: it is a box of text.
-        value: at first.
+        is_optional: whether the text may be blank.
     """
 
     label: str
     lines: int = 3
-    choices: tuple[Any, ...] = ()
-    value: Any = ""
+    choices: tuple[str, ...] = ()
+    is_optional: bool = False
 
 
 class Tab(NamedTuple):
@@ -32,17 +29,22 @@ class Tab(NamedTuple):
 
     Attributes:
         title: on the page.
-        view: model and the values of the fields -> what it shows.
+        about: what it does, in a sentence.
+        view: model and the values of the fields -> what it shows, HTML; with
+            `has_figure` that and a figure of Plotly, or None.
         fields: its inputs, boxes of text before lists of choices.
-        examples: values of the first fields, to click.
+        examples: values of the boxes of text; the first is there at first.
         models: that have the ability.
+        has_figure: whether a figure is shown too.
     """
 
     title: str
-    view: Callable[..., list[Result]]
+    about: str
+    view: Callable[..., Any]
     fields: list[Field]
     examples: list[list[str]]
     models: Sequence[PageModel] = ()
+    has_figure: bool = False
 
 
 _FOREST = (
@@ -62,6 +64,7 @@ The bank raised its rates."""
 
 _CLASSES = Tab(
     "Classes",
+    "The model gives each class a probability.",
     views.classes,
     [Field("Text")],
     [
@@ -74,6 +77,8 @@ _CLASSES = Tab(
 _TABS = {
     "masked_lm": Tab(
         "Masked words",
+        "Write [MASK] in place of a word: the model names the word pieces that "
+        "it expects there.",
         views.masks,
         [Field("Text with [MASK] for each word to find")],
         [
@@ -83,21 +88,31 @@ _TABS = {
     ),
     "sentence_score": Tab(
         "Sentence score",
+        "How well each word fits the others; the perplexity is low where all "
+        "of them fit.",
         views.scores,
         [Field("Sentence")],
         [["The cat sat on the mat."], ["The mat sat on the the cat."]],
     ),
     NEXT_SENTENCE: Tab(
         "Next sentence",
+        "Whether the second text follows the first, or is of another document.",
         views.follows,
         [Field("Text"), Field("Second text, which may follow")],
         [[_LETTER, _FITTING], [_LETTER, _HORSES]],
     ),
     "classifier": _CLASSES,
-    "multi_label_classification": _CLASSES._replace(title="Labels"),
-    REASONS: _CLASSES._replace(title="Reasons", view=views.reasons),
+    "multi_label_classification": _CLASSES._replace(
+        title="Labels", about="The model gives each label a probability."
+    ),
+    REASONS: _CLASSES._replace(
+        title="Reasons",
+        about="Which words decided, by integrated gradients. It takes seconds.",
+        view=views.reasons,
+    ),
     "question_answering": Tab(
         "Questions",
+        "The model marks the answer to a question in a text.",
         views.answers,
         [Field("Question", 1), Field("Context", 8)],
         [
@@ -107,6 +122,7 @@ _TABS = {
     ),
     "token_classification": Tab(
         "Entities",
+        "The model marks names, and says of which type they are.",
         views.entities,
         [Field("Text", 5)],
         [
@@ -116,12 +132,14 @@ _TABS = {
     ),
     "multiple_choice": Tab(
         "Choices",
+        "The model gives each continuation of a text a probability.",
         views.choices,
         [Field("Context"), Field("Choices, one in each line", 4)],
         [[_LETTER, f"{_FITTING}\n{_HORSES}\nA cannon was fired."]],
     ),
     "embeddings": Tab(
         "Similarities",
+        "The cosine of the vectors of sentences: 1 for the same meaning.",
         views.similarities,
         [
             Field("Sentences, one in each line", 4),
@@ -133,16 +151,14 @@ _TABS = {
 
 
 def make_tabs(
-    models: Sequence[PageModel],
-    indexes: Mapping[str, Index],
-    searched: Mapping[str, SearchIndex],
+    models: Sequence[PageModel], collections: Mapping[str, Any]
 ) -> list[Tab]:
     """Return the tabs that some models need, those of their heads first.
 
     Args:
         models: at least one.
-        indexes: name of the model -> of --neighbors_file; empty without it.
-        searched: name of the model -> --index, if it is of that model.
+        collections: name of the model -> the sentences of --neighbors_file or
+            --index that it searches; empty without these flags.
     """
     tabs = []
     for head, tab in _TABS.items():
@@ -151,18 +167,14 @@ def make_tabs(
             tab = _of_pairs(tab)
         if able:
             tabs.append(tab._replace(models=able))
-    for tab in (_pieces(), _attention(models), _neighbors(indexes)):
-        tabs.append(tab._replace(models=models))
-    if able := [model for model in models if model.name in searched]:
-        view = functools.partial(views.search, searched)
-        fields, examples = [Field("Query", 1)], [[_LETTER]]
-        tabs.append(Tab("Search", view, fields, examples, able))
-    return tabs
+    tabs += [_pieces(models), _attention(models)]
+    able = [m for m in models if m.name in collections or not collections]
+    return [*tabs, _neighbors(able, collections)]
 
 
 def _of_pairs(classes: Tab) -> Tab:
     return classes._replace(
-        fields=[Field("Text"), Field("Second text")],
+        fields=[Field("Text"), Field("Second text", is_optional=True)],
         examples=[
             ["The company bought the shop.", "The shop was sold to the firm."],
             ["He was born in Paris.", "The weather was fine."],
@@ -172,47 +184,56 @@ def _of_pairs(classes: Tab) -> Tab:
 
 # --- Every model -------------------------------------------------------------
 
-_TEXTS = [Field("Text"), Field("Second text, may be empty", 2)]
+_TEXTS = [Field("Text"), Field("Second text, may be empty", 2, (), True)]
 
 
-def _pieces() -> Tab:
-    examples = [["Unaffable, isn't it?", ""], ["A pair of texts", "is a row."]]
-    return Tab("Word pieces", views.pieces, _TEXTS, examples)
+def _pieces(models: Sequence[PageModel]) -> Tab:
+    return Tab(
+        "Word pieces",
+        "How the model cuts a text into pieces of its vocabulary.",
+        views.pieces,
+        _TEXTS,
+        [["Unaffable, isn't it?", ""], ["A pair of texts", "is a row."]],
+        models,
+    )
 
 
 def _attention(models: Sequence[PageModel]) -> Tab:
     configs = [model.model.config for model in models]
     layers = max(config.num_hidden_layers for config in configs)
     heads = max(config.num_attention_heads for config in configs)
-    kinds = views.ATTENTION_KINDS
     return Tab(
         "Attention",
+        "Which tokens look at which. Click on one of the small pictures to see "
+        "that head.",
         views.attention_of,
         [
             *_TEXTS,
-            Field("Picture", choices=kinds, value=kinds[0]),
-            Field("Layer", choices=(*range(1, layers + 1),), value=1),
-            Field(
-                "Head",
-                choices=(views.MEAN, *range(1, heads + 1)),
-                value=views.MEAN,
-            ),
+            Field("Picture", choices=(views.HEAT_MAP, views.LINES)),
+            Field("Layer", choices=(*map(str, range(1, layers + 1)),)),
+            Field("Head", choices=(views.MEAN, *map(str, range(1, heads + 1)))),
         ],
         [
             ["The cat sat on the mat because it was tired.", ""],
             ["Where is the cat?", "The cat is on the mat."],
         ],
+        models,
+        has_figure=True,
     )
 
 
-def _neighbors(indexes: Mapping[str, Index]) -> Tab:
-    fields = [Field("Sentence", 1)]
-    view = functools.partial(views.nearest, indexes)
-    if not indexes:
-        label = "Sentences to search, one in each line"
-        fields.append(Field(label, 6, value=_SENTENCES))
-        view = views.nearest_pasted
-    poolings = neighbors.POOLINGS
-    fields.append(Field("Vector", choices=poolings, value=poolings[0]))
-    examples = [["A dog is playing outside."], ["The market is down."]]
-    return Tab("Neighbors", view, fields, examples)
+def _neighbors(
+    models: Sequence[PageModel], collections: Mapping[str, Any]
+) -> Tab:
+    fields, examples = [Field("Sentence", 1)], [["A dog is playing outside."]]
+    if not collections:
+        fields.append(Field("Sentences to search, one in each line", 6))
+        examples[0].append(_SENTENCES)
+    return Tab(
+        "Neighbors",
+        "The sentences whose vectors are nearest to that of yours.",
+        functools.partial(views.nearest, collections),
+        fields,
+        examples,
+        models,
+    )

@@ -1,9 +1,13 @@
 """Pictures of attention show its weights, and text in them is text."""
 
+import base64
+import io
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+from PIL import Image
 
 from tools.page import plots
 
@@ -26,39 +30,41 @@ def test_tokens_are_no_tags_for_plotly():
 
 def test_a_long_row_is_small_enough_to_send():
     probs = np.random.default_rng(0).random((512, 512), np.float32)
-    figure = plots.heat_map(["token"] * 512, probs)
-    assert len(json.dumps(figure)) < 3_000_000
-    assert figure["layout"]["width"] < 2200
+    assert len(json.dumps(plots.heat_map(["token"] * 512, probs))) < 3_000_000
 
 
-def test_the_cells_of_a_head_are_around_its_number():
-    """The figure's row and column, rounded, are the layer and the head."""
+def opacities(html: str) -> list[np.ndarray]:
+    """Return the picture of each head, [rows, columns] from 0 to 1."""
+    files = map(base64.b64decode, re.findall(r"base64,([^\"]+)", html))
+    pictures = [np.asarray(Image.open(io.BytesIO(file))) for file in files]
+    return [picture[..., 3] / 255 for picture in pictures]
+
+
+def test_the_picture_of_a_head_has_its_weights():
     layers = [np.stack([PROBS, 1 - PROBS])] * 3
-    (trace,) = plots.overview(layers)["data"]
-    rows = trace["y0"] + trace["dy"] * np.arange(len(trace["z"]))
-    columns = trace["x0"] + trace["dx"] * np.arange(len(trace["z"][0]))
-    assert np.rint(rows).tolist() == [1] * 3 + [2] * 3 + [3] * 3
-    assert np.rint(columns).tolist() == [1] * 3 + [2] * 3
-    head = [row[3:] for row in trace["z"][3:6]]  # layer 2, head 2
-    np.testing.assert_allclose([r[:2] for r in head[:2]], 1 - PROBS, atol=1e-4)
-    assert head[2] == [None] * 3 and head[0][2] is None  # space between heads
+    html = plots.overview(layers, (2, 1))
+    found = opacities(html)
+    assert len(found) == 6 and "--heads: 2" in html
+    for picture, probs in zip(found[:2], layers[0], strict=True):
+        np.testing.assert_allclose(picture**2, probs, atol=5e-3)
+    pressed = re.findall(r'data-head="(\d \d)" aria-pressed="true"', html)
+    assert pressed == ["2 1"]
 
 
-def test_thumbnails_show_the_largest_weight():
+def test_small_pictures_show_the_largest_weight():
     probs = np.zeros([1, 100, 100])
-    probs[0, 99, 50] = 0.75
-    small = plots.thumbnails(probs)
-    assert small.shape == (1, 32, 32)
-    assert small[0, 31].max() == 0.75 and small.sum() == 0.75
-    np.testing.assert_array_equal(plots.thumbnails(PROBS[None])[0], PROBS)
+    probs[0, 99, 50] = 0.81
+    (picture,) = opacities(plots.overview([probs], (1, 0)))
+    assert picture.shape == (32, 32)
+    np.testing.assert_allclose([picture[31].max(), picture.sum()], 0.9, 0.01)
 
 
 def test_light_lines_are_left_out():
     drawn = ElementTree.fromstring(plots.lines(["a", "b"], PROBS))
     titles = [line.find("title").text for line in drawn.iter("line")]
     assert titles == ["a → a 0.50", "a → b 0.50", "b → b 0.99"]
-    opacities = [line.get("stroke-opacity") for line in drawn.iter("line")]
-    assert opacities == ["0.51", "0.51", "1.00"]
+    shares = [line.get("stroke-opacity") for line in drawn.iter("line")]
+    assert shares == ["0.51", "0.51", "1.00"]
 
 
 def test_no_token_becomes_a_tag_or_a_template():

@@ -50,7 +50,7 @@ def test_a_mask_is_one_token_of_a_masked_lm(model_of):
     assert found[1] == ["[CLS]", "a", *["[UNK]"] * 3, "[SEP]"]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "x" * 1_000_001])
-def test_no_text_and_too_much(model_of, text):
-    with pytest.raises(UserError, match="empty|1,000,001 characters"):
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_no_text(model_of, text):
+    with pytest.raises(UserError, match="empty"):
         rows.pieces_of(model_of("classifier"), text)
