@@ -12,9 +12,10 @@ const bert = (() => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
   });
 
-  let isEdited = false; // since the shown tab was run
+  let isEdited = false, isCancelled = false; // since the shown tab was run
   const state = () =>
-    isEdited ? "The text has changed since. Run it, or press Ctrl+Enter." : "";
+    isEdited ? "The text has changed since. Run it, or press Ctrl+Enter."
+    : isCancelled ? "Cancelled." : "";
 
   // Gradio's own event misses texts that are pasted or deleted.
   addEventListener("input", ({ target }) => {
@@ -30,9 +31,10 @@ const bert = (() => {
       const found = () => shown(".results :is(table, figure, .error)");
       setTimeout(() => found() || run(), 100);
     },
-    started: () => ((isEdited = false), ["Running …", off, on]),
+    started: () => ((isEdited = isCancelled = false), ["Running …", off, on]),
     ended: () => [state(), on, off],
-    cancelled: () => ["Cancelled.", on, off],
+    // The end of a request that is cancelled comes behind it.
+    cancelled: () => ((isCancelled = true), [state(), on, off]),
     // The address shows tab and texts, to share or keep; not long ones.
     address: (tab, values) => {
       const query = new URLSearchParams({ tab, values: JSON.stringify(values) });
