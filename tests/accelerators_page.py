@@ -29,11 +29,11 @@ operations and bytes it has. Use this page to choose a batch for a device that
 you do not have yet.
 
 **Nothing here has run.** The page shows no speed and no results of a device.
-It does not show either what TensorFlow adds around a program, such as
-dispatch, infeed, or NCCL between GPUs.
+Nor does it show what TensorFlow adds around a program, such as dispatch,
+infeed, or NCCL between GPUs.
 
-TensorFlow's wheel can lower programs for CPUs only. That program, before any
-optimization, is what was compiled, with these versions: {versions}.
+TensorFlow's wheel can lower programs for CPUs only. These CPU programs, before
+any optimization, were compiled for the devices with these versions: {versions}.
 
 """
 
@@ -45,10 +45,11 @@ The table has the largest number of sequences for each device in pre-training
 there. For larger batches, use `--gradient_accumulation_steps`, with this
 number for each micro-batch.
 
-{usable:.0%} of the memory count as usable. If two batches were compiled, their
-arguments and temporaries are extended on a straight line. A number in brackets
-is by the [estimate](memory.md#the-estimate) instead. If a batch of about this
-size was compiled, its memory is beside the number.
+{usable:.0%} of the memory count as usable. If two batch sizes were compiled,
+the memory of other sizes is extrapolated linearly from them. A number in
+brackets comes from the [estimate](memory.md#the-estimate) instead. "40; 32:
+13.0 GB" means that 40 sequences fit, and that a compiled batch of 32 needs 13.0
+GB.
 
 | model, length | `--recompute` | {names} |
 |---|---|---|{lines}|
@@ -87,13 +88,13 @@ _ROOFLINE = """\
 ## Operations and bytes in time
 
 The table divides the operations of a step by the peak of 16-bit products, and
-the bytes that it accesses by the bandwidth, both from data sheets. **Neither
-is a measurement.** The roofline is the larger of the two. A step cannot be
-faster than its operations allow, but it can be faster than its bytes:
-compilers count everything that a program's operations read and write, even if
-caches or the memory on a TPU's chip hold it. "memory" says that bytes are
-those of a TPU's memory alone, which is known for some rows only. Operations
-are "not counted" where XLA takes the products of cuBLAS.
+the bytes that it accesses by the bandwidth, both from data sheets. **Neither is
+a measurement.** The roofline is the larger of the two. The time of the
+operations is a lower bound. The time of the bytes is not, because compilers
+also count traffic that caches or the memory on a TPU's chip serve. Where the
+last column says "memory", the bytes are only those that cross the interface of
+a TPU's memory; only some rows have this figure. Operations are "not counted"
+where XLA takes the products of cuBLAS.
 
 | device | memory | peak, TFLOP/s | bandwidth, GB/s |
 |---|---:|---:|---:|
@@ -116,9 +117,9 @@ backward pass. It is the choice for long sequences on a v5e. On an H100 a batch
 that fits does not need it. The rows of the table below say this of a step of
 Base:
 
-- On 8 x 512 tokens a v5e's temporaries fall from 2,258 to 1,083 MB, and the
-  bytes that the step moves to and from its memory from 14.6 to 7.12 GB (by
-  libtpu's count of bytes accessed from 53.5 to 30.1 GB).
+- On 8 x 512 tokens a v5e's temporaries fall from 2,258 to 1,083 MB, and its
+  memory traffic falls from 14.6 to 7.12 GB. libtpu's own count of accessed
+  bytes falls from 53.5 to 30.1 GB.
 - On 8 x 512 tokens an H100's temporaries fall from 3,454 to 2,057 MB, and its
   bytes rise from 26.3 to 28.2 GB.
 - On 32 x 128 tokens attention is a small part: an H100's temporaries fall from
@@ -128,12 +129,12 @@ Norms, random bits of dropout and the activations of feed-forward layers could
 be computed again in the same way. This was tried on two layers. Where it was
 measured it gained little or nothing, and that code was not kept.
 
-libtpu's count of bytes accessed is several times what a step moves. The rest
-stays on the chip, is counted at both ends of a copy to it, or belongs to joins
-of slices, which move nothing. For example, libtpu counts 27.7 GB for a step of
-Base on 32 x 128 tokens, and the step moves 7.13 GB to and from a v5e's memory.
-This takes 8.7 ms at 819 GB/s, less than the 11.5 ms of its operations, so the
-step is not bound by memory.
+libtpu's count of bytes accessed is several times what a step moves. The rest is
+traffic on the chip, a copy that is counted both as read and as write, or a
+concatenation of slices, which moves nothing. For example, libtpu counts 27.7 GB
+for a step of Base on 32 x 128 tokens, and the step moves 7.13 GB to and from a
+v5e's memory. This takes 8.7 ms at 819 GB/s, less than the 11.5 ms of its
+operations, so the step is not bound by memory.
 
 """
 
@@ -142,13 +143,14 @@ _ALL = """\
 
 - "Both" is arguments (weights, slots, batch) and temporaries. "Estimate" is
   that of `training/memory.py` for both.
-- "GB" are bytes accessed by the compiler's count, and "of memory" those of a
-  TPU's memory alone.
-- `8 x` are eight devices and the sums over them, in one program. On GPUs NCCL
-  forms these sums outside of the program.
-- libtpu counts a loop once; `accumulated` has one of 4 micro-batches.
-  Operations of GPUs are those before optimization, and XLA's cost analysis
-  reads their bytes off the optimized program.
+- "GB" is the compiler's count of accessed bytes. "Of memory" counts only the
+  bytes that cross the interface of a TPU's memory.
+- A row with `8 x` is one program for eight devices, with the sums over them. On
+  GPUs, NCCL computes these sums outside of the program.
+- libtpu counts the body of a loop once, so the row `accumulated`, a loop over 4
+  micro-batches, shows the operations of one micro-batch. Operations of GPUs are
+  those before optimization, and XLA's cost analysis reads their bytes off the
+  optimized program.
 - Constants are those above 1 kB. Compiling took place beside other work on 2
   cores.
 
