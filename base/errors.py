@@ -42,7 +42,7 @@ _OPERATION = re.compile(r"\{\{[^}]*\}\} *|\s*\[Op:.*", re.DOTALL)
 # In names of files: the part of a checkpoint; the number of a checkpoint's step
 # or of a shard.
 _PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
-_NUMBER = re.compile(r"(?<=-)\d+(?=$|\.|-of-\d)")
+_NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
 
 _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 
@@ -167,12 +167,17 @@ def _log_output() -> None:
     from base import cluster, file_system  # they import this module
 
     output = flags.FLAGS["output"].value if "output" in flags.FLAGS else None
-    if not (output and file_system.is_directory(output) and cluster.is_chief()):
+    if not (output and cluster.is_chief()):
         return
-    if file_system.is_remote(output):
-        names = file_system.gfile().listdir(output)
-    else:
-        names = [item.name + "/" * item.is_dir() for item in os.scandir(output)]
+    try:
+        if not file_system.is_directory(output):
+            return
+        if file_system.is_remote(output):
+            names = file_system.gfile().listdir(output)
+        else:
+            names = [i.name + "/" * i.is_dir() for i in os.scandir(output)]
+    except file_system.file_errors():
+        return  # what the flags ask for is done
     alike: dict[str, set[str]] = {}
     for name in (_PART.sub("", name) for name in sorted(names)):
         if not name.startswith((".", "events.out.tfevents")):

@@ -3,11 +3,13 @@
 import re
 import subprocess
 import sys
+from unittest import mock
 
 from base import errors, logs
 
 import pytest
 import tensorflow as tf
+from absl import flags
 from paths import ROOT
 
 TIME = r"\d\d:\d\d:\d\d "
@@ -149,6 +151,32 @@ def test_reason_is_the_text_of_an_error_without_code_and_path():
     )
     words = "x.data; No space left on device\n\tFailed"
     assert errors.reason(error) == words
+
+
+def set_output(monkeypatch, path: str) -> None:
+    monkeypatch.setattr(flags, "FLAGS", {"output": mock.Mock(value=path)})
+
+
+def test_the_files_of_a_run_are_listed_by_kind(tmp_path, caplog, monkeypatch):
+    for step in ("1000", "2000"):
+        (tmp_path / f"step-{step}").mkdir()
+        (tmp_path / f"model.ckpt-{step}.index").touch()
+    set_output(monkeypatch, str(tmp_path))
+    errors._log_output()
+    assert caplog.messages[0].split("\n  ")[1:] == ["model.ckpt-*, step-*/"]
+
+
+def test_a_listing_that_fails_leaves_the_status(monkeypatch, tensorflow_files):
+    def fail(_):
+        raise tf.errors.PermissionDeniedError(None, None, "token expired")
+
+    monkeypatch.setattr(logs, "set_up", lambda: None)
+    monkeypatch.setattr(errors, "ending", mock.Mock())
+    monkeypatch.setattr(tf.io.gfile, "isdir", lambda _: True)
+    monkeypatch.setattr(tf.io.gfile, "listdir", fail)
+    set_output(monkeypatch, "gs://bucket/run")
+    assert errors._guarded(lambda _: 0, ["script"]) == 0
+    errors.ending.leave.assert_called_once()
 
 
 def missing_file() -> None:
