@@ -23,7 +23,6 @@ same command resumes; with another experiment, more tasks or more seeds it uses
 what is there.
 """
 
-import collections
 import contextlib
 import dataclasses
 import json
@@ -48,7 +47,7 @@ from tools.reproduction import (
 from tools.reproduction import tasks as reproduction_tasks
 from tools.reproduction.experiments import Experiment
 from tools.reproduction.report import Report
-from tools.reproduction.steps import FINETUNING, RECORDS, Plan
+from tools.reproduction.steps import RECORDS, Plan
 from tools.reproduction.work_dir import WorkDir
 
 FLAGS = flags.FLAGS
@@ -229,17 +228,23 @@ def main(_: list[str]) -> int:
     is_divided = text_files.read_own_json(held_out.path_of(work.path))
     with (
         contextlib.nullcontext()
-        if FLAGS.report_only and is_divided
+        if FLAGS.report_only and (is_divided or not files)
         else work_dir.locked(work.path)
     ) as lock:
-        text = held_out.prepare(
-            files,
-            held_out_files,
-            scale.corpus.held_out_share,
-            scale.corpus.max_mb,
-            FLAGS.vocab_file,
-            work.path,
-        )
+        begun = [held_out.path_of(work.path), os.path.join(work.path, "steps")]
+        if not any(map(os.path.exists, begun)):
+            file_system.check_new_directory(work.path, "work_dir", ["lock"])
+        os.makedirs(begun[1], exist_ok=True)
+        text = "No text: nothing is pre-trained"
+        if files:
+            text = held_out.prepare(
+                files,
+                held_out_files,
+                scale.corpus.held_out_share,
+                scale.corpus.max_mb,
+                FLAGS.vocab_file,
+                work.path,
+            )
         if any("shuffled" in name for name in plan.steps):
             held_out.shuffle(work.path)
         for name, config in plan.configs.items():
@@ -326,11 +331,11 @@ def list_commands(
             f"{'; finished' * is_finished}"
         )
         yield work.command(step) + "\n"
-    kinds = collections.Counter(step.kind for step in plan.steps.values())
+    # An ensemble trains nothing.
+    num_runs = sum("do_train" in s.flags for s in plan.steps.values() if s.task)
     yield (
         f"# Pre-training has {plan.num_train_steps:,} steps and about "
-        f"{plan.operations:.2g} operations, fine-tuning {kinds[FINETUNING]:,} "
-        "runs."
+        f"{plan.operations:.2g} operations, fine-tuning {num_runs:,} runs."
     )
     yield f"# {num_finished} of {len(plan.steps)} steps are finished."
 

@@ -299,8 +299,30 @@ def test_a_given_model_needs_no_text(run):
     assert run.cells("table1")["BERT", "MRPC"]["paper"] == "88.9"
     assert run.cells("table7")["Last Hidden", "NER"]["runs"] == "2"
     assert "No text: nothing is pre-trained" in run.report()
+    # Nor do models of its own need another --work_dir, and the reverse.
+    assert run(prepare_only=True) == 0
+    assert run(prepare_only=True, **own) == 0
     own["init_checkpoint"] = str(run.folder / "other")
     assert "--init_checkpoint was " in run.error(**own)
+
+
+@pytest.mark.parametrize("checkpoint", [None, "bert"])
+def test_files_of_the_user_are_not_replaced(checkpoint, run):
+    run.work.mkdir()
+    (run.work / "report.md").write_text("mine")
+    own = {"experiment": "table1", "init_checkpoint": checkpoint}
+    assert "holds report.md, which this script did" in run.error(**own)
+    assert (run.work / "report.md").read_text() == "mine"
+
+
+def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
+    own = {"experiment": "table2", "init_checkpoint": "bert", "dry_run": True}
+    own |= dict.fromkeys(
+        ("squad_train_file", "squad_dev_file"), str(run.folder / "text.txt")
+    )
+    assert run(**own, set="table2.restarts=3") == 0
+    printed = capsys.readouterr().out
+    assert "fine-tuning 3 runs." in printed and "ensemble_dirs" in printed
 
 
 # --- Before anything runs ----------------------------------------------------

@@ -8,9 +8,11 @@ tables of the first seeds.
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from base import file_system, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -377,17 +379,34 @@ def _problem(row: Row, task: str, data: reproduction_tasks.Data) -> str | None:
         return why
     if row.second and task != SQUAD:
         return "logits are averaged for SQuAD alone"
-    if task != NER_FEATURES or row.model.checkpoint:
+    if task != NER_FEATURES:
         return None
     if "bilstm_layers" in row.variant.flags:
         return "it has a BiLSTM of its own"
     layers = row.model.size.num_hidden_layers
+    if row.model.checkpoint:
+        layers = _layers_of(row.model.checkpoint)
     choice = row.variant.flags.get("feature_layers", "concat_last_four")
     if layers < FEATURE_LAYERS and choice.endswith("four"):
         return (
             f"it reads the last {FEATURE_LAYERS} layers, the model has {layers}"
         )
     return None
+
+
+def _layers_of(checkpoint: str) -> float:
+    """Return the layers of a given model; infinity where no file says it."""
+    if checkpoint.startswith("hf://"):  # not fetched yet
+        return math.inf
+    folder = checkpoint
+    if not file_system.is_directory(folder):
+        folder = os.path.dirname(checkpoint)
+    for name in ("bert_config.json", "config.json"):
+        path = os.path.join(folder, name)
+        if file_system.exists(path):
+            found = text_files.read_json_object(path).get("num_hidden_layers")
+            return found if isinstance(found, int) else math.inf
+    return math.inf
 
 
 def warn_of_lengths(scale: Scale, tasks: Sequence[str]) -> None:

@@ -46,8 +46,6 @@ def prepare(
 ) -> str:
     """Make corpus/train and corpus/held_out; return in words what is there.
 
-    Nothing is made of no files: all models are given.
-
     Whole files are linked to, documents are copied. A second call reads what
     the first one did, unless a folder was removed.
 
@@ -76,16 +74,11 @@ def prepare(
             source[f"{name} of --{flag}"] = digest
     if known := read_own(path, how=str, source=dict):
         check_same(work_dir, "the text", known["source"], source)
-        if not files or all(map(os.path.isdir, folders)):
+        if all(map(os.path.isdir, folders)):
             return known["how"]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path):
-        os.makedirs(work_dir, exist_ok=True)
-        file_system.check_new_directory(work_dir, "work_dir", ["lock"])
-    if not files:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        how = "No text: nothing is pre-trained"
-        file_system.write_text(path, json.dumps({"how": how, "source": source}))
-        return how
+        file_system.check_new_directory(os.path.dirname(path), "work_dir", [])
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     # Empty until the folders are full: what is in them is this script's.

@@ -196,7 +196,14 @@ class Scale:
     two_directions: Table
 
     def for_task(self, name: str) -> Finetuning:
-        """Return how models are fine-tuned on a task."""
+        """Return how models are fine-tuned on a task.
+
+        TriviaQA is as SQuAD, at the first rate: it has no score to choose by.
+        """
+        if name == reproduction_tasks.TRIVIAQA:
+            squad = self.for_task(reproduction_tasks.SQUAD)
+            first = squad.learning_rates[:1]
+            return dataclasses.replace(squad, learning_rates=first)
         return dataclasses.replace(self.finetuning, **self.tasks.get(name, {}))
 
     def steps(self, experiment: str) -> int:
@@ -222,7 +229,7 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
         )
     while "base" in values:  # those of scales.toml have one too
         base = values.pop("base")
-        if base not in known:
+        if base not in tuple(known):  # a list has no hash
             raise UserError(
                 f"{name}: base = {base!r}; choose from {', '.join(known)}"
             )

@@ -407,8 +407,8 @@ class Plan:
         }
 
     def _triviaqa(self, model: Pretrained, checkpoint: str, after: str) -> str:
-        """Add the step that trains a model on TriviaQA, as it does on SQuAD."""
-        given = self.scale.for_task(reproduction_tasks.SQUAD)
+        """Add the step that trains a model on TriviaQA."""
+        given = self.scale.for_task(reproduction_tasks.TRIVIAQA)
         name = f"{model.name}/{reproduction_tasks.TRIVIAQA}"
         return self._add(
             name,

@@ -86,32 +86,35 @@ def collect(
     """Return the numbers of a table; steps without scores have {}."""
     scores = {}
     for row in experiment.rows:
+        runs = {}  # column -> score of each run, None where left out
         for column, cell in row.cells.items():
-            values, degenerate, num_failed, missing = [], [], 0, 0
+            own, degenerate, num_failed, missing = [], [], 0, 0
             for name in cell.steps:
                 found = {} if name in failed else read_scores(name)
-                value = found.get(cell.key, math.nan)
+                value = found.get(cell.key, math.nan) * cell.factor
+                own.append(None)
                 if math.isfinite(value):
-                    own = degenerate if found.get("degenerate") else values
-                    own.append(value * cell.factor)
+                    if found.get("degenerate"):
+                        degenerate.append(value)
+                    else:
+                        own[-1] = value
                 elif found or name in failed:
                     num_failed += 1
                 else:
                     missing += 1
+            runs[column] = own
+            values = tuple(value for value in own if value is not None)
             scores[row.label, column] = Score(
-                tuple(values), num_failed, tuple(degenerate), missing, cell.key
+                values, num_failed, tuple(degenerate), missing, cell.key
             )
         papers = paper_numbers.PAPER[experiment.name].get(row.label, {})
         if AVERAGE in papers:
             # Of the first runs of all tasks, of the second ones, ...
-            parts = [
-                scores.get((row.label, column), Score())
-                for column in papers
-                if column != AVERAGE
-            ]
-            every = zip(*(part.values for part in parts), strict=False)
+            parts = [runs.get(c, []) for c in papers if c != AVERAGE]
+            every = zip(*parts, strict=False)
+            whole = (run for run in every if None not in run)
             scores[row.label, AVERAGE] = Score(
-                tuple(map(statistics.fmean, every))
+                tuple(map(statistics.fmean, whole))
             )
     return Results(experiment, scores)
 

@@ -3,7 +3,8 @@
 corpus/, configs/          text in parts, bert_config.json of each size
 vocab.txt, records/        shared by all tables
 pretraining/, finetuning/  a folder for each run
-steps/                     a marker for each step that was begun
+steps/                     a marker for each step that was begun; its presence
+                           tells that this script began the directory
 logs/                      what each command printed
 table5.csv, report.md ...  results
 

@@ -22,13 +22,15 @@ def build(tmp_path):
     ner = reproduction_runs.make_ner(tmp_path)
     data = Data(glue_dir=str(glue), **ner)
 
-    def build_with(*names, num_seeds=1, settings=(), extra=("MRPC",)):
+    def build_with(
+        *names, num_seeds=1, settings=(), extra=("MRPC",), checkpoint=""
+    ):
         only = [f"{n}.tasks=[]" for n in experiments.NAMES if n != "table8"]
         only += ['table8.tasks=["NER", "NER-features"]']
         scale = scales.read("smoke", [*SETTINGS, *only, *settings])
         seeds = range(1, num_seeds + 1)
         return experiments.build(
-            names, scale, extra, data, seeds, False, is_all=True
+            names, scale, extra, data, seeds, False, checkpoint, is_all=True
         )
 
     return build_with
@@ -182,7 +184,7 @@ def test_activations_are_not_shared_between_encoders(build):
         assert flags["records_dir"] == f"{flags['output_dir']}/records"
 
 
-def test_table_7_has_six_choices_of_layers(build):
+def test_table_7_has_six_choices_of_layers(build, tmp_path):
     plan, (table,) = build("table7", settings=["table7.tasks=['NER']"])
     layers = [f.get("feature_layers") for f in finetuned(plan, table, "NER")]
     assert layers[1:] == [
@@ -197,9 +199,19 @@ def test_table_7_has_six_choices_of_layers(build):
     assert frozen == [None] + [True] * 6
     settings = ["table7.tasks=['NER']", "model.num_hidden_layers=3"]
     _, (table,) = build("table7", settings=settings)
-    assert sorted(table.left_out) == [
+    left_out = [
         f"NER of {kind} Last Four Hidden" for kind in ("Concat", "Weighted Sum")
     ]
+    assert sorted(table.left_out) == left_out
+    # The configuration of a given model counts, not the scale's.
+    for name, own in (
+        ("bert_config.json", str(tmp_path / "bert_model.ckpt")),
+        ("config.json", str(tmp_path)),
+    ):
+        (tmp_path / name).write_text('{"num_hidden_layers": 3}')
+        _, (table,) = build("table7", settings=settings[:1], checkpoint=own)
+        assert sorted(table.left_out) == left_out
+        (tmp_path / name).unlink()
 
 
 def test_sentences_in_random_order_have_records_of_their_own(build):
@@ -219,7 +231,8 @@ def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
     (tmp_path / "a.json").touch()
     names = ("squad_train", "squad_dev", "triviaqa")
     data = Data(**{f"{name}_file": str(tmp_path / "a.json") for name in names})
-    scale = scales.read("smoke", ["table2.restarts=3"])
+    rates = "tasks.SQuAD.learning_rates=[5e-5, 3e-5]"
+    scale = scales.read("smoke", ["table2.restarts=3", rates])
     _, (table,) = experiments.build(["table2"], scale, [], data, [1], False)
     assert table.rows[1].cells["EM"].steps == table.rows[1].cells["SQuAD"].steps
     assert table.rows[2].cells and not data.files("SWAG")
@@ -236,6 +249,9 @@ def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
     assert flags["init_checkpoint"] == "bert"
     trained = of_kind(plan, PRETRAINING)
     assert [f["train_file"] for f in trained] == ["{triviaqa_file}"] * 2
+    # A sweep needs data to score.
+    assert [f.get("learning_rate") for f in trained] == ["5e-05"] * 2
+    assert "sweep_learning_rates" in plan.steps[single[0]].flags
     first = plan.steps[plan.steps[other[0]].after[0]].flags
     assert first["init_checkpoint"] == trained[0]["output_dir"]
 

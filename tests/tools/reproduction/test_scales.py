@@ -64,6 +64,13 @@ def test_values_are_replaced():
     assert scales.read("small").dtype == "float32"  # nothing is left behind
 
 
+def test_triviaqa_is_trained_on_as_squad_at_one_rate():
+    scale = scales.read("paper", ["tasks.SQuAD.learning_rates=[5e-5, 3e-5]"])
+    wanted = dataclasses.replace(scale.for_task("SQuAD"), learning_rates=[5e-5])
+    assert scale.for_task("TriviaQA") == wanted
+    assert wanted.max_seq_length > scale.finetuning.max_seq_length
+
+
 @pytest.mark.parametrize("name", ["SQuAD", "squad"])
 def test_a_value_of_a_task_leaves_its_other_values(name, tmp_path):
     """However the task is spelled, with --set and in a file."""
@@ -126,6 +133,7 @@ def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
         ),
         ("num_seeds =", "not valid TOML"),
         ("base = 'tiny'", "base = 'tiny'; choose from paper, small, night"),
+        ("base = ['small']", "base = ['small']; choose from paper, small"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line(text, problem, tmp_path):

@@ -114,6 +114,11 @@ def test_the_average_of_glue_is_that_of_the_paper():
     assert second == pytest.approx(first + 1)
     failed = tables.collect(experiment, read, ["QQP1", "QQP2"])
     assert failed.score("BERT", "Average").mean is None
+    # Not of the first run of one task and the second of another.
+    failed = tables.collect(experiment, read, ["QQP1"])
+    assert failed.score("BERT", "Average").values == (second,)
+    failed = tables.collect(experiment, read, ["QQP1", "RTE2"])
+    assert failed.score("BERT", "Average").mean is None
 
 
 def test_csv_has_means_deviations_and_differences():
