@@ -62,6 +62,16 @@ FLAGS = flags.FLAGS
 
 _LENGTH = "{length}"  # in names of files
 
+# Flags that cannot be given together.
+EXCLUSIVE = (
+    ("train_hours", "num_train_steps"),
+    ("train_hours", "keep_steps"),
+    ("train_hours", "stop_after_steps"),
+    ("train_hours", "resume_from"),
+    ("batch_schedule", "train_batch_size"),
+    ("warmup_proportion", "num_warmup_steps"),
+)
+
 # What programs written against the original import.
 __getattr__ = lazy.attributes_of("compat.run_pretraining")
 
@@ -308,7 +318,7 @@ flags.DEFINE_integer(
 def main(_: list[str]) -> int:
     """Run the command of the flags; return the exit status."""
     if FLAGS.recipe:
-        recipes.apply(FLAGS, FLAGS.recipe)
+        recipes.apply(FLAGS, FLAGS.recipe, EXCLUSIVE)
     check_flags()
     if not FLAGS.do_train:
         return train_and_evaluate()
@@ -403,7 +413,10 @@ def read_plan() -> Plan:
     lengths = phases.constant(FLAGS.max_seq_length)
     if FLAGS.length_schedule:
         lengths = phases.parse("length_schedule", FLAGS.length_schedule)
-        last, longest = lengths[-1][0], FLAGS.max_seq_length
+        last = lengths[-1][0]
+        if not FLAGS["max_seq_length"].present:
+            FLAGS.max_seq_length = last
+        longest = FLAGS.max_seq_length
         if {last, max(lengths)[0]} != {longest}:
             raise UserError(
                 "--length_schedule has to end with the longest length, and "
@@ -524,7 +537,8 @@ def open_source() -> Checkpoint:
         FLAGS.bert_config_file or checkpoint.prefix,
     )
     FLAGS.max_seq_length = checkpoint.fitting_length(
-        FLAGS.max_seq_length, FLAGS["max_seq_length"].present > 0
+        FLAGS.max_seq_length,
+        bool(FLAGS["max_seq_length"].present or FLAGS.length_schedule),
     )
     if checkpoint.vocab_file:
         vocab = tokenization.load_vocab(checkpoint.vocab_file)
@@ -713,21 +727,9 @@ def check_flags() -> None:
             "weights alone, without the moments and the step of a run; give it "
             "as --init_checkpoint"
         )
-    for one, other in (
-        ("train_hours", "num_train_steps"),
-        ("train_hours", "keep_steps"),
-        ("train_hours", "stop_after_steps"),
-        ("train_hours", "resume_from"),
-        ("batch_schedule", "train_batch_size"),
-    ):
-        if FLAGS[one].value and FLAGS[other].present:
+    for one, other in EXCLUSIVE:
+        if FLAGS[one].present and FLAGS[other].present:
             raise UserError(f"give --{one} or --{other}, not both")
-    # Not its value: the steps win over a share in a recipe.
-    share = FLAGS["warmup_proportion"]
-    if share.present and FLAGS["num_warmup_steps"].present:
-        raise UserError(
-            "give --warmup_proportion or --num_warmup_steps, not both"
-        )
     settings = read_settings(read_plan())
     if not FLAGS.train_hours:
         warn_of_warmup(settings)

@@ -94,8 +94,9 @@ def _show_help(full: bool) -> None:
 
     The main ones are those that its docstring names, and --output.
     """
-    about = sys.modules["__main__"].__doc__
+    about = sys.modules["__main__"].__doc__ or ""  # none with python -OO
     own = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    own.append(flags.FLAGS["verbosity"])
     named = ["output", *re.findall(r"--(\w+)", about)]
     shown = flags.FlagValues()
     for flag in own:
@@ -105,7 +106,18 @@ def _show_help(full: bool) -> None:
     text = f"{about}\nFlags:\n{listed}"
     if more := len(own) - len(shown):
         text += f"\n{more} more: --helpfull, or docs/flags.md"
-    print(text)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Write standard output to nowhere, as its reader, such as head, has ended.
+
+    Else Python writes what is left when it exits.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def check_number(flag: flags.Flag, value: object) -> None:

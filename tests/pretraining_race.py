@@ -123,6 +123,8 @@ def make_records(
     if name == "held_out":
         records = itertools.islice(records, flags.held_out_records)
     found = [*map(tfrecord.decode_example, records)]
+    if name == "held_out":  # whole batches, which all ways can score
+        found = found[: len(found) // EVALUATION_BATCH * EVALUATION_BATCH]
     arrays = {n: np.stack([row[n] for row in found]) for n in found[0]}
     for feature, values in arrays.items():
         if values.dtype == np.int64:
@@ -248,7 +250,7 @@ def make_curve(
         )
         process.start()
         process.join()
-        shutil.rmtree(folder / run)
+        shutil.rmtree(folder / run, ignore_errors=True)
     elif not path.exists():
         subprocess.run(
             peer_command(flags, name, seed, values, path), check=True

@@ -243,11 +243,11 @@ def test_a_recipe_is_a_command(data, tmp_path):
         "--learning_rate=0.7\n--warmup_proportion=0.5\n--bias_correction\n"
     )
     line = change(data, tmp_path, recipe=recipe)
-    assert f"{recipe}: --bias_correction: " in line
+    assert f"{recipe}: wanted --name=value" in line
     recipe.write_text(recipe.read_text().strip() + "=true\n")
     flags = flags_for(data, tmp_path / "1", num_train_steps=4, recipe=recipe)
     scripts.parse(run_pretraining, **flags)
-    recipes.apply(run_pretraining.FLAGS, recipe)
+    recipes.apply(run_pretraining.FLAGS, recipe, run_pretraining.EXCLUSIVE)
     plan = run_pretraining.read_plan()
     assert run_pretraining.read_settings(plan).num_warmup_steps == 3
     del flags["num_warmup_steps"]
@@ -268,6 +268,22 @@ def test_a_recipe_is_a_command(data, tmp_path):
     written = json.loads((tmp_path / "1/bert_config.json").read_text())
     assert written["hidden_dropout_prob"] == 0.1
     assert written["initializer_range"] == 0.02
+
+
+def test_what_the_command_says_wins_over_a_recipe(tmp_path):
+    recipe = tmp_path / "recipe"
+    recipe.write_text(
+        "--output=other\n--train_hours=8\n--num_warmup_steps=50\n"
+    )
+    f = scripts.parse(run_pretraining, output_dir="own", num_train_steps=7)
+    recipes.apply(f, recipe, run_pretraining.EXCLUSIVE)
+    assert (f.output_dir, f.train_hours, f.num_warmup_steps) == (
+        "own",
+        None,
+        50,
+    )
+    assert f["num_warmup_steps"].present
+    scripts.parse(run_pretraining)  # forgets them
 
 
 def test_every_recipe_has_flags_of_the_script():
@@ -314,7 +330,7 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
             "--warmup_proportion or --num_warmup_steps, not both",
         ),
         ({"recipe": "none"}, "--recipe=none: no such recipe or file; the rec"),
-        ({"recipe": "DATA/config.json"}, "config.json: '{"),
+        ({"recipe": "DATA/config.json"}, "config.json: wanted --name=value"),
         ({"recipe": "DATA/train-2"}, "train-2 is no recipe: 'utf-8' codec"),
         ({"length_schedule": "8:0.5,9:1"}, "with --max_seq_length=16; found 9"),
         (

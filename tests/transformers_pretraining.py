@@ -48,10 +48,10 @@ def read_flags() -> argparse.Namespace:
 class Records(torch.utils.data.Dataset):
     """Sequences without padding and masks."""
 
-    def __init__(self, path: Path, special: list[int]):
+    def __init__(self, path: Path):
         found = np.load(path)
         self.ids, self.segments = found["input_ids"], found["segment_ids"]
-        self.lengths, self.special = found["lengths"], special
+        self.lengths = found["lengths"]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -63,7 +63,6 @@ class Records(torch.utils.data.Dataset):
             "input_ids": ids.tolist(),
             "token_type_ids": self.segments[index, :length].tolist(),
             "attention_mask": [1] * length,
-            "special_tokens_mask": np.isin(ids, self.special).tolist(),
         }
 
 
@@ -137,7 +136,7 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     tokenizer = transformers.BertTokenizer(str(flags.vocab_file))
     collator = transformers.DataCollatorForLanguageModeling(tokenizer)
-    data = Records(flags.records, tokenizer.all_special_ids)
+    data = Records(flags.records)
     with np.load(flags.held_out) as arrays:
         held_out = {
             name: torch.from_numpy(

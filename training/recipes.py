@@ -1,9 +1,10 @@
 """Recipes: files with the values of flags, such as recipes/small_budget.flags.
 
-A line is `--name=value`, as in a file of absl's --flagfile; lines that begin
-with # are comments.
+A line is `--name=value`; lines that begin with # are comments. The lines act as
+if they stood in the command, but what the command itself says wins.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 from base import errors
@@ -14,15 +15,20 @@ from absl import flags, logging
 FOLDER = Path(__file__).parents[1] / "recipes"
 
 
-def apply(f: flags.FlagValues, recipe: str) -> None:
+def apply(
+    f: flags.FlagValues,
+    recipe: str,
+    exclusive: Collection[tuple[str, str]] = (),
+) -> None:
     """Set the flags that a recipe names, and log them.
 
-    A flag of the command line keeps its value. The others do not count as
-    given (`present`), as if the recipe had changed their defaults.
+    A flag that the command gives keeps its value. So does one that cannot be
+    given together with a flag of the command.
 
     Args:
         f: the flags of a script, parsed.
         recipe: the name of a file in recipes/, or the path of another one.
+        exclusive: pairs of flags that cannot be given together.
 
     Raises:
         UserError: there is no such file, or it has a line that is no flag of
@@ -41,19 +47,24 @@ def apply(f: flags.FlagValues, recipe: str) -> None:
         lines = f.read_flags_from_files([f"--flagfile={path}"])
     except (flags.Error, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no recipe: {error}") from error
+    # The value tells of a flag that was given by its alias, such as --output.
+    given = {n for n in f if f[n].present or f[n].value != f[n].default}
     taken, kept = [], []
     for line in lines:
-        name, _, value = line.removeprefix("--").partition("=")
-        if name not in f:
-            raise UserError(f"{path}: {line!r} is no flag of this script")
-        flag = f[name]
-        if flag.present:
-            kept.append(flag.serialize())
+        name, equals, value = line.removeprefix("--").partition("=")
+        if not equals or name not in f:
+            raise UserError(
+                f"{path}: wanted --name=value with a flag of this script; "
+                f"found {line!r}"
+            )
+        others = [pair for pair in exclusive if name in pair]
+        if wins := given & {name, *(n for pair in others for n in pair)}:
+            kept += [f[n].serialize() for n in sorted(wins)]
             continue
         try:
-            flag.value = flag.parser.parse(value)
-            errors.check_number(flag, flag.value)
-        except ValueError as error:
+            f[name].parse(value)
+            errors.check_number(f[name], f[name].value)
+        except (flags.Error, ValueError) as error:
             raise UserError(f"{path}: {line}: {error}") from error
         taken.append(line)
     logging.info("--recipe=%s sets %s", recipe, " ".join(taken))
