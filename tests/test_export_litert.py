@@ -230,7 +230,11 @@ LENGTH_12 = {"lengths": "12"}
             LENGTH_12 | {"task": "sentence_score"},
             "number of tokens to mask",
         ),
-        ("question_answering", {}, "cannot hold a question of --max_query_len"),
+        (
+            "question_answering",
+            {"max_query_length": 64},
+            "cannot hold a question of --max_query_len",
+        ),
         ("frozen features", {}, "frozen features"),
     ],
 )
