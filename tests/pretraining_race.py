@@ -18,9 +18,11 @@ trains one model on one text, one vocabulary and the same records in four ways:
 
 Each run first times some steps, and trains for as many as fit into the hours;
 its learning rate is scheduled to that number. On the way the masked tokens of
-held-out records, the same for all, are predicted 50 times. Two clocks run from
-the beginning of the training, the wall's and that of all cores; they stand
-still while it is evaluated.
+held-out records, the same for all, are predicted 50 times. These have 64
+tokens, which is the length that the recipe trains on; the paper's values train
+on 128 and the defaults of transformers on 512. Two clocks run from the
+beginning of the training, the wall's and that of all cores; they stand still
+while it is evaluated.
 
 The same command resumes: a finished run is not made again. --recipe=FILE tries
 another recipe. More flags are those of run_pretraining.py for the first two
