@@ -73,8 +73,8 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 
 def _parse_flags(argv: list[str]) -> list[str]:
-    if full := {"--help", "--helpfull"} & {*argv}:
-        sys.exit(_show_help("--helpfull" in full))
+    if {"--help", "--helpfull"} & {*argv}:
+        sys.exit(_show_help(full="--helpfull" in argv))
     try:
         rest = flags.FLAGS(argv)
         for name in flags.FLAGS:
@@ -92,7 +92,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
 def _show_help(full: bool) -> None:
     """Print what the script does, and its flags: all, or the main ones.
 
-    The main ones are those that its docstring names, and --output.
+    The main flags are those that the script's docstring names, and --output.
     """
     about = sys.modules["__main__"].__doc__ or ""  # none with python -OO
     own = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
@@ -113,9 +113,9 @@ def _show_help(full: bool) -> None:
 
 
 def _drop_output() -> None:
-    """Write standard output to nowhere, as its reader, such as head, has ended.
+    """Discard standard output, whose reader, such as head, has closed it.
 
-    Else Python writes what is left when it exits.
+    Otherwise Python fails when it writes the rest at its exit.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -159,9 +159,7 @@ def _guarded(
     except KeyboardInterrupt:
         sys.exit(as_line("interrupted"))
     except BrokenPipeError:
-        # Its reader, such as head, closed it. Python writes the rest when it
-        # exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(as_line("standard output was closed"))
     except Exception as error:
         if line := _file_failure(error) or _out_of_memory(error):

@@ -62,7 +62,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
 
     @property
     def class_names(self) -> Sequence[str] | None:
-        """What GLUE calls the classes, of a task whose labels are numbers."""
+        """What the model calls its classes: GLUE's names for labels 0, 1."""
         return self.job.files.names
 
     @property

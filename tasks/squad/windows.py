@@ -52,9 +52,10 @@ _ROWS = 2048  # windows written at once; each feature takes a few MB
 
 
 def query_length(max_seq_length: int) -> int:
-    """Return the default of --max_query_length: 64, if a window has more.
+    """Return the default of --max_query_length.
 
-    Else it is a quarter of the window.
+    It is 64 as in the original, but a quarter of a window that is too short
+    for a question of 64 tokens.
     """
     return 64 if max_seq_length > 64 + 3 else max_seq_length // 4
 
