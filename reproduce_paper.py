@@ -6,21 +6,20 @@ r"""Repeat the paper's tables and Figure 5.
         --init_checkpoint=uncased_L-12_H-768_A-12 --glue_dir=glue \
         --work_dir=glue_scores
 
-The first pre-trains a model for each row, fine-tunes it on each task whose data
-are given, and leaves paper/table5.md, table5.csv, table5.png and report.md: our
-numbers, the paper's, and the differences to the first row in both. Tables 1 to
-4 and 7 fine-tune one model: a given one, or BERT pre-trained at the scale.
+The first command pre-trains a model for each row of Table 5 and fine-tunes it
+on each task whose data are given. It writes table5.md, table5.csv, table5.png
+and report.md, with our numbers, the paper's, and in both the differences to the
+first row. Tables 1 to 4 and 7 fine-tune one model, that of --init_checkpoint or
+a BERT that is pre-trained at the scale.
 
---scale says how large everything is. `smoke` takes minutes; its models are too
-small and too briefly trained for the numbers to mean anything. `small` takes
-hours on a laptop; `paper` is BERT-Base at the paper's settings.
-tools/reproduction/scales.toml has all their values; --set replaces one of
-them.
+--scale says how large everything is. `smoke` takes minutes, and its models are
+too small for the numbers to mean anything. `small` takes hours on a laptop,
+`night` about 12 core-hours. `paper` is BERT-Base at the paper's settings.
+tools/reproduction/scales.toml has all their values, and --set replaces one.
 
-The work is done by the other scripts of this project, whose commands are
-shown. --dry_run prints them all and runs none. Killed and started again, the
-same command resumes; with another experiment, more tasks or more seeds it uses
-what is there.
+Other scripts of this project do the work. Their commands are shown; --dry_run
+prints all of them and runs none. If a run was killed, the same command resumes
+it. Another experiment, more tasks or more seeds use what is there.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from base import errors, file_system, text_files
 from base.errors import UserError
@@ -42,10 +41,9 @@ from tools.reproduction import (
     held_out,
     run,
     scales,
+    tasks,
     work_dir,
 )
-from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.experiments import Experiment
 from tools.reproduction.report import Report
 from tools.reproduction.steps import RECORDS, Plan
 from tools.reproduction.work_dir import WorkDir
@@ -67,25 +65,25 @@ flags.DEFINE_string(
 flags.DEFINE_multi_string(
     "set",
     [],
-    "Replace a value of the scale: --set=pretraining.num_train_steps=500. May "
-    "be given several times.",
+    "Replace a value of the scale, as --set=pretraining.num_train_steps=500 "
+    "does. May be given several times.",
 )
 flags.DEFINE_bool(
     "dry_run",
     False,
-    "Print every command with those that it comes after, run none.",
+    "Print every command, and which ones have to end before; run none.",
 )
 flags.DEFINE_bool(
     "prepare_only",
     False,
-    "Divide the text and write the configurations, then end: what the "
-    "commands of --dry_run need.",
+    "Divide the text and write the configurations, which the commands of "
+    "--dry_run need; run none.",
 )
 flags.DEFINE_bool(
     "report_only",
     False,
-    "Write tables, pictures and report of the scores that are there, run "
-    "nothing: after the commands of --dry_run have run elsewhere.",
+    "Write tables, pictures and report of the scores that are there, for "
+    "example after the commands of --dry_run have run elsewhere; run none.",
 )
 
 # Text
@@ -98,91 +96,75 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "held_out_file",
     None,
-    "Text for the perplexity: globs. Default: a share of input_file, whole "
-    "files where there are ten or more, else documents.",
+    "Text for the perplexity: globs. Default: a share of input_file, in whole "
+    "files if there are ten or more, else in documents.",
 )
 flags.DEFINE_string(
     "vocab_file",
     None,
-    "A vocabulary to use; default: one is learned from the training text.",
+    "The vocabulary; default: one is learned from the training text.",
 )
-
 flags.DEFINE_string(
     "init_checkpoint",
     None,
     f"A BERT for {', '.join(experiments.FINE_TUNING)}, as the scripts take "
-    "one: these need no text then. Default: one is pre-trained.",
+    "one: these need no text then. Default: BERT is pre-trained.",
 )
 
 # Tasks
-flags.DEFINE_string(
-    "glue_dir", None, "Folder with the folders MRPC, SST-2, ... of GLUE."
-)
-flags.DEFINE_string(
-    "squad_train_file", None, "SQuAD's JSON, or several files with commas."
-)
-flags.DEFINE_string("squad_dev_file", None, "The same, to score.")
-flags.DEFINE_string("squad2_train_file", None, "The same of SQuAD 2.0.")
-flags.DEFINE_string("squad2_dev_file", None, "The same, to score.")
-flags.DEFINE_string(
-    "triviaqa_file",
-    None,
-    "TriviaQA's JSON, or several files, to train on before SQuAD: table2.",
-)
-flags.DEFINE_string(
-    "triviaqa_evidence_dir", None, "Its documents, as for run_squad.py."
-)
-flags.DEFINE_string("swag_dir", None, "Folder with SWAG's train.csv, val.csv.")
-flags.DEFINE_string(
-    "ner_train_file",
-    None,
-    "Named entities, a word and its tag per line (CoNLL, WNUT).",
-)
-flags.DEFINE_string("ner_dev_file", None, "The same, to score.")
+DATA = {
+    "glue_dir": "Folder with the folders MRPC, SST-2, ... of GLUE.",
+    "squad_train_file": "SQuAD's JSON, or several files with commas.",
+    "squad_dev_file": "The same, to score.",
+    "squad2_train_file": "The same of SQuAD 2.0.",
+    "squad2_dev_file": "The same, to score.",
+    "triviaqa_file": "TriviaQA's JSON, or several files, to train on before "
+    "SQuAD: table2.",
+    "triviaqa_evidence_dir": "Its documents, as for run_squad.py.",
+    "swag_dir": "Folder with SWAG's train.csv, val.csv.",
+    "ner_train_file": "Named entities, a word and its tag per line (CoNLL, "
+    "WNUT).",
+    "ner_dev_file": "The same, to score.",
+}
+for name, text in DATA.items():
+    flags.DEFINE_string(name, None, text)
 flags.DEFINE_list(
     "tasks",
     [],
-    "Further tasks for every table that pre-trains but two_directions, such as "
-    "RTE,CoLA,STS-B,WNUT. Without it: the paper's, as far as their data are "
-    "given.",
+    "Further tasks, such as RTE,CoLA,STS-B,WNUT, for every experiment that "
+    "pre-trains, except two_directions. The paper's tasks are there if their "
+    "data are.",
 )
 
 # Runs
 flags.DEFINE_string(
     "work_dir",
     None,
-    "Directory for everything: new, or of an earlier run, which is resumed.",
+    "Directory for everything. It is new, or that of a run to resume.",
 )
 flags.DEFINE_alias("output", "work_dir")
 flags.DEFINE_integer(
     "num_seeds",
     None,
-    "Pre-training runs of each model, each fine-tuned; default: the scale's. "
-    "Cells have the mean and the standard deviation.",
+    "How often each model is pre-trained, and then fine-tuned; default: the "
+    "scale's number. Cells have the mean and the standard deviation.",
     lower_bound=1,
     upper_bound=1000,
 )
 flags.DEFINE_integer(
     "first_seed",
     1,
-    "Number of the first of these runs, so that machines can share them: with "
-    "--num_seeds=1, 1 on one machine and 2 on another, with equal paths. Copy "
-    "the second work directory over the first: --num_seeds=2 there writes the "
-    "tables of both.",
+    "Number of the first of these runs, so that machines can share them. Give "
+    "--num_seeds=1 on each, with equal paths, --first_seed=1 on one and 2 on "
+    "the other. Copy the second work directory over the first: --num_seeds=2 "
+    "there writes the tables of both.",
     lower_bound=1,
-)
-flags.DEFINE_integer(
-    "num_parallel",
-    None,
-    "Commands that run at the same time; default: the scale's.",
-    lower_bound=1,
-    upper_bound=1024,
 )
 flags.DEFINE_bool(
     "keep_models",
     False,
-    "Keep the weights of fine-tuned models; else they are removed when their "
-    "scores are written.",
+    "Keep the weights of fine-tuned models. Without it they are removed when "
+    "their scores are there.",
 )
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -196,15 +178,18 @@ def main(_: list[str]) -> int:
         vocab_size = len(tokenization.load_vocab(FLAGS.vocab_file))
         corpus = dataclasses.replace(scale.corpus, vocab_size=vocab_size)
         scale = dataclasses.replace(scale, corpus=corpus)
-    names = reproduction_tasks.Data._fields
-    data = reproduction_tasks.Data(**{n: FLAGS[n].value for n in names})
-    data.check()
+    data = {
+        name: FLAGS[name].value.rstrip("/")
+        for name in DATA
+        if FLAGS[name].value
+    }
+    tasks.check(data)
     num_seeds = FLAGS.num_seeds or scale.num_seeds
     seeds = range(FLAGS.first_seed, FLAGS.first_seed + num_seeds)
     plan, tables = experiments.build(
         [n for n in experiments.NAMES if {n, "all"} & {*FLAGS.experiment}],
         scale,
-        [reproduction_tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
+        [tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
         data,
         seeds,
         FLAGS.vocab_file is not None,
@@ -219,44 +204,30 @@ def main(_: list[str]) -> int:
         held_out_files = file_system.find_files(
             FLAGS.held_out_file, "held_out_file"
         )
-    work = find_places(data)
+    folder = FLAGS.work_dir.rstrip("/")
+    corpus_folder = os.path.join(folder, "corpus")
+    places = {
+        "work_dir": folder,
+        "train_text": os.path.join(corpus_folder, "train", "*"),
+        "shuffled_text": os.path.join(corpus_folder, "shuffled", "*"),
+        "held_out_text": os.path.join(corpus_folder, "held_out", "*"),
+        "vocab_file": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
+        **data,
+    }
+    is_here = os.path.realpath(os.getcwd()) == os.path.realpath(HERE)
+    work = WorkDir(folder, places, "" if is_here else HERE)
     if FLAGS.dry_run:
-        print("\n".join(list_commands(plan, tables, work)))
+        print("\n".join(list_commands(plan, work)))
         return 0
     file_system.make_directory(work.path, "work_dir")
-    # A report of a divided text only reads: it need not wait for a run.
+    # If the text is divided, a report only reads: it need not wait for a run.
     is_divided = text_files.read_own_json(held_out.path_of(work.path))
     with (
         contextlib.nullcontext()
         if FLAGS.report_only and (is_divided or not files)
         else work_dir.locked(work.path)
     ) as lock:
-        begun = [held_out.path_of(work.path), os.path.join(work.path, "steps")]
-        if not any(map(os.path.exists, begun)):
-            file_system.check_new_directory(work.path, "work_dir", ["lock"])
-        os.makedirs(begun[1], exist_ok=True)
-        text = "No text: nothing is pre-trained"
-        if files:
-            text = held_out.prepare(
-                files,
-                held_out_files,
-                scale.corpus.held_out_share,
-                scale.corpus.max_mb,
-                FLAGS.vocab_file,
-                work.path,
-            )
-        if any("shuffled" in name for name in plan.steps):
-            held_out.shuffle(work.path)
-        for name, config in plan.configs.items():
-            path = os.path.join(work.path, name)
-            if known := work_dir.read_own(path):
-                work_dir.check_same(work.path, name, known, config)
-            else:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                file_system.write_text(
-                    path, json.dumps(config, indent=2) + "\n"
-                )
-        work.check_begun(plan)
+        text = prepare(plan, work, files, held_out_files)
         if FLAGS.prepare_only:
             return 0
         report = Report(
@@ -274,64 +245,68 @@ def main(_: list[str]) -> int:
         )
         if not FLAGS.report_only:
             work.check_models(plan)
-            run.run(
-                plan,
-                work,
-                FLAGS.num_parallel or scale.num_parallel,
-                FLAGS.keep_models,
-                lock,
-                lambda: report.write(is_last=False),
-            )
+            try:
+                run.run(plan, work, FLAGS.keep_models, lock)
+            except KeyboardInterrupt:
+                report.write()
+                raise
         report.write()
     return report.conclude()
 
 
-def find_places(data: reproduction_tasks.Data) -> WorkDir:
-    """Return the work directory, and where scripts and data are."""
-    is_here = os.path.realpath(os.getcwd()) == os.path.realpath(HERE)
-    folder = FLAGS.work_dir.rstrip("/")
-    places = {
-        "{work_dir}": folder,
-        "{train_text}": os.path.join(folder, "corpus", "train", "*"),
-        "{shuffled_text}": os.path.join(folder, "corpus", "shuffled", "*"),
-        "{held_out_text}": os.path.join(folder, "corpus", "held_out", "*"),
-        "{vocab_file}": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
-    }
-    for name, value in data._asdict().items():
-        places[f"{{{name}}}"] = (value or "").rstrip("/")
-    return WorkDir(folder, places, "" if is_here else HERE, data)
+def prepare(
+    plan: Plan, work: WorkDir, files: list[str], held_out_files: list[str]
+) -> str:
+    """Begin a work directory, or check that it was begun by the same command.
+
+    Divides the text and writes the configurations of the models. Returns how
+    the text was divided.
+    """
+    begun = [held_out.path_of(work.path), os.path.join(work.path, "steps")]
+    if not any(map(os.path.exists, begun)):
+        file_system.check_new_directory(work.path, "work_dir", ["lock"])
+    os.makedirs(begun[1], exist_ok=True)
+    text = "No text: nothing is pre-trained"
+    if files:
+        text = held_out.prepare(
+            files,
+            held_out_files,
+            plan.scale.corpus.held_out_share,
+            plan.scale.corpus.max_mb,
+            FLAGS.vocab_file,
+            work.path,
+        )
+    if any("shuffled" in name for name in plan.steps):
+        held_out.shuffle(work.path)
+    for name, config in plan.configs.items():
+        path = os.path.join(work.path, name)
+        if known := work_dir.read_own(path):
+            work_dir.check_same(work.path, name, known, config)
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file_system.write_text(path, json.dumps(config, indent=2) + "\n")
+    work.check_begun(plan)
+    return text
 
 
-def list_commands(
-    plan: Plan, tables: Sequence[Experiment], work: WorkDir
-) -> Iterator[str]:
-    """Yield every command; what is not a command begins with #."""
-    users: dict[str, set[str]] = {name: set() for name in plan.steps}
-    for table in tables:
-        for row in table.rows:
-            for cell in row.cells.values():
-                for name in cell.steps:
-                    users[name].add(table.name)
-    for name, step in reversed(plan.steps.items()):
-        for before in step.after:
-            users[before] |= users[name]
+def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
+    """Yield every command, between comments that begin with #."""
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     yield "# A command can run as soon as those that it comes after have ended."
     yield "# Before all others: divide the text, write the configurations."
     yield shlex.join(["python", sys.argv[0], *own, "--prepare_only"]) + "\n"
     num_finished = 0
-    for name, step in plan.steps.items():
+    for step in plan.steps.values():
         numbers = [str(plan.steps[before].number) for before in step.after]
-        own_tables = [t.name for t in tables if t.name in users[name]]
         is_finished = work.is_finished(step)
         num_finished += is_finished
         yield (
-            f"# Step {step.number}, for {', '.join(own_tables)}: {step.title}; "
+            f"# Step {step.number}: {step.title}; "
             f"after {', '.join(numbers) or 'no other'}"
             f"{'; finished' * is_finished}"
         )
         yield work.command(step) + "\n"
-    # An ensemble trains nothing.
+    # An ensemble does not train.
     num_runs = sum("do_train" in s.flags for s in plan.steps.values() if s.task)
     yield (
         f"# Pre-training has {plan.num_train_steps:,} steps and about "
@@ -341,7 +316,11 @@ def list_commands(
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read."""
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flag.
+    """
     known = (*experiments.NAMES, "all")
     if not FLAGS.experiment:
         raise UserError(f"--experiment is required: {', '.join(known)}")

@@ -4,6 +4,6 @@
     scale, data --experiments.py, steps.py--> plan: commands in order
     plan --run.py--> finished steps --tables.py, plots.py, report.py--> results
 
-It runs the scripts of this project as child processes and does not import
-TensorFlow.
+paper.py has the paper's numbers and claims. The scripts of this project run as
+child processes, and TensorFlow is not imported.
 """

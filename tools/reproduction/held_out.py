@@ -1,10 +1,10 @@
 """Divide the text into training text and held-out text, always the same way.
 
-Where there are many files, whole files are held out: the chapters of a novel
-name the same people, so a model that has read half of them predicts the other
-half too well. Else documents are held out. Which ones follows from the hash of
-the file's name or of the document's text, so that the order of the files and
-the place where they stand do not matter.
+If there are many files, whole files are held out: the chapters of a novel name
+the same people, and a model that has read half of them predicts the other half
+too well. If there are few, documents are held out. Hashes of the files' names
+or of the documents' texts decide which ones, so that the result depends neither
+on the order of the files nor on their folder.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from base import file_system, text_files
 from base.errors import UserError
@@ -24,15 +24,14 @@ from absl import logging
 from tools.reproduction.work_dir import check_same, checksums, read_own
 
 WHOLE_FILES_FROM = 10  # files
-# A random next sentence comes from another document.
-MIN_DOCUMENTS = 2
+MIN_DOCUMENTS = 2  # a random next sentence comes from another document
 FOLDERS = ("train", "held_out")
 _SHUFFLED = "shuffled.txt"
 _NAMED_FILES = 5  # held-out files that are named in the log
 
 
 def path_of(work_dir: str) -> str:
-    """Return the file that says what became of the text."""
+    """Return the file that describes how the text was divided."""
     return os.path.join(work_dir, "corpus", "corpus.json")
 
 
@@ -44,23 +43,23 @@ def prepare(
     vocab_file: str | None,
     work_dir: str,
 ) -> str:
-    """Make corpus/train and corpus/held_out; return in words what is there.
+    """Make corpus/train and corpus/held_out; return a description of both.
 
-    Whole files are linked to, documents are copied. A second call reads what
-    the first one did, unless a folder was removed.
+    Whole files are linked to, documents are copied. A second call returns the
+    description of the first one, unless a folder was removed.
 
     Args:
         files: text, one sentence per line, a blank line between documents.
-        held_out_files: to hold out, given by the user; [] to choose.
-        share: of the bytes to hold out, about.
-        max_mb: take the first documents up to this size, of held_out_files up
-            to `share` of it; 0: all of them.
-        vocab_file: of the user, only noted.
-        work_dir: gets the folder corpus.
+        held_out_files: the files to hold out; [] to choose.
+        share: about which share of the bytes to hold out.
+        max_mb: how many megabytes to take of the text, and `share` of them of
+            held_out_files; 0 for the whole text.
+        vocab_file: the user's vocabulary, of which only the hash is written.
+        work_dir: the directory that gets the folder corpus.
 
     Raises:
-        UserError: too few documents, or the directory was begun with another
-            text, or has files of somebody else.
+        UserError: there are too few documents, or the directory was begun with
+            another text, or it has files of somebody else.
     """
     path = path_of(work_dir)
     folders = [os.path.join(os.path.dirname(path), name) for name in FOLDERS]
@@ -81,7 +80,8 @@ def prepare(
         file_system.check_new_directory(os.path.dirname(path), "work_dir", [])
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
-    # Empty until the folders are full: what is in them is this script's.
+    # It stays empty until the folders are full. A later call may then empty
+    # the folders, since their files are of this script.
     file_system.write_text(path, "{}")
     for folder in folders:
         file_system.empty_folder(folder)
@@ -104,9 +104,8 @@ def prepare(
         how += f", of the first {max_mb:g} MB of the text"
     if 0 < len(chosen) <= _NAMED_FILES:
         how += f" ({', '.join(map(os.path.basename, chosen))})"
-    how += (
-        f": {sizes[0] / 1e6:.2f} MB to train, {sizes[1] / 1e6:.2f} MB held out"
-    )
+    train_mb, held_out_mb = (size / 1e6 for size in sizes)
+    how += f": {train_mb:.2f} MB to train, {held_out_mb:.2f} MB held out"
     logging.info("%s", how)
     known = {"how": how, "source": source}
     file_system.write_text(path, json.dumps(known, indent=1))
@@ -119,10 +118,10 @@ def _shuffled_path(work_dir: str) -> str:
 
 
 def shuffle(work_dir: str) -> None:
-    """Make corpus/shuffled of corpus/train, in memory, unless it is there.
+    """Make corpus/shuffled of corpus/train, unless it is there.
 
-    It has the same sentences in random order, always the same one, in documents
-    of as many sentences.
+    It has the same sentences in a random order, which is always the same, and
+    documents of the same lengths. The text has to fit into the memory.
     """
     path = _shuffled_path(work_dir)
     if os.path.exists(path):
@@ -153,8 +152,8 @@ def _too_few(count: int, where: str, wanted: int) -> UserError:
 def choose_files(files: Sequence[str], share: float) -> list[str]:
     """Return the files to hold out, in the order in which they were chosen.
 
-    The files come in the order of the hashes of their names. One is taken if
-    it brings the bytes nearer to the share; at least one is taken.
+    Files are tried in the order of the hashes of their names. A file is taken
+    if it brings the bytes nearer to the share; at least one is taken.
     """
     sizes = {path: os.path.getsize(path) for path in files}
     target = share * sum(sizes.values())
@@ -170,24 +169,26 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
 
 
 def _fill(folder: str, files: Sequence[str], max_bytes: int) -> int:
-    """Link to the files, or copy first documents; return the bytes."""
+    """Link to the files, or copy documents up to a size; return the bytes."""
+    some = first_documents(files, 0, MIN_DOCUMENTS)
     name = os.path.basename(folder)
-    some = itertools.islice(
-        itertools.chain.from_iterable(map(documents, files)), MIN_DOCUMENTS
-    )
     if (count := sum(1 for _ in some)) < MIN_DOCUMENTS:
         where = "training" if name == "train" else "held-out"
         raise _too_few(count, f"the {where} files", MIN_DOCUMENTS)
-    if not max_bytes:
-        for number, path in enumerate(files):
-            link = f"{number:05}_{os.path.basename(path)}"
-            os.symlink(os.path.abspath(path), os.path.join(folder, link))
-        return sum(map(os.path.getsize, files))
-    with file_system.atomic_file(os.path.join(folder, f"{name}.txt")) as file:
-        return sum(
-            file.write(text + b"\n")
-            for text in first_documents(files, max_bytes, MIN_DOCUMENTS)
-        )
+    if max_bytes:
+        texts = first_documents(files, max_bytes, MIN_DOCUMENTS)
+        return _write(folder, texts)
+    for number, path in enumerate(files):
+        link = f"{number:05}_{os.path.basename(path)}"
+        os.symlink(os.path.abspath(path), os.path.join(folder, link))
+    return sum(map(os.path.getsize, files))
+
+
+def _write(folder: str, texts: Iterable[bytes]) -> int:
+    """Write documents to the file of a folder; return the bytes."""
+    path = os.path.join(folder, f"{os.path.basename(folder)}.txt")
+    with file_system.atomic_file(path) as file:
+        return sum(file.write(text + b"\n") for text in texts)
 
 
 def documents(path: str) -> Iterator[bytes]:
@@ -213,7 +214,7 @@ def documents(path: str) -> Iterator[bytes]:
 def first_documents(
     files: Sequence[str], max_bytes: int, least: int
 ) -> Iterator[bytes]:
-    """Yield documents until they have `max_bytes`, at least `least` of them."""
+    """Yield documents up to `max_bytes`, but at least `least` of them."""
     count = size = 0
     for path in files:
         for text in documents(path):
@@ -226,16 +227,18 @@ def first_documents(
 def _copy_documents(
     files: Sequence[str], share: float, max_bytes: int, folders: Sequence[str]
 ) -> tuple[list[int], str]:
-    """Write both parts; return their bytes and how they were divided.
+    """Copy the documents to both folders; return the bytes, and a description.
 
-    The documents are held out in the order of their hashes, until they have
-    the share; two at least are held out and two kept.
+    Documents are held out in the order of their hashes until they have the
+    share. At least two are held out and two are kept.
     """
     least = 2 * MIN_DOCUMENTS
-    hashes = [
-        (hash64(text), len(text))
-        for text in first_documents(files, max_bytes, least)
-    ]
+
+    def texts() -> Iterator[tuple[int, bytes]]:
+        for text in first_documents(files, max_bytes, least):
+            yield hash64(text), text
+
+    hashes = [(value, len(text)) for value, text in texts()]
     order = sorted(set(hashes))
     if len(order) < least:
         raise _too_few(len(order), "all files", least)
@@ -246,15 +249,10 @@ def _copy_documents(
             break
         chosen.add(value)
         total += size
-    sizes = [0, 0]
-    paths = [os.path.join(f, f"{os.path.basename(f)}.txt") for f in folders]
-    with (
-        file_system.atomic_file(paths[0]) as train,
-        file_system.atomic_file(paths[1]) as held_out,
-    ):
-        for text in first_documents(files, max_bytes, least):
-            is_held_out = hash64(text) in chosen
-            file = held_out if is_held_out else train
-            sizes[is_held_out] += file.write(text + b"\n")
+    train, held_out = folders
+    sizes = [
+        _write(train, (text for value, text in texts() if value not in chosen)),
+        _write(held_out, (text for value, text in texts() if value in chosen)),
+    ]
     count = sum(value in chosen for value, _ in hashes)
     return sizes, f"{count} of {len(hashes)} documents are held out"

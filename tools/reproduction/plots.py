@@ -1,40 +1,35 @@
-"""The pictures: the paper's numbers are a second series.
+"""The pictures of the tables, with the paper's numbers as a second series.
 
-Ours are in colour with filled markers, the paper's grey with open ones; curves
-of one picture differ in marker and line style too. Only means of two runs or
-more have error bars. Degenerate runs are left out of the means; a cross at the
-lower edge says where there are some. matplotlib draws into memory: no display
-is needed.
+Our numbers have colours and filled markers, the paper's are grey and have open
+ones. Curves of one picture also differ in marker and line style. Means of two
+or more runs have error bars. Degenerate runs are left out of the means, and a
+cross at the lower edge says where there are some.
 """
 
-import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import pictures
 from base.pictures import BLUE, GREY, ORANGE, SMALL
 
-from tools.reproduction.experiments import (
-    FINE_TUNING,
-    OF_PRETRAINING,
-    PERPLEXITY,
-)
-from tools.reproduction.paper_numbers import (
+from tools.reproduction.experiments import FINE_TUNING, OF_PRETRAINING
+from tools.reproduction.paper import (
     BERT,
     FIGURE_5_ABOUT,
     FIGURE_5_ENDS,
     FIGURE_5_STEPS,
     LTR,
     PAPER,
+    PERPLEXITY,
 )
 from tools.reproduction.tables import Results
 
 _ACROSS = 4  # panels in a row
 
-# Where the name of a point may stand: offset in points, and the side of the
-# name that is at the point. The first one that is free is taken.
+# Where the name of a point may stand: its offset in points, and the side of it
+# that is at the point. The first place that is free is taken.
 _NAME_PLACES = [
     *(((6, -10), "left"), ((-6, 4), "right"), ((7, -3), "left")),
     *(((-7, -3), "right"), ((-6, -10), "right"), ((6, 4), "left")),
@@ -52,9 +47,9 @@ class Point(NamedTuple):
 
 
 def draw(results: Results, path: str) -> bool:
-    """Draw the PNG of a table; return False where it has no numbers.
+    """Draw the picture of a table as a PNG file; return whether there is one.
 
-    Nor has a table of one row a picture.
+    A table without numbers has none, nor has a table of one row.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -71,21 +66,18 @@ def draw(results: Results, path: str) -> bool:
     ]
     if not columns or len(results.labels) < 2:
         return False
-    draw_panels = {
-        "table6": [
-            functools.partial(_draw_sizes, over_perplexity=True),
-            _draw_sizes,
-        ],
-        "figure5": [_draw_steps],
+    kinds = {
+        "table6": [_draw_over_perplexity, _draw_over_size],
+        "figure5": [_draw_over_steps],
     }.get(results.experiment.name, [_draw_differences])
     # A panel for each column, a few side by side; each kind begins a row.
     across = min(len(columns), _ACROSS)
     down = -(-len(columns) // across)
     figure = pictures.new_figure(
-        max(5.0, 4.0 * across), 3.8 * down * len(draw_panels)
+        max(5.0, 4.0 * across), 3.8 * down * len(kinds)
     )
-    every = figure.subplots(down * len(draw_panels), across, squeeze=False)
-    for kind, draw_panel in enumerate(draw_panels):
+    every = figure.subplots(down * len(kinds), across, squeeze=False)
+    for kind, draw_panel in enumerate(kinds):
         panels = list(every[kind * down : (kind + 1) * down].flat)
         for axes, column in zip(panels, columns, strict=False):
             draw_panel(axes, results, column)
@@ -112,15 +104,13 @@ def _plot(
     """Draw one series; an empty one has no entry in the legend."""
     if not points:
         return
-    # NaN: no bar and no caps, which would look like a spread of 0.
-    spreads = [
-        math.nan if point.deviation is None else point.deviation
-        for point in points
-    ]
+    # NaN has neither bar nor caps. Caps would look like a spread of 0.
+    x, y, deviations, names = zip(*points, strict=True)
+    spreads = [math.nan if own is None else own for own in deviations]
     axes.errorbar(
-        [point.x for point in points],
-        [point.y for point in points],
-        yerr=None if all(math.isnan(own) for own in spreads) else spreads,
+        x,
+        y,
+        yerr=None if all(map(math.isnan, spreads)) else spreads,
         color=color,
         marker=marker,
         markerfacecolor="white" if color == GREY else color,
@@ -129,11 +119,11 @@ def _plot(
         capsize=3,
         label=label,
     )
-    for point in points:
-        if point.name:
+    for place, name in zip(zip(x, y, strict=True), names, strict=True):
+        if name:
             axes.annotate(
-                point.name,
-                (point.x, point.y),
+                name,
+                place,
                 (0, 0),  # _separate_names moves it
                 textcoords="offset points",
                 fontsize=7,
@@ -161,12 +151,17 @@ def _separate_names(axes: Any) -> None:
         taken.append(box)
 
 
-def _mark_degenerate(axes: Any, places: Sequence[float]) -> None:
+def _mark_degenerate(
+    axes: Any, results: Results, column: str, places: Mapping[str, float]
+) -> None:
     """Draw a cross at the lower edge for rows with degenerate runs."""
-    if places:
+    x = [
+        x for row, x in places.items() if results.score(row, column).degenerate
+    ]
+    if x:
         axes.plot(
-            places,
-            [0.03] * len(places),
+            x,
+            [0.03] * len(x),
             "x",
             color="black",
             transform=axes.get_xaxis_transform(),
@@ -193,70 +188,76 @@ def parameters_of(size: str) -> float:
     return layers * (12 * hidden**2 + 13 * hidden) / 1e6
 
 
-def _draw_sizes(
-    axes: Any, results: Results, column: str, over_perplexity: bool = False
-) -> None:
-    """Draw the scores of Table 6 over the size of the models, with their names.
+def _draw_over_size(axes: Any, results: Results, column: str) -> None:
+    """Draw the scores of Table 6 over the size of the models."""
+    labels = (*results.labels, *PAPER["table6"].numbers)
+    places = {row: parameters_of(row) for row in labels}
+    axes.set(xlabel="parameters of the layers, millions, log scale")
+    _draw_models(axes, results, column, places, places)
 
-    Or over their perplexity, better models to the right.
-    """
-    papers = PAPER["table6"]
-    if over_perplexity:
-        x = {}
-        for row in results.labels:
-            score = results.score(row, PERPLEXITY)
-            # One of token frequencies is at least a place for the score.
-            if every := score.values or score.degenerate:
-                x[row] = statistics.fmean(every)
-        papers_x = {row: own[PERPLEXITY] for row, own in papers.items()}
-        axes.set(xlabel="held-out perplexity, log scale, reversed")
-    else:
-        x = {row: parameters_of(row) for row in results.labels}
-        papers_x = {row: parameters_of(row) for row in papers}
-        axes.set(xlabel="parameters of the layers, millions, log scale")
+
+def _draw_over_perplexity(axes: Any, results: Results, column: str) -> None:
+    """Draw the scores of Table 6 over the perplexity, better models right."""
+    places, paper = {}, PAPER["table6"]
+    for row in results.labels:
+        score = results.score(row, PERPLEXITY)
+        # That of a degenerate run is better than no place for the score.
+        if every := score.values or score.degenerate:
+            places[row] = statistics.fmean(every)
+    papers = {row: paper.number(row, PERPLEXITY) for row in paper.numbers}
+    axes.set(xlabel="held-out perplexity, log scale, reversed")
+    axes.invert_xaxis()
+    _draw_models(axes, results, column, places, papers)
+
+
+def _draw_models(
+    axes: Any,
+    results: Results,
+    column: str,
+    places: Mapping[str, float],
+    papers_places: Mapping[str, float],
+) -> None:
+    """Draw scores of Table 6 at places, {model: x}, with the models' names."""
 
     def name(size: str) -> str:  # L4_H256_A4: layers, width, heads
         return "/".join(part[1:] for part in size.split("_"))
 
     own = [
-        Point(x[row], score.mean, score.deviation, name(row))
+        Point(places[row], score.mean, score.deviation, name(row))
         for row in results.labels
-        if (score := results.score(row, column)).values and row in x
+        if (score := results.score(row, column)).values and row in places
     ]
-    degenerate = [x[row] for row in x if results.score(row, column).degenerate]
     paper = [
-        Point(papers_x[row], numbers[column], name=name(row))
-        for row, numbers in papers.items()
-        if column in numbers
+        Point(papers_places[row], number, name=name(row))
+        for row in PAPER["table6"].numbers
+        if (number := PAPER["table6"].number(row, column)) is not None
     ]
-    for points in (own, paper):
-        points.sort(key=lambda point: point[:2], reverse=over_perplexity)
+    is_reversed = bool(axes.xaxis_inverted())
+    for points in (own, paper):  # from left to right
+        points.sort(key=lambda p: p[:2], reverse=is_reversed)
     _plot(axes, own, "layers/width/heads, ours", BLUE)
     _plot(axes, paper, "the paper", GREY, "s", "--")
-    _mark_degenerate(axes, degenerate)
-    axes.set_xscale("log")
+    own_places = {row: places[row] for row in results.labels if row in places}
+    _mark_degenerate(axes, results, column, own_places)
+    axes.set(xscale="log", ylabel=_points(results, column))
     axes.margins(x=0.4, y=0.15)  # with room for names
-    axes.set(ylabel=_points(results, column))
-    if over_perplexity:
-        axes.invert_xaxis()
 
 
 def _draw_differences(axes: Any, results: Results, column: str) -> None:
     """Draw our differences to the first row beside the paper's."""
     labels = results.labels
-    ours, papers, degenerate = [], [], []
-    for n, row in enumerate(labels):
-        score = results.score(row, column)
-        # Rows have no order: points without lines, side by side.
+    ours, papers = [], []
+    # Rows have no order: points without lines, side by side.
+    places = {row: n - 0.1 for n, row in enumerate(labels)}
+    for row, x in places.items():
         if (difference := results.difference(row, column)) is not None:
-            ours.append(Point(n - 0.1, difference, score.deviation))
-        if score.degenerate:
-            degenerate.append(n - 0.1)
+            deviation = results.score(row, column).deviation
+            ours.append(Point(x, difference, deviation))
         if (difference := results.paper_difference(row, column)) is not None:
-            papers.append(Point(n + 0.1, difference))
+            papers.append(Point(x + 0.2, difference))
     _plot(axes, ours, "ours", BLUE, style="none")
     _plot(axes, papers, "the paper", GREY, "s", "none")
-    _mark_degenerate(axes, degenerate)
+    _mark_degenerate(axes, results, column, places)
     axes.axhline(0, color="0.7", lw=1, zorder=0)
     axes.set_xticks(
         range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
@@ -271,12 +272,10 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
     )
 
 
-def _draw_steps(axes: Any, results: Results, column: str) -> None:
-    """Draw scores over the steps of pre-training."""
+def _draw_over_steps(axes: Any, results: Results, column: str) -> None:
+    """Draw the scores of Figure 5 over the steps of pre-training."""
     rows = results.experiment.rows
-    # The paper's numbers are single points, the last where our last one is.
-    scale = max(row.step for row in rows) / FIGURE_5_STEPS
-    is_papers = column == "MNLI-m"
+    xlabel = "pre-training steps"
     for curve, name, color, marker, style in (
         (BERT, "masked LM", BLUE, "o", "-"),
         (LTR, "left-to-right", ORANGE, "s", "--"),
@@ -288,25 +287,19 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
             and (score := results.score(row.label, column)).values
         ]
         _plot(axes, points, f"{name}, ours", color, marker, style)
+        if column != "MNLI-m":
+            continue
+        xlabel = "pre-training steps (the paper's: shares of 1M)"
+        # The paper's numbers are single points, the last where our last one is.
+        scale = max(row.step for row in rows) / FIGURE_5_STEPS
         for numbers, label, own in (
             (FIGURE_5_ENDS, "the paper", marker),
             (FIGURE_5_ABOUT, "about, from a sentence of section C.1", "x"),
         ):
-            papers = numbers.get(curve, {}) if is_papers else {}
-            points = [Point(step * scale, y) for step, y in papers.items()]
+            papers = numbers.get(curve, {}).items()
+            points = [Point(step * scale, y) for step, y in papers]
             _plot(axes, points, f"{name}, {label}", GREY, own, "none")
-    _mark_degenerate(
-        axes,
-        [
-            row.step
-            for row in rows
-            if results.score(row.label, column).degenerate
-        ],
-    )
+    places = {row.label: row.step for row in rows}
+    _mark_degenerate(axes, results, column, places)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set(
-        xlabel="pre-training steps (the paper's: shares of 1M)"
-        if is_papers
-        else "pre-training steps",
-        ylabel=_points(results, column),
-    )
+    axes.set(xlabel=xlabel, ylabel=_points(results, column))

@@ -14,27 +14,14 @@ from base.progress import format_seconds
 from absl import logging
 
 from tools import machine
-from tools.reproduction import claims, paper_numbers, plots, tables
+from tools.reproduction import claims, paper, plots, tables
 from tools.reproduction.experiments import NEXT_SENTENCE, Experiment
+from tools.reproduction.paper import PAPER
 from tools.reproduction.steps import KINDS, Plan
 from tools.reproduction.tables import Results
 from tools.reproduction.work_dir import WorkDir, checksum
 
 _LISTED_FILES = 100
-
-TITLES = {
-    "table1": "Table 1: GLUE",
-    "table2": "Table 2: SQuAD 1.1",
-    "table3": "Table 3: SQuAD 2.0",
-    "table4": "Table 4: SWAG",
-    "table5": "Table 5: pre-training tasks",
-    "table6": "Table 6: model size",
-    "table7": "Table 7: named entities",
-    "table8": "Table 8: masking",
-    "figure5": "Figure 5: pre-training steps",
-    "sentence_order": "Documents and shuffled sentences",
-    "two_directions": "Two models of one direction, and one of both",
-}
 
 
 class Report(NamedTuple):
@@ -58,11 +45,8 @@ class Report(NamedTuple):
             for table in self.experiments
         ]
 
-    def write(self, is_last: bool = True) -> None:
-        """Write CSV, Markdown and picture of each table, and report.md.
-
-        In the middle of a run there are no pictures and no hashes.
-        """
+    def write(self) -> None:
+        """Write CSV, Markdown and picture of each table, and report.md."""
         failures = self.work.failures(self.plan)
         parts = [
             "# The paper's experiments, repeated\n",
@@ -77,27 +61,26 @@ class Report(NamedTuple):
             file_system.write_text(f"{base}.md", tables.as_markdown(results))
             parts.append(section(results))
             try:
-                if is_last and plots.draw(results, f"{base}.png"):
-                    parts.append(f"![{TITLES[name]}]({name}.png)\n")
+                if plots.draw(results, f"{base}.png"):
+                    parts.append(f"![{PAPER[name].title}]({name}.png)\n")
             except ImportError:
                 logging.warning("%s", pictures.not_drawn(f"{base}.png"))
         parts += [
             self._failures(failures),
             self._setting(),
-            self._data(is_last),
+            self._data(),
             self._times(),
             self._commands(),
         ]
         path = os.path.join(self.work.path, "report.md")
         file_system.write_text(path, "\n".join(parts))
-        if is_last:
-            logging.info("Wrote %s", path)
+        logging.info("Wrote %s", path)
 
     def conclude(self) -> int:
         """Print the tables, log the failures; return the exit status."""
         failures = self.work.failures(self.plan)
         for results in self._results(failures):
-            print(f"\n{TITLES[results.experiment.name]}\n")
+            print(f"\n{PAPER[results.experiment.name].title}\n")
             print(tables.as_markdown(results), flush=True)
         for name, line in failures.items():
             step = self.plan.steps[name]
@@ -116,60 +99,49 @@ class Report(NamedTuple):
     def _failures(self, failures: Mapping[str, str]) -> str:
         """Return the section about runs that failed or learned nothing."""
         steps = self.plan.steps
-        lines = ["## Failures\n"]
-        lines += [f"- {steps[n].title}: {line}" for n, line in failures.items()]
-        if not failures:
-            lines.append("No step has failed.")
+        lines = [f"- {steps[n].title}: {line}" for n, line in failures.items()]
         found = [
             f"- {step.title}"
             for step in steps.values()
             if self.work.scores(step).get("degenerate")
         ]
-        lines.append(
-            "\nDegenerate runs, which give one answer to everything or know "
-            f"token frequencies alone: {len(found)}."
+        return "\n".join(
+            [
+                "## Failures\n",
+                *(lines or ["No step has failed."]),
+                "\nDegenerate runs, which give one answer to everything or "
+                f"know token frequencies alone: {len(found)}. Their scores are "
+                "left out of the means.\n",
+                *found,
+                "",
+            ]
         )
-        if found:
-            lines += ["Their scores are left out of the means:\n", *found]
-        return "\n".join([*lines, ""])
 
     def _setting(self) -> str:
         """Return the section about machine and scale."""
-        scale = self.plan.scale
-        phases = [
-            f"{p.share:.0%} at length {p.max_seq_length}, batch "
-            f"{p.train_batch_size}"
-            for p in scale.pretraining.phases
-        ]
-        rows = [[name, value] for name, value in machine.describe().items()]
-        rows += [
-            ["scale", self.scale_name],
-            ["model", scale.model.size.name],
-            ["pre-training steps", f"{scale.pretraining.num_train_steps:,}"],
-            ["phases", ", ".join(phases)],
-            ["matrix products in", scale.dtype],
-        ]
         values = {
-            **dict(_flat(dataclasses.asdict(scale))),
+            "scale": self.scale_name,
+            **dict(_flat(dataclasses.asdict(self.plan.scale))),
             "num_seeds": len(self.seeds),
             "first_seed": self.seeds[0],
         }
-        values = [[key, json.dumps(v)] for key, v in values.items()]
+        rows = [[key, json.dumps(value)] for key, value in values.items()]
         return (
-            f"## Machine and scale\n\n{tables.markdown(['', ''], rows)}\n"
+            "## Machine and scale\n\n"
+            f"{tables.markdown(['', ''], list(machine.describe().items()))}\n"
             "All values of the scale, with those of --set and the seeds:\n\n"
-            f"{tables.markdown(['key', 'value'], values)}"
+            f"{tables.markdown(['key', 'value'], rows)}"
         )
 
-    def _data(self, is_last: bool) -> str:
+    def _data(self) -> str:
         """Return the section about text and tasks: files, sizes, hashes."""
-        own = {task: self.work.data.files(task) for task in self.plan.tasks()}
+        own = {task: self.work.data_files(task) for task in self.plan.tasks()}
         rows = [
             [
                 kind,
                 os.path.basename(path),
                 f"{os.path.getsize(path):,}",
-                checksum(path) if is_last else "",
+                checksum(path),
             ]
             for kind, paths in {**self.text_files, **own}.items()
             for path in paths
@@ -207,21 +179,10 @@ class Report(NamedTuple):
         every = [f"# {s.title}\n{self.work.command(s)}\n" for s in steps]
         file_system.write_text(path, "\n".join(every))
         own = ["python", os.path.basename(sys.argv[0]), *sys.argv[1:]]
-        first_of_kind = {s.kind: s for s in reversed(steps)}
-        shown = [first_of_kind[kind] for kind in KINDS if kind in first_of_kind]
-        lines = [
-            "## Commands\n",
-            "```sh",
-            shlex.join(own),
-            "```\n",
-            f"It ran the {len(steps)} commands of [commands.sh](commands.sh). "
-            "The first of each kind:\n",
-            "```sh",
-            *map(self.work.command, shown),
-            "```",
-            "",
-        ]
-        return "\n".join(lines)
+        return (
+            f"## Commands\n\n```sh\n{shlex.join(own)}\n```\n\n"
+            f"It ran the {len(steps)} commands of [commands.sh](commands.sh).\n"
+        )
 
 
 def _flat(
@@ -239,21 +200,13 @@ def section(results: Results) -> str:
     """Return a table's section: numbers, claims, what is left out."""
     experiment = results.experiment
     lines = [
-        f"## {TITLES[experiment.name]}\n",
-        f"The paper's {paper_numbers.SOURCES[experiment.name]}.\n",
+        f"## {PAPER[experiment.name].title}\n",
+        f"The paper's {PAPER[experiment.name].source}.\n",
     ]
-    if experiment.name == "figure5":
-        about = paper_numbers.FIGURE_5_ABOUT[paper_numbers.BERT][500_000]
-        lines.append(
-            "The paper has a curve without numbers. Its ends are those of "
-            "Table 5; its masked LM at 500,000 steps is about "
-            f"{about:.1f}, from the sentence of section C.1 that the second "
-            'half of the steps adds "almost 1.0%".\n'
-        )
     if NEXT_SENTENCE in experiment.columns:
         lines.append(
             f"`{NEXT_SENTENCE}`: accuracy on held-out text; the paper's final "
-            f"model has {paper_numbers.NEXT_SENTENCE_ACCURACY} (section 3.1).\n"
+            f"model has {paper.NEXT_SENTENCE_ACCURACY} (section 3.1).\n"
         )
     lines.append(tables.as_markdown(results))
     if found := [f"- {text}" for text in claims.sentences(results)]:

@@ -1,11 +1,13 @@
 """Run the steps of a plan as child processes: in order, several at a time.
 
-A step that fails is noted with the last line it printed; steps that need it
-are left out, all others go on. A finished step leaves a marker, so that the
-same command started again does what is missing. Child processes are in a
-process group of their own: Ctrl-C reaches this process alone, which asks them
-once to save and end. On Linux they are also asked if this process is killed,
-and they hold the lock of the work directory until they have ended.
+If a step fails, its marker gets the last line that it printed. The steps that
+need it are left out, and all others run. A finished step has a marker too, so
+that the same command, given again, runs the steps that are missing.
+
+The processes of a step are a group of their own. Ctrl-C therefore reaches this
+process alone, which asks the steps once to save and end. On Linux they are also
+asked if this process is killed. They hold the lock of the work directory until
+they have ended.
 """
 
 import collections
@@ -15,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from base import child_processes, interrupts
 from base.errors import UserError
@@ -23,7 +25,7 @@ from base.progress import format_seconds
 
 from absl import logging
 
-from tools.reproduction.steps import FINETUNING, PRETRAINING, Plan, Step
+from tools.reproduction.steps import FINETUNING, Plan, Step
 from tools.reproduction.work_dir import WorkDir
 
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -33,18 +35,16 @@ _SHOWN_LINES = 8  # of a step that failed
 
 
 class _Child:
-    """A running step."""
+    """The process of a step, and what it prints."""
 
     def __init__(self, step: Step, work: WorkDir, lock: int):
         self.step = step
         self.last_report = time.monotonic()
-        self.lines: collections.deque[str] = collections.deque(
-            maxlen=_SHOWN_LINES
-        )
+        self.lines = collections.deque[str](maxlen=_SHOWN_LINES)
         path = work.log(step)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        # Appended: a run that continues another one keeps its log. A file and
-        # not a pipe, which a process that the step leaves behind would hold.
+        # The log is appended to, since a run may continue another one. It is a
+        # file: a process that the step leaves behind would keep a pipe open.
         with open(path, "ab") as log:
             log.write(f"$ {work.command(step)}\n".encode())
             log.flush()
@@ -61,7 +61,7 @@ class _Child:
             )
 
     def show(self) -> None:
-        """Show warnings and errors, and reports of progress now and then."""
+        """Log its new warnings and errors, and its progress now and then."""
         for line in map(str.strip, self.log.read().splitlines()):
             if not line:
                 continue
@@ -76,9 +76,9 @@ class _Child:
                     logging.info("Step %d: %s", self.step.number, text)
 
     def failure(self) -> str:
-        """Return the line in which a step failed, "" if it has not.
+        """Return the line in which the ended step failed, "" if it did not.
 
-        It has ended. The end of what it printed is shown.
+        The last lines of a failed step are logged.
         """
         self.show()
         self.log.close()
@@ -92,14 +92,14 @@ class _Child:
             self.log.name,
             "\n".join(f"    {line}" for line in lines),
         )
-        # Libraries may print more after it, at the end of the process.
+        # Libraries may print more after the error, when the process ends.
         errors = [line for line in lines if line.startswith("ERROR: ")]
         return (errors or lines)[-1].removeprefix("ERROR: ")
 
     def signal(self, number: int) -> bool:
-        """Send a signal to the step's processes; return whether there were any.
+        """Send a signal to the step's processes; return whether there are any.
 
-        The signal 0 asks only that.
+        The signal 0 is none: it only asks.
         """
         self.process.poll()
         try:
@@ -112,22 +112,19 @@ class _Child:
 def run(
     plan: Plan,
     work: WorkDir,
-    num_parallel: int,
     keep_models: bool,
     lock: int,
-    on_scores: Callable[[], None],
 ) -> None:
-    """Run everything of a plan that is not finished.
-
-    After Ctrl-C and SIGTERM it ends when all child processes have ended, which
-    hold the lock, a descriptor.
+    """Run the steps of a plan that are not finished.
 
     Args:
-        plan, work: the steps and where they run.
-        num_parallel: steps at the same time.
-        keep_models: do not remove the weights of fine-tuned models.
-        lock: of the work directory.
-        on_scores: called after each step that has written scores.
+        plan: the steps.
+        work: the directory where they run.
+        keep_models: whether fine-tuned models keep their weights.
+        lock: the descriptor of the lock of the work directory.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM; all child processes have ended.
     """
     finished = {n for n, step in plan.steps.items() if work.is_finished(step)}
     if finished:
@@ -143,7 +140,7 @@ def run(
             while True:
                 for step in list(waiting):
                     is_ready = finished.issuperset(step.after)
-                    if is_ready and len(running) < num_parallel:
+                    if is_ready and len(running) < plan.scale.num_parallel:
                         waiting.remove(step)
                         logging.info(
                             "Step %d of %d: %s\n%s",
@@ -177,8 +174,6 @@ def run(
                     logging.info(
                         "Step %d took %s", step.number, format_seconds(seconds)
                     )
-                    if step.kind in (PRETRAINING, FINETUNING):
-                        on_scores()
         finally:  # a full disk or a bug leaves no process behind
             if running:
                 logging.info(

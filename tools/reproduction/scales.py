@@ -1,7 +1,7 @@
-"""Read what a scale means: scales.toml, a user's own file, single values.
+"""Read a scale: from scales.toml, from a user's own file, and single values.
 
-Every key of the file is a field of one of the classes below, with the same
-name and a type that has its bounds. A mistake ends in one line that names the
+Every key of a file is a field of a class below, with the same name. The type of
+the field has the bounds of the value. A mistake ends in one line that names the
 place.
 """
 
@@ -17,20 +17,14 @@ from base import text_files
 from base.errors import UserError
 from base.text_files import tomllib
 
-from tools.reproduction import tasks as reproduction_tasks
-
-# The order of the paper; the last two are of sentences without a table.
-EXPERIMENTS = (
-    *(f"table{number}" for number in range(1, 9)),
-    "figure5",
-    "sentence_order",
-    "two_directions",
-)
+from tools.reproduction import tasks
+from tools.reproduction.paper import PAPER
+from tools.reproduction.tasks import SQUAD, SQUAD_2, TASKS, TRIVIAQA
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
-# An annotation has the least and the largest value. Without one integers are at
-# least 1, and other numbers more than 0.
+# An annotation has the least and the largest value. Without one, an integer is
+# at least 1, and another number is more than 0.
 _LARGEST = sys.float_info.max  # not infinity
 _ABOVE_0 = sys.float_info.min
 NotNegative = Annotated[float, (0, _LARGEST)]
@@ -57,7 +51,7 @@ class Corpus:
 
 @_record
 class Size:
-    """The size of an encoder; with a learning rate where it needs its own."""
+    """The size of an encoder, and its learning rate if it has its own."""
 
     num_hidden_layers: int
     hidden_size: int
@@ -118,9 +112,9 @@ class Pretraining:
 
 @_record
 class Finetuning:
-    """How models are fine-tuned; a task may have other values.
+    """How models are fine-tuned, unless a task has its own values.
 
-    doc_stride is for both SQuADs, lstm_units for NER-features.
+    doc_stride is for both versions of SQuAD, lstm_units for NER-features.
     """
 
     num_train_epochs: float
@@ -143,36 +137,37 @@ class Bilstm:
 
 
 @_record
-class Table:
-    """Tasks and runs of a table."""
+class Tasks:
+    """Tasks and runs of an experiment."""
 
     tasks: tuple[str, ...]
-    restarts: int
+    restarts: int = 1  # fine-tuning runs of each pre-trained model
+
+
+@_record
+class Table(Tasks):
+    """A table, which may have other pre-training steps."""
+
     num_train_steps: Count = 0  # 0: that of pretraining
 
 
-@_record
-class SizeTable:
-    """Tasks, runs and sizes of Table 6."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SizeTable(Table):
+    """Table 6, with its sizes."""
 
-    tasks: tuple[str, ...]
-    restarts: int
     sizes: tuple[Size, ...]
-    num_train_steps: Count = 0
 
 
-@_record
-class StepFigure:
-    """Tasks, runs and checkpoints of Figure 5."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepFigure(Tasks):
+    """Figure 5, with its checkpoints as shares of Table 5's steps."""
 
-    tasks: tuple[str, ...]
-    restarts: int
     shares: tuple[Share, ...]
 
 
 @_record
 class Scale:
-    """Everything that a scale decides; `tasks` has what differs by task."""
+    """All values of a scale; `tasks` has those of single tasks."""
 
     num_seeds: int
     num_parallel: int
@@ -198,10 +193,11 @@ class Scale:
     def for_task(self, name: str) -> Finetuning:
         """Return how models are fine-tuned on a task.
 
-        TriviaQA is as SQuAD, at the first rate: it has no score to choose by.
+        TriviaQA has the values of SQuAD, but only the first learning rate,
+        since no score chooses among several.
         """
-        if name == reproduction_tasks.TRIVIAQA:
-            squad = self.for_task(reproduction_tasks.SQUAD)
+        if name == TRIVIAQA:
+            squad = self.for_task(SQUAD)
             first = squad.learning_rates[:1]
             return dataclasses.replace(squad, learning_rates=first)
         return dataclasses.replace(self.finetuning, **self.tasks.get(name, {}))
@@ -213,9 +209,12 @@ class Scale:
 
 
 def read(name: str, settings: Sequence[str] = ()) -> Scale:
-    """Return a scale of scales.toml, or of the path of a user's own file.
+    """Return a scale of scales.toml, or that of the path of a user's file.
 
-    Each of the settings, "table6.num_train_steps=500", replaces one value.
+    Each setting, such as "table6.num_train_steps=500", replaces one value.
+
+    Raises:
+        UserError: names the place of a mistake.
     """
     known = text_files.read_toml(PATH)
     if name in known:
@@ -256,19 +255,19 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
 def _merged(
     below: Mapping[str, Any], above: Mapping[str, Any], place: str
 ) -> dict[str, Any]:
-    """Return nested tables, with the values of `above` where it has any.
+    """Return two nested tables as one; values of `above` win.
 
-    Tasks have their usual spelling, as in scales.toml: the values of a user's
-    `[tasks.squad]` replace those of `[tasks.SQuAD]` there one by one.
+    Tasks get their usual spelling, so that a user's `[tasks.squad]` changes
+    single values of SQuAD.
     """
     merged = dict(below)
     for key, value in above.items():
         if key == "tasks" and isinstance(value, dict):
-            tasks: dict[str, Any] = {}
+            by_name: dict[str, Any] = {}
             for spelling, own in value.items():
-                name = reproduction_tasks.name_of(spelling, f"{place}: tasks")
-                tasks = _merged(tasks, {name: own}, place)
-            value = tasks
+                name = tasks.name_of(spelling, f"{place}: tasks")
+                by_name = _merged(by_name, {name: own}, place)
+            value = by_name
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             value = _merged(merged[key], value, place)
         merged[key] = value
@@ -289,7 +288,7 @@ _QUERY_TOKENS = 64  # of a question, the default of run_squad.py
 
 
 def _checked(wanted: Any, value: Any, place: str) -> Any:
-    """Return a value of the file as the type that a field has."""
+    """Return a value of a file, converted to the type of its field."""
     low = high = None
     if typing.get_origin(wanted) is Annotated:
         wanted, (low, high) = typing.get_args(wanted)
@@ -337,7 +336,7 @@ def _checked(wanted: Any, value: Any, place: str) -> Any:
 
 
 def _check(scale: Scale, place: str) -> None:
-    """Raise a UserError for what follows from several values."""
+    """Check the values that depend on each other."""
     if scale.dtype not in _DTYPES:
         raise UserError(
             f"{place}: dtype = {scale.dtype!r}; choose from "
@@ -366,11 +365,11 @@ def _check(scale: Scale, place: str) -> None:
                 f"not divide by num_attention_heads = "
                 f"{size.num_attention_heads}"
             )
-    for experiment in EXPERIMENTS:
+    for experiment in PAPER:
         for task in getattr(scale, experiment).tasks:
-            reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")
+            tasks.name_of(task, f"{place}: {experiment}.tasks")
     lengths = [("a phase", phase) for phase in scale.pretraining.phases]
-    lengths += [(t, scale.for_task(t)) for t in reproduction_tasks.TASKS]
+    lengths += [(t, scale.for_task(t)) for t in TASKS]
     positions = scale.model.max_position_embeddings
     for what, own in lengths:
         if own.max_seq_length > positions:
@@ -380,7 +379,7 @@ def _check(scale: Scale, place: str) -> None:
             )
     # A question, [CLS], two [SEP] and a token of the paragraph.
     least = _QUERY_TOKENS + 4
-    for name in (reproduction_tasks.SQUAD, reproduction_tasks.SQUAD_2):
+    for name in (SQUAD, SQUAD_2):
         if (length := scale.for_task(name).max_seq_length) < least:
             raise UserError(
                 f"{place}: max_seq_length = {length} of {name}: a question has "

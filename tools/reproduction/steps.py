@@ -1,24 +1,23 @@
 """The steps of a scale: vocabulary, records, pre-training, fine-tuning.
 
-A step is one command line. Its name follows from everything that its command
-depends on, and it is the path of its output: a model that two tables need has
-one name, so it is trained once. Paths are written with placeholders, {work_dir}
-and those of the data, so that a step does not depend on how a command writes
-its paths.
+A step is one command. Its name is the path of its output below the work
+directory, and follows from everything that tells the command from others. Two
+tables that need the same model therefore name the same step, and the model is
+trained once. In flags, {work_dir} and the names of the data's flags stand for
+paths, so that a step stays the same when files are moved.
 """
 
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.scales import Finetuning, Phase, Scale, Size
+from tools.reproduction.scales import Scale, Size
+from tools.reproduction.tasks import NER_FEATURES, TASKS, TRIVIAQA
 
-# The seed of the scripts' own default is that of the first run.
-FIRST_SEED = 12345
-# Fine-tuning run r of a model: 1000 (r - 1) more than the model's seed.
-SEEDS_BETWEEN_RESTARTS = 1000
+FIRST_SEED = 12345  # the default of the scripts
+SEEDS_BETWEEN_RESTARTS = 1000  # fine-tuning run r has 1000 (r - 1) more
 
 # What replaces the predicted tokens, in percent: [MASK], the same, random.
 Masking = tuple[int, int, int]
@@ -27,15 +26,15 @@ DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
 CURVES = (DEFAULT_OBJECTIVE, "ltr")  # of Figure 5
 ONE_WAY = ("ltr", "rtl")  # predict every token
 
-# Kinds of steps; the last two write scores. A model trained on TriviaQA is one
-# of the third: its weights stay.
+# Kinds of steps. The last two write scores. Training on TriviaQA is of the
+# third kind, so that its weights are kept.
 VOCABULARY, RECORDS = "vocab.txt", "records"
 PRETRAINING, FINETUNING = "pretraining", "finetuning"
 KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
 
 
 class Step(NamedTuple):
-    """One command; its name is what it writes below the work directory."""
+    """One command; its name is the path of its output."""
 
     number: int  # in the plan, from 1
     name: str
@@ -52,15 +51,15 @@ class Step(NamedTuple):
 
 
 class Pretrained(NamedTuple):
-    """A pre-trained model: what its steps depend on besides the scale."""
+    """A pre-trained model: what tells it from others of the same scale."""
 
     size: Size
-    objective: str
-    masking: Masking
     num_train_steps: int
+    objective: str = DEFAULT_OBJECTIVE
+    masking: Masking = STANDARD
     seed: int = 1  # from 1
     is_shuffled: bool = False  # its text is sentences in random order
-    checkpoint: str = ""  # of --init_checkpoint: nothing else but seed counts
+    checkpoint: str = ""  # --init_checkpoint; then only the seed matters
 
     @property
     def name(self) -> str:
@@ -82,7 +81,7 @@ class Pretrained(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return what tells it from other models."""
+        """Return the model in words."""
         if self.checkpoint:
             return f"{self.checkpoint}, seed {self.seed}"
         return (
@@ -93,7 +92,7 @@ class Pretrained(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """What a row changes about fine-tuning."""
+    """How the fine-tuning of a row differs from the usual one."""
 
     name: str = ""  # part of the folder's name
     flags: Mapping[str, str | int] = {}  # added to the script's
@@ -106,8 +105,8 @@ PLAIN = Variant()
 class Plan:
     """Steps in the order in which one machine runs them.
 
-    The methods add a step, unless it is there, after all that it needs; they
-    return its name. `has_vocab`: a vocabulary is given.
+    The methods add a step after the steps that it needs, unless it is there,
+    and return its name. `has_vocab` says whether a vocabulary is given.
     """
 
     def __init__(self, scale: Scale, has_vocab: bool):
@@ -116,8 +115,11 @@ class Plan:
         self.steps: dict[str, Step] = {}  # by name
         # Of each encoder: path below the work directory -> bert_config.json.
         self.configs: dict[str, dict[str, Any]] = {}
-        # Of pre-training, about: those of layers and output matrix.
+        # Of pre-training. Operations are those of layers and output matrix.
         self.num_train_steps, self.operations = 0, 0.0
+        # Flags that every script has; None for their defaults.
+        self._casing = None if scale.corpus.do_lower_case else "false"
+        self._dtype = None if scale.dtype == "float32" else scale.dtype
 
     def tasks(self) -> list[str]:
         """Return the tasks that models are fine-tuned on."""
@@ -133,7 +135,7 @@ class Plan:
         after: Sequence[str] = (),
         task: str = "",
     ) -> str:
-        """Add a step; a flag that is None has its default."""
+        """Add a step. A flag that is None is left out."""
         texts = {
             key: number(value) if isinstance(value, float) else str(value)
             for key, value in flags.items()
@@ -156,14 +158,14 @@ class Plan:
                 "input_file": "{train_text}",
                 "output_file": "{work_dir}/vocab.txt",
                 "vocab_size": self.scale.corpus.vocab_size,
-                "do_lower_case": self._casing(),
+                "do_lower_case": self._casing,
             },
         )
 
     def records(self, length: int, masking: Masking, part: str) -> str:
         """Add the step that makes records of a length and a masking.
 
-        `part` of the text: train, shuffled or held_out.
+        `part` is the part of the text: train, shuffled or held_out.
         """
         corpus, is_held_out = self.scale.corpus, part == "held_out"
         name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
@@ -178,7 +180,7 @@ class Plan:
                 "input_file": f"{{{part}_text}}",
                 "output_file": f"{{work_dir}}/{name}/{part}.tfrecord@{files}",
                 "vocab_file": "{vocab_file}",
-                "do_lower_case": self._casing(),
+                "do_lower_case": self._casing,
                 "max_seq_length": length,
                 "max_predictions_per_seq": self._predictions(length),
                 "masked_lm_prob": corpus.masked_lm_prob,
@@ -194,100 +196,98 @@ class Plan:
     def pretraining(self, model: Pretrained) -> str:
         """Add the phases of a model; return the name of the last one.
 
-        A model of --init_checkpoint has none: "".
+        A model of --init_checkpoint has no phase; its name is "".
         """
         if model.checkpoint:
             return ""
-        given, num_steps = self.scale.pretraining, model.num_train_steps
-        config_path = f"configs/{model.size.name}.json"
+        scale, given, size = self.scale, self.scale.pretraining, model.size
+        num_steps = model.num_train_steps
+        config_path = f"configs/{size.name}.json"
         self.configs[config_path] = {
-            "attention_probs_dropout_prob": self.scale.model.dropout,
+            "attention_probs_dropout_prob": scale.model.dropout,
             "hidden_act": "gelu",
-            "hidden_dropout_prob": self.scale.model.dropout,
-            "hidden_size": model.size.hidden_size,
-            "initializer_range": self.scale.model.initializer_range,
-            "intermediate_size": 4 * model.size.hidden_size,
-            "max_position_embeddings": self.scale.model.max_position_embeddings,
-            "num_attention_heads": model.size.num_attention_heads,
-            "num_hidden_layers": model.size.num_hidden_layers,
+            "hidden_dropout_prob": scale.model.dropout,
+            "hidden_size": size.hidden_size,
+            "initializer_range": scale.model.initializer_range,
+            "intermediate_size": 4 * size.hidden_size,
+            "max_position_embeddings": scale.model.max_position_embeddings,
+            "num_attention_heads": size.num_attention_heads,
+            "num_hidden_layers": size.num_hidden_layers,
             "type_vocab_size": 2,
-            "vocab_size": self.scale.corpus.vocab_size,
+            "vocab_size": scale.corpus.vocab_size,
         }
-        # Figure 5 needs weights of these models' earlier steps. They are kept
-        # without Figure 5 too: a command that changes when a table is added
-        # would have to run again.
+        # Figure 5 needs the weights of earlier steps of these models. They are
+        # kept without Figure 5 too. Else adding it would change the command,
+        # which would have to run again.
         is_curve = model.objective in CURVES and model == model._replace(
-            size=self.scale.model.size,
+            size=scale.model.size,
             masking=STANDARD,
-            num_train_steps=self.scale.steps("table5"),
+            num_train_steps=scale.steps("table5"),
         )
-        keep = kept_steps(self.scale) if is_curve else []
-        ends = phase_ends(given.phases, num_steps)
         last, first = "", 0
-        for index, (phase, end) in enumerate(
-            zip(given.phases, ends, strict=True)
-        ):
+        for index, end in enumerate(phase_ends(scale, num_steps)):
             if end == first:
-                continue  # too few steps for a share as small as this
-            is_last, length = end == num_steps, phase.max_seq_length
+                continue  # a share of less than a step
+            phase, is_last = given.phases[index], end == num_steps
+            length, batch_size = phase.max_seq_length, phase.train_batch_size
             name = f"{model.name}/phase{index + 1}"
             part = "shuffled" if model.is_shuffled else "train"
-            train = self.records(length, model.masking, part)
-            held_out = (
-                self.records(length, STANDARD, "held_out") if is_last else ""
-            )
-            eval_files = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
-            kept = [str(step) for step in keep if first < step < end]
+            after = [self.records(length, model.masking, part)]
             flags = {
                 "do_train": True,
-                "do_eval": is_last or None,
                 "resume_from": f"{{work_dir}}/{last}" if last else None,
                 "bert_config_file": f"{{work_dir}}/{config_path}",
                 "vocab_file": "{vocab_file}",
-                "input_file": f"{{work_dir}}/{train}/{part}.tfrecord-*",
-                "eval_input_file": eval_files if is_last else None,
+                "input_file": f"{{work_dir}}/{after[0]}/{part}.tfrecord-*",
                 "output_dir": f"{{work_dir}}/{name}",
                 "objective": None
                 if model.objective == DEFAULT_OBJECTIVE
                 else model.objective,
                 "max_seq_length": length,
                 "max_predictions_per_seq": self._predictions(length),
-                "train_batch_size": phase.train_batch_size,
-                "learning_rate": model.size.learning_rate
-                or given.learning_rate,
+                "train_batch_size": batch_size,
+                "learning_rate": size.learning_rate or given.learning_rate,
                 "num_train_steps": num_steps,
                 "num_warmup_steps": round(given.warmup_proportion * num_steps),
                 "random_seed": model.random_seed,
                 "save_checkpoints_steps": given.save_checkpoints_steps,
                 "keep_checkpoint_max": 1,
-                "eval_batch_size": given.eval_batch_size if is_last else None,
-                "max_eval_steps": given.max_eval_steps if is_last else None,
                 "bias_correction": given.bias_correction or None,
-                "dtype": self._dtype(),
-                "stop_after_steps": None if is_last else end,
-                "keep_steps": ",".join(kept) or None,
+                "dtype": self._dtype,
             }
+            if is_last:
+                held_out = self.records(length, STANDARD, "held_out")
+                after.append(held_out)
+                flags |= {
+                    "do_eval": True,
+                    "eval_input_file": f"{{work_dir}}/{held_out}/"
+                    "held_out.tfrecord-*",
+                    "eval_batch_size": given.eval_batch_size,
+                    "max_eval_steps": given.max_eval_steps,
+                }
+            else:
+                flags["stop_after_steps"] = end
+            if is_curve:
+                kept = [n for n in kept_steps(scale) if first < n < end]
+                flags["keep_steps"] = ",".join(map(str, kept)) or None
             if name not in self.steps:
-                self.num_train_steps += end - first
-                size = model.size
-                projected = (
-                    1.0
-                    if model.objective in ONE_WAY
-                    else self.scale.corpus.masked_lm_prob
-                )
-                parameters = size.num_hidden_layers * 12 * size.hidden_size**2
-                vocab_size = self.scale.corpus.vocab_size
-                parameters += projected * vocab_size * size.hidden_size
-                # 2 forwards and 4 backwards.
-                tokens = (end - first) * phase.train_batch_size * length
-                self.operations += 6 * tokens * parameters
+                steps = end - first
+                self.num_train_steps += steps
+                # Forwards 2 for each token and parameter, backwards 4. The
+                # output matrix is for predicted tokens alone.
+                share = scale.corpus.masked_lm_prob
+                share = 1.0 if model.objective in ONE_WAY else share
+                rows = 12 * size.num_hidden_layers * size.hidden_size
+                rows += share * scale.corpus.vocab_size
+                parameters = rows * size.hidden_size
+                self.operations += 6 * steps * batch_size * length * parameters
             last = self._add(
                 name,
                 f"Pre-training, {model.title}, steps {first + 1:,} to {end:,} "
                 f"at length {length}",
                 "run_pretraining.py",
                 flags | extra_flags(given.flags),
-                [before for before in (train, held_out, last) if before],
+                [*after, *filter(None, [last])],
             )
             first = end
         return last
@@ -300,168 +300,93 @@ class Plan:
         checkpoint_step: int,
         variant: Variant = PLAIN,
     ) -> str:
-        """Add the step that fine-tunes and scores a model on a task.
+        """Add the step that fine-tunes a model on a task, and scores it.
 
         It begins with the weights of `checkpoint_step` of pre-training. Each
         restart, counted from 1, has another seed.
         """
-        given = self.scale.for_task(task)
+        own, given = TASKS[task], self.scale.for_task(task)
         checkpoint, after = checkpoint_of(model, self.scale, checkpoint_step)
         begin = model.name if model.checkpoint else checkpoint
         name = begin.replace("pretraining/", "finetuning/", 1)
         name += f"{variant.name and '/'}{variant.name}/{task}/run{restart}"
+        if task == TRIVIAQA:
+            name = f"{model.name}/{task}"
         if variant.begins_with_triviaqa:
-            checkpoint = after = self._triviaqa(model, checkpoint, after)
-        is_frozen = task == reproduction_tasks.NER_FEATURES
-        data = reproduction_tasks.TASKS[task].data
-        match data:
-            case "squad" | "squad2":
-                script = "run_squad.py"
-                own = {
-                    "do_predict": True,
-                    "train_file": f"{{{data}_train_file}}",
-                    "predict_file": f"{{{data}_dev_file}}",
-                    "doc_stride": given.doc_stride,
-                    "predict_batch_size": given.eval_batch_size,
-                    "version_2_with_negative": data == "squad2" or None,
-                    "tune_null_threshold": data == "squad2" or None,
-                }
-            case "glue":
-                script = "run_classifier.py"
-                own = {
-                    "task_name": task,
-                    "data_dir": f"{{glue_dir}}/{task}",
-                    "eval_batch_size": given.eval_batch_size,
-                }
-            case "swag":
-                script = "run_swag.py"
-                own = {
-                    "data_dir": "{swag_dir}",
-                    "eval_batch_size": given.eval_batch_size,
-                }
-            case _:
-                script = "run_ner.py"
-                own = {
-                    "train_file": "{ner_train_file}",
-                    "dev_file": "{ner_dev_file}",
-                    "eval_batch_size": given.eval_batch_size,
-                    "feature_based": is_frozen or None,
-                    "lstm_units": given.lstm_units if is_frozen else None,
-                }
-        # The activations of an encoder are kept beside the records, under the
-        # same name for every encoder, and records depend on its vocabulary: no
-        # other step may read them.
-        records = f"records/{task}"
+            checkpoint = after = self.finetuning(
+                model, TRIVIAQA, 1, checkpoint_step
+            )
+        if checkpoint != model.checkpoint:
+            checkpoint = f"{{work_dir}}/{checkpoint}"
+        rates = given.learning_rates
+        rate = "sweep_learning_rates" if len(rates) > 1 else "learning_rate"
+        flags = {
+            "do_train": True,
+            **own.inputs,
+            **own.flags,
+            "init_checkpoint": checkpoint,
+            "output_dir": f"{{work_dir}}/{name}",
+            "do_lower_case": None if model.checkpoint else self._casing,
+            "max_seq_length": given.max_seq_length,
+            "train_batch_size": given.train_batch_size,
+            rate: ",".join(map(number, rates)),
+            "num_train_epochs": given.num_train_epochs,
+            "random_seed": model.random_seed
+            + SEEDS_BETWEEN_RESTARTS * (restart - 1),
+            "keep_checkpoint_max": 1,
+            "bias_correction": None if given.bias_correction else "false",
+            "dtype": self._dtype,
+        }
+        is_squad, is_frozen = own.script == "run_squad.py", task == NER_FEATURES
+        if is_squad:
+            flags["doc_stride"] = given.doc_stride
         if is_frozen:
-            records = f"{name}/records"
-        elif model.checkpoint:
-            records = f"records/given/{task}"
+            flags["lstm_units"] = given.lstm_units
+        if own.scores:
+            batch_size = "predict_batch_size" if is_squad else "eval_batch_size"
+            # Activations are kept beside the records under one name for every
+            # encoder, and records depend on the vocabulary: another encoder
+            # must not read them.
+            records = "records/given" if model.checkpoint else "records"
+            records = f"{name}/records" if is_frozen else f"{records}/{task}"
+            flags |= {
+                "do_eval": True,
+                batch_size: given.eval_batch_size,
+                "records_dir": f"{{work_dir}}/{records}",
+            }
         is_early = checkpoint_step < model.num_train_steps
         at = f" at step {checkpoint_step:,}" if is_early else ""
         which = f", {variant.name}" if variant.name else ""
         return self._add(
             name,
             f"{task}{which}, run {restart}, from {model.title}{at}",
-            script,
-            {
-                "do_train": True,
-                "do_eval": True,
-                **own,
-                "records_dir": f"{{work_dir}}/{records}",
-                **self._training_flags(model, given, checkpoint, name, restart),
-                **variant.flags,
-                **extra_flags(given.flags),
-            },
+            own.script,
+            {**flags, **variant.flags, **extra_flags(given.flags)},
             [after] if after else [],
             task,
         )
 
-    def _training_flags(
-        self,
-        model: Pretrained,
-        given: Finetuning,
-        checkpoint: str,
-        name: str,
-        restart: int = 1,
-    ) -> dict[str, Any]:
-        """Return the flags that all fine-tuning scripts share."""
-        is_given = checkpoint == model.checkpoint
-        rates = given.learning_rates
-        return {
-            "init_checkpoint": checkpoint
-            if is_given
-            else f"{{work_dir}}/{checkpoint}",
-            "output_dir": f"{{work_dir}}/{name}",
-            "do_lower_case": None if model.checkpoint else self._casing(),
-            "max_seq_length": given.max_seq_length,
-            "train_batch_size": given.train_batch_size,
-            "sweep_learning_rates"
-            if len(rates) > 1
-            else "learning_rate": ",".join(map(number, rates)),
-            "num_train_epochs": given.num_train_epochs,
-            "random_seed": model.random_seed
-            + SEEDS_BETWEEN_RESTARTS * (restart - 1),
-            "keep_checkpoint_max": 1,
-            "bias_correction": None if given.bias_correction else "false",
-            "dtype": self._dtype(),
-        }
-
-    def _triviaqa(self, model: Pretrained, checkpoint: str, after: str) -> str:
-        """Add the step that trains a model on TriviaQA."""
-        given = self.scale.for_task(reproduction_tasks.TRIVIAQA)
-        name = f"{model.name}/{reproduction_tasks.TRIVIAQA}"
-        return self._add(
-            name,
-            f"TriviaQA, from {model.title}",
-            "run_squad.py",
-            {
-                "do_train": True,
-                "train_file": "{triviaqa_file}",
-                "triviaqa_evidence_dir": "{triviaqa_evidence_dir}",
-                "doc_stride": given.doc_stride,
-                **self._training_flags(model, given, checkpoint, name),
-                **extra_flags(given.flags),
-            },
-            [after] if after else [],
-            reproduction_tasks.TRIVIAQA,
-        )
-
     def ensemble(self, runs: Sequence[str]) -> str:
-        """Add the step that answers with the mean of SQuAD runs' logits.
+        """Add the step that answers SQuAD with the mean logits of runs.
 
-        They are all runs of a model, or of two models one each.
+        These are all runs of one model, or one run of each of two models.
         """
         first, last = (self.steps[runs[n]] for n in (0, -1))
         name = f"{os.path.dirname(first.name)}/ensemble{len(runs)}"
         if os.path.dirname(last.name) != os.path.dirname(first.name):
             name = f"{first.name}_and_{last.name.split('/')[1]}"
-        own = (
-            "predict_file",
-            "doc_stride",
-            "init_checkpoint",  # its vocabulary; the runs lose their weights
-            "do_lower_case",
-            "max_seq_length",
-        )
-        return self._add(
-            name,
-            f"Ensemble of {len(runs)} runs: {first.title}",
-            first.script,
-            {
-                "do_predict": True,
-                "do_eval": True,
-                "ensemble_dirs": ",".join(f"{{work_dir}}/{n}" for n in runs),
-                **{key: first.flags.get(key) for key in own},
-                "output_dir": f"{{work_dir}}/{name}",
-            },
-            runs,
-            first.task,
-        )
-
-    def _casing(self) -> str | None:
-        return None if self.scale.corpus.do_lower_case else "false"
-
-    def _dtype(self) -> str | None:
-        return None if self.scale.dtype == "float32" else self.scale.dtype
+        flags = {
+            "do_predict": True,
+            "do_eval": True,
+            "ensemble_dirs": ",".join(f"{{work_dir}}/{run}" for run in runs),
+            "output_dir": f"{{work_dir}}/{name}",
+        }
+        # init_checkpoint has the vocabulary; the runs lose their weights.
+        own = ("predict_file", "doc_stride", "init_checkpoint")
+        for key in (*own, "do_lower_case", "max_seq_length"):
+            flags[key] = first.flags.get(key)
+        title = f"Ensemble of {len(runs)} runs: {first.title}"
+        return self._add(name, title, first.script, flags, runs, first.task)
 
     def _predictions(self, length: int) -> int:
         # 20 of 128 tokens are predicted, 77 of 512 at 0.15.
@@ -475,26 +400,23 @@ def kept_steps(scale: Scale) -> list[int]:
     return sorted({*found, count})
 
 
-def phase_ends(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
+def phase_ends(scale: Scale, num_train_steps: int) -> list[int]:
     """Return the last step of each phase; phases of no step repeat it."""
-    ends, share = [], 0.0
-    for phase in phases:
-        share += phase.share
-        ends.append(round(share * num_train_steps))
-    ends[-1] = num_train_steps
-    return ends
+    shares = itertools.accumulate(p.share for p in scale.pretraining.phases)
+    ends = [round(share * num_train_steps) for share in shares]
+    return [*ends[:-1], num_train_steps]
 
 
 def checkpoint_of(
     model: Pretrained, scale: Scale, step: int
 ) -> tuple[str, str]:
-    """Return where the weights of a step are, and the Step that writes them.
+    """Return where the weights of a step are, and the name of their Step.
 
-    Those of --init_checkpoint are there, no Step writes them.
+    The weights of --init_checkpoint have no Step; its name is "".
     """
     if model.checkpoint:
         return model.checkpoint, ""
-    ends = phase_ends(scale.pretraining.phases, model.num_train_steps)
+    ends = phase_ends(scale, model.num_train_steps)
     phase = next(n for n, end in enumerate(ends, 1) if end >= step)
     folder = f"{model.name}/phase{phase}"
     is_end = step == ends[phase - 1]

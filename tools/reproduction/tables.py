@@ -1,11 +1,11 @@
 """The numbers of a table: mean, spread and differences; CSV and Markdown.
 
-A difference is that to the first row, in ours and in the paper's, so that the
-directions can be compared whatever the level of the scores.
+Differences are to the first row, in our numbers and in the paper's. Their
+directions can be compared whatever the level of the scores is.
 
-Degenerate runs are counted and left out of means: fine-tuning that gives one
-answer to everything (tasks/signs.py), pre-training that knows the frequencies
-of tokens and no more. Their own lines in eval_results.txt say so.
+Degenerate runs are counted and left out of means. Their eval_results.txt has
+`degenerate = 1`: the fine-tuned model gives one answer to everything
+(tasks/signs.py), or the pre-trained one knows only the frequencies of tokens.
 """
 
 import csv
@@ -15,27 +15,27 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tools.reproduction import paper_numbers
-from tools.reproduction.experiments import AVERAGE, PERPLEXITY, Experiment
+from tools.reproduction.experiments import Experiment
+from tools.reproduction.paper import AVERAGE, PAPER, PERPLEXITY
 
 
 class Score(NamedTuple):
-    """What a cell of a table holds; nothing, if its column has no data."""
+    """The scores of a cell of a table; none if the column has no data."""
 
-    values: tuple[float, ...] = ()  # of the runs that have learned something
-    failed: int = 0  # runs that failed, or whose pre-training did
-    degenerate: tuple[float, ...] = ()  # scores of the other runs
-    missing: int = 0  # runs that have not been made
-    key: str = ""  # what the score is called in eval_results.txt
+    values: tuple[float, ...] = ()  # of the runs that are not degenerate
+    failed: int = 0  # runs that failed, or whose pre-training failed
+    degenerate: tuple[float, ...] = ()  # of the degenerate runs
+    missing: int = 0  # runs that are not finished
+    key: str = ""  # the name of the score in eval_results.txt
 
     @property
     def mean(self) -> float | None:
-        """Return the mean without degenerate runs, None without others."""
+        """Return the mean of the runs that are not degenerate, if any."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
     def deviation(self) -> float | None:
-        """Return the sample standard deviation (n - 1), None for one run."""
+        """Return their sample standard deviation (n - 1), if two or more."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
@@ -55,18 +55,17 @@ class Results(NamedTuple):
         return self.scores.get((row, column), Score())
 
     def difference(self, row: str, column: str) -> float | None:
-        """Return mean - mean of the first row; None where not comparable."""
+        """Return the mean minus that of the first row, if comparable."""
         first = self.score(self.labels[0], column)
         score = self.score(row, column)
-        # A left-to-right perplexity and a masked one are of different tasks.
+        # A left-to-right perplexity is not comparable with a masked one.
         if first.key != score.key:
             return None
         return _minus(score.mean, first.mean)
 
     def paper(self, row: str, column: str) -> float | None:
         """Return the paper's number, None where it has none."""
-        paper = paper_numbers.PAPER[self.experiment.name]
-        return paper.get(row, {}).get(column)
+        return PAPER[self.experiment.name].number(row, column)
 
     def paper_difference(self, row: str, column: str) -> float | None:
         """Return the paper's number minus that of our first row's label."""
@@ -83,39 +82,50 @@ def collect(
     read_scores: Callable[[str], Mapping[str, float]],
     failed: Collection[str],
 ) -> Results:
-    """Return the numbers of a table; steps without scores have {}."""
+    """Return the numbers of a table.
+
+    Args:
+        experiment: the table.
+        read_scores: returns the scores of a step, {} if it has none.
+        failed: the steps that have failed.
+    """
     scores = {}
-    for row in experiment.rows:
-        runs = {}  # column -> score of each run, None where left out
-        for column, cell in row.cells.items():
-            own, degenerate, num_failed, missing = [], [], 0, 0
-            for name in cell.steps:
-                found = {} if name in failed else read_scores(name)
-                value = found.get(cell.key, math.nan) * cell.factor
-                own.append(None)
-                if math.isfinite(value):
-                    if found.get("degenerate"):
-                        degenerate.append(value)
-                    else:
-                        own[-1] = value
-                elif found or name in failed:
+    runs = {}  # the score of each run of a cell, None if it does not count
+    for place, cell in experiment.cells.items():
+        own, degenerate, num_failed, missing = [], [], 0, 0
+        for name in cell.steps:
+            found = {} if name in failed else read_scores(name)
+            value = found.get(cell.key, math.nan) * cell.factor
+            own.append(None)
+            if not math.isfinite(value):
+                if found or name in failed:
                     num_failed += 1
                 else:
                     missing += 1
-            runs[column] = own
-            values = tuple(value for value in own if value is not None)
-            scores[row.label, column] = Score(
-                values, num_failed, tuple(degenerate), missing, cell.key
+            elif found.get("degenerate"):
+                degenerate.append(value)
+            else:
+                own[-1] = value
+        runs[place] = own
+        values = tuple(value for value in own if value is not None)
+        scores[place] = Score(
+            values, num_failed, tuple(degenerate), missing, cell.key
+        )
+    columns = PAPER[experiment.name].columns
+    if AVERAGE in columns:
+        for row in experiment.rows:
+            # The first runs of all tasks have an average, so do the second.
+            every = zip(
+                *(
+                    runs.get((row.label, c), [])
+                    for c in columns
+                    if c != AVERAGE
+                ),
+                strict=False,
             )
-        papers = paper_numbers.PAPER[experiment.name].get(row.label, {})
-        if AVERAGE in papers:
-            # Of the first runs of all tasks, of the second ones, ...
-            parts = [runs.get(c, []) for c in papers if c != AVERAGE]
-            every = zip(*parts, strict=False)
             whole = (run for run in every if None not in run)
-            scores[row.label, AVERAGE] = Score(
-                tuple(map(statistics.fmean, whole))
-            )
+            means = tuple(map(statistics.fmean, whole))
+            scores[row.label, AVERAGE] = Score(means)
     return Results(experiment, scores)
 
 
@@ -214,7 +224,7 @@ def as_markdown(results: Results) -> str:
             labels, lambda r, c: cell_text(results.score(r, c), digits_of(c))
         ),
     ]
-    if numbers := paper_numbers.PAPER[results.experiment.name]:
+    if numbers := PAPER[results.experiment.name].numbers:
         rows = dict.fromkeys([*labels, *numbers])
         known = [r for r in rows if any(papers(r, c) for c in columns)]
         parts += ["The paper's.\n", table(known, papers)]

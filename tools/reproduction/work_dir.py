@@ -1,16 +1,18 @@
-"""The work directory: what was begun in it, finished steps, scores.
+"""The work directory: which steps were begun and finished in it, and scores.
 
-corpus/, configs/          text in parts, bert_config.json of each size
-vocab.txt, records/        shared by all tables
-pretraining/, finetuning/  a folder for each run
-steps/                     a marker for each step that was begun; its presence
-                           tells that this script began the directory
-logs/                      what each command printed
-table5.csv, report.md ...  results
+    corpus/                    training text and held-out text
+    configs/                   bert_config.json of each size
+    vocab.txt, records/        shared by all tables
+    pretraining/, finetuning/  a folder for each run
+    steps/                     a marker for each step that was begun
+    logs/                      what each command printed
+    table5.csv, report.md ...  results
 
-A marker has the command and the checksums of the files that it reads, so that a
-step is never continued or used by another command; the seconds of a finished
-step, or the line in which it failed.
+A marker is a JSON object. It has the flags of the step's command and the
+checksums of the data that the command reads: no other command continues the
+step or uses its output. Of a finished step it has the seconds, of a failed one
+the line in which it failed. The folder steps/ tells that this script began the
+directory.
 """
 
 import contextlib
@@ -26,7 +28,7 @@ from base.errors import UserError
 
 from tools import commands
 from tools.reproduction.steps import PRETRAINING, Plan, Step
-from tools.reproduction.tasks import Data
+from tools.reproduction.tasks import TASKS
 
 LOCK_SECONDS = 60.0
 
@@ -37,44 +39,40 @@ _LINE = 80  # characters of a line of a command
 def locked(path: str) -> contextlib.AbstractContextManager[int]:
     """Lock a work directory inside the block; yield the lock's descriptor.
 
-    Child processes that inherit the descriptor hold the lock too. Those of a
-    run that was killed do so until they have saved their work: this waits for
-    them, a minute at most.
+    Child processes that inherit the descriptor hold the lock too. If a run was
+    killed, they have it until their work is saved. This waits for them, a
+    minute at most.
     """
     folder = os.path.join(path, "lock")
     return file_system.locked_folder(folder, path, LOCK_SECONDS)
 
 
 def checksums(files: Iterable[str]) -> dict[str, str]:
-    """Return {name: the beginning of its SHA-256} of files.
+    """Return {name: the beginning of the SHA-256} of files.
 
-    The folder that they share is left out: where they stand does not matter.
+    A name is the path below the folder that all files share, so that the files
+    may be moved.
     """
     paths = list(map(os.path.abspath, files))
     names = file_system.names_in_shared_folder(paths)
     return dict(zip(names, map(checksum, paths), strict=True))
 
 
-def checksum(path: str) -> str:
-    """Return 16 digits of a file's SHA-256; an unchanged one is read once."""
-    state = os.stat(path)
-    return _checksum(path, state.st_size, state.st_mtime_ns)
-
-
 @functools.cache
-def _checksum(path: str, size: int, time_of_change: int) -> str:
+def checksum(path: str) -> str:
+    """Return 16 digits of a file's SHA-256; each file is read once."""
     return file_system.sha256(path)[:16]
 
 
 def read_own(path: str, **types: type) -> dict[str, Any]:
-    """Return an object that this script wrote as JSON; {} if none is there.
+    """Return the JSON object that this script wrote; {} without the file.
 
     Args:
         path: the file.
-        types: of the values that it has.
+        types: the keys of the object, each with the type of its value.
 
     Raises:
-        UserError: another value is there.
+        UserError: the file has something else.
     """
     found = text_files.read_own_json(path) or {}
     if not isinstance(found, dict) or (
@@ -90,11 +88,16 @@ def read_own(path: str, **types: type) -> dict[str, Any]:
 def check_same(
     path: str, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> None:
-    """Check that a work directory was begun with what is given now.
+    """Check that a work directory was begun with the values of this command.
+
+    Args:
+        path: the directory.
+        what: what the values are of, for the message.
+        old: the values of the earlier command.
+        new: those of this one.
 
     Raises:
-        UserError: names what differs of `old`, the earlier command's values,
-            and `new`, this one's.
+        UserError: some differ; the message has the first ones.
     """
     found = [
         f"{key} was {old.get(key, 'not there')}, is {new.get(key, 'not there')}"
@@ -115,9 +118,10 @@ class WorkDir(NamedTuple):
     """A work directory, and where the files that its steps read are."""
 
     path: str
-    places: Mapping[str, str]  # placeholder, such as "{work_dir}" -> path
+    # "work_dir", or another name that stands in braces in flags -> path. Those
+    # of the tasks' data are there if they are given.
+    places: Mapping[str, str]
     scripts: str  # their folder, "" for the current directory
-    data: Data  # of the tasks
 
     def words(self, step: Step) -> list[str]:
         """Return a step's script and flags."""
@@ -126,14 +130,18 @@ class WorkDir(NamedTuple):
             if value is True:
                 found.append(f"--{name}")
                 continue
-            for placeholder, path in self.places.items():
-                value = value.replace(placeholder, path)
+            for place, path in self.places.items():
+                value = value.replace(f"{{{place}}}", path)
             found.append(f"--{name}={value}")
         return found
 
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
         return commands.shell_lines(["python", *self.words(step)], _LINE)
+
+    def data_files(self, task: str) -> list[str]:
+        """Return the files of a task's data, "" for none."""
+        return TASKS[task].files(self.places) if task else []
 
     def output(self, step: Step) -> str:
         """Return the path of what a step writes."""
@@ -160,15 +168,13 @@ class WorkDir(NamedTuple):
     def _identity(self, step: Step) -> dict[str, Any]:
         """Return the flags of a step and the checksums of the data it reads."""
         flags = {f"--{name}": value for name, value in step.flags.items()}
-        return flags | checksums(
-            self.data.files(step.task) if step.task else ()
-        )
+        return flags | checksums(self.data_files(step.task))
 
     def begin(self, step: Step) -> None:
-        """Note that a step begins."""
+        """Write the marker of a step that begins."""
         marker, before = self.marker(step), 0.0
-        # An attempt that was interrupted, even by SIGKILL, lasted until the
-        # last line of the step's log.
+        # The time of an earlier attempt counts, too. If it was killed, it
+        # lasted until the last line of the step's log.
         if marker and "seconds" not in marker:
             with contextlib.suppress(FileNotFoundError):
                 last = os.path.getmtime(self.log(step))
@@ -181,7 +187,10 @@ class WorkDir(NamedTuple):
         self._write_marker(step, values)
 
     def end(self, step: Step, failure: str) -> float:
-        """Note that a step has ended, or failed; return its seconds."""
+        """Write the marker of a step that ended; return its seconds.
+
+        `failure` is the line in which it failed, "" if it did not.
+        """
         marker = self.marker(step)
         seconds = round(marker["before"] + time.time() - marker["began"], 3)
         ended = {"failed": failure} if failure else {"seconds": seconds}
@@ -189,14 +198,14 @@ class WorkDir(NamedTuple):
         return seconds
 
     def is_finished(self, step: Step) -> bool:
-        """Return whether a step has ended well and its output is there."""
+        """Return whether a step has not failed and its output is there."""
         has_ended = "seconds" in self.marker(step)
         return has_ended and os.path.exists(self.output(step))
 
     def failures(self, plan: Plan) -> dict[str, str]:
-        """Return {step: why it has no result} of those that failed.
+        """Return {step: why it has no result} of the steps without one.
 
-        Or that could not run because another one did.
+        They have failed, or they need a step that has failed.
         """
         found: dict[str, str] = {}
         for name, step in plan.steps.items():
@@ -209,17 +218,20 @@ class WorkDir(NamedTuple):
         return found
 
     def check_begun(self, plan: Plan) -> None:
-        """Check that the steps that were begun are the same commands."""
+        """Check that the steps that were begun have the same commands now."""
         for step in plan.steps.values():
             if marker := self.marker(step):
                 new = self._identity(step)
                 check_same(self.path, step.name, marker["identity"], new)
 
     def check_models(self, plan: Plan) -> None:
-        """Check that finished steps do not mix with a model trained anew.
+        """Check that no finished step belongs to a model that is missing.
+
+        The model would be trained again, and scores of two models would be
+        mixed.
 
         Raises:
-            UserError: a model is missing that finished steps came after.
+            UserError: names the model and the steps.
         """
         lost: set[str] = set()  # missing models and what came after them
         orphans: list[Step] = []
@@ -243,10 +255,10 @@ class WorkDir(NamedTuple):
     def scores(
         self, step: Step, must_be_whole: bool = False
     ) -> dict[str, float]:
-        """Return the scores that a step wrote, {} if there are none yet.
+        """Return the scores in a step's eval_results.txt, {} without one.
 
         Raises:
-            UserError: a line has no number, and `must_be_whole`.
+            UserError: `must_be_whole`, and a line has no number.
         """
         path = os.path.join(self.output(step), "eval_results.txt")
         found: dict[str, float] = {}
@@ -266,8 +278,8 @@ class WorkDir(NamedTuple):
     def remove_weights(self, step: Step) -> None:
         """Remove the large files of a fine-tuned model.
 
-        They are its checkpoints and the activations of NER-features, with
-        their fingerprints. The markers of a sweep's finished runs go too:
+        They are its checkpoints, and the activations of NER-features with their
+        fingerprints. The file finished.json of each run of a sweep goes too:
         without weights a run is not finished.
         """
         folder = self.output(step)

@@ -3,9 +3,8 @@
 import pytest
 import reproduction_runs
 
-from tools.reproduction import experiments, scales, steps
+from tools.reproduction import experiments, scales, steps, tasks
 from tools.reproduction.steps import FINETUNING, PRETRAINING, RECORDS
-from tools.reproduction.tasks import Data
 
 SETTINGS = [
     "pretraining.num_train_steps=1000",
@@ -20,7 +19,7 @@ def build(tmp_path):
     """Return a function: experiments -> plan and tables, on MRPC and NER."""
     glue = reproduction_runs.make_glue(tmp_path)
     ner = reproduction_runs.make_ner(tmp_path)
-    data = Data(glue_dir=str(glue), **ner)
+    data = {"glue_dir": str(glue), **ner}
 
     def build_with(
         *names, num_seeds=1, settings=(), extra=("MRPC",), checkpoint=""
@@ -47,7 +46,10 @@ def of_kind(plan, kind, words=""):
 
 def finetuned(plan, table, column="MRPC"):
     """Return the flags of the first run of each cell of a column."""
-    return [plan.steps[row.cells[column].steps[0]].flags for row in table.rows]
+    return [
+        plan.steps[table.cells[row.label, column].steps[0]].flags
+        for row in table.rows
+    ]
 
 
 def test_steps_come_after_those_they_need_and_seed_after_seed(build):
@@ -94,8 +96,8 @@ def test_figure_5_takes_checkpoints_of_table_5(build):
     ]
     assert folders[0] == run.kept_folder(folders[1], 250)
     # The last point is a cell of Table 5.
-    last = figure.rows[-2].cells["MRPC"]
-    assert last.steps == table.rows[0].cells["MRPC"].steps
+    last = figure.cells[figure.rows[-2].label, "MRPC"]
+    assert last.steps == table.cells["BERT", "MRPC"].steps
     # Masked LM with next sentences, masked LM alone, left to right.
     kept = [flags.get("keep_steps") for flags in of_kind(plan, PRETRAINING)]
     assert kept == ["250", "950", None, None, "250", "950"]
@@ -133,10 +135,10 @@ def test_table_8_has_six_maskings_and_shares_the_first_with_table_5(build):
 def test_table_6_averages_its_restarts(build):
     restarts = ["table6.restarts=5"]
     plan, (table,) = build("table6", num_seeds=2, settings=restarts)
-    cells = table.rows[0].cells
-    assert len(cells["perplexity"].steps) == 2
-    seeds = {plan.steps[n].flags["random_seed"] for n in cells["MRPC"].steps}
-    assert len(seeds) == len(cells["MRPC"].steps) == 10
+    assert len(table.cells["L2_H32_A2", "perplexity"].steps) == 2
+    names = table.cells["L2_H32_A2", "MRPC"].steps
+    seeds = {plan.steps[name].flags["random_seed"] for name in names}
+    assert len(seeds) == len(names) == 10
 
 
 def test_a_size_shares_the_model_of_table_5_where_they_agree(build):
@@ -216,12 +218,10 @@ def test_table_7_has_six_choices_of_layers(build, tmp_path):
 
 def test_sentences_in_random_order_have_records_of_their_own(build):
     plan, (table,) = build("sentence_order")
-    one, two = (
-        plan.steps[row.cells["perplexity"].steps[0]] for row in table.rows
-    )
-    assert one.flags["objective"] == two.flags["objective"] == "mlm"
-    assert "shuffled" in two.flags["input_file"]
-    assert one.flags["eval_input_file"] == two.flags["eval_input_file"]
+    one, two = finetuned(plan, table, "perplexity")
+    assert one["objective"] == two["objective"] == "mlm"
+    assert "shuffled" in two["input_file"]
+    assert one["eval_input_file"] == two["eval_input_file"]
     made = of_kind(plan, RECORDS, "shuffled_length128")
     assert [flags["input_file"] for flags in made] == ["{shuffled_text}"]
 
@@ -229,17 +229,20 @@ def test_sentences_in_random_order_have_records_of_their_own(build):
 def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
     """Also after TriviaQA, on which a model is trained once."""
     (tmp_path / "a.json").touch()
-    names = ("squad_train", "squad_dev", "triviaqa")
-    data = Data(**{f"{name}_file": str(tmp_path / "a.json") for name in names})
+    names = ("squad_train_file", "squad_dev_file", "triviaqa_file")
+    data = dict.fromkeys(names, str(tmp_path / "a.json"))
+    data["triviaqa_evidence_dir"] = str(tmp_path)
     rates = "tasks.SQuAD.learning_rates=[5e-5, 3e-5]"
     scale = scales.read("smoke", ["table2.restarts=3", rates])
     _, (table,) = experiments.build(["table2"], scale, [], data, [1], False)
-    assert table.rows[1].cells["EM"].steps == table.rows[1].cells["SQuAD"].steps
-    assert table.rows[2].cells and not data.files("SWAG")
+    cells = table.cells
+    assert cells["Ensemble", "EM"].steps == cells["Ensemble", "SQuAD"].steps
     plan, (table,) = experiments.build(
         ["table2"], scale, [], data, [1, 2], False, "bert"
     )
-    single, ensemble, _, other = (r.cells["SQuAD"].steps for r in table.rows)
+    single, ensemble, _, other = (
+        table.cells[row.label, "SQuAD"].steps for row in table.rows
+    )
     assert len(single) == 6 and len(ensemble) == 2
     flags = plan.steps[ensemble[0]].flags
     assert flags["ensemble_dirs"].split(",") == [
@@ -259,10 +262,8 @@ def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
 def test_two_models_of_one_direction_are_as_large_as_one_of_both(tmp_path):
     """12 layers of 540 twice have 99% of the parameters of 12 of 768."""
     (tmp_path / "a.json").touch()
-    data = Data(
-        **dict.fromkeys(
-            ["squad_train_file", "squad_dev_file"], str(tmp_path / "a.json")
-        )
+    data = dict.fromkeys(
+        ["squad_train_file", "squad_dev_file"], str(tmp_path / "a.json")
     )
     scale = scales.read("paper")
     plan, (table,) = experiments.build(
@@ -270,14 +271,16 @@ def test_two_models_of_one_direction_are_as_large_as_one_of_both(tmp_path):
     )
     sizes = [row.model.size.name for row in table.rows]
     assert sizes == ["L12_H768_A12"] + ["L12_H540_A12"] * 3
-    one, left, right, both = (row.cells["SQuAD"].steps for row in table.rows)
+    one, left, right, both = (
+        table.cells[row.label, "SQuAD"].steps for row in table.rows
+    )
     assert len({*one, *left, *right, *both}) == 4 * 2
     for pair in zip(both, left, right, strict=True):
         joined = plan.steps[pair[0]]
         assert joined.after == pair[1:] and "ensemble_dirs" in joined.flags
     trained = of_kind(plan, PRETRAINING, "phase2")
     assert [f["objective"] for f in trained] == ["mlm", "ltr", "rtl"] * 2
-    assert "perplexity" not in table.rows[3].cells
+    assert ("LTR + RTL", "perplexity") not in table.cells
     assert table.columns == ["EM", "SQuAD", "perplexity"]
 
 
@@ -289,27 +292,27 @@ def test_models_that_ner_features_cannot_read_have_empty_cells(build):
         "NER-features of L2_H32_A2": "it reads the last 4 layers, the model "
         "has 2"
     }
-    has_cell = ["NER-features" in row.cells for row in tables[0].rows]
-    assert has_cell == [True, True, True, False]
-    assert "MRPC" in tables[0].rows[3].cells
+    found = [row for row, column in tables[0].cells if column == "NER-features"]
+    assert found == ["BERT", "No NSP", "LTR & No NSP"]
+    assert ("+ BiLSTM", "MRPC") in tables[0].cells
 
 
 def test_a_task_without_data_is_left_out(tmp_path):
     folder = tmp_path / "MNLI"
     folder.mkdir()
-    data = Data(glue_dir=str(tmp_path))
+    data = {"glue_dir": str(tmp_path)}
     rows = ["sentence1\tsentence2\tgold_label", *["a\tb\tc"] * 9, ""]
     for name in ("train.tsv", "dev_matched.tsv"):
         (folder / name).write_text("\n".join(rows) + "\n")
     missing = folder / "dev_mismatched.tsv"
-    assert data.missing("MNLI") == f"no {missing}"
+    assert tasks.missing("MNLI", data) == f"no {missing}"
     missing.touch()
     # A sample of the layout; a header and a blank line are no examples.
-    assert data.missing("MNLI").endswith("train.tsv has 9 examples")
+    assert tasks.missing("MNLI", data).endswith("train.tsv has 9 examples")
     (folder / "train.tsv").write_text("\n".join([*rows, rows[1]]))
-    assert data.missing("MNLI") is None
+    assert tasks.missing("MNLI", data) is None
     # CoLA's tables have no header.
     (tmp_path / "CoLA").mkdir()
     for name in ("train.tsv", "dev.tsv"):
         (tmp_path / "CoLA" / name).write_text("a\tb\n" * 10)
-    assert data.missing("CoLA") is None
+    assert tasks.missing("CoLA", data) is None

@@ -8,25 +8,24 @@ import pytest
 
 from tools.reproduction import run, scales, work_dir
 from tools.reproduction.steps import Plan, Step
-from tools.reproduction.tasks import Data
 from tools.reproduction.work_dir import WorkDir
 
 
-def run_scripts(tmp_path, *sources, on_scores=lambda: None):
+def run_scripts(tmp_path, *sources):
     """Run steps whose scripts have these sources; return {step: failure}."""
     plan = Plan(scales.read("smoke"), has_vocab=True)
-    work = WorkDir(str(tmp_path), {}, str(tmp_path), Data())
+    work = WorkDir(str(tmp_path), {}, str(tmp_path))
     for number, source in enumerate(sources):
         name, script = f"finetuning/{number}", f"script{number}.py"
         (tmp_path / script).write_text(source)
         plan.steps[name] = Step(number, name, "", script, {})
         os.makedirs(work.output(plan.steps[name]))
     with work_dir.locked(str(tmp_path)) as lock:
-        run.run(plan, work, 2, False, lock, on_scores)
+        run.run(plan, work, False, lock)
     return work.failures(plan)
 
 
-def test_an_error_ends_the_running_steps(tmp_path):
+def test_an_error_ends_the_running_steps(tmp_path, monkeypatch):
     pid = tmp_path / "pid"
     hangs = (
         "import os, pathlib, time\n"
@@ -39,11 +38,12 @@ def test_an_error_ends_the_running_steps(tmp_path):
         "    time.sleep(0.01)\n"
     )
 
-    def fail():
+    def fail(*_):
         raise OSError("no space")
 
+    monkeypatch.setattr(WorkDir, "end", fail)
     with pytest.raises(OSError, match="no space"):
-        run_scripts(tmp_path, hangs, waits, on_scores=fail)
+        run_scripts(tmp_path, hangs, waits)
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 
@@ -84,7 +84,7 @@ def test_weights_and_activations_are_removed(tmp_path):
     for name in kept | gone:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    work = WorkDir(str(tmp_path), {}, "", Data())
+    work = WorkDir(str(tmp_path), {}, "")
     work.remove_weights(Step(1, "finetuning/a", "", "run.py", {}))
     left = {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
     assert set(map(str, left)) == kept

@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from tools.reproduction import claims, paper_numbers, plots, tables
+from tools.reproduction import claims, paper, plots, tables
 from tools.reproduction.experiments import Cell, Experiment, Row
-from tools.reproduction.paper_numbers import PAPER
+from tools.reproduction.paper import PAPER
 from tools.reproduction.tables import Results, Score
 
 # The paper's numbers, typed a second time as it prints its tables.
@@ -65,24 +65,25 @@ def score(*values, key="eval_accuracy", **counts):
 
 def results_of(name, labels, **columns):
     """Return a table with the scores of its rows by column."""
-    rows = [Row(label, {}) for label in labels]
+    rows = [Row(label) for label in labels]
     scores = {
         (label, column): value
         for column, values in columns.items()
         for label, value in zip(labels, values, strict=True)
         if value
     }
-    return Results(Experiment(name, list(columns), rows, {}), scores)
+    return Results(Experiment(name, list(columns), rows, {}, {}), scores)
 
 
 def table5(**columns):
     """Return Table 5 with scores of its four rows by column."""
-    return results_of("table5", PAPER["table5"], **columns)
+    return results_of("table5", PAPER["table5"].numbers, **columns)
 
 
 def test_scores_of_steps_are_counted():
     cell = Cell("f1", 100.0, ["good", "lost", "absent", "nan", "bad"], "NER")
-    experiment = Experiment("table8", ["NER"], [Row("a", {"NER": cell})], {})
+    cells = {("a", "NER"): cell}
+    experiment = Experiment("table8", ["NER"], [Row("a")], cells, {})
     found = {
         "good": {"f1": 0.5},
         "nan": {"f1": math.nan},
@@ -98,19 +99,21 @@ def test_scores_of_steps_are_counted():
 
 def test_the_average_of_glue_is_that_of_the_paper():
     """Of nine numbers, without WNLI; of as many runs as all tasks have."""
-    columns = [c for c in PAPER["table1"]["BERT"] if c != "Average"]
-    cells = {c: Cell("f1", 1.0, [f"{c}1", f"{c}2"], c) for c in columns}
-    cells["RTE"].steps.append("RTE3")
-    cells["WNLI"] = Cell("f1", 1.0, ["WNLI1"], "WNLI")
-    experiment = Experiment("table1", [*cells], [Row("BERT", cells)], {})
+    table = PAPER["table1"]
+    columns = [*table.columns[:-1], "WNLI"]
+    cells = {
+        ("BERT", c): Cell("f1", 1.0, [f"{c}1", f"{c}2"], c) for c in columns
+    }
+    cells["BERT", "RTE"].steps.append("RTE3")
+    experiment = Experiment("table1", columns, [Row("BERT")], cells, {})
 
     def read(name):
-        own = PAPER["table1"]["BERT"].get(name[:-1], 0.0)
+        own = table.number("BERT", name[:-1]) or 0.0
         return {"f1": own + (name[-1] == "2")}
 
     found = tables.collect(experiment, read, []).score("BERT", "Average")
     first, second = found.values
-    assert round(first, 1) == PAPER["table1"]["BERT"]["Average"]
+    assert round(first, 1) == table.number("BERT", "Average")
     assert second == pytest.approx(first + 1)
     failed = tables.collect(experiment, read, ["QQP1", "QQP2"])
     assert failed.score("BERT", "Average").mean is None
@@ -214,24 +217,30 @@ def test_markdown_has_ours_and_the_papers_differences_side_by_side():
 def test_numbers_are_the_papers(name, text, columns):
     """And no claim about them has the other direction."""
     lines = [line.rsplit(None, len(columns)) for line in text.split("\n")]
-    assert PAPER[name] == {
-        label: dict(zip(columns, map(float, numbers), strict=True))
+    table = PAPER[name]
+    assert list(table.columns) == columns
+    assert table.numbers == {
+        label: list(map(float, numbers))
         for label, *numbers in filter(None, lines)
     }
-    rows = PAPER[name].values()
-    ours = {c: [score(row[c]) for row in rows] for c in columns}
-    found = list(claims.sentences(results_of(name, PAPER[name], **ours)))
+    ours = {
+        c: [score(table.number(row, c)) for row in table.numbers]
+        for c in columns
+    }
+    found = list(claims.sentences(results_of(name, table.numbers, **ours)))
     assert bool(found) == (name != "table1")  # which has one row of ours
     for sentence in found:
         assert "another" not in sentence and "not show" not in sentence
 
 
 def test_figure_5_ends_at_the_scores_of_table_5():
-    for curve, points in paper_numbers.FIGURE_5_ENDS.items():
-        wanted = PAPER["table5"][curve]["MNLI-m"]
-        assert points == {paper_numbers.FIGURE_5_STEPS: wanted}
-    about = paper_numbers.FIGURE_5_ABOUT["BERT"][500_000]
-    assert about == pytest.approx(PAPER["table5"]["BERT"]["MNLI-m"] - 1.0)
+    for curve, points in paper.FIGURE_5_ENDS.items():
+        wanted = PAPER["table5"].number(curve, "MNLI-m")
+        assert points == {paper.FIGURE_5_STEPS: wanted}
+    about = paper.FIGURE_5_ABOUT["BERT"][500_000]
+    assert about == pytest.approx(
+        PAPER["table5"].number("BERT", "MNLI-m") - 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,7 +284,7 @@ def test_a_claim_about_perplexities_knows_the_spread():
     cells = [score(4.5, 5.0), score(3.5, 4.0)]
     results = results_of("table6", ["small", "large"], perplexity=cells)
     (sentence,) = claims.sentences(results)
-    begin = "The perplexity of large below that of small: shows (-1.00"
+    begin = "large below small: perplexity: shows (-1.00"
     assert sentence.startswith(begin)
 
 
