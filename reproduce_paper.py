@@ -192,7 +192,7 @@ def main(_: list[str]) -> int:
         [tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
         data,
         seeds,
-        FLAGS.vocab_file is not None,
+        bool(FLAGS.vocab_file),
         FLAGS.init_checkpoint or "",
         "all" in FLAGS.experiment,
     )
@@ -336,7 +336,7 @@ def check_flags() -> None:
     ]
     if len(modes) > 1:
         raise UserError(f"{' and '.join(modes)} exclude each other: give one")
-    has_model = FLAGS.init_checkpoint is not None
+    has_model = bool(FLAGS.init_checkpoint)
     fine_tuning, given = {*experiments.FINE_TUNING}, {*FLAGS.experiment}
     if has_model and not given & {*fine_tuning, "all"}:
         raise UserError(

@@ -318,6 +318,11 @@ def test_files_of_the_user_are_not_replaced(checkpoint, run):
     assert (run.work / "report.md").read_text() == "mine"
 
 
+def test_an_empty_vocab_file_is_none(run, capsys):
+    assert run(vocab_file="", dry_run=True) == 0
+    assert "build_vocab.py" in capsys.readouterr().out
+
+
 def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
     own = {"experiment": "table2", "init_checkpoint": "bert", "dry_run": True}
     own |= dict.fromkeys(
@@ -341,6 +346,10 @@ def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
             "--dry_run and --report_only exclude each other",
         ),
         ({"input_file": None}, "--input_file is required"),
+        (
+            {"experiment": "table1", "init_checkpoint": "", "input_file": None},
+            "--input_file is required",
+        ),
         ({"init_checkpoint": "a"}, "table5 pre-trains models of its own"),
         (
             {"experiment": "table1,table5", "init_checkpoint": "a"}
@@ -355,6 +364,7 @@ def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
         ({"glue_dir": "nowhere"}, "--glue_dir=nowhere is not a directory"),
         ({"glue_dir": "."}, "--glue_dir=. has no task"),
         ({"glue_dir": None}, "table5: no task of it has data: MNLI (no --glue"),
+        ({"set": "table5.tasks=[]"}, "no task of it has data: it has none; gi"),
         ({"tasks": "MRPC,XYZ"}, "--tasks: unknown task 'XYZ'; choose from MNL"),
         ({"squad_dev_file": "a"}, "--squad_dev_file needs --squad_train_file"),
         ({"set": "table5"}, "--set=table5: wanted key=value"),

@@ -221,22 +221,21 @@ def build(
                     if not cell.task:
                         cell.steps.append(last)
                         continue
-                    runs = [  # of each model
+                    runs = [  # of each restart those of the models
                         [
-                            plan.finetuning(
-                                model, cell.task, run, step, row.variant
-                            )
-                            for run in restarts
+                            plan.finetuning(m, cell.task, n, step, row.variant)
+                            for m in models
                         ]
-                        for model in models
+                        for n in restarts
                     ]
                     if row.is_ensemble:
-                        cell.steps.append(plan.ensemble(runs[0]))
+                        cell.steps.append(
+                            plan.ensemble([one for (one,) in runs])
+                        )
                     elif row.second:
-                        pairs = zip(*runs, strict=True)
-                        cell.steps.extend(map(plan.ensemble, pairs))
+                        cell.steps.extend(map(plan.ensemble, runs))
                     else:
-                        cell.steps.extend(runs[0])
+                        cell.steps.extend(one for (one,) in runs)
     return plan, tables
 
 
@@ -275,8 +274,8 @@ def _table(
     if not cells:
         other = "" if name in FIXED_TASKS else ", or other tasks with --tasks"
         raise UserError(
-            f"--experiment={name}: no task of it has data: {lacks}; give "
-            f"them{other}"
+            f"--experiment={name}: no task of it has data: "
+            f"{lacks or 'it has none'}; give them{other}"
         )
     if lacks:
         logging.warning("%s: left out: %s", name, lacks)
