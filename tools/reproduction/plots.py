@@ -6,9 +6,10 @@ or more runs have error bars. Degenerate runs are left out of the means, and a
 cross at the lower edge says where there are some.
 """
 
+import functools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from base import pictures
@@ -24,7 +25,7 @@ from tools.reproduction.paper import (
     PAPER,
     PERPLEXITY,
 )
-from tools.reproduction.tables import Results
+from tools.reproduction.tables import Results, Score
 
 _ACROSS = 4  # panels in a row
 
@@ -67,8 +68,11 @@ def draw(results: Results, path: str) -> bool:
     if not columns or len(results.labels) < 2:
         return False
     kinds = {
-        "table6": [_draw_over_perplexity, _draw_over_size],
-        "figure5": [_draw_over_steps],
+        "table6": [
+            functools.partial(_draw_models, over_perplexity=True),
+            _draw_models,
+        ],
+        "figure5": [_draw_steps],
     }.get(results.experiment.name, [_draw_differences])
     # A panel for each column, a few side by side; each kind begins a row.
     across = min(len(columns), _ACROSS)
@@ -151,17 +155,12 @@ def _separate_names(axes: Any) -> None:
         taken.append(box)
 
 
-def _mark_degenerate(
-    axes: Any, results: Results, column: str, places: Mapping[str, float]
-) -> None:
+def _mark_degenerate(axes: Any, places: Sequence[float]) -> None:
     """Draw a cross at the lower edge for rows with degenerate runs."""
-    x = [
-        x for row, x in places.items() if results.score(row, column).degenerate
-    ]
-    if x:
+    if places:
         axes.plot(
-            x,
-            [0.03] * len(x),
+            places,
+            [0.03] * len(places),
             "x",
             color="black",
             transform=axes.get_xaxis_transform(),
@@ -188,76 +187,64 @@ def parameters_of(size: str) -> float:
     return layers * (12 * hidden**2 + 13 * hidden) / 1e6
 
 
-def _draw_over_size(axes: Any, results: Results, column: str) -> None:
-    """Draw the scores of Table 6 over the size of the models."""
-    labels = (*results.labels, *PAPER["table6"].numbers)
-    places = {row: parameters_of(row) for row in labels}
-    axes.set(xlabel="parameters of the layers, millions, log scale")
-    _draw_models(axes, results, column, places, places)
-
-
-def _draw_over_perplexity(axes: Any, results: Results, column: str) -> None:
-    """Draw the scores of Table 6 over the perplexity, better models right."""
-    places, paper = {}, PAPER["table6"]
-    for row in results.labels:
-        score = results.score(row, PERPLEXITY)
-        # That of a degenerate run is better than no place for the score.
-        if every := score.values or score.degenerate:
-            places[row] = statistics.fmean(every)
-    papers = {row: paper.number(row, PERPLEXITY) for row in paper.numbers}
-    axes.set(xlabel="held-out perplexity, log scale, reversed")
-    axes.invert_xaxis()
-    _draw_models(axes, results, column, places, papers)
-
-
 def _draw_models(
-    axes: Any,
-    results: Results,
-    column: str,
-    places: Mapping[str, float],
-    papers_places: Mapping[str, float],
+    axes: Any, results: Results, column: str, over_perplexity: bool = False
 ) -> None:
-    """Draw scores of Table 6 at places, {model: x}, with the models' names."""
+    """Draw the scores of Table 6 over the size of the models, with their names.
 
-    def name(size: str) -> str:  # L4_H256_A4: layers, width, heads
-        return "/".join(part[1:] for part in size.split("_"))
+    Or over their perplexity, better models to the right.
+    """
 
-    own = [
-        Point(places[row], score.mean, score.deviation, name(row))
-        for row in results.labels
-        if (score := results.score(row, column)).values and row in places
-    ]
-    paper = [
-        Point(papers_places[row], number, name=name(row))
-        for row in PAPER["table6"].numbers
-        if (number := PAPER["table6"].number(row, column)) is not None
-    ]
-    is_reversed = bool(axes.xaxis_inverted())
-    for points in (own, paper):  # from left to right
-        points.sort(key=lambda p: p[:2], reverse=is_reversed)
-    _plot(axes, own, "layers/width/heads, ours", BLUE)
-    _plot(axes, paper, "the paper", GREY, "s", "--")
-    own_places = {row: places[row] for row in results.labels if row in places}
-    _mark_degenerate(axes, results, column, own_places)
+    def papers(row: str, column: str) -> Score:
+        number = PAPER["table6"].number(row, column)
+        return Score() if number is None else Score((number,))
+
+    degenerate = []
+    for rows, score_of, *style in (
+        (results.labels, results.score, "layers/width/heads, ours", BLUE),
+        (PAPER["table6"].numbers, papers, "the paper", GREY, "s", "--"),
+    ):
+        points = []
+        for row in rows:
+            x, score = parameters_of(row), score_of(row, column)
+            if over_perplexity:
+                perplexity = score_of(row, PERPLEXITY)
+                # That of degenerate runs is better than no place.
+                every = perplexity.values or perplexity.degenerate
+                x = statistics.fmean(every) if every else math.nan
+            name = "/".join(part[1:] for part in row.split("_"))
+            if score.values and not math.isnan(x):
+                points.append(Point(x, score.mean, score.deviation, name))
+            if score.degenerate:
+                degenerate.append(x)
+        points.sort(key=lambda p: p[:2], reverse=over_perplexity)
+        _plot(axes, points, *style)
+    _mark_degenerate(axes, degenerate)
     axes.set(xscale="log", ylabel=_points(results, column))
     axes.margins(x=0.4, y=0.15)  # with room for names
+    if over_perplexity:
+        axes.set(xlabel="held-out perplexity, log scale, reversed")
+        axes.invert_xaxis()
+    else:
+        axes.set(xlabel="parameters of the layers, millions, log scale")
 
 
 def _draw_differences(axes: Any, results: Results, column: str) -> None:
     """Draw our differences to the first row beside the paper's."""
     labels = results.labels
-    ours, papers = [], []
-    # Rows have no order: points without lines, side by side.
-    places = {row: n - 0.1 for n, row in enumerate(labels)}
-    for row, x in places.items():
+    ours, papers, degenerate = [], [], []
+    for n, row in enumerate(labels):
+        score = results.score(row, column)
+        # Rows have no order: points without lines, side by side.
         if (difference := results.difference(row, column)) is not None:
-            deviation = results.score(row, column).deviation
-            ours.append(Point(x, difference, deviation))
+            ours.append(Point(n - 0.1, difference, score.deviation))
+        if score.degenerate:
+            degenerate.append(n - 0.1)
         if (difference := results.paper_difference(row, column)) is not None:
-            papers.append(Point(x + 0.2, difference))
+            papers.append(Point(n + 0.1, difference))
     _plot(axes, ours, "ours", BLUE, style="none")
     _plot(axes, papers, "the paper", GREY, "s", "none")
-    _mark_degenerate(axes, results, column, places)
+    _mark_degenerate(axes, degenerate)
     axes.axhline(0, color="0.7", lw=1, zorder=0)
     axes.set_xticks(
         range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
@@ -272,7 +259,7 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
     )
 
 
-def _draw_over_steps(axes: Any, results: Results, column: str) -> None:
+def _draw_steps(axes: Any, results: Results, column: str) -> None:
     """Draw the scores of Figure 5 over the steps of pre-training."""
     rows = results.experiment.rows
     xlabel = "pre-training steps"
@@ -299,7 +286,13 @@ def _draw_over_steps(axes: Any, results: Results, column: str) -> None:
             papers = numbers.get(curve, {}).items()
             points = [Point(step * scale, y) for step, y in papers]
             _plot(axes, points, f"{name}, {label}", GREY, own, "none")
-    places = {row.label: row.step for row in rows}
-    _mark_degenerate(axes, results, column, places)
+    _mark_degenerate(
+        axes,
+        [
+            row.step
+            for row in rows
+            if results.score(row.label, column).degenerate
+        ],
+    )
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set(xlabel=xlabel, ylabel=_points(results, column))
