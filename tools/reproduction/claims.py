@@ -58,17 +58,16 @@ def sentences(results: Results) -> Iterator[str]:
                 yield f"{text}: nothing follows, {note}."
                 continue
             digits = tables.digits_of(column)
-            difference = ours[0].mean - ours[1].mean
+            difference = results.difference(row, column, other)
             sign = -1 if is_above else 1
             deviations = (score.deviation for score in ours)
             found = verdict(sign * difference, *deviations, digits)
             if degenerate:
                 found += f", {note}, left out"
-            paper = ""
-            papers = [results.paper(label, column) for label in (row, other)]
-            if None not in papers:
-                theirs = papers[0] - papers[1]
-                paper = f"; in the paper {theirs:+.{digits}f}"
+            theirs = results.papers.difference(row, column, other)
+            paper = (
+                "" if theirs is None else f"; in the paper {theirs:+.{digits}f}"
+            )
             yield f"{text}: {found} ({difference:+.{digits}f}{paper})."
 
 

@@ -41,12 +41,6 @@ class Paper(NamedTuple):
     numbers: Mapping[str, Sequence[float]] = {}  # row -> number of each column
     claims: Sequence[Claim] = ()
 
-    def number(self, row: str, column: str) -> float | None:
-        """Return the number of a cell, None where there is none."""
-        if column not in self.columns or row not in self.numbers:
-            return None
-        return self.numbers[row][self.columns.index(column)]
-
 
 _FROZEN_LAYERS = {
     "Embeddings": [91.0],

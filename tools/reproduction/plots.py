@@ -25,7 +25,7 @@ from tools.reproduction.paper import (
     PAPER,
     PERPLEXITY,
 )
-from tools.reproduction.tables import Results, Score
+from tools.reproduction.tables import Results
 
 _ACROSS = 4  # panels in a row
 
@@ -194,21 +194,17 @@ def _draw_models(
 
     Or over their perplexity, better models to the right.
     """
-
-    def papers(row: str, column: str) -> Score:
-        number = PAPER["table6"].number(row, column)
-        return Score() if number is None else Score((number,))
-
     degenerate = []
-    for rows, score_of, *style in (
-        (results.labels, results.score, "layers/width/heads, ours", BLUE),
-        (PAPER["table6"].numbers, papers, "the paper", GREY, "s", "--"),
+    papers = PAPER["table6"].numbers
+    for rows, source, *style in (
+        (results.labels, results, "layers/width/heads, ours", BLUE),
+        (papers, results.papers, "the paper", GREY, "s", "--"),
     ):
         points = []
         for row in rows:
-            x, score = parameters_of(row), score_of(row, column)
+            x, score = parameters_of(row), source.score(row, column)
             if over_perplexity:
-                perplexity = score_of(row, PERPLEXITY)
+                perplexity = source.score(row, PERPLEXITY)
                 # That of degenerate runs is better than no place.
                 every = perplexity.values or perplexity.degenerate
                 x = statistics.fmean(every) if every else math.nan
@@ -240,7 +236,7 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
             ours.append(Point(n - 0.1, difference, score.deviation))
         if score.degenerate:
             degenerate.append(n - 0.1)
-        if (difference := results.paper_difference(row, column)) is not None:
+        if (difference := results.papers.difference(row, column)) is not None:
             papers.append(Point(n + 0.1, difference))
     _plot(axes, ours, "ours", BLUE, style="none")
     _plot(axes, papers, "the paper", GREY, "s", "none")

@@ -54,27 +54,29 @@ class Results(NamedTuple):
         """Return a cell."""
         return self.scores.get((row, column), Score())
 
-    def difference(self, row: str, column: str) -> float | None:
-        """Return the mean minus that of the first row, if comparable."""
-        first = self.score(self.labels[0], column)
+    def difference(
+        self, row: str, column: str, other: str = ""
+    ) -> float | None:
+        """Return the mean minus that of another row, if comparable.
+
+        The default is the first row.
+        """
         score = self.score(row, column)
+        other = self.score(other or self.labels[0], column)
         # A left-to-right perplexity is not comparable with a masked one.
-        if first.key != score.key:
-            return None
-        return _minus(score.mean, first.mean)
+        is_comparable = score.values and other.values and score.key == other.key
+        return score.mean - other.mean if is_comparable else None
 
-    def paper(self, row: str, column: str) -> float | None:
-        """Return the paper's number, None where it has none."""
-        return PAPER[self.experiment.name].number(row, column)
-
-    def paper_difference(self, row: str, column: str) -> float | None:
-        """Return the paper's number minus that of our first row's label."""
-        first = self.paper(self.labels[0], column)
-        return _minus(self.paper(row, column), first)
-
-
-def _minus(left: float | None, right: float | None) -> float | None:
-    return None if left is None or right is None else left - right
+    @property
+    def papers(self) -> "Results":
+        """Return the paper's numbers, as the scores of one run each."""
+        paper = PAPER[self.experiment.name]
+        scores = {
+            (row, column): Score((number,))
+            for row, numbers in paper.numbers.items()
+            for column, number in zip(paper.columns, numbers, strict=True)
+        }
+        return Results(self.experiment, scores)
 
 
 def collect(
@@ -131,7 +133,7 @@ def collect(
 
 def as_csv(results: Results) -> str:
     """Return a table as CSV, a line per cell; numbers are not rounded."""
-    lines = []
+    lines, papers = [], results.papers
     for row in results.labels:
         for column in results.experiment.columns:
             score = results.score(row, column)
@@ -147,10 +149,8 @@ def as_csv(results: Results) -> str:
                 else None,
                 "missing": score.missing,
                 "difference_to_first_row": results.difference(row, column),
-                "paper": results.paper(row, column),
-                "paper_difference_to_first_row": results.paper_difference(
-                    row, column
-                ),
+                "paper": papers.score(row, column).mean,
+                "paper_difference_to_first_row": papers.difference(row, column),
             }
             # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
             texts = {
@@ -199,6 +199,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def as_markdown(results: Results) -> str:
     """Return ours, the paper's, and the differences to the first row."""
     columns, labels = results.experiment.columns, results.labels
+    papers = results.papers
 
     def table(rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
         cells = [[row, *(cell(row, c) for c in columns)] for row in rows]
@@ -209,12 +210,12 @@ def as_markdown(results: Results) -> str:
             return ""
         return f"{value:{sign}.{digits_of(column)}f}"
 
-    def papers(row: str, column: str) -> str:
-        return text(results.paper(row, column), column)
+    def papers_text(row: str, column: str) -> str:
+        return text(papers.score(row, column).mean, column)
 
     def differences(row: str, column: str) -> str:
         own = text(results.difference(row, column), column, "+")
-        theirs = text(results.paper_difference(row, column), column, "+")
+        theirs = text(papers.difference(row, column), column, "+")
         return f"{own} ({theirs})".strip() if theirs else own
 
     parts = [
@@ -226,8 +227,8 @@ def as_markdown(results: Results) -> str:
     ]
     if numbers := PAPER[results.experiment.name].numbers:
         rows = dict.fromkeys([*labels, *numbers])
-        known = [r for r in rows if any(papers(r, c) for c in columns)]
-        parts += ["The paper's.\n", table(known, papers)]
+        known = [r for r in rows if any(papers_text(r, c) for c in columns)]
+        parts += ["The paper's.\n", table(known, papers_text)]
     if len(labels) > 1:
         parts += [
             f"Differences to {labels[0]}: ours, and the paper's in "
