@@ -164,7 +164,7 @@ def main(_: list[str]) -> int:
             model = loading.load(settings)
             run.predict_files(job, files, todo, task, model, FLAGS.batch_size)
         counts = run.finish(this_run)
-    run.log_summary(counts, job)
+    run.log_summary(counts, job, FLAGS.output_dir)
     return 0
 
 

@@ -375,6 +375,7 @@ def train_and_evaluate() -> int:
             stack.enter_context(source.naming_bad_files())
         if data:
             if plan.hours and not recorded_steps():
+                logging.info("Timing steps, to know how many fit")
                 seconds = pretraining.seconds_per_step(by_length)
                 steps = max(1, round(3600 * plan.hours / seconds))
                 logging.info(

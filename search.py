@@ -135,7 +135,7 @@ def describe_model() -> Settings:
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
-    prediction_flags.warn_of_ignored(FLAGS, task)
+    prediction_flags.warn_of_ignored(FLAGS, task, used=["top_k"])
     return loading.describe(
         checkpoint,
         task,

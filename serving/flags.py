@@ -1,5 +1,6 @@
 """The flags that the scripts share that predict or export a model."""
 
+from collections.abc import Collection
 from typing import Any
 
 from base.errors import UserError
@@ -193,9 +194,16 @@ def check_text_columns(names: list[str], task: Task) -> None:
         )
 
 
-def warn_of_ignored(values: flags.FlagValues, task: str) -> None:
-    """Log a warning for each flag that is given, but for another task."""
+def warn_of_ignored(
+    values: flags.FlagValues, task: str, used: Collection[str] = ()
+) -> None:
+    """Log a warning for each flag that is given, but for another task.
+
+    `used` are flags of these names that the script itself reads.
+    """
     for name, own in _OF_TASK.items():
+        if name in used:
+            continue
         is_of_windows = name == "doc_stride" and "long_texts" in values
         if is_of_windows and values.long_texts == WINDOWS:
             continue

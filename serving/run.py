@@ -216,9 +216,11 @@ def finish(run: Run) -> Counts:
     return counts
 
 
-def log_summary(counts: Counts, job: Job) -> None:
+def log_summary(counts: Counts, job: Job, output_dir: str) -> None:
     """Log what a run has done; raise a UserError if it predicted nothing."""
-    *predictions, errors = job.outputs
+    *predictions, errors = (
+        os.path.join(output_dir, os.path.basename(path)) for path in job.outputs
+    )
     logging.info("***** Predictions *****")
     logging.info("  Inputs = %d", counts["inputs"])
     logging.info("  Predicted = %d", counts["predicted"])

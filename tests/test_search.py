@@ -61,7 +61,7 @@ def bytes_of(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in FILES]
 
 
-def test_answers_are_those_of_batch_prediction(ask, corpus, model):
+def test_answers_are_those_of_batch_prediction(ask, corpus, model, caplog):
     """The means over the tokens, one text at a time."""
     settings = loading.find(str(model), "encoder")
     task, run = registry.create_task(settings), loading.load(settings)
@@ -73,6 +73,7 @@ def test_answers_are_those_of_batch_prediction(ask, corpus, model):
     query, *others = [v / np.linalg.norm(v) for v in vectors]
     cosines = np.array([query @ other for other in others])
     (found,) = ask(input_file=corpus, query="a bad film", top_k=9)
+    assert "--top_k is ignored" not in caplog.text
     assert found["query"] == "a bad film"
     results = found["results"]
     assert [one["rank"] for one in results] == [1, 2, 3, 4]

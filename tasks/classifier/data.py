@@ -346,7 +346,7 @@ def _places(
             if header is None or column not in header:
                 raise UserError(
                     f"{path}: no column {column!r}; its header has "
-                    f"{', '.join(map(repr, header or []))}"
+                    f"{', '.join(map(repr, header or []))}{_hint(part)}"
                 )
             if header.count(column) > 1:
                 raise UserError(f"{path}: more than one column {column!r}")
@@ -360,6 +360,13 @@ def _places(
     if header and header[0] == "language":  # XNLI, see read_examples
         places["language"] = 0
     return places
+
+
+def _hint(part: str) -> str:
+    """Return the words that name the flag of a column, if it has one."""
+    if part == "guid":
+        return ""
+    return f" (with --task_name=tsv, --{part}_column names it)"
 
 
 def _json_rows(
@@ -378,7 +385,7 @@ def _json_rows(
             if key not in value:
                 raise UserError(
                     f"{at}: no key {key!r}; it has "
-                    f"{', '.join(map(repr, value))}"
+                    f"{', '.join(map(repr, value))}{_hint(part)}"
                 )
             found, kinds, wanted = value[key], (str,), "a string"
             if part == "label":

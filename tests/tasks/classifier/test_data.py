@@ -308,7 +308,10 @@ def error(folder: Path, task, split) -> str:
     "lines, words",
     [
         ([], ["holds no example"]),
-        ([tabs("a", "b", "c")], ["no column 'sentence1'", "'a', 'b', 'c'"]),
+        (
+            [tabs("a", "b", "c")],
+            ["no column 'sentence1'", "'a', 'b', 'c'", "--text_a_column"],
+        ),
         (
             [tabs("index", "sentence1", "sentence2", "label"), tabs("0", "x")],
             ["train.tsv, line 2", "2 columns", "wanted 4"],
