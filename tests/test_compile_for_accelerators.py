@@ -68,7 +68,8 @@ def test_counts_are_those_of_the_program():
     assert compiler.custom_call_bytes(text) == 256 + 256 + 1024
 
 
-def test_bytes_are_those_of_the_memory():
+@pytest.mark.parametrize("on_chip", ["S(1)", "S(3)"])  # VMEM, v4's CMEM
+def test_bytes_are_those_of_the_memory(on_chip):
     text = """
 %fused_computation (p: f32[64]) -> f32[64] {
   %p = f32[64]{0} parameter(0)
@@ -87,7 +88,7 @@ fusion(%a, %slice-done.1), kind=kLoop, calls=%fused_computation
   %c = bf16[8,8]{1,0:T(8,128)(2,1)} copy(%h)
   ROOT %t = (f32[64]{0:T(256)}, bf16[8,8]{1,0:T(8,128)(2,1)}) tuple(%g, %c)
 }
-"""
+""".replace("S(1)", on_chip)
     # The slice is read; the fusion reads a and writes as much; the copy writes.
     assert compiler.memory_bytes(text) == 64 + 256 + 256 + 128
 

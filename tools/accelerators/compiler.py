@@ -256,8 +256,9 @@ _STAYS = {
 def memory_bytes(text: str) -> int:
     """Return the bytes that a TPU's program reads from its memory and writes.
 
-    All operands and results of an instruction count, except those on the chip,
-    S(1). libtpu's own count, "bytes accessed", has these too, and joins of
+    All operands and results of an instruction count, except those on the chip:
+    S(1) is the memory of the vector unit, S(3) the common memory that v4 has
+    beside it. libtpu's own count, "bytes accessed", has these too, and joins of
     slices that move nothing. A loop counts once.
     """
     fused = set(re.findall(r"calls=(%?[\w.-]+)", text))
@@ -271,7 +272,7 @@ def memory_bytes(text: str) -> int:
             computation
         ):
             arrays = re.findall(r"[a-z]\w*\[[\d,]*\](?:{[^}]*})?", shape)
-            off_chip = ["S(1)" not in array for array in arrays]
+            off_chip = [not re.search(r"S\([13]\)", array) for array in arrays]
             counted = list(map(_bytes, arrays))
             sizes[name] = sum(map(operator.mul, counted, off_chip))
             if operation.endswith("-start"):
