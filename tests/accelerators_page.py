@@ -91,10 +91,10 @@ The table divides the operations of a step by the peak of 16-bit products, and
 the bytes that it accesses by the bandwidth, both from data sheets. **Neither is
 a measurement.** The roofline is the larger of the two. The time of the
 operations is a lower bound. The time of the bytes is not, because compilers
-also count traffic that caches or the memory on a TPU's chip serve. Where the
-last column says "memory", the bytes are only those that cross the interface of
-a TPU's memory; only some rows have this figure. Operations are "not counted"
-where XLA takes the products of cuBLAS.
+also count traffic that caches or the memory on a chip serve. Bytes of TPUs are
+only those that cross the interface of the memory, and there the last column
+says "memory". Operations are "not counted" where XLA takes the products of
+cuBLAS.
 
 | device | memory | peak, TFLOP/s | bandwidth, GB/s |
 |---|---:|---:|---:|
