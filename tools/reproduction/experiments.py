@@ -35,30 +35,11 @@ FINE_TUNING = ("table1", "table2", "table3", "table4", "table7")
 # --tasks adds none to these.
 FIXED_TASKS = (*FINE_TUNING, "two_directions")
 
+CONCAT_FOUR = "concat_last_four"  # the default of --feature_layers
+
 # Columns of pre-training, beside those of tasks.
 NEXT_SENTENCE = "next sentence"
 OF_PRETRAINING = (PERPLEXITY, NEXT_SENTENCE)
-
-# Table 7: row -> --feature_layers of run_ner.py. The choice of NER-features in
-# other tables, concat_last_four, is the default of the flag.
-TABLE_7 = {
-    "Embeddings": "embeddings",
-    "Second-to-Last Hidden": "second_to_last",
-    "Last Hidden": "last",
-    "Weighted Sum Last Four Hidden": "weighted_sum_last_four",
-    paper.CONCAT_FOUR: "concat_last_four",
-    "Weighted Sum All Layers": "weighted_sum_all",
-}
-
-# Table 8: percent of the predicted tokens that become [MASK], stay, are random.
-MASKINGS: tuple[steps.Masking, ...] = (
-    steps.STANDARD,
-    (100, 0, 0),
-    (80, 0, 20),
-    (80, 20, 0),
-    (0, 20, 80),
-    (0, 0, 100),
-)
 
 
 class Cell(NamedTuple):
@@ -127,19 +108,17 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
             return [Row(own.name, model._replace(size=own)) for own in sizes]
         case "table7":
             rows = [Row(paper.FINE_TUNED, model)]
-            for label, layers in TABLE_7.items():
+            for label, (layers, _) in paper.FROZEN_LAYERS.items():
                 variant = Variant(layers, {"feature_layers": layers})
-                if layers == "concat_last_four":
+                if layers == CONCAT_FOUR:  # as NER-features in other tables
                     variant = PLAIN
                 rows.append(Row(label, model, variant, NER_FEATURES))
             return rows
         case "table8":
-            return [
-                Row(
-                    steps.masking_name(masking), model._replace(masking=masking)
-                )
-                for masking in MASKINGS
-            ]
+            labels = PAPER["table8"].numbers
+            maskings = [tuple(map(int, label.split("/"))) for label in labels]
+            models = [model._replace(masking=masking) for masking in maskings]
+            return list(map(Row, labels, models))
         case "sentence_order":
             # Without next sentences, which nobody could tell in random order.
             return [
@@ -306,7 +285,7 @@ def _problem(row: Row, task: str, data: tasks.Data) -> str | None:
         return None
     if "bilstm_layers" in row.variant.flags:
         return "it has a BiLSTM of its own"
-    choice = row.variant.flags.get("feature_layers", "concat_last_four")
+    choice = row.variant.flags.get("feature_layers", CONCAT_FOUR)
     layers = _layers_of(row.model)
     if choice.endswith("four") and layers < FEATURE_LAYERS:
         return (

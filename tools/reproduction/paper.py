@@ -42,17 +42,17 @@ class Paper(NamedTuple):
     claims: Sequence[Claim] = ()
 
 
-_FROZEN_LAYERS = {
-    "Embeddings": [91.0],
-    "Second-to-Last Hidden": [95.6],
-    "Last Hidden": [94.9],
-    "Weighted Sum Last Four Hidden": [95.9],
-    CONCAT_FOUR: [96.1],
-    "Weighted Sum All Layers": [95.5],
+# Table 7: row -> --feature_layers of run_ner.py, and the number.
+FROZEN_LAYERS = {
+    "Embeddings": ("embeddings", 91.0),
+    "Second-to-Last Hidden": ("second_to_last", 95.6),
+    "Last Hidden": ("last", 94.9),
+    "Weighted Sum Last Four Hidden": ("weighted_sum_last_four", 95.9),
+    CONCAT_FOUR: ("concat_last_four", 96.1),
+    "Weighted Sum All Layers": ("weighted_sum_all", 95.5),
 }
 
-# The first five need one model, the others train one for each row. Tables are
-# in the order of the paper; the last two are of sentences without a table.
+# In the order of the paper. The last two are of sentences without a table.
 PAPER = {
     "table1": Paper(
         "Table 1: GLUE",
@@ -137,12 +137,12 @@ PAPER = {
         ("NER",),
         {
             FINE_TUNED: [96.4],
-            **_FROZEN_LAYERS,
+            **{row: [number] for row, (_, number) in FROZEN_LAYERS.items()},
             "Fine-tuning, BERT-Large": [96.6],
         },
         [
             Claim(row, best)
-            for best, row in product((FINE_TUNED, CONCAT_FOUR), _FROZEN_LAYERS)
+            for best, row in product((FINE_TUNED, CONCAT_FOUR), FROZEN_LAYERS)
             if row != best
         ],
     ),
