@@ -110,7 +110,7 @@ def train_ours(values: dict[str, Any]) -> dict[str, Any]:
     )
     pretraining_run.PretrainingRun = Timed
     with tempfile.TemporaryDirectory() as folder:
-        scripts.run(
+        status = scripts.run(
             script,
             do_train=True,
             output_dir=folder,
@@ -118,6 +118,8 @@ def train_ours(values: dict[str, Any]) -> dict[str, Any]:
             max_eval_steps=HELD_OUT_RECORDS // EVALUATION_BATCH,
             **values,
         )
+        if status:  # it was interrupted: half a curve is none
+            sys.exit(status)
         settings = Path(folder, "training_config.json").read_text("utf-8")
     return {
         "dtype": json.loads(settings)["adjustable"]["dtype"],
