@@ -4,8 +4,8 @@ r"""Open a page in the browser that shows what a model does with your text.
 
 serves http://127.0.0.1:7860 until Ctrl-C. The page has tabs for the heads of
 the model: masked words or sentence score, next sentence, classes and the words
-that decided, questions, entities, choices or similarities; and three for every
-model: word pieces, attention, nearest sentences.
+that decided, questions, entities, choices or similarities. Three tabs are there
+for every model: word pieces, attention, nearest sentences.
 Several checkpoints, separated by commas, are compared side by side.
 
 Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
@@ -21,12 +21,12 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+from checkpoints.checkpoint import open_checkpoint
 from serving import flags as prediction_flags
 from serving.search import build
-from serving.search.index import Index
-from tools.page import models as page_models
-from tools.page import neighbors, site, tabs, views
-from tools.page.models import PageModel
+from tasks import loading
+from tools.page import neighbors, site, tabs
+from tools.page.models import PageModel, named_paths
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -70,20 +70,18 @@ flags.DEFINE_bool(
 def main(_: list[str]) -> int:
     """Serve the page until Ctrl-C; return the exit status."""
     check_flags()
-    sentences = None
+    sentences = {}
     if FLAGS.neighbors_file:
         sentences = neighbors.read_sentences(FLAGS.neighbors_file)
     port = site.free_port(FLAGS.host, FLAGS.port)
     models = load_models()
-    collections = open_indexes(models)
+    if FLAGS.index:
+        open_index(models)
     if sentences:
-        collections = {
-            model.name: neighbors.Collection(model, sentences)
-            for model in models
-        }
-    found = tabs.make_tabs(models, collections)
+        for model in models:
+            model.searched = neighbors.Collection(model, sentences)
     gradio = site.load_gradio()
-    page = site.make_page(gradio, models, found)
+    page = site.make_page(gradio, models, tabs.make_tabs(models))
     address = site.start(gradio, page, FLAGS.host, port)
     try:
         logging.info("The page: %s (Ctrl-C ends it)", address)
@@ -102,38 +100,36 @@ def main(_: list[str]) -> int:
 
 def load_models() -> list[PageModel]:
     """Return the models of --init_checkpoint."""
-    models = page_models.load_models(
-        page_models.split_paths(FLAGS.init_checkpoint),
-        FLAGS.task,
-        FLAGS.bert_config_file,
-        FLAGS.vocab_file,
-        FLAGS.do_lower_case,
-        prediction_flags.model_options(FLAGS)
-        | {"num_answers": views.NUM_ANSWERS, "token_scores": True},
-    )
+    options = prediction_flags.model_options(FLAGS)
+    models = []
+    for name, path in named_paths(FLAGS.init_checkpoint).items():
+        checkpoint = open_checkpoint(
+            path, FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
+        )
+        settings = loading.describe(checkpoint, FLAGS.task, options)
+        models.append(PageModel(name, settings))
     tasks = {model.settings.task for model in models}
     if len(tasks) == 1:
         prediction_flags.warn_of_ignored(FLAGS, tasks.pop())
     return models
 
 
-def open_indexes(models: list[PageModel]) -> dict[str, Index]:
-    """Return --index by the name of each model that it is of.
+def open_index(models: list[PageModel]) -> None:
+    """Let each model that --index was built with search in it.
 
     Raises:
-        UserError: it is of none of them, or not complete.
+        UserError: it was built with none of them, or is not complete.
     """
-    found, problem = {}, None
-    for model in models if FLAGS.index else []:
-        settings, _ = model.of_vectors()
-        wanted = build.fingerprint_of(build.task_for(settings, "document"))
+    problems = []
+    for model in models:
+        task = build.task_for(model.vector_settings, "document")
+        wanted = build.fingerprint_of(task)
         try:
-            found[model.name] = build.open_index(FLAGS.index, "exact", wanted)
+            model.searched = build.open_index(FLAGS.index, "exact", wanted)
         except UserError as error:
-            problem = error
-    if problem and not found:
-        raise problem
-    return found
+            problems.append(error)
+    if len(problems) == len(models):
+        raise problems[0]
 
 
 def wants_browser() -> bool:

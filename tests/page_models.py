@@ -6,8 +6,9 @@ from pathlib import Path
 
 import litert_files
 
-from tools.page import models as page_models
-from tools.page import predictions, views
+from checkpoints.checkpoint import open_checkpoint
+from tasks import loading
+from tools.page import inputs
 from tools.page.models import PageModel
 
 # Kind of litert_files.TEXTS -> the fields of Settings that it needs.
@@ -30,13 +31,12 @@ def made_once(folder: Path) -> Callable[[str], PageModel]:
     return get
 
 
-def load(path: str, **options) -> PageModel:
+def load(path: str, task: str | None = None, **options) -> PageModel:
     """Return the model of a checkpoint."""
-    options |= {"num_answers": views.NUM_ANSWERS, "token_scores": True}
-    task = options.pop("task", None)
-    return page_models.load_models([path], task, None, None, None, options)[0]
+    settings = loading.describe(open_checkpoint(path), task, options)
+    return PageModel(Path(path).name, settings)
 
 
 def predict(model: PageModel, **texts) -> dict:
     """Return the prediction that a tab shows."""
-    return predictions.predict(model, **texts)
+    return inputs.predict(model, **texts)

@@ -51,15 +51,13 @@ def served(
         models: of the page.
         sentences: of --neighbors_file, one in each line.
     """
-    collections = {}
     if sentences:
         found = neighbors.sentences_of(sentences)
-        collections = {m.name: neighbors.Collection(m, found) for m in models}
+        for model in models:
+            model.searched = neighbors.Collection(model, found)
     with mock.patch.dict(os.environ):  # other tests use the hub
         gradio = site.load_gradio()
-        page = site.make_page(
-            gradio, models, tabs.make_tabs(models, collections)
-        )
+        page = site.make_page(gradio, models, tabs.make_tabs(models))
         port = site.free_port("127.0.0.1", 0)
         try:
             yield site.start(gradio, page, "127.0.0.1", port)

@@ -35,6 +35,7 @@ ARGUMENTS = (
 ).split()
 KINDS = (
     "masked_lm",
+    "sentence_score",
     "pairs",
     "question_answering",
     "token_classification",
@@ -183,6 +184,11 @@ def test_a_mistake_is_a_sentence_and_the_page_goes_on(user):
 @pytest.mark.parametrize(
     ("tab", "fields", "wanted"),
     [
+        (
+            "Sentence score",
+            {"Sentence": "the cat sat"},
+            ["Perplexity", "log P"],
+        ),
         (
             "Next sentence",
             {"Text": "the cat sat", "Second text, which may follow": "a mat"},
@@ -346,7 +352,7 @@ def test_html_and_control_characters_are_text(user):
         results = user.shown(".results")
         assert not results.locator("script, img[onerror]").count()
         if tab == "Choices":
-            assert EVIL.replace("\x07", "\u2407") in results.inner_text()
+            assert EVIL.replace("\x07", "<U+0007>") in results.inner_text()
         assert "broken" not in user.page.title()
 
 
@@ -379,10 +385,9 @@ def test_every_tab_can_be_used_by_everybody(browser, address, size, is_dark):
     from axe_playwright_python.sync_playwright import Axe
 
     one = User(browser, address, size, is_dark)
-    for tab in ("Masked words", "Next sentence", "Classes", "Reasons") + (
-        ("Questions", "Entities", "Choices", "Similarities", "Word pieces")
-        + ("Attention", "Neighbors")
-    ):
+    tabs = "Masked words,Sentence score,Next sentence,Classes,Reasons,Questions"
+    tabs += ",Entities,Choices,Similarities,Word pieces,Attention,Neighbors"
+    for tab in tabs.split(","):
         one.open(tab)
         if tab == "Attention":
             one.shown(".heatmaplayer")  # an empty figure has no right name

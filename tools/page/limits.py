@@ -1,7 +1,7 @@
-"""When the model stops working on a request: cancelled, too long, too slow.
+"""When a request ends before its result: it was cancelled, or takes too long.
 
 All users share one model. A request that nobody waits for any more, or that
-needs more than MAX_SECONDS, ends at its next batch.
+takes more than MAX_SECONDS, ends before its next batch.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from tasks.task import Model
 
 MAX_CHARS = 50_000  # of all texts of a request, some 20 pages
 
-# Without the first batch: the very first one compiles the model.
+# Counted from the second batch on, as the very first one compiles the model.
 MAX_SECONDS = 10
 
 _request = threading.local()
@@ -23,7 +23,7 @@ _request = threading.local()
 
 @contextlib.contextmanager
 def limited(cancelled: threading.Event) -> Iterator[None]:
-    """Let `check` in this thread end what runs in the context."""
+    """Within the context, `check` can end what runs in this thread."""
     _request.cancelled, _request.starts = cancelled, []
     try:
         yield
@@ -32,26 +32,26 @@ def limited(cancelled: threading.Event) -> Iterator[None]:
 
 
 def check() -> None:
-    """Before each batch: end a request that was cancelled or is too slow.
+    """End a request that was cancelled or is too slow; called for each batch.
 
     Raises:
-        UserError: says which.
+        UserError: says which of the two it is.
     """
     if not hasattr(_request, "cancelled"):
-        return  # not a request: sentences that are encoded at the start
+        return  # not a request: --neighbors_file is encoded at the start
     if _request.cancelled.is_set():
         raise UserError("cancelled")
     _request.starts.append(time.monotonic())
     _, *others = _request.starts
     if others and others[-1] - others[0] > MAX_SECONDS:
         raise UserError(
-            f"stopped after {MAX_SECONDS} seconds, as other users wait: "
-            "try a shorter text"
+            f"stopped after {MAX_SECONDS} seconds, as all users share the "
+            "model: try a shorter text"
         )
 
 
 def checked(run: Model) -> Model:
-    """Return a model that is checked before each batch."""
+    """Return a model that calls `check` before each batch."""
 
     def checked_run(batch):
         check()

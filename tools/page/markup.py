@@ -1,4 +1,4 @@
-"""What a tab shows, as HTML: tables with bars, marked texts, notes.
+"""Results of a tab as HTML: tables with bars, marked texts, notes.
 
 Every text goes through `escaped`. Plain HTML has what Gradio's Label,
 HighlightedText and Dataframe lack: all digits, whole words on a phone, colors
@@ -9,35 +9,28 @@ import html
 import unicodedata
 from collections.abc import Sequence
 
-# Of the kinds of a text: classes of style.css, in their order.
-_NUM_COLORS = 6
+_NUM_COLORS = 6  # kind0, kind1, ... of style.css
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML, in which Gradio finds no template either.
+    """Return a text as HTML that holds no template of Gradio's either.
 
-    Control characters become signs: U+0007 is shown as U+2407; one that has no
-    sign, such as one that reverses the direction of writing, as <U+202E>.
+    Control characters are shown by their numbers, <U+202E> for one that
+    reverses the direction of writing.
     """
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(map(_visible, text))
+    shown = "".join(
+        f"<U+{ord(char):04X}>"
+        if unicodedata.category(char) in ("Cc", "Cf", "Cs")
+        and char not in "\n\t"
+        else char
+        for char in text
+    )
     template = {ord(char): f"&#{ord(char)};" for char in "${}"}
-    return html.escape(text).translate(template)
-
-
-def _visible(char: str) -> str:
-    code = ord(char)
-    if char in "\n\t":
-        return char
-    if code < 32:
-        return chr(0x2400 + code)
-    if unicodedata.category(char) in ("Cc", "Cf", "Cs"):
-        return f"<U+{code:04X}>"
-    return char
+    return html.escape(shown).translate(template)
 
 
 def share(value: float) -> str:
-    """Return a probability with the digits that tell it from others."""
+    """Return a probability with two digits, small ones as 0.0012 or 1.2e-05."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
@@ -76,10 +69,10 @@ def table(
 
     Args:
         caption: its title.
-        headers: of the columns.
-        rows: of cells.
-        shares: from 0 to 1, of each row: a bar behind its first cell; empty:
-            no bars.
+        headers: the names of the columns.
+        rows: the cells of each row.
+        shares: numbers from 0 to 1, of each row: the length of a bar behind
+            its first cell; empty: no bars.
     """
     head = "".join(f'<th scope="col">{escaped(h)}</th>' for h in headers)
     body = []
@@ -109,25 +102,24 @@ def marked(
 
     Args:
         caption: its title.
-        parts: (text, kind); parts of no kind have no color.
-        kinds: all of them, in the order of the colors.
+        parts: (text, kind) of each; a part of no kind has no color.
+        kinds: all kinds, in the order of the colors.
         is_named: whether each part names its kind; else a legend does.
     """
-    colors = {k: f"kind{n % _NUM_COLORS}" for n, k in enumerate(kinds)}
-    body = []
+
+    def mark(kind: str, content: str) -> str:
+        color = kinds.index(kind) % _NUM_COLORS
+        return f'<mark class="kind{color}">{content}</mark>'
+
+    body, legend = "", ""
     for text, kind in parts:
-        if kind is None:
-            body.append(escaped(text))
-            continue
-        name = f"<small>{escaped(kind)}</small>" if is_named else ""
-        body.append(
-            f'<mark class="{colors[kind]}">{escaped(text)}{name}</mark>'
-        )
-    legend = "".join(
-        f'<mark class="{color}">{escaped(kind)}</mark> '
-        for kind, color in ({} if is_named else colors).items()
-    )
-    return _text(caption, legend, "".join(body))
+        name = f"<small>{escaped(kind)}</small>" if kind and is_named else ""
+        part = escaped(text) + name
+        body += part if kind is None else mark(kind, part)
+    if not is_named:
+        shown = " ".join(mark(kind, escaped(kind)) for kind in kinds)
+        legend = f'<p class="legend">{shown}</p>'
+    return _figure(caption, legend, body)
 
 
 def shaded(caption: str, parts: Sequence[tuple[str, float]]) -> str:
@@ -137,12 +129,11 @@ def shaded(caption: str, parts: Sequence[tuple[str, float]]) -> str:
         f'style="--share: {abs(x):.0%}">{escaped(word)}</mark>'
         for word, x in parts
     )
-    return _text(caption, "", body)
+    return _figure(caption, "", body)
 
 
-def _text(caption: str, legend: str, body: str) -> str:
-    legend = f'<p class="legend">{legend}</p>' if legend else ""
+def _figure(caption: str, legend: str, text: str) -> str:
     return (
         f"<figure><figcaption>{escaped(caption)}</figcaption>{legend}"
-        f'<div class="scroll text" tabindex="0">{body}</div></figure>'
+        f'<div class="scroll text" tabindex="0">{text}</div></figure>'
     )

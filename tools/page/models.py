@@ -1,25 +1,26 @@
-"""Load the checkpoints of the page: task, prediction function, encoder."""
+"""The models of the page: a checkpoint and all that is computed with it."""
 
 import copy
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import modeling
 from checkpoints import weight_files
-from checkpoints.checkpoint import open_checkpoint
 from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.classifier import attributions
-from tasks.task import Model, Settings, Task
+from tasks.task import Settings, Task
 from tools.page import limits
+
+NUM_ANSWERS = 5  # of a question
 
 NEXT_SENTENCE, REASONS = "next_sentence", "reasons"
 
-# Without these weights the next sentence head is that of a new model.
+# Without these weights the next sentence head would be that of a new model.
 _NEXT_SENTENCE_WEIGHTS = (
     "bert/pooler/dense/kernel",
     "cls/seq_relationship/output_weights",
@@ -31,143 +32,107 @@ class PageModel:
 
     Args:
         name: a short name, unique on the page.
-        settings: of `loading.describe`.
+        settings: what `loading.describe` returns for the checkpoint.
 
     Attributes:
         task: inputs and predictions of the head, as batch_predict.py has them.
-        heads: the task; NEXT_SENTENCE if that head was trained too; REASONS of
-            a task that can be explained.
-        run: the head as a function of batches.
+        run: the model as a function of batches.
         model: encoder and head; they share their weights with `run`.
-        encoder: the task of vectors.
-        run_encoder: the vectors of the encoder as a function of batches.
+        heads: the task, and what else the checkpoint can do: NEXT_SENTENCE,
+            REASONS.
+        vector_settings: settings of the task that makes vectors, as search.py
+            makes them.
+        run_vectors: the model of that task as a function of batches.
+        searched: a neighbors.Collection or an index of search.py; None: the
+            sentences that are pasted into the page are searched.
 
     Raises:
         UserError: weights are missing, or lengths do not fit.
     """
 
+    searched: Any = None
+
     def __init__(self, name: str, settings: Settings):
-        self.name, self.settings = name, settings
-        self.task: Task = registry.create_task(settings)
-        self.graph = loading.load_graph(settings)
-        self.model: modeling.TaskModel = self.graph.model
-        self.run = limits.checked(loading.run_graph(self.graph))
-        self.heads = (settings.task, *self._next_sentence())
+        self.name = name
+        self.settings = settings._replace(
+            num_answers=NUM_ANSWERS, token_scores=True
+        )
+        self.task: Task = registry.create_task(self.settings)
+        self._graph = loading.load_graph(self.settings)
+        self.model: modeling.TaskModel = self._graph.model
+        self.run = limits.checked(loading.run_graph(self._graph))
+        self.heads: tuple[str, ...] = (settings.task,)
+        if _has_next_sentence(settings):
+            self.heads += (NEXT_SENTENCE,)
         if settings.task in attributions.TASKS:
             self.heads += (REASONS,)
-        self.run_encoder = self.run
-        self.encoder = registry.create_task(settings._replace(task="encoder"))
-        if settings.task != "encoder":
-            graph = self.encoder.graph(self.model)
-            self.run_encoder = limits.checked(loading.run_graph(graph))
-
-    def of_vectors(self) -> tuple[Settings, Model]:
-        """Return what makes the vectors that an index of search.py has."""
-        if self.settings.task in OUTPUTS:
-            return self.settings, self.run
-        return self.encoder.settings, self.run_encoder
-
-    def _next_sentence(self) -> tuple[str, ...]:
-        """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""
-        if self.settings.task != "masked_lm":
-            return ()
-        reader = weight_files.open_reader(self.settings.path)
-        is_whole = all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
-        # --objective=mlm and ltr keep these weights, and do not train them.
-        is_trained = not self.settings.trained_for.objective
-        return (NEXT_SENTENCE,) if is_whole and is_trained else ()
+        self.vector_settings, self.run_vectors = self.settings, self.run
+        if settings.task not in OUTPUTS:
+            self.vector_settings = settings._replace(task="encoder")
+            encoder = registry.create_task(self.vector_settings)
+            graph = encoder.graph(self.model)
+            self.run_vectors = limits.checked(loading.run_graph(graph))
 
     @functools.cached_property
     def explaining(self) -> "PageModel":
-        """The same model, a classifier; its predictions have attributions."""
+        """The same classifier, whose predictions have attributions too."""
         found = copy.copy(self)
         found.task = registry.create_task(self.settings._replace(explain=True))
-        found.run = attributions.explaining(self.graph, self.run, limits.check)
+        found.run = attributions.explaining(self._graph, self.run, limits.check)
         return found
 
     def summary(self) -> str:
         """Return task and sizes of the model in a line."""
-        config = self.model.config
-        layers = config.num_hidden_layers
-        casing = (
-            "uncased" if self.settings.normalization.do_lower_case else "cased"
-        )
+        config, settings = self.model.config, self.settings
+        is_uncased = settings.normalization.do_lower_case
         return (
-            f"{self.settings.task.replace('_', ' ')}, "
-            f"{layers} layer{'s' if layers > 1 else ''} of "
+            f"{settings.task.replace('_', ' ')}, "
+            f"{counted(config.num_hidden_layers, 'layer')} of "
             f"{config.hidden_size} units, {config.num_attention_heads} heads, "
-            f"{len(self.task.tokenizer.vocab):,} word pieces, {casing}, "
-            f"{self.settings.max_seq_length} tokens"
+            f"{len(self.task.tokenizer.vocab):,} word pieces, "
+            f"{'uncased' if is_uncased else 'cased'}, "
+            f"at most {settings.max_seq_length} tokens"
         )
 
 
-def load_models(
-    paths: Sequence[str],
-    task: str | None,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    do_lower_case: bool | None,
-    options: Mapping[str, Any],
-) -> list[PageModel]:
-    """Return the models of checkpoints, in their order.
-
-    Args:
-        paths: of checkpoints, as --init_checkpoint takes them.
-        task: one of registry.NAMES; None: what each was fine-tuned on.
-        bert_config_file, vocab_file, do_lower_case: None: of each checkpoint.
-        options: more fields of Settings; None: each model's own value.
-
-    Raises:
-        UserError: a checkpoint is missing or damaged, or cannot do the task.
-    """
-    models = []
-    for name, path in zip(names_of(paths), paths, strict=True):
-        checkpoint = open_checkpoint(
-            path, bert_config_file, vocab_file, do_lower_case
-        )
-        settings = loading.describe(checkpoint, task, options)
-        models.append(PageModel(name, settings))
-    return models
+def _has_next_sentence(settings: Settings) -> bool:
+    """Return whether a checkpoint has a next sentence head that was trained."""
+    # --objective=mlm and ltr do not train the head; its weights are random.
+    if settings.task != "masked_lm" or settings.trained_for.objective:
+        return False
+    reader = weight_files.open_reader(settings.path)
+    return all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
 
 
-def names_of(paths: Sequence[str]) -> list[str]:
-    """Return a short name for each path; paths whose names agree stay whole.
+def named_paths(value: str) -> dict[str, str]:
+    """Return the checkpoints of --init_checkpoint, a list with commas, by name.
 
-    >>> names_of(["out/mrpc/", "out/base/bert_model.ckpt"])
-    ['mrpc', 'base']
-    >>> names_of(["a/mrpc", "b/mrpc"])
-    ['a/mrpc', 'b/mrpc']
-    """
-    short = [_short_name(path) for path in paths]
-    return [
-        path if short.count(name) > 1 else name
-        for path, name in zip(paths, short, strict=True)
-    ]
+    A name is the last part of a path that is not a file of a checkpoint. If
+    several paths have the same one, each is named by the whole path.
 
-
-def _short_name(path: str) -> str:
-    """Return the last part of a path that is not a file of a checkpoint."""
-    parts = [part for part in path.split("/") if part] or [path]
-    is_file = ".ckpt" in parts[-1] and not os.path.isdir(path)
-    return parts[-2] if is_file and len(parts) > 1 else parts[-1]
-
-
-def split_paths(value: str) -> list[str]:
-    """Return the checkpoints of --init_checkpoint, a list with commas.
+    >>> named_paths("out/mrpc/,out/base/bert_model.ckpt")
+    {'mrpc': 'out/mrpc/', 'base': 'out/base/bert_model.ckpt'}
 
     Raises:
         UserError: an item is empty, or is there twice.
     """
     paths = [path.strip() for path in value.split(",")]
-    if not all(paths):
-        raise UserError(
-            f"--init_checkpoint={value}: item {paths.index('') + 1} of "
-            f"{len(paths)} is empty; separate checkpoints by one comma"
-        )
-    for number, path in enumerate(paths):
-        if path in paths[:number]:
+    for number, path in enumerate(paths, 1):
+        if not path or path in paths[: number - 1]:
             raise UserError(
-                f"--init_checkpoint={value} names {path} twice: give each "
-                "checkpoint once"
+                f"--init_checkpoint={value}: item {number} of {len(paths)} is "
+                f"{'there twice' if path else 'empty'}; wanted different "
+                "checkpoints, separated by one comma"
             )
-    return paths
+    names = [_short_name(path) for path in paths]
+    return {
+        path if names.count(name) > 1 else name: path
+        for path, name in zip(paths, names, strict=True)
+    }
+
+
+def _short_name(path: str) -> str:
+    found = PurePath(path)
+    if ".ckpt" in found.name and not os.path.isdir(path) and found.parent.name:
+        found = found.parent
+    return found.name or path

@@ -14,7 +14,7 @@ const bert = (() => {
 
   let isEdited = false, isCancelled = false; // since the shown tab was run
   const state = () =>
-    isEdited ? "The text has changed since. Run it, or press Ctrl+Enter."
+    isEdited ? "The result is of the text before. Click Run, or press Ctrl+Enter."
     : isCancelled ? "Cancelled." : "";
 
   // Gradio's own event misses texts that are pasted or deleted.
@@ -35,9 +35,10 @@ const bert = (() => {
     ended: () => [state(), on, off],
     // The end of a request that is cancelled comes behind it.
     cancelled: () => ((isCancelled = true), [state(), on, off]),
-    // The address shows tab and texts, to share or keep; not long ones.
+    // The address names the tab and its values 0, 1, ..., to share or keep
+    // them. Long texts have no place in it.
     address: (tab, values) => {
-      const query = new URLSearchParams({ tab, values: JSON.stringify(values) });
+      const query = new URLSearchParams({ tab, ...values });
       const address = query.toString().length < 2000 ? `?${query}` : "?";
       history.replaceState(null, "", address);
       return values;

@@ -1,16 +1,17 @@
 """Pictures of attention: all heads, one as a heat map, one as lines.
 
-A weight has the opacity of its square root: most are small, and 0.01 would be
-invisible beside 1. Lines cover one another, so theirs is the weight as a share
-of the largest one. The heat map is a figure of Plotly, whose program is a part
-of Gradio. It takes JSON, so Plotly's Python package is not needed.
+A weight is drawn with the opacity of its square root: most weights are small,
+and 0.01 would be invisible beside 1. Lines cover one another, so the opacity of
+a line is its share of the largest weight. The heat map is a figure of Plotly in
+JSON. Gradio brings the program that draws it, so Plotly's Python package is not
+needed.
 """
 
 import base64
 import collections
 import html
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ _ROW = 20  # pixels of a token
 # Lighter lines are left out; a token has at most 1 / 0.05 = 20 of the others.
 MIN_LINE = 0.05
 
-_THUMBNAIL = 32  # most rows and columns of a head in the overview
+_THUMBNAIL = 32  # the largest number of rows and columns of a small picture
 
 
 def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
@@ -34,8 +35,14 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         tokens: S of them.
         probs: [F, T]; each row sums to 1.
     """
-    names, color = _distinct(tokens), ", ".join(map(str, _COLOR))
-    levels = np.linspace(0, 1, 21)
+    # Plotly tells tokens apart by their names, in which it obeys some tags.
+    seen: collections.Counter[str] = collections.Counter()
+    names = []
+    for token in map(_short, tokens):
+        seen[token] += 1
+        number = f" ({seen[token]})" if seen[token] > 1 else ""
+        names.append(html.escape(token) + number)
+    levels = [step / 20 for step in range(21)]
     trace = {
         "type": "heatmap",
         "x": names,
@@ -43,9 +50,7 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         "z": probs.astype(np.float64).round(4).tolist(),
         "zmin": 0,
         "zmax": 1,
-        "colorscale": [
-            [round(x**2, 4), f"rgba({color}, {x:.2f})"] for x in levels
-        ],
+        "colorscale": [[x**2, f"rgba{(*_COLOR, x)}"] for x in levels],
         "colorbar": {"title": {"text": "weight"}, "thickness": 12},
         "hovertemplate": "%{y} → %{x} %{z:.3f}<extra></extra>",
     }
@@ -71,70 +76,52 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
     return {"data": [trace], "layout": layout, "config": {"displaylogo": False}}
 
 
-def _distinct(tokens: Sequence[str]) -> list[str]:
-    """Return names of tokens, which Plotly tells apart and takes for no tags.
-
-    >>> _distinct(["the", "<b>", "the"])
-    ['the', '&lt;b&gt;', 'the (2)']
-    """
-    seen: collections.Counter[str] = collections.Counter()
-    names = []
-    for name in map(_short, tokens):
-        seen[name] += 1
-        number = f" ({seen[name]})" if seen[name] > 1 else ""
-        names.append(html.escape(name) + number)
-    return names
-
-
 def _short(token: str) -> str:
     """Return a token with at most 20 characters."""
     return token if len(token) <= 20 else token[:19] + "…"
 
 
-def overview(layers: Iterable[np.ndarray], chosen: tuple[int, int]) -> str:
+def overview(layers: Sequence[np.ndarray], chosen: tuple[int, int]) -> str:
     """Return a button with a picture for each head, a row for each layer.
 
     Args:
         layers: [N, F, T] each.
         chosen: layer and head that are shown, from 1.
     """
-    from PIL import Image  # Gradio needs it too
-
-    buttons, heads = [], 0
+    buttons = []
     for layer, probs in enumerate(layers, 1):
-        heads = len(probs)
-        for head, small in enumerate(_thumbnails(probs), 1):
-            pixels = np.zeros([*small.shape, 4], np.uint8)
-            pixels[..., :3] = _COLOR
-            pixels[..., 3] = np.rint(255 * np.sqrt(small))
-            file = io.BytesIO()
-            Image.fromarray(pixels).save(file, "PNG")
-            data = base64.b64encode(file.getvalue()).decode()
+        for head, weights in enumerate(probs, 1):
+            name = f"Layer {layer}, head {head}"
             pressed = str((layer, head) == chosen).lower()
             buttons.append(
                 f'<button type="button" data-head="{layer} {head}" '
-                f'aria-pressed="{pressed}" title="Layer {layer}, head {head}" '
-                f'aria-label="Layer {layer}, head {head}">'
-                f'<img alt="" src="data:image/png;base64,{data}"/></button>'
+                f'aria-pressed="{pressed}" title="{name}" aria-label="{name}">'
+                f'<img alt="" src="{_thumbnail(weights)}"/></button>'
             )
     return (
-        f"<figure><figcaption>All heads: a row for each layer</figcaption>"
-        f'<div class="heads" style="--heads: {heads}">{"".join(buttons)}</div>'
-        "</figure>"
+        "<figure><figcaption>All heads: a row for each layer</figcaption>"
+        f'<div class="heads" style="--heads: {len(layers[0])}">'
+        f"{''.join(buttons)}</div></figure>"
     )
 
 
-def _thumbnails(probs: np.ndarray) -> np.ndarray:
-    """Return [N, F, T] in at most _THUMBNAIL rows and columns.
+def _thumbnail(probs: np.ndarray) -> str:
+    """Return a picture of [F, T] as the address of an <img>.
 
     A pixel is the largest weight of the cells that it stands for.
     """
-    for axis in (1, 2):
+    from PIL import Image  # Gradio needs it too
+
+    for axis in (0, 1):
         count = probs.shape[axis]
-        if count > _THUMBNAIL:
-            starts = np.arange(_THUMBNAIL) * count // _THUMBNAIL
-            probs = np.maximum.reduceat(probs, starts, axis=axis)
-    return probs
+        starts = np.arange(min(count, _THUMBNAIL)) * count
+        probs = np.maximum.reduceat(probs, starts // len(starts), axis=axis)
+    pixels = np.zeros([*probs.shape, 4], np.uint8)
+    pixels[..., :3] = _COLOR
+    pixels[..., 3] = np.rint(255 * np.sqrt(probs))
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def lines(tokens: Sequence[str], probs: np.ndarray) -> str:
@@ -153,30 +140,24 @@ def lines(tokens: Sequence[str], probs: np.ndarray) -> str:
     body = []
     for row, token in enumerate(tokens):
         y = (row + 0.5) * _ROW
+        name = escaped(_short(token))
         body.append(
-            f'<g class="from"><rect y="{y - _ROW / 2:g}" '
-            f'width="{margin}" height="{_ROW}"/>'
-            f"{_token(margin - 6, y, token, 'end')}"
+            f'<g class="from"><rect y="{row * _ROW}" width="{margin}" '
+            f'height="{_ROW}"/><text x="{margin - 6}" y="{y + 4:g}" '
+            f'text-anchor="end">{name}</text>'
         )
         for column in np.flatnonzero(probs[row] >= MIN_LINE).tolist():
             weight = float(probs[row, column])
-            name = f"{token} → {tokens[column]} {share(weight)}"
+            title = f"{token} → {tokens[column]} {share(weight)}"
             body.append(
                 f'<line x1="{margin}" y1="{y:g}" x2="{right}" '
                 f'y2="{(column + 0.5) * _ROW:g}" '
                 f'stroke-opacity="{weight / largest:.2f}">'
-                f"<title>{escaped(name)}</title></line>"
+                f"<title>{escaped(title)}</title></line>"
             )
-        body.append(f"</g>{_token(right + 6, y, token, 'start')}")
+        body.append(f'</g><text x="{right + 6}" y="{y + 4:g}">{name}</text>')
     return (
         f'<svg role="img" aria-label="Attention among {len(tokens)} tokens: '
         f'left looks at right" viewBox="0 0 {width} {height}" '
         f'style="max-width: {width}px">{"".join(body)}</svg>'
-    )
-
-
-def _token(x: float, y: float, token: str, anchor: str) -> str:
-    return (
-        f'<text x="{x:g}" y="{y + 4:g}" text-anchor="{anchor}">'
-        f"{escaped(_short(token))}</text>"
     )

@@ -4,10 +4,9 @@ Gradio (Apache 2.0) has the components, the queue and the layout for phones. It
 is slow to import and optional, so it is imported when the page is made. Nothing
 may use the network:
 
-- GRADIO_ANALYTICS_ENABLED and the variables below are set before the import:
-  no telemetry and no look-up of new versions.
+- _ENVIRONMENT is set before the import: no telemetry, no look-up of new
+  versions, and no proxy, as Gradio asks its own server whether it runs.
 - Fonts are those of the system, and no link leaves the page.
-- No proxy is used: Gradio asks its own server whether it runs.
 """
 
 import functools
@@ -34,8 +33,6 @@ from tools.page.markup import error, escaped
 from tools.page.models import PageModel
 from tools.page.tabs import Tab
 
-REQUIREMENTS = "requirements-playground.txt"
-
 _ENVIRONMENT = {
     "GRADIO_ANALYTICS_ENABLED": "False",
     "GRADIO_CHECK_VERSION": "False",
@@ -45,16 +42,7 @@ _ENVIRONMENT = {
     "no_proxy": "*",
 }
 
-# All tabs wait for one another: a model uses all cores, and two requests at
-# once would take as long as one after the other, and twice the memory.
-_QUEUE = "model"
-
-_STYLE, _PROGRAM = map(Path(__file__).with_name, ("style.css", "page.js"))
-
-_ICON = Path(__file__).with_name("icon.svg")
-
-_FONTS = ("system-ui", "sans-serif")
-_MONO_FONTS = ("ui-monospace", "monospace")
+_FOLDER = Path(__file__).parent
 
 # The requests of the page in a browser; run/predict is a click on an example.
 _ROUTES = re.compile(
@@ -76,14 +64,16 @@ def load_gradio() -> ModuleType:
         UserError: it is not installed; tells how to install it.
     """
     os.environ.update(_ENVIRONMENT)
-    # Else it is "gradio" beside it, which fails if another user has made it.
+    # By default it is a folder of all users, which only the first can write to.
     folder = os.path.join(file_system.private_folder(), "gradio")
     os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-    # A model with an hf:// name has imported it before, with its settings.
+    # A model with an hf:// name has imported the hub, with its settings.
     hub = sys.modules.get("huggingface_hub.constants")
     if hub:
         hub.HF_HUB_OFFLINE = hub.HF_HUB_DISABLE_TELEMETRY = True
-    return packages.load("gradio", "playground.py", "Gradio", REQUIREMENTS)
+    return packages.load(
+        "gradio", "playground.py", "Gradio", "requirements-playground.txt"
+    )
 
 
 # --- Layout ------------------------------------------------------------------
@@ -96,11 +86,11 @@ def make_page(
 
     Args:
         gr: Gradio.
-        models: all of the page.
-        tabs: of these models.
+        models: all models of the page.
+        tabs: the tabs of these models.
     """
     title = f"{', '.join(model.name for model in models)} - BERT playground"
-    with gr.Blocks(title=title, analytics_enabled=False) as page:
+    with gr.Blocks(title=title) as page:
         names = "".join(
             f"<p><b>{escaped(model.name)}</b> {escaped(model.summary())}</p>"
             for model in models
@@ -114,7 +104,6 @@ def make_page(
             fields = [_add_tab(gr, tab) for tab in tabs]
 
         def restore(request: gr.Request) -> list[Any]:
-            """Return the tab and the values of the page's address."""
             return restored(gr, tabs, request.query_params)
 
         outputs = [chooser, *itertools.chain(*fields)]
@@ -125,25 +114,20 @@ def make_page(
 def restored(
     gr: ModuleType, tabs: Sequence[Tab], query: Mapping[str, str]
 ) -> list[Any]:
-    """Return what the address of a page says: its tab, and all fields.
+    """Return the tab that an address names, and updates of all fields.
 
-    An address that was changed, or is of other models, changes nothing.
+    In the address, the values of that tab are named 0, 1, ... (page.js). A
+    value that its list does not offer is ignored.
     """
-    try:
-        given = json.loads(query.get("values", ""))
-    except ValueError:
-        given = None
-    tab = next((t for t in tabs if t.title == query.get("tab")), None)
-    if not (tab and isinstance(given, list) and len(given) == len(tab.fields)):
-        given = []
-    updates = [gr.Tabs(selected=(tab or tabs[0]).title)]
-    for one in tabs:
-        for place, field in enumerate(one.fields):
-            value = given[place] if one is tab and given else None
-            is_valid = isinstance(value, str) and (
-                not field.choices or value in field.choices
-            )
-            updates.append(gr.update(value=value) if is_valid else gr.skip())
+    chosen = next((t for t in tabs if t.title == query.get("tab")), None)
+    updates = [gr.Tabs(selected=(chosen or tabs[0]).title)]
+    for tab in tabs:
+        for place, field in enumerate(tab.fields):
+            value = query.get(str(place)) if tab is chosen else None
+            if value is None or field.choices and value not in field.choices:
+                updates.append(gr.skip())
+            else:
+                updates.append(gr.update(value=value))
     return updates
 
 
@@ -153,29 +137,27 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
     Returns:
         Its fields.
     """
-    first = dict(zip(tab.fields, tab.examples[0], strict=False))
     html = functools.partial(gr.HTML, apply_default_css=False)
     with gr.Tab(tab.title, id=tab.title) as opened:
         gr.Markdown(tab.about)
         columns = gr.Row()
     with columns:
         with gr.Column(scale=2, min_width=320):
-            fields = [
-                gr.Textbox(first[f], label=f.label, lines=f.lines, max_lines=14)
-                for f in tab.fields
-                if not f.choices
+            texts = [
+                gr.Textbox(text, label=f.label, lines=f.lines, max_lines=14)
+                for f, text in zip(tab.fields, tab.examples[0], strict=False)
             ]
-            texts = [*fields]
-            with gr.Row(visible=len(texts) < len(tab.fields)):
-                fields += [
+            rest = tab.fields[len(texts) :]
+            with gr.Row(visible=bool(rest)):
+                # Long choices get more of the row.
+                lists = [
                     gr.Dropdown(
                         f.choices,
-                        value=f.choices[0],
                         label=f.label,
+                        scale=max(4, *map(len, f.choices)),
                         min_width=90,
                     )
-                    for f in tab.fields
-                    if f.choices
+                    for f in rest
                 ]
             with gr.Row():
                 run = gr.Button(
@@ -190,7 +172,6 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
             examples = gr.Examples(
                 tab.examples,
                 texts,
-                label="Examples",
                 example_labels=[
                     " / ".join(filter(None, e))[:80] for e in tab.examples
                 ],
@@ -203,13 +184,13 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
                         if len(tab.models) > 1:
                             html(f"<h2>{escaped(model.name)}</h2>")
                         if tab.has_figure:
-                            outputs += _heads(gr, html, fields[-2:])
+                            outputs += _heads(gr, html, lists[-2:])
                         else:
                             outputs.append(html())
 
     stops: dict[str, threading.Event] = {}  # of the sessions that wait
 
-    def show(request: gr.Request, *values: str) -> Any:
+    def show(request: gr.Request, *values: str) -> dict[Any, Any]:
         stop = stops[request.session_hash] = threading.Event()
         try:
             shown = [shown_or_error(tab, m, values, stop) for m in tab.models]
@@ -223,8 +204,7 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
                     type="plotly", plot=json.dumps(figure)
                 )
                 found.append(gr.Plot(plot, visible=bool(figure)))
-        # Of a single component Gradio takes the value, not a list.
-        return found if len(found) > 1 else found[0]
+        return dict(zip(outputs, found, strict=True))
 
     def stop(request: gr.Request) -> None:
         if request.session_hash in stops:
@@ -233,9 +213,9 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
     triggers = [
         run.click,
         *(text.submit for text in texts),
-        *(field.input for field in fields[len(texts) :]),
+        *(chooser.input for chooser in lists),
     ]
-    state = [status, run, cancel]
+    fields, state = texts + lists, [status, run, cancel]
     gr.on(triggers, None, None, state, js="bert.started")
     shows = gr.on(
         triggers,
@@ -243,7 +223,9 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
         fields,
         outputs,
         js=f"(...values) => bert.address({json.dumps(tab.title)}, values)",
-        concurrency_id=_QUEUE,
+        # All tabs wait for one another: a model uses all cores, so two requests
+        # at once would take as long as one after the other, and more memory.
+        concurrency_id="model",
         concurrency_limit=1,
         show_progress="full",
         show_progress_on=status,
@@ -256,10 +238,10 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
     return fields
 
 
-def _heads(gr: ModuleType, html: Any, fields: Sequence[Any]) -> list[Any]:
+def _heads(gr: ModuleType, html: Any, lists: Sequence[Any]) -> list[Any]:
     """Add the pictures of all heads, and the figure of one; return both.
 
-    A click on a picture chooses its layer and head in two fields.
+    A click on a picture chooses its layer and head in two lists.
     """
     pictures = html(
         js_on_load="""element.addEventListener("click", (event) => {
@@ -271,23 +253,30 @@ def _heads(gr: ModuleType, html: Any, fields: Sequence[Any]) -> list[Any]:
     def choose(event: gr.EventData) -> list[str]:
         return event.head.split()
 
-    pictures.click(choose, None, fields, queue=False).then(js="bert.run")
+    pictures.click(choose, None, lists, queue=False).then(js="bert.run")
     return [pictures, gr.Plot(show_label=False, container=False, visible=False)]
 
 
 def shown_or_error(
     tab: Tab, model: PageModel, values: Sequence[str], stop: threading.Event
 ) -> tuple[str, dict[str, Any] | None]:
-    """Return what a tab shows of a model: its view, or a line why not.
+    """Return what a tab shows of a model: HTML, and a figure or None.
 
     Whatever fails, the other models and users get their results: a mistake of
-    the user is named on the page; a bug is, with its trace, in the log too.
-
-    Returns:
-        HTML, and a figure or None.
+    the user is a sentence on the page; a bug is, with its trace, in the log
+    too.
     """
     try:
-        check(tab, values)
+        for field, value in zip(tab.fields, values, strict=True):
+            if not (field.is_optional or value.strip()):
+                raise UserError(f"write something into “{field.label}”")
+        size = sum(map(len, values))
+        if size > limits.MAX_CHARS:
+            raise UserError(
+                f"{size:,} characters are too long for the page, which takes "
+                f"{limits.MAX_CHARS:,}: batch_predict.py reads files of any "
+                "size"
+            )
         with limits.limited(stop):
             found = tab.view(model, *values)
     except UserError as problem:
@@ -300,19 +289,6 @@ def shown_or_error(
     return found if isinstance(found, tuple) else (found, None)
 
 
-def check(tab: Tab, values: Sequence[str]) -> None:
-    """Raise a UserError for texts that are missing, or too long."""
-    for field, value in zip(tab.fields, values, strict=True):
-        if not (field.is_optional or value.strip()):
-            raise UserError(f"write something into “{field.label}”")
-    size = sum(map(len, values))
-    if size > limits.MAX_CHARS:
-        raise UserError(
-            f"{size:,} characters are too long for the page, which takes "
-            f"{limits.MAX_CHARS:,}: batch_predict.py reads files of any size"
-        )
-
-
 # --- Server ------------------------------------------------------------------
 
 
@@ -321,45 +297,40 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
 
     Args:
         gr: Gradio.
-        page: of `make_page`.
+        page: what `make_page` returns.
         host: address to listen at.
-        port: of `free_port`.
-
-    Raises:
-        UserError: the address cannot be used.
+        port: a port that is free.
     """
-    try:
-        _, address, _ = page.launch(
-            server_name=host,
-            server_port=port,
-            share=False,
-            inbrowser=False,
-            prevent_thread_lock=True,
-            quiet=True,
-            ssr_mode=False,
-            pwa=False,
-            mcp_server=False,
-            enable_monitoring=False,
-            run_history=False,
-            footer_links=[],
-            app_kwargs={"middleware": _middleware(host)},
-            css_paths=[_STYLE],
-            head=f"<script>{_PROGRAM.read_text()}</script>",
-            favicon_path=_ICON,
-            theme=gr.themes.Default(
-                primary_hue="blue", font=_FONTS, font_mono=_MONO_FONTS
-            ).set(
-                # White on it has a contrast of 6.7.
-                button_primary_background_fill="*primary_700",
-                button_primary_background_fill_dark="*primary_700",
-                button_primary_background_fill_hover="*primary_800",
-                button_primary_background_fill_hover_dark="*primary_800",
-            ),
-        )
-    except OSError as error:
-        raise UserError(
-            f"--host={host} --port={port} cannot be used: {error}"
-        ) from error
+    from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    middleware = [Middleware(BaseHTTPMiddleware, dispatch=_page_alone)]
+    if is_local(host):
+        # A page of the web may give its own name the address 127.0.0.1. It
+        # would then read what a page shows that only this machine reaches, but
+        # its requests have that name.
+        own = ["localhost", "127.0.0.1", host]
+        middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=own))
+    _, address, _ = page.launch(
+        server_name=host,
+        server_port=port,
+        share=False,
+        ssr_mode=False,
+        run_history=False,
+        prevent_thread_lock=True,
+        quiet=True,
+        footer_links=[],
+        app_kwargs={"middleware": middleware},
+        css_paths=[_FOLDER / "style.css"],
+        head=f"<script>{(_FOLDER / 'page.js').read_text()}</script>",
+        favicon_path=_FOLDER / "icon.svg",
+        theme=gr.themes.Default(
+            primary_hue="blue",
+            font=("system-ui", "sans-serif"),
+            font_mono=("ui-monospace", "monospace"),
+        ),
+    )
     return address
 
 
@@ -371,73 +342,29 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
-class _PageAlone:
-    """Refuses the requests that the page itself does not make.
+async def _page_alone(request: Any, call_next: Any) -> Any:
+    """Refuse the requests that the page itself does not make.
 
-    Gradio has routes that store files, serve files and fetch addresses; and it
-    fetches the address in a value that looks like the data of a file. The
-    fields of the page are texts.
+    Gradio has routes that store files, serve files and fetch addresses. It also
+    fetches the address in a value that looks like the data of a file; the
+    values of the page are texts and numbers.
     """
+    from starlette.responses import PlainTextResponse
 
-    def __init__(self, app: Any):
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        from starlette import responses
-
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        is_allowed = _ROUTES.fullmatch(scope["path"])
-        if is_allowed and scope.get("method") == "POST":
-            parts, size, is_last = [], 0, False
-            while not is_last and size <= _MAX_REQUEST:
-                message = await receive()
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                is_last = not message.get("more_body")
-            body = b"".join(parts)
-            is_allowed = is_last and _has_texts_alone(body)
-            rest, receive = receive, None
-            messages = iter([{"type": "http.request", "body": body}])
-
-            async def receive() -> Any:
-                return next(messages, None) or await rest()
-
-        answer = self.app
-        if not is_allowed:
-            answer = responses.PlainTextResponse("not part of the page", 403)
-        await answer(scope, receive, send)
-
-
-def _has_texts_alone(body: bytes) -> bool:
-    """Whether the values of a request are texts and numbers."""
-    try:
-        values = text_files.json_object("request", body or b"{}").get("data")
-    except UserError:
-        return False
-    return not any(isinstance(value, dict | list) for value in values or ())
-
-
-def _middleware(host: str) -> list[Any]:
-    """Return what a page that listens at a host refuses.
-
-    A page of the web may give its own name the address 127.0.0.1, and would
-    then read what a page shows that only this machine reaches. Its requests
-    have that name.
-    """
-    from starlette import middleware
-    from starlette.middleware import trustedhost
-
-    refused = [middleware.Middleware(_PageAlone)]
-    if is_local(host):
-        refused.append(
-            middleware.Middleware(
-                trustedhost.TrustedHostMiddleware,
-                allowed_hosts=["localhost", "127.0.0.1", host],
+    is_allowed = _ROUTES.fullmatch(request.scope["path"])
+    if is_allowed and request.method == "POST":
+        size = int(request.headers.get("content-length", _MAX_REQUEST + 1))
+        try:
+            body = await request.body() if size <= _MAX_REQUEST else b"too long"
+            found = text_files.json_object("request", body or b"{}").get("data")
+            is_allowed = not any(
+                isinstance(v, dict | list) for v in found or ()
             )
-        )
-    return refused
+        except UserError:
+            is_allowed = False
+    if is_allowed:
+        return await call_next(request)
+    return PlainTextResponse("not part of the page", 403)
 
 
 def free_port(host: str, port: int) -> int:
@@ -446,20 +373,12 @@ def free_port(host: str, port: int) -> int:
     Raises:
         UserError: the port is taken, or the machine has no such address.
     """
-    if ":" in host:
-        raise UserError(
-            f"--host={host} is an address of IPv6, which the page's server "
-            "does not take: use 127.0.0.1, or 0.0.0.0 for all of this machine"
-        )
     try:
-        kind = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        with socket.socket(kind, socket.SOCK_STREAM) as found:
-            # As servers do: a port whose last user has just ended is free.
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind((host, port))
+        with socket.create_server((host, port)) as found:
             return found.getsockname()[1]
     except OSError as error:
         raise UserError(
             f"--host={host} --port={port} cannot be used "
-            f"({error.strerror or error}); --port=0 takes a free port"
+            f"({error.strerror}): --port=0 takes a free port, --host=0.0.0.0 "
+            "all addresses of this machine"
         ) from error

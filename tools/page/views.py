@@ -1,7 +1,7 @@
 """What each tab shows of one model, as HTML.
 
-A view takes a model and the values of the tab's fields. It raises UserError
-for an input that cannot be shown; the tab shows the message.
+A view takes a model and the values of the tab's fields. It raises a UserError
+for an input that cannot be shown, and the tab shows the message.
 """
 
 from collections.abc import Sequence
@@ -9,17 +9,14 @@ from typing import Any
 
 from base.errors import UserError, counted
 
-from serving.search.build import task_for, vectors_of
-from tools.page import attention, neighbors, plots, rows
+from tools.page import attention, inputs, neighbors, plots
+from tools.page.inputs import predict
 from tools.page.markup import bars, marked, note, number, shaded, share, table
 from tools.page.models import PageModel
-from tools.page.predictions import next_sentence, parsed, predict
-
-NUM_ANSWERS = 5
 
 NUM_NEIGHBORS = 10
 
-MAX_COLUMNS = 10  # of the table of similarities
+MAX_COLUMNS = 10  # of the table of similarities, beside the sentences
 
 _AROUND = 600  # characters of a context that are shown around an answer
 
@@ -32,21 +29,18 @@ MEAN = "mean"
 
 
 def masks(model: PageModel, text: str) -> str:
-    """Return the likeliest tokens of every [MASK]."""
+    """Return the likeliest word pieces of every [MASK]."""
     found = predict(model, text=text)
     first, *others = text.split("[MASK]")
     parts: list[tuple[str, str | None]] = [(first, None)]
-    shown, kinds = [], []
-    masks = zip(others, found["tokens"], found["scores"], strict=True)
-    for place, (other, tokens, scores) in enumerate(masks, 1):
-        kinds.append(f"[MASK] {place}")
-        parts += [(tokens[0], kinds[-1]), (other, None)]
-        shown.append(
-            bars(kinds[-1], "word piece", [*zip(tokens, scores, strict=True)])
-        )
-    return marked("With the likeliest word pieces", parts, kinds) + "".join(
-        shown
-    )
+    names, tables = [], ""
+    pieces = zip(others, found["tokens"], found["scores"], strict=True)
+    for place, (other, tokens, scores) in enumerate(pieces, 1):
+        names.append(f"[MASK] {place}")
+        parts += [(tokens[0], names[-1]), (other, None)]
+        pairs = [*zip(tokens, scores, strict=True)]
+        tables += bars(names[-1], "word piece", pairs)
+    return marked("With the likeliest word pieces", parts, names) + tables
 
 
 def scores(model: PageModel, text: str) -> str:
@@ -55,7 +49,7 @@ def scores(model: PageModel, text: str) -> str:
     pairs = zip(found["tokens"], found["token_scores"], strict=True)
     listed = [[token, f"{score:.2f}"] for token, score in pairs]
     return number("Perplexity", found["perplexity"]) + table(
-        "Tokens", ("token", "log P of it, given all others"), listed
+        "Tokens", ("token", "log P, given all others"), listed
     )
 
 
@@ -65,13 +59,13 @@ def follows(model: PageModel, text: str, second: str) -> str:
     Raises:
         UserError: the second text has no word.
     """
-    row = rows.row_of(rows.pieces_of(model, text, second))
-    if not row.segment_ids.any():
+    features = inputs.features_of(inputs.pieces_of(model, text, second))
+    if not features["segment_ids"].any():
         raise UserError(
             "the second text has no word: write one that may follow"
         )
-    shares = next_sentence(model, rows.features_of(row)).tolist()
-    names = ("the second text follows", "it is of another document")
+    shares = inputs.next_sentence(model, features).tolist()
+    names = ("the second text follows", "it is from another document")
     pairs = [*zip(names, shares, strict=True)]
     return bars("Next sentence", "answer", pairs) + _cut(model, text, second)
 
@@ -87,39 +81,34 @@ def classes(model: PageModel, text: str, second: str = "") -> str:
         if model.settings.task == "classifier":
             pairs.sort(key=lambda pair: -pair[1])
         shown += bars("Classes", "class", pairs)
-    if "truncated" in found:
-        shown += _cut(model, *texts.values())
-    return shown
+    return shown + _cut(model, *texts.values())
 
 
 def reasons(model: PageModel, text: str, second: str = "") -> str:
     """Return the words, colored by what they add to the answer's log odds."""
     texts, shown = _texts(model, text, second)
-    found = predict(model.explaining, **texts)
-    own = found["attributions"]
-    what = "Predicted"
-    if "label" in own:
-        what = f"Log odds of {own['label']}"
-    shown += number(what, own["value"])
-    shown += number("The same without the words", own["baseline"])
+    found = predict(model.explaining, **texts)["attributions"]
+    label = found.get("label")
+    shown += number(
+        f"Log odds of {label}" if label else "Predicted", found["value"]
+    )
+    shown += number("The same without the words", found["baseline"])
     shown += note(
         "The words add the difference: orange ones raise the first number, "
         "blue ones lower it. The strongest word has the full color."
     )
-    if "gap" in own:
-        shown += note(f"The sum of the words misses it by {own['gap']:.0%}.")
-    words = {name: own[name] for name in texts}
-    largest = max((abs(x) for w in words.values() for _, x in w), default=0)
-    for name, pairs in words.items():
-        parts = [(word, adds / (largest or 1)) for word, adds in pairs]
-        shown += shaded(name.replace("_", " "), parts)
-    listed = [
-        [word, f"{x:+.3f}"] for pairs in words.values() for word, x in pairs
-    ]
+    if "gap" in found:
+        shown += note(
+            f"The sum of the words misses the difference by {found['gap']:.0%}."
+        )
+    words = [pair for name in texts for pair in found[name]]
+    largest = max((abs(adds) for _, adds in words), default=0) or 1
+    for name in texts:
+        parts = [(word, adds / largest) for word, adds in found[name]]
+        shown += shaded(name.replace("_", " ").capitalize(), parts)
+    listed = [[word, f"{adds:+.3f}"] for word, adds in words]
     shown += table("What each word adds", ("word", "adds"), listed)
-    if "truncated" in found:
-        shown += _cut(model, *texts.values())
-    return shown
+    return shown + _cut(model, *texts.values())
 
 
 def _texts(
@@ -141,29 +130,27 @@ def choices(model: PageModel, context: str, endings: str) -> str:
     names = [f"{place}. {text}" for place, text in enumerate(listed, 1)]
     pairs = [*zip(names, found["probabilities"], strict=True)]
     shown = bars("Choices", "choice", pairs)
-    if "truncated" in found:
-        for place, text in enumerate(listed, 1):
-            shown += _cut(model, context, text, f"Choice {place}")
+    for place, text in enumerate(listed, 1):
+        shown += _cut(model, context, text, f"Choice {place}")
     return shown
 
 
 def answers(model: PageModel, question: str, context: str) -> str:
-    """Return the answer in the context, the n best, and the null odds."""
+    """Return the answer in the context, the likeliest ones, the null odds."""
     found = predict(model, question=question, context=context)
-    shown = ""
+    shown = note("The context has no answer.")
     if found["answer"]:
         start, end = found["start"], found["end"]
         likely = share(found["probability"])
+        before, after = context[:start], context[end:]
         parts = [
-            ("… " if start > _AROUND else "", None),
-            (context[max(0, start - _AROUND) : start], None),
+            ("… " if len(before) > _AROUND else "", None),
+            (before[-_AROUND:], None),
             (context[start:end], likely),
-            (context[end : end + _AROUND], None),
-            (" …" if len(context) > end + _AROUND else "", None),
+            (after[:_AROUND], None),
+            (" …" if len(after) > _AROUND else "", None),
         ]
-        shown += marked("The answer in the context", parts, [likely])
-    else:
-        shown += note("The context has no answer.")
+        shown = marked("The answer in the context", parts, [likely])
     listed = [
         [
             candidate["text"] or "(no answer)",
@@ -180,23 +167,16 @@ def answers(model: PageModel, question: str, context: str) -> str:
     )
     if "null_odds" in found:
         odds, limit = found["null_odds"], model.settings.null_threshold
-        is_none = odds > limit
         shown += note(
-            f"Null odds {odds:.4g} {'>' if is_none else '≤'} {limit:.4g}, "
-            f"the threshold: {'no' if is_none else 'an'} answer."
+            f"The null odds are {odds:.4g}. The context has an answer if they "
+            f"are {limit:.4g} or less."
         )
-    if "truncated" in found:
-        limit = model.task.settings.max_query_length
-        pieces = model.task.tokenizer.tokenize(question)
-        parts = [
-            (piece, _KINDS[0] if place < limit else _KINDS[2])
-            for place, piece in enumerate(pieces)
-        ]
-        shown += note(
-            f"The model reads the first {limit} tokens of the question."
-        )
-        shown += marked("Question", parts, _KINDS, is_named=False)
-    return shown
+    most = model.task.settings.max_query_length
+    pieces = [
+        (token, inputs.KINDS[0] if place < most else inputs.NOT_READ)
+        for place, token in enumerate(model.task.tokenizer.tokenize(question))
+    ]
+    return shown + _unread("Question", pieces)
 
 
 def entities(model: PageModel, text: str) -> str:
@@ -222,29 +202,25 @@ def entities(model: PageModel, text: str) -> str:
 
 # --- Every model -------------------------------------------------------------
 
-_KINDS = ("first text", "second text", "not read")  # of pieces
-
 
 def pieces(model: PageModel, text: str, second: str = "") -> str:
     """Return the word pieces with their ids."""
-    found = rows.pieces_of(model, text, second)
-    cut = sum(piece.is_cut for piece in found)
-    unknown = sum(piece.token == "[UNK]" for piece in found)
-    limit = model.settings.row_length
-    message = f"{len(found) - cut:,} of {counted(limit, 'token')} are used"
-    if cut:
-        message += f"; {cut:,} more have no place and are not read"
-    if unknown:
-        message += f"; {unknown:,} are unknown to the vocabulary"
+    found = inputs.pieces_of(model, text, second)
+    read = [piece for piece in found if piece.kind != inputs.NOT_READ]
+    message = f"{len(read):,} of {model.settings.row_length:,} places are used."
+    if cut := len(found) - len(read):
+        message += f" Pieces without a place, which are not read: {cut:,}."
+    if unknown := sum(piece.token == "[UNK]" for piece in found):
+        message += f" Words that the vocabulary lacks: {unknown:,}."
+    parts = [(piece.token, piece.kind) for piece in found]
     listed = [
         [piece.token, str(place), str(piece.id)]
-        for place, piece in enumerate(found)
-        if not piece.is_cut
+        for place, piece in enumerate(read)
     ]
     return (
-        note(f"{message}.")
-        + _piece_text("Word pieces", found)
-        + table("Their ids", ("piece", "place", "id"), listed)
+        note(message)
+        + marked("Word pieces", parts, inputs.KINDS, is_named=False)
+        + table("Ids of the pieces", ("piece", "place", "id"), listed)
     )
 
 
@@ -252,22 +228,18 @@ def _cut(
     model: PageModel, text: str, second: str = "", label: str = "Word pieces"
 ) -> str:
     """Return the pieces of a row; nothing if the model reads all of them."""
-    found = rows.pieces_of(model, text, second)
-    cut = sum(piece.is_cut for piece in found)
-    if not cut:
+    found = inputs.pieces_of(model, text, second)
+    return _unread(label, [(piece.token, piece.kind) for piece in found])
+
+
+def _unread(label: str, parts: Sequence[tuple[str, str]]) -> str:
+    """Return pieces in the colors of their kinds; nothing if all are read."""
+    read = sum(kind != inputs.NOT_READ for _, kind in parts)
+    if read == len(parts):
         return ""
-    limit = model.settings.row_length
     return note(
-        f"{label}: the model reads {limit:,} tokens, {cut:,} are not read."
-    ) + _piece_text(label, found)
-
-
-def _piece_text(label: str, found: Sequence[rows.Piece]) -> str:
-    parts = [
-        (piece.token, _KINDS[2] if piece.is_cut else _KINDS[piece.segment])
-        for piece in found
-    ]
-    return marked(label, parts, _KINDS, is_named=False)
+        f"{label}: the model reads {read:,} of {len(parts):,} tokens."
+    ) + marked(label, parts, inputs.KINDS, is_named=False)
 
 
 def attention_of(
@@ -281,7 +253,7 @@ def attention_of(
     """Return which tokens attend to which: all heads, and one of them.
 
     Args:
-        model: any.
+        model: any model of the page.
         text: the first text.
         second: the second text; blank: there is none.
         kind: HEAT_MAP, a figure; or LINES.
@@ -291,24 +263,25 @@ def attention_of(
     Raises:
         UserError: another model of the page has more layers or heads.
     """
-    config = model.model.config
-    for what, value, most in (
-        ("layer", layer, config.num_hidden_layers),
-        ("head", head, config.num_attention_heads),
-    ):
-        if value != MEAN and int(value) > most:
-            raise UserError(f"the model has {most} {what}s, and no {value}")
-    found = rows.pieces_of(model, text, second, at_once=True)
-    seen = [piece.token for piece in found if not piece.is_cut]
+    found = inputs.pieces_of(model, text, second, at_once=True)
+    seen = [piece.token for piece in found if piece.kind != inputs.NOT_READ]
+    features = inputs.features_of(found)
+    layers = [*attention.attention_heads(model.model, features)]
+    number = 0 if head == MEAN else int(head)
+    try:
+        probs = layers[int(layer) - 1]
+        chosen = probs[number - 1] if number else probs.mean(axis=0)
+    except IndexError as error:
+        raise UserError(
+            f"the model has {counted(len(layers), 'layer')} of "
+            f"{counted(len(layers[0]), 'head')}"
+        ) from error
     shown = ""
     if len(seen) < len(found):
-        shown += note(f"The first {len(seen):,} of {len(found):,} tokens.")
-    features = rows.features_of(rows.row_of(found))
-    layers = list(attention.attention_heads(model.model, features))
-    number = 0 if head == MEAN else int(head)
+        shown = note(
+            f"The model reads {len(seen):,} of {len(found):,} tokens at once."
+        )
     shown += plots.overview(layers, (int(layer), number))
-    probs = layers[int(layer) - 1]
-    chosen = probs[number - 1] if number else probs.mean(axis=0)
     if kind == HEAT_MAP:
         return shown, plots.heat_map(seen, chosen)
     return shown + plots.lines(seen, chosen), None
@@ -318,56 +291,44 @@ def attention_of(
 
 
 def similarities(model: PageModel, first: str, second: str) -> str:
-    """Return the cosines of sentences with others, one in each line."""
-    texts, others = map(neighbors.sentences_of, (first, second))
-    if len(others.texts) > MAX_COLUMNS:
-        raise UserError(
-            f"{len(others.texts):,} sentences to compare with: {MAX_COLUMNS} "
-            "have a place in the table"
-        )
-    items = [parsed(model.task, text=t) for t in texts.texts + others.texts]
-    vectors = vectors_of(model.task, model.run, items)
-    count = len(texts.texts)
-    cosines = vectors[:count] @ vectors[count:].T
+    """Return the cosines of sentences with others, one in each line.
+
+    Raises:
+        UserError: there are too many of one kind, or none.
+    """
+    texts = [*neighbors.sentences_of(first).values()]
+    others = [*neighbors.sentences_of(second, MAX_COLUMNS).values()]
+    found, num_cut = inputs.vectors(model, texts + others)
+    cosines = found[: len(texts)] @ found[len(texts) :].T
     listed = [
         [text, *(f"{x:.3f}" for x in line)]
-        for text, line in zip(texts.texts, cosines.tolist(), strict=True)
+        for text, line in zip(texts, cosines.tolist(), strict=True)
     ]
-    shown = ""
-    if cut := sum(lost > 0 for lost in model.task.encode(items).left_out):
-        shown = _cut_sentences(cut)
-    headers = ("sentence", *others.texts)
-    return shown + table("Cosines of the vectors", headers, listed)
+    return _cut_sentences(num_cut) + table(
+        "Cosines of the vectors", ("sentence", *others), listed
+    )
 
 
-def _cut_sentences(count: int) -> str:
-    return note(f"{counted(count, 'sentence')} cut to what the model reads.")
+def _cut_sentences(number: int) -> str:
+    if not number:
+        return ""
+    return note(f"{counted(number, 'sentence')} cut to what the model reads.")
 
 
-def nearest(
-    collections: dict[str, Any], model: PageModel, text: str, pasted: str = ""
-) -> str:
+def nearest(model: PageModel, text: str, pasted: str = "") -> str:
     """Return the sentences that are nearest to a text.
 
-    Args:
-        collections: what to search, by name of the model: of
-            --neighbors_file or --index; empty: the sentences of `pasted`.
-        model: any.
-        text: the sentence to compare with.
-        pasted: sentences, one in each line.
+    If the model has none to search, they are those of `pasted`, one in each
+    line.
     """
-    searched = collections.get(model.name)
-    if searched is None:
-        sentences = neighbors.sentences_of(pasted)
-        searched = neighbors.Collection(model, sentences)
-    settings, run = model.of_vectors()
-    task = task_for(settings, "query")
-    vectors = vectors_of(task, run, [parsed(task, text=text)])
-    found = next(searched.search(vectors, NUM_NEIGHBORS))
+    searched = model.searched or neighbors.Collection(
+        model, neighbors.sentences_of(pasted)
+    )
+    query, _ = inputs.vectors(model, [text], "query")
+    found = next(searched.search(query, NUM_NEIGHBORS))
     listed = [[r["text"], f"{r['score']:.3f}", str(r["id"])] for r in found]
     num_cut = getattr(searched, "num_cut", 0)  # an index does not say it
-    shown = _cut_sentences(num_cut) if num_cut else ""
-    return shown + table(
+    return _cut_sentences(num_cut) + table(
         f"The nearest of {counted(len(searched.vectors), 'sentence')}",
         ("sentence", "cosine", "line"),
         listed,

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 
 import modeling
-from tools.page import attention, rows
+from tools.page import attention, inputs
 
 VOCAB = [*tiny.SPECIAL, "good", "bad", "film", "the"]
 
@@ -39,38 +39,28 @@ def model(request):
 def test_they_weigh_the_values_as_each_layer_does(model):
     """Probabilities times values are the context that the layer computes."""
     features = features_of([2, 5, 8, 3, 6, 3])
-    bias = attention.bias_of(model, features)
-    inputs = attention.layer_inputs(model, features)
-    layers = model.bert.encoder.layers
+    ids, mask = features["input_ids"], features["input_mask"]
+    direction = model.config.attention_direction
+    bias = modeling.attention_bias(ids, mask, None, direction)
+    output = model.encode(features)
+    x = output.embedding_output[0]
     found = list(attention.attention_heads(model, features))
     assert [probs.shape for probs in found] == [(2, 6, 6)] * 3
-    for layer, x, probs in zip(layers, inputs, found, strict=True):
+    for layer, probs in zip(model.bert.encoder.layers, found, strict=True):
         own = layer.attention.self_attention
-        value = attention.split_heads(own, own.value, x)[0]  # [N, S, D]
-        context = np.matmul(probs, value)  # [N, F, D]
-        context = context.transpose(1, 0, 2).reshape(6, 16)  # [F, H]
+        value = own.value(x).numpy().reshape(6, 2, 8)  # [S, N, D]
+        context = np.einsum("nft,tnd->fnd", probs, value).reshape(6, 16)
         np.testing.assert_allclose(
-            context, own(x, bias, None, None), rtol=0, atol=1e-6
+            context, own(x, bias, None), rtol=0, atol=1e-6
         )
-
-
-def test_the_layers_are_those_of_the_whole_model(model):
-    """The last layer, run on its input, gives the model's output."""
-    features = features_of([2, 5, 8, 3])
-    bias = attention.bias_of(model, features)
-    x = attention.layer_inputs(model, features)[-1]
-    output = model.encode({n: tf.constant(v) for n, v in features.items()})
-    np.testing.assert_allclose(
-        model.bert.encoder.layers[-1](x, bias, None, None),
-        output.sequence_output[0],
-        atol=1e-6,
-    )
+        x = layer(x, bias, None)
+    np.testing.assert_allclose(x, output.sequence_output[0], atol=1e-6)
 
 
 def test_they_are_the_softmax_of_the_paper(model):
     """By hand, with numpy: softmax(Q K^T / sqrt(D)), -inf at what is hidden."""
     features = features_of([2, 7, 3])
-    x = attention.layer_inputs(model, features)[0].numpy().astype(float)
+    x = model.encode(features).embedding_output[0].numpy().astype(float)
     own = model.bert.encoder.layers[0].attention.self_attention
     found = next(attention.attention_heads(model, features))
     for head in range(2):
@@ -89,8 +79,8 @@ def test_they_are_the_softmax_of_the_paper(model):
 
 def test_a_row_of_a_fine_tuned_model(model_of):
     model = model_of("pairs")
-    pieces = rows.pieces_of(model, "good film", "bad")
-    features = rows.features_of(rows.row_of(pieces))
+    pieces = inputs.pieces_of(model, "good film", "bad")
+    features = inputs.features_of(pieces)
     (probs,) = attention.attention_heads(model.model, features)
     assert probs.shape == (2, 6, 6)  # [CLS] good film [SEP] bad [SEP]
     np.testing.assert_allclose(probs.sum(-1), 1, atol=1e-6)

@@ -27,8 +27,8 @@ def test_no_text_becomes_a_tag_or_a_template(html):
     assert EVIL.lower() in "".join(found.itertext()).lower()
 
 
-def test_control_characters_become_signs():
-    assert markup.escaped("a\x00\x07\n\tb") == "a\u2400\u2407\n\tb"
+def test_control_characters_are_shown_by_number():
+    assert markup.escaped("a\x07\n\tb") == "a&lt;U+0007&gt;\n\tb"
     assert markup.escaped("\u202e\x7f") == "&lt;U+202E&gt;&lt;U+007F&gt;"
     assert markup.escaped("\ud800") == "&lt;U+D800&gt;"
     assert markup.escaped("caf\u00e9 \u4e2d") == "caf\u00e9 \u4e2d"

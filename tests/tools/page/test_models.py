@@ -10,7 +10,7 @@ import page_models
 import pytest
 
 from checkpoints import weight_files
-from tools.page import models, rows
+from tools.page import inputs, models
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,8 @@ from tools.page import models, rows
     ],
 )
 def test_names_are_short_and_differ(paths, names):
-    assert models.names_of(paths) == names
+    found = models.named_paths(", ".join(paths))
+    assert found == dict(zip(names, paths, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -33,24 +34,24 @@ def test_names_are_short_and_differ(paths, names):
     [
         ("a,,b", "item 2 of 3 is empty"),
         ("a,", "item 2 of 2 is empty"),
-        ("a,b,a", "names a twice"),
+        ("a,b,a", "item 3 of 3 is there twice"),
     ],
 )
 def test_a_list_with_mistakes(value, message):
     with pytest.raises(UserError, match=message):
-        models.split_paths(value)
+        models.named_paths(value)
 
 
 def test_the_encoder_of_a_classifier_is_that_of_its_head(tmp_path):
     """A weight that changes changes both."""
     model = page_models.made_once(tmp_path)("classifier")
-    batch = rows.features_of(rows.row_of(rows.pieces_of(model, "good film")))
+    batch = inputs.features_of(inputs.pieces_of(model, "good film"))
     before = model.run(batch)["probabilities"]
-    vectors = model.run_encoder(batch)["mean_output"]
+    vectors = model.run_vectors(batch)["mean_output"]
     table = model.model.bert.embeddings.word_embeddings
     table.assign(table + np.random.default_rng(1).normal(size=table.shape))
     assert np.abs(model.run(batch)["probabilities"] - before).max() > 1e-3
-    change = model.run_encoder(batch)["mean_output"] - vectors
+    change = model.run_vectors(batch)["mean_output"] - vectors
     assert np.abs(change).max() > 1e-3
 
 

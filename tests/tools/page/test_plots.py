@@ -20,7 +20,7 @@ def test_a_heat_map_has_the_weights_and_names_every_token_once():
     np.testing.assert_allclose(trace["z"], PROBS, atol=1e-4)
     assert trace["x"] == trace["y"] == ["a", "a (2)"]
     # The opacity of a weight is its square root.
-    assert [0.25, "rgba(37, 99, 235, 0.50)"] in trace["colorscale"]
+    assert [0.25, "rgba(37, 99, 235, 0.5)"] in trace["colorscale"]
 
 
 def test_tokens_are_no_tags_for_plotly():

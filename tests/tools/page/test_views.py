@@ -1,17 +1,19 @@
 """What each tab shows of a tiny model: the numbers and texts of its HTML."""
 
+import copy
 import functools
 import xml.etree.ElementTree as ElementTree
 
 from base.errors import UserError
 
 import numpy as np
+import page_models
 import pytest
 
 from checkpoints import weight_files
 from serving.search import build
-from tools.page import markup, predictions, rows, tabs, views
-from tools.page.predictions import predict
+from tools.page import inputs, markup, tabs, views
+from tools.page.inputs import predict
 
 
 def shown(html: str) -> ElementTree.Element:
@@ -77,9 +79,9 @@ def test_a_sentence_has_its_score(model_of):
 def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     """Computed here from the checkpoint: softmax(W tanh(K [CLS] + b) + c)."""
     model = model_of("masked_lm")
-    row = rows.row_of(rows.pieces_of(model, "the cat sat", "on a mat ."))
-    assert row.segment_ids.tolist() == [0] * 5 + [1] * 5
-    features = rows.features_of(row)
+    pieces = inputs.pieces_of(model, "the cat sat", "on a mat .")
+    features = inputs.features_of(pieces)
+    assert features["segment_ids"].tolist() == [[0] * 5 + [1] * 5]
     vector = model.model.encode(features).sequence_output[0, 0].numpy()
     weights = weight_files.open_reader(model.settings.path).get_tensor
     pooled = np.tanh(
@@ -90,7 +92,7 @@ def test_the_next_sentence_has_the_probability_of_its_head(model_of):
         weights("cls/seq_relationship/output_weights") @ pooled
         + weights("cls/seq_relationship/output_bias")
     )
-    found = predictions.next_sentence(model, features)
+    found = inputs.next_sentence(model, features)
     # Class 0: B follows A.
     np.testing.assert_allclose(found[0], scores[0] / scores.sum(), rtol=1e-5)
     html = views.follows(model, "the cat sat", "on a mat .")
@@ -146,7 +148,7 @@ def test_reasons_are_the_words_and_what_they_add(model_of):
 
 def test_what_is_not_read_is_shown(model_of):
     html = views.classes(model_of("pairs"), "good " * 30, "film end")
-    assert "reads 24 tokens" in text_of(shown(html))
+    assert "reads 24 of 35 tokens" in text_of(shown(html))
     assert unread(html) == ["good"] * 11
     html = views.follows(model_of("masked_lm"), "the cat", "mat " * 20)
     assert {*unread(html)} == {"mat"}
@@ -189,7 +191,7 @@ def test_entities_are_spans_of_the_whole_text(model_of):
     (whole,) = shown(html).findall(".//div[@class='scroll text']")
     for mark in whole.iter("mark"):
         mark[0].text = ""  # the type
-    assert text_of(whole) == text.replace("\x07", "\u2407")
+    assert text_of(whole) == text.replace("\x07", "<U+0007>")
 
 
 def test_choices_have_numbers(model_of):
@@ -202,8 +204,9 @@ def test_choices_have_numbers(model_of):
 
 def test_pieces_have_ids(model_of):
     html = views.pieces(model_of("classifier"), "good film " * 20 + "x")
-    message = "24 of 24 tokens are used; 19 more have no place and are not read"
-    assert f"{message}; 1 are unknown" in text_of(shown(html))
+    message = text_of(shown(html))
+    assert "24 of 24 places are used" in message
+    assert "not read: 19." in message and "lacks: 1." in message
     assert len(unread(html)) == 19
     assert ["good", "1", "5"] in table_of(html)
     assert len(table_of(html)) == 24
@@ -230,7 +233,7 @@ def test_attention_of_a_cut_text_says_so(model_of):
     html, _ = views.attention_of(
         model_of("classifier"), "good " * 40, "", views.LINES, "1", "1"
     )
-    assert "The first 24 of 42 tokens" in html
+    assert "reads 24 of 42 tokens" in html
 
 
 @pytest.mark.parametrize(("layer", "head"), [("2", views.MEAN), ("1", "3")])
@@ -243,14 +246,14 @@ def test_a_layer_that_another_model_has(model_of, layer, head):
 
 @pytest.mark.parametrize("kind", ["encoder", "embeddings"])
 def test_pasted_sentences_are_searched(model_of, kind):
-    html = views.nearest({}, model_of(kind), "good film", "a book\n\ngood film")
+    html = views.nearest(model_of(kind), "good film", "a book\n\ngood film")
     assert table_of(html)[0] == ["good film", "1.000", "3"]
 
 
 @pytest.mark.parametrize("sentences", [" \n", "a\n" * 201])
 def test_pasted_sentences_with_mistakes(model_of, sentences):
     with pytest.raises(UserError, match="sentences, wanted 1 to 200"):
-        views.nearest({}, model_of("encoder"), "good", sentences)
+        views.nearest(model_of("encoder"), "good", sentences)
 
 
 def test_similarities_are_those_of_the_predictions(model_of):
@@ -272,7 +275,7 @@ def test_similarities_are_those_of_the_predictions(model_of):
 
 
 def test_similarities_have_a_place_for_few(model_of):
-    with pytest.raises(UserError, match="11 sentences to compare"):
+    with pytest.raises(UserError, match="11 sentences, wanted 1 to 10"):
         views.similarities(model_of("embeddings"), "a", "a\n" * 11)
 
 
@@ -281,11 +284,12 @@ def test_an_index_is_searched(model_of, tmp_path):
     model, other = model_of("encoder"), model_of("classifier")
     folder, corpus = str(tmp_path / "index"), tmp_path / "corpus.txt"
     corpus.write_text("a book\n\ngood film")
-    wanted = build.fingerprint_of(model.encoder)
-    load = functools.partial(getattr, model, "run_encoder")
-    build.build(folder, str(corpus), model.encoder, load, wanted)
-    index = build.open_index(folder, "exact", wanted)
-    *_, tab = tabs.make_tabs([other, model], {model.name: index})
+    wanted = build.fingerprint_of(model.task)
+    load = functools.partial(getattr, model, "run_vectors")
+    build.build(folder, str(corpus), model.task, load, wanted)
+    model = copy.copy(model)
+    model.searched = build.open_index(folder, "exact", wanted)
+    *_, tab = tabs.make_tabs([other, model])
     assert tab.title == "Neighbors" and tab.models == [model]
     found = table_of(tab.view(model, "good film"))
     assert found[0] == ["good film", "1.000", f"{corpus}:3"]
@@ -293,7 +297,7 @@ def test_an_index_is_searched(model_of, tmp_path):
 
 def test_models_have_the_tabs_of_their_heads(model_of):
     models = [model_of(kind) for kind in ("encoder", "masked_lm", "pairs")]
-    made = tabs.make_tabs(models, {})
+    made = tabs.make_tabs(models)
     assert [(tab.title, len(tab.models)) for tab in made] == [
         ("Masked words", 1),
         ("Next sentence", 1),
@@ -305,7 +309,15 @@ def test_models_have_the_tabs_of_their_heads(model_of):
     ]
     assert len(made[2].fields) == 2  # a pair
     layers = made[5].fields[3].choices
-    assert layers == ("1", "2")  # of the model that has most
+    assert layers == ["1", "2"]  # of the model that has most
+
+
+def test_a_flag_for_classifiers_changes_no_other_tab(model_of):
+    """--sentence_pairs, which the script warns of."""
+    path = model_of("masked_lm").settings.path
+    model = page_models.load(path, sentence_pairs=True)
+    first, *_ = tabs.make_tabs([model])
+    assert first.title == "Masked words" and len(first.fields) == 1
 
 
 @pytest.mark.slow
@@ -317,7 +329,7 @@ def test_every_example_can_be_shown(model_of):
         "multiple_choice",
         "embeddings",
     ):
-        for tab in tabs.make_tabs([model_of(kind)], {}):
+        for tab in tabs.make_tabs([model_of(kind)]):
             for example in tab.examples:
                 rest = [f.choices[0] for f in tab.fields[len(example) :]]
                 assert tab.view(model_of(kind), *example, *rest)
