@@ -172,8 +172,11 @@ def test_compiled_programs(row):
     sizes = rows.sizes(row)
     # libtpu does not count what it keeps in vector memory, up to 128 MiB.
     uncounted = 2**27 if sizes.kind == "TPU" else 0
-    found = memory.total_bytes(sizes)
-    assert 0.8 * needed <= found <= 1.25 * (needed + uncounted)
+    # Products in float32 take operands of 16 bits on a TPU, unless one asks for
+    # more, and what is kept for them takes half of the memory.
+    is_halved = sizes.kind == "TPU" and row["dtype"] == "float32"
+    most = (1.4 if is_halved else 1.25) * (needed + uncounted)
+    assert 0.8 * needed <= memory.total_bytes(sizes) <= most
 
 
 def test_the_flags_that_make_a_run_fit():
