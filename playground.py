@@ -70,7 +70,6 @@ flags.DEFINE_bool(
 def main(_: list[str]) -> int:
     """Serve the page until Ctrl-C; return the exit status."""
     check_flags()
-    gradio = site.load_gradio()
     sentences = {}
     if FLAGS.neighbors_file:
         sentences = neighbors.read_sentences(FLAGS.neighbors_file)
@@ -81,6 +80,7 @@ def main(_: list[str]) -> int:
     if sentences:
         for model in models:
             model.searched = neighbors.Collection(model, sentences)
+    gradio = site.load_gradio()  # from here on without the network
     page = site.make_page(gradio, models, tabs.make_tabs(models))
     address = site.start(gradio, page, FLAGS.host, port)
     try:
