@@ -113,9 +113,9 @@ def _show_help(full: bool) -> None:
 
 
 def _drop_output() -> None:
-    """Discard standard output, whose reader, such as head, has closed it.
+    """Send standard output nowhere, since its reader has closed it.
 
-    Otherwise Python fails when it writes the rest at its exit.
+    `head` does so. Without this, Python fails when it writes the rest at exit.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

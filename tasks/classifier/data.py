@@ -363,7 +363,7 @@ def _places(
 
 
 def _hint(part: str) -> str:
-    """Return the words that name the flag of a column, if it has one."""
+    """Return a hint at the flag that names a column; "" if there is none."""
     if part == "guid":
         return ""
     return f" (with --task_name=tsv, --{part}_column names it)"

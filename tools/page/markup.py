@@ -13,7 +13,7 @@ _NUM_COLORS = 6  # kind0, kind1, ... of style.css
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML that holds no template of Gradio's either.
+    """Escape a text for HTML, and for the templates of Gradio.
 
     Control characters are shown by their numbers, <U+202E> for one that
     reverses the direction of writing.

@@ -19,7 +19,7 @@ MAX_PASTED = 200  # encoded again for every search
 
 
 def read_sentences(path: str) -> dict[int, str]:
-    """Return the sentences of --neighbors_file, as `sentences_of` does.
+    """Return the sentences of a file by their line numbers.
 
     Raises:
         UserError: the file cannot be read, is not UTF-8 text, has no sentence

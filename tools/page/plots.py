@@ -106,7 +106,7 @@ def overview(layers: Sequence[np.ndarray], chosen: tuple[int, int]) -> str:
 
 
 def _thumbnail(probs: np.ndarray) -> str:
-    """Return a picture of [F, T] as the address of an <img>.
+    """Return probabilities [F, T] as a picture, in a data: URL for <img>.
 
     A pixel is the largest weight of the cells that it stands for.
     """

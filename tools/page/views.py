@@ -227,13 +227,13 @@ def pieces(model: PageModel, text: str, second: str = "") -> str:
 def _cut(
     model: PageModel, text: str, second: str = "", label: str = "Word pieces"
 ) -> str:
-    """Return the pieces of a row; nothing if the model reads all of them."""
+    """Mark the word pieces without a place in the row; "" if all have one."""
     found = inputs.pieces_of(model, text, second)
     return _unread(label, [(piece.token, piece.kind) for piece in found])
 
 
 def _unread(label: str, parts: Sequence[tuple[str, str]]) -> str:
-    """Return pieces in the colors of their kinds; nothing if all are read."""
+    """Mark the word pieces that the model leaves out; "" if it reads all."""
     read = sum(kind != inputs.NOT_READ for _, kind in parts)
     if read == len(parts):
         return ""

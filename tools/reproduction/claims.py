@@ -74,10 +74,11 @@ def sentences(results: Results) -> Iterator[str]:
 def verdict(
     difference: float, one: float | None, other: float | None, digits: int = 1
 ) -> str:
-    """Return in words whether a difference of means is below 0.
+    """Return in words whether a difference has the paper's sign.
 
-    `one` and `other` are the standard deviations of the two cells, None for one
-    run.
+    That sign is minus: the difference is of two means, of which the paper says
+    that the first is below the second. `one` and `other` are the standard
+    deviations of the two cells, None for one run.
     """
     if one is None or other is None:
         sign = "the same" if difference < 0 else "another"

@@ -35,7 +35,7 @@ FINE_TUNING = ("table1", "table2", "table3", "table4", "table7")
 # --tasks adds none to these.
 FIXED_TASKS = (*FINE_TUNING, "two_directions")
 
-CONCAT_FOUR = "concat_last_four"  # the default of --feature_layers
+DEFAULT_LAYERS = "concat_last_four"  # of --feature_layers
 
 # Columns of pre-training, beside those of tasks.
 NEXT_SENTENCE = "next sentence"
@@ -110,7 +110,7 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
             rows = [Row(paper.FINE_TUNED, model)]
             for label, (layers, _) in paper.FROZEN_LAYERS.items():
                 variant = Variant(layers, {"feature_layers": layers})
-                if layers == CONCAT_FOUR:  # as NER-features in other tables
+                if layers == DEFAULT_LAYERS:  # as NER-features in other tables
                     variant = PLAIN
                 rows.append(Row(label, model, variant, NER_FEATURES))
             return rows
@@ -285,7 +285,7 @@ def _problem(row: Row, task: str, data: tasks.Data) -> str | None:
         return None
     if "bilstm_layers" in row.variant.flags:
         return "it has a BiLSTM of its own"
-    choice = row.variant.flags.get("feature_layers", CONCAT_FOUR)
+    choice = row.variant.flags.get("feature_layers", DEFAULT_LAYERS)
     layers = _layers_of(row.model)
     if choice.endswith("four") and layers < FEATURE_LAYERS:
         return (

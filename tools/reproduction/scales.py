@@ -112,7 +112,7 @@ class Pretraining:
 
 @_record
 class Finetuning:
-    """How models are fine-tuned, unless a task has its own values.
+    """Values for fine-tuning, where a task has none of its own.
 
     doc_stride is for both versions of SQuAD, lstm_units for NER-features.
     """
@@ -146,21 +146,21 @@ class Tasks:
 
 @_record
 class Table(Tasks):
-    """A table, which may have other pre-training steps."""
+    """Tasks and runs of a table, and how long its models are pre-trained."""
 
     num_train_steps: Count = 0  # 0: that of pretraining
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeTable(Table):
-    """Table 6, with its sizes."""
+    """Table 6, and the sizes of its models."""
 
     sizes: tuple[Size, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepFigure(Tasks):
-    """Figure 5, with its checkpoints as shares of Table 5's steps."""
+    """Figure 5: `shares` of Table 5's steps after which models are scored."""
 
     shares: tuple[Share, ...]
 
@@ -191,7 +191,7 @@ class Scale:
     two_directions: Table
 
     def for_task(self, name: str) -> Finetuning:
-        """Return how models are fine-tuned on a task.
+        """Return the values for fine-tuning on a task.
 
         TriviaQA has the values of SQuAD, but only the first learning rate,
         since no score chooses among several.
