@@ -32,6 +32,7 @@ from base import lazy, machine_memory, text_files
 from base.errors import UserError
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ops import elementwise, recompute, token_dropping, unpadding
@@ -82,6 +83,7 @@ _RATES = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "initializer_range",
+    "sinusoidal_positions",
 )
 
 
@@ -105,6 +107,8 @@ class BertConfig:
     type_vocab_size: int = 16  # 2 in all published models
     initializer_range: float = 0.02  # of the truncated normal
     attention_direction: str = BIDIRECTIONAL  # one of DIRECTIONS
+    # Amplitude of the sines that new position embeddings are; 0: random ones.
+    sinusoidal_positions: float = 0.0
 
     def __post_init__(self):
         """Raise a UserError if a value is of no use in a model."""
@@ -185,12 +189,13 @@ class BertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of every key, those not listed above included.
 
-        The usual attention_direction is left out: the files of ordinary
-        models stay as the original's.
+        What the original does not have is left out where it has its usual
+        value: the files of ordinary models stay as the original's.
         """
         values = copy.deepcopy(vars(self))
-        if self.attention_direction == BIDIRECTIONAL:
-            del values["attention_direction"]
+        for name in ("attention_direction", "sinusoidal_positions"):
+            if values[name] == getattr(BertConfig, name):
+                del values[name]
         return values
 
     def to_json_string(self) -> str:
@@ -354,6 +359,18 @@ class Dropout(Layer):
 # --- Embeddings --------------------------------------------------------------
 
 
+def sinusoids(rows: int, width: int) -> np.ndarray:
+    """Return a sine and a cosine of each wavelength, [rows, width].
+
+    The width / 2 wavelengths rise from 2 pi to nearly 20,000 pi positions, as
+    in Vaswani et al. 2017 (section 3.5). Sines come first; there they alternate
+    with cosines.
+    """
+    frequencies = 1e4 ** (-np.arange((width + 1) // 2) * 2 / width)
+    angles = np.arange(rows)[:, None] * frequencies
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)[:, :width]
+
+
 class Embeddings(Layer):
     """The sum of word, segment and position embeddings, normalized.
 
@@ -383,6 +400,11 @@ class Embeddings(Layer):
         self.position_embeddings = table(
             "position_embeddings", config.max_position_embeddings
         )
+        if config.sinusoidal_positions:
+            self.position_embeddings.assign(
+                config.sinusoidal_positions
+                * sinusoids(*self.position_embeddings.shape)
+            )
         super().build()
 
     def call(

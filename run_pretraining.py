@@ -115,6 +115,16 @@ flags.DEFINE_float(
     upper_bound=1.0,
 )
 flags.DEFINE_float(
+    "sinusoidal_positions",
+    None,
+    "Begin with position embeddings that are sines and cosines of this "
+    "amplitude (Vaswani et al., arXiv:1706.03762, section 3.5), in place of "
+    "random ones: the model finds sooner which tokens are neighbors. They are "
+    "trained as before, and the result is an ordinary BERT.",
+    lower_bound=0.0,
+    upper_bound=0.99,
+)
+flags.DEFINE_float(
     "dropout",
     None,
     "Dropout of activations and attention in this training, instead of the "
@@ -437,6 +447,8 @@ def of_this_training(config: BertConfig) -> BertConfig:
     config = copy.copy(config)
     if FLAGS.initializer_range is not None:
         config.initializer_range = FLAGS.initializer_range
+    if FLAGS.sinusoidal_positions is not None:
+        config.sinusoidal_positions = FLAGS.sinusoidal_positions
     if FLAGS.dropout is not None:
         config.hidden_dropout_prob = FLAGS.dropout
         config.attention_probs_dropout_prob = FLAGS.dropout

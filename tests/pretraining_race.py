@@ -137,12 +137,11 @@ def train_peer(values: dict[str, Any]) -> dict[str, Any]:
     import transformers
 
     transformers.logging.set_verbosity_error()
-    tokenizer = transformers.BertTokenizer(values["vocab_file"])
-    collator = transformers.DataCollatorForLanguageModeling(tokenizer)
-    arguments = {"seed": values["random_seed"]}
+    arguments, masks = {"seed": values["random_seed"]}, {}
     config = json.loads(Path(values["bert_config_file"]).read_text("utf-8"))
     recipe = values.get("recipe")
     if recipe:
+        masks = {"mlm_probability": recipe["masked_lm_prob"]}
         arguments |= {
             "per_device_train_batch_size": recipe["train_batch_size"],
             "learning_rate": recipe["learning_rate"],
@@ -155,6 +154,9 @@ def train_peer(values: dict[str, Any]) -> dict[str, Any]:
             "initializer_range": recipe["initializer_range"],
         }
         config |= {k: v for k, v in of_config.items() if v is not None}
+    collator = transformers.DataCollatorForLanguageModeling(
+        transformers.BertTokenizer(values["vocab_file"]), **masks
+    )
     with np.load(f"{values['input_file']}.npz") as arrays:
         ids, segments = arrays["input_ids"], arrays["segment_ids"]
         lengths = arrays["input_mask"].sum(1).tolist()
@@ -232,8 +234,17 @@ def train_peer(values: dict[str, Any]) -> dict[str, Any]:
                 disable_tqdm=True,
                 **arguments,
             )
+            model = transformers.BertForMaskedLM(
+                transformers.BertConfig(**config)
+            )
+            if recipe and recipe["sinusoidal_positions"]:
+                table = np.load(values["positions"])
+                with torch.no_grad():
+                    model.bert.embeddings.position_embeddings.weight.copy_(
+                        torch.from_numpy(table)
+                    )
             transformers.Trainer(
-                transformers.BertForMaskedLM(transformers.BertConfig(**config)),
+                model,
                 options,
                 data_collator=collator,
                 train_dataset=Records(),
@@ -318,7 +329,10 @@ def make_curve(
             "recipe": {"recipe": flags.recipe},
             "paper": PAPER,
             "transformers": {},
-            "transformers_recipe": {"recipe": found},
+            "transformers_recipe": {
+                "recipe": found,
+                "positions": f"{folder}/positions.npy",
+            },
         }[name]
         length = found["max_seq_length"]
         values = {
@@ -410,6 +424,7 @@ def race(flags: argparse.Namespace) -> None:
     """Make the runs that are missing; print, write and draw all."""
     import scripts
 
+    from modeling import BertConfig, sinusoids
     from training import recipes
 
     script = scripts.load("run_pretraining")
@@ -420,6 +435,10 @@ def race(flags: argparse.Namespace) -> None:
     prepare(
         flags, {recipe["max_seq_length"], paper["max_seq_length"], PEER_LENGTH}
     )
+    config = BertConfig.from_json_file(flags.output_dir / f"{flags.size}.json")
+    table = sinusoids(config.max_position_embeddings, config.hidden_size)
+    table *= recipe["sinusoidal_positions"] or 0.0  # a table of zeros is unused
+    np.save(flags.output_dir / "positions.npy", table)
     targets = [float(target) for target in flags.targets.split(",")]
     curves: dict[str, list[dict]] = {}
     for seed in range(1, flags.seeds + 1):

@@ -137,6 +137,20 @@ def test_initial_values_are_truncated_normal_zeros_and_ones():
 # --- Padding and packed rows -------------------------------------------------
 
 
+def test_sinusoidal_positions_begin_as_sines():
+    """Position p has sin(p w) and cos(p w) of the frequencies w 1 and 0.01."""
+    config = tiny_config(
+        hidden_size=4, num_attention_heads=2, sinusoidal_positions=0.1
+    )
+    table = BertModel(config).embeddings.position_embeddings
+    sines = [0.841471, 0.009999833, 0.540302, 0.99995]
+    np.testing.assert_allclose(table[0], [0, 0, 0.1, 0.1])
+    np.testing.assert_allclose(table[1], np.multiply(sines, 0.1), rtol=1e-5)
+    # The next token is at the same angle from every position.
+    pairs = np.sum(table[:-1] * table[1:], axis=1)
+    np.testing.assert_allclose(pairs, pairs[0], rtol=1e-5)
+
+
 def test_a_row_depends_on_neither_padding_nor_neighbours():
     config = tiny_config()
     model = BertModel(config)

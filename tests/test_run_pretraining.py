@@ -235,11 +235,14 @@ def test_a_recipe_is_a_command(data, tmp_path):
     """The same bits; a flag of the command wins, and one that excludes it."""
     model = json.loads((data / "no_dropout.json").read_text())
     (tmp_path / "model.json").write_text(
-        json.dumps(model | {"initializer_range": 0.5})
+        json.dumps(
+            model | {"initializer_range": 0.5, "sinusoidal_positions": 0.2}
+        )
     )
     recipe = tmp_path / "recipe"
     recipe.write_text(
         "# Comment\n\n--dropout=0\n--initializer_range=0.5\n"
+        "--sinusoidal_positions=0.2\n"
         "--learning_rate=0.7\n--warmup_proportion=0.5\n--bias_correction\n"
     )
     line = change(data, tmp_path, recipe=recipe)
@@ -268,6 +271,7 @@ def test_a_recipe_is_a_command(data, tmp_path):
     written = json.loads((tmp_path / "1/bert_config.json").read_text())
     assert written["hidden_dropout_prob"] == 0.1
     assert written["initializer_range"] == 0.02
+    assert "sinusoidal_positions" not in written
 
 
 def test_what_the_command_says_wins_over_a_recipe(tmp_path):
