@@ -435,10 +435,10 @@ def race(flags: argparse.Namespace) -> None:
     prepare(
         flags, {recipe["max_seq_length"], paper["max_seq_length"], PEER_LENGTH}
     )
-    config = BertConfig.from_json_file(flags.output_dir / f"{flags.size}.json")
-    table = sinusoids(config.max_position_embeddings, config.hidden_size)
-    table *= recipe["sinusoidal_positions"] or 0.0  # a table of zeros is unused
-    np.save(flags.output_dir / "positions.npy", table)
+    config = BertConfig.from_json_file(f"{flags.output_dir / flags.size}.json")
+    positions = sinusoids(config.max_position_embeddings, config.hidden_size)
+    positions *= recipe["sinusoidal_positions"] or 0.0
+    np.save(flags.output_dir / "positions.npy", positions)
     targets = [float(target) for target in flags.targets.split(",")]
     curves: dict[str, list[dict]] = {}
     for seed in range(1, flags.seeds + 1):
