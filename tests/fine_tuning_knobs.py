@@ -28,7 +28,7 @@ CHOICES = [
     "--layer_decay=0.9",
     "--ema_decay=0.99",
     "--freeze_layers=3",
-    "--eval_steps=50 --early_stopping_patience=3",
+    "--eval_steps=30 --early_stopping_patience=3",
 ]
 
 
