@@ -120,7 +120,8 @@ flags.DEFINE_float(
     "Begin with position embeddings that are sines and cosines of this "
     "amplitude (Vaswani et al., arXiv:1706.03762, section 3.5), in place of "
     "random ones: the model finds sooner which tokens are neighbors. They are "
-    "trained as before, and the result is an ordinary BERT.",
+    "trained as before, and the result is an ordinary BERT. Weights of "
+    "--init_checkpoint stay as they are.",
     lower_bound=0.0,
     upper_bound=0.99,
 )

@@ -238,10 +238,10 @@ def train_peer(values: dict[str, Any]) -> dict[str, Any]:
                 transformers.BertConfig(**config)
             )
             if recipe and recipe["sinusoidal_positions"]:
-                table = np.load(values["positions"])
+                positions = np.load(values["positions"])
                 with torch.no_grad():
                     model.bert.embeddings.position_embeddings.weight.copy_(
-                        torch.from_numpy(table)
+                        torch.from_numpy(positions)
                     )
             transformers.Trainer(
                 model,

@@ -134,9 +134,6 @@ def test_initial_values_are_truncated_normal_zeros_and_ones():
     assert not np.array_equal(values[query], values[key])
 
 
-# --- Padding and packed rows -------------------------------------------------
-
-
 def test_sinusoidal_positions_begin_as_sines():
     """Position p has sin(p w) and cos(p w) of the frequencies w 1 and 0.01."""
     config = tiny_config(
@@ -149,6 +146,9 @@ def test_sinusoidal_positions_begin_as_sines():
     # The next token is at the same angle from every position.
     pairs = np.sum(table[:-1] * table[1:], axis=1)
     np.testing.assert_allclose(pairs, pairs[0], rtol=1e-5)
+
+
+# --- Padding and packed rows -------------------------------------------------
 
 
 def test_a_row_depends_on_neither_padding_nor_neighbours():
