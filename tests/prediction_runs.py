@@ -77,7 +77,9 @@ def check_same(found: list[dict], wanted: list[dict]) -> None:
         for key, value in one.items():
             if isinstance(value, (dict, list, float)):
                 ours, theirs = json.dumps(value), json.dumps(other[key])
-                assert numbers(ours) == pytest.approx(numbers(theirs), abs=2e-5)
+                assert numbers(ours) == pytest.approx(
+                    numbers(theirs), rel=1e-5, abs=2e-5
+                )
             else:
                 assert value == other[key]
 
