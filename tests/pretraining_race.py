@@ -54,7 +54,7 @@ PAPER = {
 OURS, PEERS = ("recipe", "paper"), ("transformers", "transformers_recipe")
 PEER_LENGTH = 512  # of a BERT without other wishes
 HELD_OUT_LENGTH, HELD_OUT_PREDICTIONS = 64, 10  # the first that all learn
-HELD_OUT_RECORDS = 2048
+HELD_OUT_RECORDS = 1024
 EVALUATIONS, EVALUATION_BATCH = 50, 64
 TIMED_SECONDS = 10.0
 
