@@ -36,7 +36,7 @@ from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks import long_texts
 from tasks.embeddings.data import Columns
-from tasks.embeddings.job import TEACHER_FLAG, EmbeddingsJob, Options
+from tasks.embeddings.job import EmbeddingsJob, Options
 from tasks.settings import RunSettings
 from tasks.source import find_source
 
@@ -178,7 +178,7 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_string(
-    TEACHER_FLAG,
+    "teacher_checkpoint",
     None,
     "Sentence encoder to distill: its vectors of all texts of train_file are "
     "learned.",
@@ -252,8 +252,8 @@ def check_flags() -> None:
         )
     if FLAGS.teacher_checkpoint and FLAGS.matryoshka_dims:
         raise UserError(
-            f"--matryoshka_dims is for pairs: the vectors of --{TEACHER_FLAG} "
-            "have one size"
+            "--matryoshka_dims is for pairs: the vectors of "
+            "--teacher_checkpoint have one size"
         )
 
 

@@ -178,6 +178,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     # checkpoint of step `last` is saved, right after its line of the ledger.
     while process.poll() is None:
         if any(line["step"] >= last for line in ledger.read(folder)):
+            logging.info("Step %d is repeated: stopping the run", last)
             process.send_signal(signal.SIGTERM)
             process.wait()
         time.sleep(0.2)

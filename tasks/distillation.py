@@ -422,9 +422,13 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         parts = [
             kept_outputs(
                 self.job.cache,
-                name,
-                teacher,
-                {**fingerprint, "dtype": training.dtype},
+                f"{name}_teacher_{teacher.digest}",
+                teacher.path,
+                {
+                    **fingerprint,
+                    "dtype": training.dtype,
+                    "teacher": dict(teacher.fingerprint),
+                },
                 lambda name=name: self.answers(name, data, source, run()),
             )
             for name, fingerprint in self.texts()
@@ -435,7 +439,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
 def kept_outputs(
     cache: record_cache.RecordCache,
     name: str,
-    teacher: Teacher,
+    teacher: str,
     fingerprint: Mapping[str, Any],
     compute: Callable[[], np.ndarray],
 ) -> np.ndarray:
@@ -443,22 +447,22 @@ def kept_outputs(
 
     Args:
         cache: the student's records, beside which the outputs are kept.
-        name: name of the record file whose texts the teacher reads.
-        teacher: the teacher, whose digest is part of the file's name.
-        fingerprint: everything else that the outputs depend on.
+        name: name of their file, without its ending.
+        teacher: the teacher as the flag names it, for messages.
+        fingerprint: everything that the outputs depend on.
         compute: returns them, float32 [n, ...].
 
     Raises:
         UserError: they are not finite, or the file is damaged.
     """
-    path = os.path.join(cache.directory, f"{name}_teacher_{teacher.digest}.npy")
+    path = os.path.join(cache.directory, f"{name}.npy")
 
     def write(path: str) -> None:
         outputs = compute()
         bad = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)))
         if len(bad):
-            raise teacher.error(
-                f"computes {outputs.flat[bad[0]]} for row "
+            raise UserError(
+                f"--{FLAG}={teacher} computes {outputs.flat[bad[0]]} for row "
                 f"{bad[0] * len(outputs) // outputs.size + 1} of {name}: its "
                 "weights are damaged, or --dtype is too narrow for it"
             )
@@ -470,8 +474,7 @@ def kept_outputs(
             path,
         )
 
-    wanted = {**fingerprint, "teacher": dict(teacher.fingerprint)}
-    cache.make(path, wanted, write)
+    cache.make(path, fingerprint, write)
     with file_system.open_for_reading(path) as file:
         data = file.read()
     try:

@@ -435,3 +435,9 @@ class FineTuningJob(abc.ABC):
         """Draw a picture to output_dir, unless --nopictures."""
         if self.settings.training.pictures and cluster.is_chief():
             pictures.draw(self.path(name), draw_to)
+
+
+def in_set(name: str, title: str) -> str:
+    """Return a name with a title in it: "errors_dev_mismatched.tsv"."""
+    base, ending = os.path.splitext(name)
+    return f"{base}_{title}{ending}" if title else name

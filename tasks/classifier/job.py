@@ -26,6 +26,7 @@ from tasks.job import (
     LoadedModel,
     Scored,
     TrainingData,
+    in_set,
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -102,7 +103,7 @@ class ClassifierJob(FineTuningJob):
         self.result_files = (
             *self.result_files,
             *(
-                _in_set(name, title)
+                in_set(name, title)
                 for title in ["", *list(files.dev)[1:]]
                 for name in (mistakes.NAME, _MATRIX, _PICTURE, _RELIABILITY)
             ),
@@ -386,10 +387,10 @@ class ClassifierJob(FineTuningJob):
                 label_ids, logits.argmax(-1), labels=range(len(labels))
             )
             table = classifier_mistakes.confusion_table(counts, labels)
-            self.write_lines(_in_set(_MATRIX, title), table)
+            self.write_lines(in_set(_MATRIX, title), table)
             if len(labels) <= classifier_mistakes.MAX_DRAWN:
                 self.draw(
-                    _in_set(_PICTURE, title),
+                    in_set(_PICTURE, title),
                     functools.partial(
                         classifier_mistakes.draw_confusion,
                         counts,
@@ -397,7 +398,7 @@ class ClassifierJob(FineTuningJob):
                     ),
                 )
             self.draw(
-                _in_set(_RELIABILITY, title),
+                in_set(_RELIABILITY, title),
                 functools.partial(
                     calibration.draw_reliability,
                     logits,
@@ -405,7 +406,7 @@ class ClassifierJob(FineTuningJob):
                     self.temperature or 1.0,
                 ),
             )
-        self.write_errors(found, _in_set(mistakes.NAME, title))
+        self.write_errors(found, in_set(mistakes.NAME, title))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""
@@ -421,9 +422,3 @@ class ClassifierJob(FineTuningJob):
 def _results_name(data: DataSet) -> str:
     """Return "test_results.tsv" for the test set "predict"."""
     return f"{data.name.replace('predict', 'test_results')}.tsv"
-
-
-def _in_set(name: str, title: str) -> str:
-    """Return a name with a title in it: "errors_dev_mismatched.tsv"."""
-    base, ending = os.path.splitext(name)
-    return f"{base}_{title}{ending}" if title else name

@@ -1,8 +1,6 @@
 """Fine-tuning for sentence vectors: data, scores, mistakes, vectors."""
 
-import io
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +14,15 @@ from absl import logging
 import modeling
 from checkpoints.trained_for import TrainedFor
 from records import in_memory, tfrecord
-from tasks import loading, mistakes, nearest, registry, rows, signs
+from tasks import (
+    distillation,
+    loading,
+    mistakes,
+    nearest,
+    registry,
+    rows,
+    signs,
+)
 from tasks import predict as tasks_predict
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
@@ -27,7 +33,7 @@ from tasks.embeddings.task import (
     prompt_for,
     prompt_of,
 )
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, in_set
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -37,7 +43,6 @@ from training import memory
 
 EMBEDDINGS = "embeddings.jsonl"
 
-TEACHER_FLAG = "teacher_checkpoint"
 
 _PART = 8192  # rows converted together
 
@@ -101,8 +106,8 @@ class EmbeddingsJob(FineTuningJob):
             self.teacher = loading.find(options.teacher_checkpoint)
             if self.teacher.task != Embeddings.name:
                 raise UserError(
-                    f"--{TEACHER_FLAG}={options.teacher_checkpoint} makes no "
-                    f"sentence vectors: its task is {self.teacher.task}"
+                    f"--teacher_checkpoint={options.teacher_checkpoint} makes "
+                    f"no sentence vectors: its task is {self.teacher.task}"
                 )
         dev = []
         if options.dev_file:
@@ -111,6 +116,9 @@ class EmbeddingsJob(FineTuningJob):
             dev.append(
                 DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
             )
+        self.result_files += tuple(
+            in_set(mistakes.NAME, data.title) for data in dev[1:]
+        )
         sequence = tfrecord.Feature("int64", source.row_length)
         self.open_data(
             {
@@ -140,7 +148,7 @@ class EmbeddingsJob(FineTuningJob):
         elif min(len(example.texts) for example in examples) < 2:
             raise UserError(
                 f"{flags.train_file} holds single texts, which only "
-                f"--{TEACHER_FLAG} can train on: wanted pairs"
+                f"--teacher_checkpoint can train on: wanted pairs"
             )
         self.learning = learning.Learning(
             kind,
@@ -241,7 +249,7 @@ class EmbeddingsJob(FineTuningJob):
         found = super().data_fingerprint() | own
         found |= {"pooling": self.pooling, "normalize": self.normalize}
         if self.teacher:
-            found[TEACHER_FLAG] = self._teacher_fingerprint()
+            found["teacher_checkpoint"] = self._teacher_fingerprint()
         return found
 
     def adjustable(self) -> dict[str, Any]:
@@ -335,28 +343,29 @@ class EmbeddingsJob(FineTuningJob):
     def _teacher_vectors(self) -> np.ndarray:
         """Return the teacher's vectors of the training texts, [n, D].
 
-        They are kept in a file beside the records.
-
         Raises:
             UserError: they have another size than this model's.
         """
-        path = os.path.join(self.settings.records_dir, "teacher.npy")
-        fingerprint = {
-            "teacher": self._teacher_fingerprint(),
-            "texts": self.fingerprint(self.train),
-        }
-        self.cache.make(path, fingerprint, self._write_teacher_vectors)
-        with file_system.open_for_reading(path) as file:
-            found = np.load(io.BytesIO(file.read()))
+        path = self.flags.teacher_checkpoint
+        found = distillation.kept_outputs(
+            self.cache,
+            "teacher",
+            path,
+            {
+                "teacher": self._teacher_fingerprint(),
+                "texts": self.fingerprint(self.train),
+            },
+            self._run_teacher,
+        )
         own = self.flags.embedding_size or self.config.hidden_size
         if found.shape[1] != own:
             raise UserError(
-                f"--{TEACHER_FLAG}={self.flags.teacher_checkpoint} has vectors "
-                f"of {found.shape[1]} numbers, this model of {own}"
+                f"--teacher_checkpoint={path} has vectors of "
+                f"{found.shape[1]} numbers, this model of {own}"
             )
         return found
 
-    def _write_teacher_vectors(self, path: str) -> None:
+    def _run_teacher(self) -> np.ndarray:
         task = registry.create_task(self.teacher)
         texts = [text or "" for text in self.texts(self.train)]
         units = [[task.row(text)[0]] for text in texts]
@@ -368,10 +377,7 @@ class EmbeddingsJob(FineTuningJob):
                 self.eval_batch_size,
                 bar.update,
             )
-        file = io.BytesIO()
-        np.save(file, np.stack([one["embedding"] for one in outputs]))
-        with file_system.atomic_file(path) as written:
-            written.write(file.getvalue())
+        return np.stack([one["embedding"] for one in outputs])
 
     # --- Scores and predictions ----------------------------------------------
 
@@ -431,9 +437,7 @@ class EmbeddingsJob(FineTuningJob):
             collection, ranked = scored.predictions
             listed = _failures(collection, ranked)
             total = len(ranked)
-        name = mistakes.NAME
-        if data != self.dev[0]:
-            name = f"{data.title}_{name}"
+        title = "" if data == self.dev[0] else data.title
         self.write_errors(
             mistakes.Mistakes(
                 header,
@@ -441,7 +445,7 @@ class EmbeddingsJob(FineTuningJob):
                 len(listed),
                 total,
             ),
-            name,
+            in_set(mistakes.NAME, title),
         )
 
     def write_predictions(

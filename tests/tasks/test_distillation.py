@@ -61,7 +61,11 @@ class Counted:
 
     def kept(self, **fingerprint) -> np.ndarray:
         return distillation.kept_outputs(
-            self.cache, "train", self.teacher, fingerprint, self.compute
+            self.cache,
+            f"train_teacher_{self.teacher.digest}",
+            self.teacher.path,
+            fingerprint,
+            self.compute,
         )
 
 

@@ -286,12 +286,13 @@ def test_chunks_have_the_same_dropout_in_both_passes(monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-5 * scale)
 
 
-def test_the_ranking_loss_by_hand():
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_ranking_loss_by_hand(symmetric):
     """Equal texts, and positives of equal anchors, are no negatives."""
     rng = np.random.default_rng(3)
     vectors = rng.normal(size=[3, 3, 4]).astype(np.float32)
     ids = [[1, 2, 3], [4, 5, 2], [1, 6, 0]]  # rows 0 and 2: one anchor
-    how = learning.Learning("ranking", temperature=0.5)
+    how = learning.Learning("ranking", temperature=0.5, symmetric=symmetric)
     loss, correct = learning._ranking(
         tf.constant(vectors), {"text_ids": tf.constant(ids)}, how
     )
@@ -302,13 +303,37 @@ def test_the_ranking_loss_by_hand():
         [(1, 1), (0, 1), (2, 1), (0, 2), (1, 2)],
         [(2, 1), (1, 1), (0, 2), (1, 2)],
     ]
+    # For each positive: its anchor, then the examples of other anchors.
+    anchors = [[0, 1], [1, 0, 2], [2, 1]]
+
+    def cross_entropy(cosines: list[float]) -> float:
+        return np.log(np.exp(cosines).sum()) - cosines[0]
+
     wanted, right = 0.0, 0
     for row, places in enumerate(candidates):
         cosines = [unit[row, 0] @ unit[place] / 0.5 for place in places]
-        wanted += np.log(np.exp(cosines).sum()) - cosines[0]
+        forth = cross_entropy(cosines)
+        back = cross_entropy(
+            [unit[row, 1] @ unit[other, 0] / 0.5 for other in anchors[row]]
+        )
+        wanted += (forth + back) / 2 if symmetric else forth
         right += max(cosines) == cosines[0]
     assert float(loss) == pytest.approx(wanted, rel=1e-5)
     assert float(correct) == right
+
+
+def test_the_losses_of_scores_and_of_a_teacher_by_hand():
+    vectors = tf.constant([[[3.0, 4.0], [4.0, 3.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    batch = {
+        "scores": tf.constant([[1.0], [0.5]]),
+        "text_ids": tf.constant([[1, 2], [3, 0]]),  # 0: no text
+        "teacher_vectors": tf.zeros([2, 2, 2]),
+    }
+    # The cosines are 24/25 and 0.
+    loss, _ = learning._scores(vectors, batch, None)
+    assert float(loss) == pytest.approx(0.04**2 + 0.5**2)
+    loss, _ = learning._distillation(vectors, batch, None)
+    assert float(loss) == pytest.approx(25 / 2 + 25 / 2 + 1 / 2)
 
 
 # --- Runs --------------------------------------------------------------------
@@ -373,7 +398,7 @@ def test_pairs_a_collection_and_a_teacher(tmp_path):
     found = tiny.results_of(student)
     assert found["dev_recall_at_10"] > 0.5
     # Without a prompt a query is nearest to the text that has its id.
-    failures = (student / "retrieval_errors.tsv").read_text().splitlines()
+    failures = (student / "errors_retrieval.tsv").read_text().splitlines()
     assert not any(
         line.startswith("anchor0\t") and line.endswith(f"\t{own['text']}")
         for line in failures
