@@ -10,6 +10,7 @@ from base.errors import UserError
 import hub_models
 import hub_server
 import numpy as np
+import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
@@ -403,6 +404,33 @@ def test_pairs_a_collection_and_a_teacher(tmp_path):
         line.startswith("anchor0\t") and line.endswith(f"\t{own['text']}")
         for line in failures
     )
+
+
+@pytest.mark.slow
+def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
+    """As if the prompt stood in the texts, and the vectors were cut."""
+    folder = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    config = json.loads((folder / "bert_config.json").read_text())
+    config |= {"task": "embeddings", "normalize": True}
+    config |= {"prompts": {"query": "n o "}}
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    texts, prompted = tmp_path / "texts.txt", tmp_path / "prompted.txt"
+    texts.write_text("a b c\nd")
+    prompted.write_text("n o a b c\nn o d")
+    wanted = prediction_runs.predict(folder, prompted, tmp_path / "wanted")
+    cut = np.array([one["embedding"] for one in wanted])[:, :5]
+    cut /= np.linalg.norm(cut, axis=1, keepdims=True)
+    flags = {"prompt_name": "query", "embedding_size": 5}
+    saved = prediction_runs.export(folder, tmp_path / "saved", **flags)
+    for model_, own in ((folder, flags), (saved, {})):
+        found = prediction_runs.predict(
+            model_, texts, tmp_path / f"of_{model_.name}", **own
+        )
+        vectors = [one["embedding"] for one in found]
+        np.testing.assert_allclose(vectors, cut, atol=1e-5)
+    served = tf.saved_model.load(str(saved)).signatures["serving_default"]
+    found = served(text=tf.constant(["a b c", "d"]))["embedding"]
+    np.testing.assert_allclose(found, cut, atol=1e-5)
 
 
 @pytest.mark.parametrize(
