@@ -620,16 +620,21 @@ def read_masks(checkpoint: Checkpoint) -> Masks | None:
 def check_masks(*data: PretrainingFiles | None) -> None:
     """Raise a UserError if flags of masks are given and all records have masks.
 
-    Warns if a record has too few places for the tokens to predict.
+    With a recipe, which may have set the flags, it warns that they are not
+    used. It also warns if a record has too few places for the tokens to
+    predict.
     """
     found = [some.masks for some in data if some and some.masks]
     names = ("masked_lm_prob", "masked_lm_prob_schedule", "mask_token_prob")
     for name in (*names, "random_token_prob", "do_whole_word_mask"):
         if FLAGS[name].present and not found:
-            raise UserError(
+            problem = (
                 f"--{name} is for records without masks "
                 "(create_pretraining_data.py --unmasked); these have some"
             )
+            if not FLAGS.recipe:
+                raise UserError(problem)
+            logging.warning("%s, and keep them", problem)
     for masks in found[:1]:
         generation.warn_of_few_predictions(masks.largest())
 

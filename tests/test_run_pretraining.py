@@ -231,8 +231,11 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_a_recipe_is_a_command(data, tmp_path):
-    """The same bits; a flag of the command wins, and one that excludes it."""
+def test_a_recipe_is_a_command(data, tmp_path, caplog):
+    """The same bits; a flag of the command wins, and one that excludes it.
+
+    What a recipe says of masks is not for records that have some.
+    """
     model = json.loads((data / "no_dropout.json").read_text())
     (tmp_path / "model.json").write_text(
         json.dumps(
@@ -243,7 +246,8 @@ def test_a_recipe_is_a_command(data, tmp_path):
     recipe.write_text(
         "# Comment\n\n--dropout=0\n--initializer_range=0.5\n"
         "--sinusoidal_positions=0.2\n"
-        "--learning_rate=0.7\n--warmup_proportion=0.5\n--bias_correction\n"
+        "--learning_rate=0.7\n--warmup_proportion=0.5\n--masked_lm_prob=0.3\n"
+        "--bias_correction\n"
     )
     line = change(data, tmp_path, recipe=recipe)
     assert f"{recipe}: wanted --name=value" in line
@@ -255,6 +259,7 @@ def test_a_recipe_is_a_command(data, tmp_path):
     assert run_pretraining.read_settings(plan).num_warmup_steps == 3
     del flags["num_warmup_steps"]
     scripts.run(run_pretraining, **flags)
+    assert "--masked_lm_prob is for records without masks" in caplog.text
     given = {
         "output_dir": tmp_path / "2",
         "recipe": None,

@@ -193,7 +193,7 @@ PAPER = {
     ),
 }
 
-# Of the final model, appendix A.2: "97%-98% accuracy on NSP".
+# Of the final model, a footnote of section 3.1: "97%-98% accuracy on NSP".
 NEXT_SENTENCE_ACCURACY = "97 to 98"
 
 # Figure 5, MNLI-m: curve -> pre-training step -> score. Its ends are Table 5's.
