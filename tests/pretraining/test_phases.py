@@ -42,6 +42,18 @@ def test_phases_by_hand():
     assert Plan(None, constant(8)).phases(9) == [Phase(0, 9, 9, 8)]
 
 
+def test_the_last_tenth_of_the_steps_drops_no_tokens():
+    scripts.parse(run_pretraining, drop_tokens=0.5)
+    early, late = run_pretraining.read_plan().phases(100)
+    assert (early.first_step, early.last_step, early.drop_tokens) == (
+        0,
+        90,
+        0.5,
+    )
+    assert (late.first_step, late.last_step, late.drop_tokens) == (90, 100, 0.0)
+    scripts.parse(run_pretraining)  # forgets it
+
+
 def without(flags: dict, *names: str, **changes) -> dict:
     return {k: v for k, v in (flags | changes).items() if k not in names}
 
