@@ -52,6 +52,12 @@ PAPER = {
     "dtype": "auto",
 }
 OURS, PEERS = ("recipe", "paper"), ("transformers", "transformers_recipe")
+LABELS = {
+    "recipe": "this project, recipe",
+    "paper": "this project, paper's values",
+    "transformers": "transformers, its example's values",
+    "transformers_recipe": "transformers, recipe",
+}
 PEER_LENGTH = 512  # of a BERT without other wishes
 HELD_OUT_LENGTH, HELD_OUT_PREDICTIONS = 64, 10  # the first that all learn
 HELD_OUT_RECORDS = 1024
@@ -402,7 +408,7 @@ def draw(
                 ls="--" if name in PEERS else "-",
                 marker=".",
                 markersize=3,
-                label=None if number else name.replace("_", ", "),
+                label=None if number else LABELS[name],
             )
     for target in targets:
         axes.axhline(target, color=pictures.LIGHT, ls=":", zorder=0)
