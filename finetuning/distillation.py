@@ -57,9 +57,10 @@ def with_commits(f: flags.FlagValues) -> str | None:
     """Return --teacher_checkpoint with a commit for each model on the hub.
 
     For the runs of a sweep; None without a teacher on the hub, or in a script
-    without the flag.
+    without these flags. (run_embeddings.py has a --teacher_checkpoint of its
+    own.)
     """
-    options = read(f) if FLAG in f else None
+    options = read(f) if "distillation_alpha" in f else None
     commits = options.adjustable() if options else {}
     if not commits:
         return None

@@ -437,7 +437,11 @@ class FineTuningJob(abc.ABC):
             pictures.draw(self.path(name), draw_to)
 
 
-def in_set(name: str, title: str) -> str:
-    """Return a name with a title in it: "errors_dev_mismatched.tsv"."""
+def titled(name: str, title: str) -> str:
+    """Return the name of a data set's file, with the set's title in it.
+
+    >>> titled("errors.tsv", "retrieval"), titled("errors.tsv", "")
+    ('errors_retrieval.tsv', 'errors.tsv')
+    """
     base, ending = os.path.splitext(name)
     return f"{base}_{title}{ending}" if title else name

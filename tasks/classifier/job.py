@@ -26,7 +26,7 @@ from tasks.job import (
     LoadedModel,
     Scored,
     TrainingData,
-    in_set,
+    titled,
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -103,7 +103,7 @@ class ClassifierJob(FineTuningJob):
         self.result_files = (
             *self.result_files,
             *(
-                in_set(name, title)
+                titled(name, title)
                 for title in ["", *list(files.dev)[1:]]
                 for name in (mistakes.NAME, _MATRIX, _PICTURE, _RELIABILITY)
             ),
@@ -387,10 +387,10 @@ class ClassifierJob(FineTuningJob):
                 label_ids, logits.argmax(-1), labels=range(len(labels))
             )
             table = classifier_mistakes.confusion_table(counts, labels)
-            self.write_lines(in_set(_MATRIX, title), table)
+            self.write_lines(titled(_MATRIX, title), table)
             if len(labels) <= classifier_mistakes.MAX_DRAWN:
                 self.draw(
-                    in_set(_PICTURE, title),
+                    titled(_PICTURE, title),
                     functools.partial(
                         classifier_mistakes.draw_confusion,
                         counts,
@@ -398,7 +398,7 @@ class ClassifierJob(FineTuningJob):
                     ),
                 )
             self.draw(
-                in_set(_RELIABILITY, title),
+                titled(_RELIABILITY, title),
                 functools.partial(
                     calibration.draw_reliability,
                     logits,
@@ -406,7 +406,7 @@ class ClassifierJob(FineTuningJob):
                     self.temperature or 1.0,
                 ),
             )
-        self.write_errors(found, in_set(mistakes.NAME, title))
+        self.write_errors(found, titled(mistakes.NAME, title))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""

@@ -33,7 +33,7 @@ from tasks.embeddings.task import (
     prompt_for,
     prompt_of,
 )
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, in_set
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, titled
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -42,7 +42,6 @@ from tasks.task import number
 from training import memory
 
 EMBEDDINGS = "embeddings.jsonl"
-
 
 _PART = 8192  # rows converted together
 
@@ -117,7 +116,7 @@ class EmbeddingsJob(FineTuningJob):
                 DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
             )
         self.result_files += tuple(
-            in_set(mistakes.NAME, data.title) for data in dev[1:]
+            titled(mistakes.NAME, data.title) for data in dev[1:]
         )
         sequence = tfrecord.Feature("int64", source.row_length)
         self.open_data(
@@ -148,7 +147,7 @@ class EmbeddingsJob(FineTuningJob):
         elif min(len(example.texts) for example in examples) < 2:
             raise UserError(
                 f"{flags.train_file} holds single texts, which only "
-                f"--teacher_checkpoint can train on: wanted pairs"
+                "--teacher_checkpoint can train on: wanted pairs"
             )
         self.learning = learning.Learning(
             kind,
@@ -445,7 +444,7 @@ class EmbeddingsJob(FineTuningJob):
                 len(listed),
                 total,
             ),
-            in_set(mistakes.NAME, title),
+            titled(mistakes.NAME, title),
         )
 
     def write_predictions(
