@@ -152,7 +152,7 @@ def main(_: list[str]) -> int:
     """Measure; print the table and the JSON object."""
     logs.set_level(logging.WARNING)
     check_flags()
-    devices.avoid_broken_amx(FLAGS.dtype)
+    devices.avoid_broken_products(FLAGS.dtype)
     # Otherwise TensorFlow takes all memory of a GPU, and other processes have
     # none.
     for gpu in tf.config.list_physical_devices("GPU"):

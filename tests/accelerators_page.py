@@ -28,9 +28,10 @@ they say: that a step compiles, how much memory it needs, and how many
 operations and bytes it has. Use this page to choose a batch for a device that
 you do not have yet.
 
-**Nothing here has run.** The page shows no speed and no results of a device.
-Nor does it show what TensorFlow adds around a program, such as dispatch,
-infeed, or NCCL between GPUs.
+**These programs have not run.** The page shows no speed and no results of a
+device ([an H200](gpu.md#measured-on-an-h200) has some). Nor does it show what
+TensorFlow adds around a program, such as dispatch, infeed, or NCCL between
+GPUs.
 
 TensorFlow's wheel can lower programs for CPUs only. These CPU programs, before
 any optimization, were compiled for the devices with these versions: {versions}.

@@ -33,7 +33,7 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-# --- Processors that report AMX without having it ----------------------------
+# --- Matrix products that fail on some machines ------------------------------
 
 # The environment variable that limits the instructions of oneDNN, and the value
 # that leaves out AMX alone. A lower value breaks float16 products on processors
@@ -47,16 +47,31 @@ x = tf.ones([64, 64], tf.bfloat16)
 print(float(tf.reduce_sum(tf.cast(tf.matmul(x, x), tf.float32))))
 """
 
+# XLA's flag for products that it generates with Triton instead of calling
+# cuBLAS. On an H200 with TensorFlow 2.21 the gradients of bfloat16 models
+# became nan or inf within four steps, with ptxas of CUDA 12.9 and 13.0 alike.
+# Without it they are those of other devices, and a step takes the same time.
+TRITON_FLAG = "--xla_gpu_enable_triton_gemm"
 
-def avoid_broken_amx(dtype: str) -> None:
+
+def avoid_broken_products(dtype: str) -> None:
+    """Turn off what breaks matrix products of 16-bit types.
+
+    Call this before any other TensorFlow work. What the user has set in the
+    environment stays.
+    """
+    if dtype != "float32":
+        _avoid_broken_amx()
+        _avoid_triton()
+
+
+def _avoid_broken_amx() -> None:
     """Turn off AMX where using it would kill the process.
 
     Some virtual machines report AMX although its instructions fail (SIGILL).
-    Where AMX is reported and a 16-bit type asked for, one product is tried in
-    another process. Call this before any other TensorFlow work.
+    Where AMX is reported, one product is tried in another process.
     """
-    is_set = AMX_SETTING in os.environ
-    if dtype == "float32" or is_set or not _reports_amx():
+    if AMX_SETTING in os.environ or not _reports_amx():
         return
     probe = subprocess.run(
         [sys.executable, "-c", _PROBE], capture_output=True, check=False
@@ -79,6 +94,19 @@ def _reports_amx() -> bool:
         return False
 
 
+def _avoid_triton() -> None:
+    """Let XLA call cuBLAS on GPUs; it reads its flags when it compiles."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if TRITON_FLAG in flags or not tf.config.list_physical_devices("GPU"):
+        return
+    os.environ["XLA_FLAGS"] = f"{flags} {TRITON_FLAG}=false".strip()
+    logging.info(
+        "XLA_FLAGS has %s=false now: these products of 16-bit types gave nan "
+        "on an H200",
+        TRITON_FLAG,
+    )
+
+
 # --- Strategies --------------------------------------------------------------
 
 
@@ -88,7 +116,7 @@ def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     The first of these is used: the TPU of that name, with `use_tpu`; the
     machines that TF_CONFIG names; all GPUs of this machine; its CPU.
     """
-    avoid_broken_amx(choice.dtype)
+    avoid_broken_products(choice.dtype)
     if choice.use_tpu:
         return _tpu_strategy(choice)
     for name in ("tpu_name", "master"):

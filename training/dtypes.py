@@ -150,5 +150,5 @@ def resolve_here(dtype: str) -> str:
     Raises:
         UserError: as `resolve`.
     """
-    devices.avoid_broken_amx(dtype)
+    devices.avoid_broken_products(dtype)
     return resolve(dtype, tf.distribute.get_strategy())

@@ -96,11 +96,34 @@ def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
     monkeypatch.setattr(devices, "_reports_amx", lambda: True)
     monkeypatch.setattr(devices.subprocess, "run", run)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
-    devices.avoid_broken_amx("float32")
+    devices.avoid_broken_products("float32")
     assert not probes
-    devices.avoid_broken_amx("bfloat16")
+    devices.avoid_broken_products("bfloat16")
     assert len(probes) == 1
     assert os.environ.pop("ONEDNN_MAX_CPU_ISA", None) == wanted
+
+
+@pytest.mark.parametrize(
+    "before, dtype, after",
+    [
+        ("", "bfloat16", "--xla_gpu_enable_triton_gemm=false"),
+        ("--a=1", "auto", "--a=1 --xla_gpu_enable_triton_gemm=false"),
+        ("", "float32", ""),
+        ("--xla_gpu_enable_triton_gemm=true", "float16", None),
+    ],
+)
+def test_products_of_16_bits_do_without_triton(
+    monkeypatch, before, dtype, after
+):
+    """On GPUs, unless XLA_FLAGS says something else."""
+    monkeypatch.setenv("XLA_FLAGS", before)
+    devices.avoid_broken_products(dtype)
+    assert os.environ["XLA_FLAGS"] == before  # this machine has no GPU
+    monkeypatch.setattr(
+        devices.tf.config, "list_physical_devices", lambda kind: [kind]
+    )
+    devices.avoid_broken_products(dtype)
+    assert os.environ["XLA_FLAGS"] == (before if after is None else after)
 
 
 def test_no_tpu_is_one_clear_line():
