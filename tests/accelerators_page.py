@@ -33,6 +33,10 @@ device ([an H200](gpu.md#measured-on-an-h200) has some). Nor does it show what
 TensorFlow adds around a program, such as dispatch, infeed, or NCCL between
 GPUs.
 
+The programs of GPUs have products that XLA generates with Triton. In 16-bit
+types, training calls cuBLAS instead ([why](gpu.md#measured-on-an-h200)), so its
+programs differ a little.
+
 TensorFlow's wheel can lower programs for CPUs only. These CPU programs, before
 any optimization, were compiled for the devices with these versions: {versions}.
 
