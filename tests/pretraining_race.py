@@ -21,7 +21,8 @@ its learning rate is scheduled to that number. It is scored 50 times on the same
 masked tokens of held-out records, which have 64 tokens. The clocks of the wall
 and of all cores begin with the training and stand still while it is scored.
 
-A run that was made is not made again. --recipe=FILE tries another recipe.
+A run that was made is not made again. --recipe=FILE tries another recipe, and
+--seeds repeats the recipe's run; --other_seeds repeats the other ways.
 race.json has the curves, race.png shows them, and a table says when each
 perplexity was reached first.
 """
@@ -449,6 +450,8 @@ def race(flags: argparse.Namespace) -> None:
     curves: dict[str, list[dict]] = {}
     for seed in range(1, flags.seeds + 1):
         for name in flags.runs.split(","):
+            if name != "recipe" and seed > flags.other_seeds:
+                continue
             own = paper if name == "paper" else recipe
             curve = make_curve(flags, name, seed, own)
             curves.setdefault(name, []).append(curve)
@@ -484,6 +487,7 @@ def main() -> None:
         "vocab_size": 4096,
         "budget_hours": 1.0,
         "seeds": 1,
+        "other_seeds": 1,
         "targets": "60,40",
     }.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)

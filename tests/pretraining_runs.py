@@ -73,7 +73,7 @@ def write_data(folder: Path) -> Path:
         "attention_probs_dropout_prob": 0.0,
     }
     (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
-    deep = no_dropout | {"num_hidden_layers": 4}
+    deep = no_dropout | {"num_hidden_layers": 3}
     (folder / "deep.json").write_text(json.dumps(deep))
     return folder
 

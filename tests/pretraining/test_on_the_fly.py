@@ -238,15 +238,16 @@ def test_unmasked_records_are_smaller(folder):
 )
 def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, changes):
     flags = flags_for(folder, name, tmp_path / "whole")
-    flags |= {"masked_lm_prob_schedule": "0.3,0.1", "do_eval": True, **changes}
+    flags |= {"masked_lm_prob_schedule": "0.3,0.1", **changes}
     if "batch_schedule" in changes:
         del flags["train_batch_size"]
-    config = json.loads((folder / "config.json").read_text())
-    flags["bert_config_file"] = tmp_path / "deep.json"
-    flags["bert_config_file"].write_text(
-        json.dumps(config | {"num_hidden_layers": 3})
-    )
-    assert scripts.run(run_pretraining, **flags) == 0
+    else:  # tokens skip the middle layers
+        config = json.loads((folder / "config.json").read_text())
+        flags["bert_config_file"] = tmp_path / "deep.json"
+        flags["bert_config_file"].write_text(
+            json.dumps(config | {"num_hidden_layers": 3})
+        )
+    assert scripts.run(run_pretraining, **flags | {"do_eval": True}) == 0
     flags["output_dir"] = tmp_path / "parts"
     assert scripts.run(run_pretraining, **flags | {"stop_after_steps": 5}) == 0
     assert scripts.run(run_pretraining, **flags) == 0
