@@ -50,15 +50,15 @@ print(float(tf.reduce_sum(tf.cast(tf.matmul(x, x), tf.float32))))
 # XLA's flag for products that it generates with Triton instead of calling
 # cuBLAS. On an H200 with TensorFlow 2.21 the gradients of bfloat16 models
 # became nan or inf within four steps, with ptxas of CUDA 12.9 and 13.0 alike.
-# Without it they are those of other devices, and a step takes the same time.
+# With cuBLAS the losses are those of float32 (docs/gpu.md).
 TRITON_FLAG = "--xla_gpu_enable_triton_gemm"
 
 
 def avoid_broken_products(dtype: str) -> None:
-    """Turn off what breaks matrix products of 16-bit types.
+    """Set environment variables that keep 16-bit matrix products right.
 
-    Call this before any other TensorFlow work. What the user has set in the
-    environment stays.
+    They turn off AMX and Triton where these are known to fail. A variable or
+    flag that the user has set stays. Call this before other TensorFlow work.
     """
     if dtype != "float32":
         _avoid_broken_amx()
@@ -95,7 +95,7 @@ def _reports_amx() -> bool:
 
 
 def _avoid_triton() -> None:
-    """Let XLA call cuBLAS on GPUs; it reads its flags when it compiles."""
+    """Turn off XLA's Triton products on GPUs, before XLA reads its flags."""
     flags = os.environ.get("XLA_FLAGS", "")
     if TRITON_FLAG in flags or not tf.config.list_physical_devices("GPU"):
         return
