@@ -14,7 +14,7 @@ a BERT that is pre-trained at the scale.
 
 --scale says how large everything is. `smoke` takes minutes, and its models are
 too small for the numbers to mean anything. `small` takes hours on a laptop,
-`night` about 12 core-hours. `paper` is BERT-Base at the paper's settings.
+`night` about six core-hours. `paper` is BERT-Base at the paper's settings.
 tools/reproduction/scales.toml has all their values, and --set replaces one.
 
 Other scripts of this project do the work. Their commands are shown; --dry_run
