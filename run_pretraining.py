@@ -49,7 +49,6 @@ from pretraining import objectives, phases
 from pretraining import run as pretraining_run
 from pretraining.data import generation
 from pretraining.data.instances import InstanceConfig
-from pretraining.data.masking import MaskingVocabulary
 from pretraining.model import BertForPreTraining
 from pretraining.on_the_fly import Masks, Schedule
 from pretraining.phases import Plan
@@ -185,8 +184,8 @@ flags.DEFINE_integer(
     "max_predictions_per_seq",
     20,
     "Largest number of tokens to predict in a sequence, as in "
-    "create_pretraining_data.py; not used for packed records, which have a "
-    "number of their own.",
+    "create_pretraining_data.py; not used for packed records with masks, which "
+    "have a number of their own.",
     lower_bound=1,
 )
 
@@ -602,7 +601,7 @@ def read_masks(checkpoint: Checkpoint) -> Masks | None:
     config = InstanceConfig(
         **{name: FLAGS[name].value for name in names if name in FLAGS}
     )
-    generation.check_values(config, "")
+    generation.check_values(config)
     schedule, given = None, FLAGS.masked_lm_prob_schedule
     if given:
         try:
@@ -614,7 +613,11 @@ def read_masks(checkpoint: Checkpoint) -> Masks | None:
             ) from None
         schedule = Schedule(first, last)
     vocab = tokenization.load_vocab(checkpoint.vocab_file)
-    return Masks(MaskingVocabulary.from_vocab(vocab), config, schedule)
+    return Masks(
+        generation.masking_vocabulary(vocab, checkpoint.vocab_file, config),
+        config,
+        schedule,
+    )
 
 
 def check_masks(*data: PretrainingFiles | None) -> None:

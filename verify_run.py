@@ -92,7 +92,8 @@ def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
         )
     known = [line["step"] for line in lines]
     kept = lookup.listed_checkpoints(FLAGS.output_dir)
-    starts = {0, *map(weight_files.global_step, kept)} & {*known}
+    there = (path for path in kept if tf.io.gfile.exists(f"{path}.index"))
+    starts = {0, *map(weight_files.global_step, there)} & {*known}
     settings = run_settings.read_fingerprint(FLAGS.output_dir) or {}
     if settings.get("train_hours"):
         # From step 0 the command would time its steps again, and could choose
@@ -164,7 +165,11 @@ def repeat(begin: Line, folder: str, last: int) -> None:
         word
         for word in own
         if word.lstrip("-").partition("=")[0] not in _LEFT_OUT
+        and word.lstrip("-") != "dtype=auto"
     ]
+    # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
+    dtype = run_settings.read_adjustable(FLAGS.output_dir).get("dtype")
+    own = [f"--dtype={dtype}"] * bool(dtype) + own
     command = [sys.executable, script, *own, f"--output_dir={folder}"]
     command += ["--keep_checkpoint_max=0", "--nopictures"]
     logging.info("Repeating: %s", " ".join(command))

@@ -79,10 +79,11 @@ class Masks(NamedTuple):
         return self._replace(config=config)
 
     def largest(self) -> InstanceConfig:
-        """Return the configuration with the largest masked_lm_prob."""
+        """Return the configuration with the largest masked_lm_prob of a run."""
         if not self.schedule:
             return self.config
-        most = max(self.schedule.first, self.schedule.last)
+        # Evaluation has no schedule.
+        most = max(*self.schedule, self.config.masked_lm_prob)
         return dataclasses.replace(self.config, masked_lm_prob=most)
 
     def draw(

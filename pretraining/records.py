@@ -126,6 +126,8 @@ class PretrainingFiles(streaming.RecordFiles):
         }
         if self.masks:
             facts["masking"] = self.masks.describe()
+            most = self.masks.config.max_predictions_per_seq
+            facts["max_predictions_per_seq"] = most
         if not self.is_packed:
             return facts | {"max_predictions_per_seq": lengths["masked_lm_ids"]}
         packing = {
@@ -156,10 +158,11 @@ class PretrainingFiles(streaming.RecordFiles):
             self.max_sequences,
             100 * self.num_tokens / tokens,
         )
+        unused = "; --max_predictions_per_seq is of other records, and not used"
         logging.info(
-            "  a row has %d places for predictions; --max_predictions_per_seq "
-            "is of unpacked records and not used",
+            "  a row has %d places for predictions%s",
             lengths["masked_lm_ids"],
+            "" if self.masks else unused,
         )
 
     def in_phase(self, phase: Phase) -> Self:

@@ -1,6 +1,7 @@
 """A pre-training run: its records, model, training and evaluation."""
 
 import functools
+import gc
 import math
 import os
 from collections.abc import Mapping
@@ -192,6 +193,14 @@ def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
     return schema["input_ids"].length, schema["masked_lm_ids"].length
 
 
+def _free_step() -> None:
+    """Free the moments of the last training, which reference cycles keep.
+
+    The next one has its own, as large as two models.
+    """
+    gc.collect()
+
+
 class TokenizerFiles(NamedTuple):
     """The vocabulary to write beside the weights, and the text it is for.
 
@@ -281,6 +290,7 @@ class PretrainingRun:
             else:
                 logging.info("Phase %d/%d: %s", number, len(phases), phase)
             done = run.train(training)
+            _free_step()
             if done < training.settings.last_step:
                 return done
             # The next phase reads the checkpoint that the chief has written.
@@ -301,6 +311,7 @@ class PretrainingRun:
                 data[phase.length], phase, run.Identity({}, {})
             )
             seconds += share * run.seconds_per_step(training)
+            _free_step()
         return seconds
 
     def _training(
@@ -334,6 +345,7 @@ class PretrainingRun:
             self.evaluate,
             self.keep,
             row=memory.Rows(logits=predictions * self.model.config.vocab_size),
+            end=self.settings.last_step,
         )
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
@@ -366,7 +378,7 @@ class PretrainingRun:
             return
         means = self.evaluator()
         means.pop("tokens")
-        ((loss, perplexity),) = self.objective.objective.perplexities.items()
+        (perplexity,) = self.objective.objective.perplexities.values()
         limit = math.exp(self._frequency_loss)
         self.is_degenerate = means[perplexity] > 0.9 * limit
         if not self.objective.predicts_next_sentence:

@@ -388,6 +388,13 @@ def test_bad_flags(data, tmp_path, changes, message):
     assert message in change(data, tmp_path, **changes)
 
 
+def test_a_vocabulary_without_special_tokens(data, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("".join(f"w{n}\n" for n in range(CONFIG["vocab_size"])))
+    line = change(data, tmp_path, vocab_file=path)
+    assert "words.txt" in line and "[UNK], [CLS], [SEP]" in line
+
+
 def test_records_of_another_length(data, tmp_path):
     line = change(data, tmp_path, max_seq_length=20)
     assert "input_ids has 16 values, --max_seq_length is 20" in line

@@ -73,6 +73,14 @@ def test_a_changed_checkpoint_is_found(run, name, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_a_checkpoint_that_was_deleted_is_none(run, tmp_path):
+    out = copy_of(run, tmp_path)
+    (out / "model.ckpt-5.index").unlink()
+    error = scripts.error_of(verify_run, output_dir=out, from_step=5)
+    assert "no checkpoint of this step in the ledger; there are 0, 10" in error
+
+
+@pytest.mark.slow
 def test_a_changed_record_is_found(run, tmp_path, capsys):
     data = run / "train-1"
     own = data.read_bytes()
@@ -144,6 +152,17 @@ def test_a_line_that_was_cut_off_does_not_count(tmp_path):
     # A run that goes on after step 0 does step 1 again.
     ledger.Ledger(str(tmp_path), State(), 0)
     assert [x["step"] for x in ledger.read(str(tmp_path))] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [("[1]", "line 3: wanted a JSON object"), ("{}", "line 3: wanted a line")],
+)
+def test_a_damaged_line_is_named(line, problem, tmp_path):
+    text = '{"step": 0}\n\n' + line + '\n{"step": 9}\n'
+    (tmp_path / ledger.NAME).write_text(text)
+    error = scripts.error_of(verify_run, output_dir=tmp_path)
+    assert problem in error
 
 
 @pytest.mark.parametrize(

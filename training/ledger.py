@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from base import file_system, text_files
+from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
@@ -97,14 +98,24 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     """Return the lines of a ledger; none without a file.
 
     The last line of a killed process may be cut off, and does not count.
+
+    Raises:
+        UserError: another line is not one of a ledger.
     """
     path = os.path.join(output_dir, NAME)
     if not tf.io.gfile.exists(path):
         return []
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read()
-    whole = text[: text.rfind(b"\n") + 1].splitlines()
-    return [text_files.parse_json(line) for line in whole]
+    text = text_files.read_text(path)
+    lines = []
+    for number, line in text_files.json_objects(
+        path, text[: text.rfind("\n") + 1]
+    ):
+        if not isinstance(line.get("step"), int):
+            raise UserError(
+                f"{path}, line {number}: wanted a line of a ledger, with a step"
+            )
+        lines.append(line)
+    return lines
 
 
 def _digest(values: Iterable[Any]) -> bytes:

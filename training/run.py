@@ -71,6 +71,8 @@ class Training(NamedTuple):
         new_variables: paths of variables that stay as they were created where
             the others come from init_checkpoint.
         row: what a row of a batch costs, for the estimate of the memory.
+        end: the last step of all trainings in output_dir, if this is one of
+            several; 0: that of the settings.
     """
 
     strategy: tf.distribute.Strategy
@@ -85,6 +87,7 @@ class Training(NamedTuple):
     keep: Callable[[int], None] = lambda step: None
     new_variables: Container[str] = ()
     row: memory.Rows = memory.ONE_SEQUENCE
+    end: int = 0
 
 
 # --- Before the model is created ---------------------------------------------
@@ -205,8 +208,9 @@ def train(run: Training) -> int:
     # so only the first example of the run has to be given.
     start = first * settings.train_batch_size
     iterator = iter(strategy.distribute_datasets_from_function(make_batches))
+    end = run.end or last
     report = reporting.Report(
-        settings.output_dir, first, last, run.objective.perplexities
+        settings.output_dir, first, end, run.objective.perplexities
     )
     machines = agreement.machines_of(strategy)
     stop = StopRequest(is_shared=machines.count > 1)
@@ -294,11 +298,10 @@ def train(run: Training) -> int:
         stop.log(done)
     if done == last:
         stop.end_process()
-    if done == last:
         step.use_averages(done)
     if scale:
         scale.log(done)
-    if done == last and curves.does_not_fall(settings.output_dir):
+    if done == end and curves.does_not_fall(settings.output_dir):
         logging.warning(
             "The training loss of the last tenth of the steps is not below "
             "that of the first tenth"
@@ -378,6 +381,7 @@ def seconds_per_step(run: Training) -> float:
     step = Step(
         run.strategy, run.model, run.objective, settings, run.compilation
     )
+    memory.log_estimate(step, run.length, 0, run.row)
     iterator = iter(
         run.strategy.distribute_datasets_from_function(
             lambda context: run.make_batches(0, context)

@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from base import file_system, workers
@@ -72,7 +73,8 @@ def make_plan(
     Raises:
         UserError: a value out of its range, or a file or token is missing.
     """
-    check_values(config, compression)
+    tfrecord.check_compression(compression)
+    check_values(config)
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)
     normalization = check_vocabulary(vocab_file, do_lower_case, config)
@@ -129,9 +131,8 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
     return needed
 
 
-def check_values(config: InstanceConfig, compression: str) -> None:
+def check_values(config: InstanceConfig) -> None:
     """Raise a UserError for values of flags that do not fit together."""
-    tfrecord.check_compression(compression)
     # A row of one sequence would be an unpacked record, and a sequence has 5
     # tokens at least: [CLS] a [SEP] b [SEP].
     packs = config.max_sequences_per_pack
@@ -178,15 +179,27 @@ def check_vocabulary(
             flag contradicts the files beside the vocabulary.
     """
     vocab = tokenization.load_vocab(vocab_file)
+    masking_vocabulary(vocab, vocab_file, config)
+    return casing.of_vocabulary(vocab, vocab_file, do_lower_case)
+
+
+def masking_vocabulary(
+    vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
+) -> MaskingVocabulary:
+    """Return what masking needs of the vocabulary of a file.
+
+    Raises:
+        UserError: a special token is missing, or there are no others.
+    """
     needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
     tokenization.validate_special_tokens(vocab, needed, vocab_file)
-    replacements = MaskingVocabulary.from_vocab(vocab).replacements
-    if config.random_token_prob and not len(replacements):
+    found = MaskingVocabulary.from_vocab(vocab)
+    if config.random_token_prob and not len(found.replacements):
         raise UserError(
             f"{vocab_file}: found special tokens only, so there is nothing to "
             "draw random replacements from; give a vocabulary with words"
         )
-    return casing.of_vocabulary(vocab, vocab_file, do_lower_case)
+    return found
 
 
 def expand_output_files(names: str) -> list[str]:

@@ -80,7 +80,9 @@ class Mix(NamedTuple):
         """Return the entries of a job's fingerprint; none without sources."""
         if not self.names:
             return {}
-        return {"sources": {"files": self.names, "uses": self.uses}}
+        # A hash, since an error shows both values of what differs.
+        files = hash64(*(part for pair in self.names.items() for part in pair))
+        return {"uses of sources": self.uses, "files of sources": files}
 
 
 def summarize(counts: Mapping[str, int]) -> Iterator[str]:

@@ -262,6 +262,26 @@ def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, changes):
     assert "belongs to a run with masking" in line
 
 
+def test_the_predictions_of_packed_rows_may_not_change(folder):
+    """A row has as many places for 5 predictions as for 3."""
+    config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
+    vocab = tokenization.load_vocab(corpora.VOCAB_FILE)
+    vocabulary = masking.MaskingVocabulary.from_vocab(vocab)
+    found = []
+    for most in (5, 3):
+        masks = Masks(vocabulary, InstanceConfig(32, most))
+        files = [str(folder / "packed.tfrecord")]
+        data = records.find_data(files, config, 32, most, masks).describe()
+        found.append(data.pop("max_predictions_per_seq"))
+        places = data["packing"]["predictions_per_row"]
+    assert found == [5, 3] and places == 5
+
+
+def test_evaluation_has_places_where_the_schedule_lies_lower():
+    masks = Masks(None, InstanceConfig(32, 5), Schedule(0.1, 0.05))
+    assert masks.largest().masked_lm_prob == 0.15
+
+
 @pytest.mark.parametrize("name", ["unmasked", "packed"])
 def test_workers_and_epochs(folder, name):
     """Two workers have the halves of one; every evaluation is the same.

@@ -1,6 +1,8 @@
 """Phases of a pre-training, and the number of steps that hours make."""
 
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -96,8 +98,9 @@ def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_phases_on_two_devices(data, tmp_path):
+def test_phases_on_two_devices(data, tmp_path, caplog):
     """Without dropout, which each device draws for itself."""
+    caplog.set_level("INFO")
     flags = without(
         flags_for(data, tmp_path / "one", batch_schedule="4:0.9,8:1"),
         "train_batch_size",
@@ -106,6 +109,7 @@ def test_phases_on_two_devices(data, tmp_path):
         jit_compile=False,
     )
     scripts.run(run_pretraining, **flags)
+    assert "step 11/12 (91.7%)" in caplog.text  # the end of the first phase
     two_devices.run(
         "run_pretraining", **flags | {"output_dir": tmp_path / "two"}
     )
@@ -115,3 +119,34 @@ def test_phases_on_two_devices(data, tmp_path):
     assert_same(one, two, 1e-5)
     line = scripts.error_of(run_pretraining, **flags | {"num_train_steps": 20})
     assert "belongs to a run with other phases" in line
+
+
+@pytest.mark.slow
+def test_the_moments_of_a_phase_are_freed_before_the_next_one(
+    data, tmp_path, monkeypatch
+):
+    """They are as large as two models, and the estimate has them once."""
+    alive, steps, create = [], [], run.Step
+
+    def count(*arguments):
+        alive.append(sum(ref() is not None for ref in steps))
+        step = create(*arguments)
+        steps.append(weakref.ref(step))
+        return step
+
+    monkeypatch.setattr(run, "Step", count)
+    monkeypatch.setattr(run, "_TIMED_SECONDS", 0.01)
+    flags = without(
+        flags_for(data, tmp_path, batch_schedule="4:0.9,8:1"),
+        "train_batch_size",
+        "num_train_steps",
+        "num_warmup_steps",
+        train_hours=1e-4,
+        jit_compile=False,
+    )
+    gc.disable()
+    try:
+        scripts.run(run_pretraining, **flags)
+    finally:
+        gc.enable()
+    assert alive == [0, 0, 0, 0]
