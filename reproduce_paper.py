@@ -198,7 +198,7 @@ def main(_: list[str]) -> int:
     )
     files, held_out_files = [], []
     if any(step.kind == RECORDS for step in plan.steps.values()):
-        experiments.warn_of_lengths(scale, plan.tasks())
+        experiments.check_lengths(scale, plan.tasks())
         files = file_system.find_files(FLAGS.input_file)
     if FLAGS.held_out_file:
         held_out_files = file_system.find_files(

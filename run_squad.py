@@ -247,8 +247,10 @@ def answer_together() -> int:
         FLAGS.output_dir,
     )
     if FLAGS.do_eval:
-        data = questions.data
-        results = answered.scores(data, FLAGS.version_2_with_negative)
+        data, is_version_2 = questions.data, FLAGS.version_2_with_negative
+        results = answered.scores(data, is_version_2)
+        if answered.sign(questions, is_version_2):
+            results["degenerate"] = 1
         write_scores(data, answered, results)
         reporting.log_results(FLAGS.output_dir, results)
     return 0

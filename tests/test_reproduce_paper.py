@@ -91,7 +91,7 @@ def test_the_report_joins_tables_pictures_data_and_commands(whole):
         hashlib.sha256(text).hexdigest()[:16],
         "51 commands of [commands.sh]",
         "| memory |",
-        "No NSP below BERT: MRPC: nothing follows, degenerate are 1 of 1",
+        "LTR & No NSP below No NSP: MRPC: nothing follows, degenerate",
         "token frequencies alone: 2.",  # of documents, of shuffled sentences
         "| finetuning.learning_rates | [0.0005] |",
         "| table6.restarts | 2 |",
@@ -213,6 +213,25 @@ def test_a_failed_step_is_in_its_cell_and_is_tried_again(
     assert run(**only) == 0
     assert run(report_only=True, **only) == 0
     assert len(run.calls()) == count + 1
+
+
+def test_another_command_may_cure_a_failed_step(run):
+    run.set_stand_ins(fails="bilstm_layers")
+    assert run() == 1
+    run.set_stand_ins()
+    assert run(set="bilstm.units=16") == 0
+    assert run.calls()[-1]["bilstm_units"] == "16"
+
+
+def test_scores_between_the_steps_of_a_run_are_not_its_score(run):
+    only = {"set": "table5.tasks=['MRPC']"}
+    assert run(**only) == 0
+    (marker,) = run.work.glob("steps/finetuning/*mlm_nsp*/**/MRPC/run1.json")
+    begun = json.loads(marker.read_text())
+    del begun["seconds"]
+    marker.write_text(json.dumps(begun))
+    assert run(report_only=True, **only) == 0
+    assert run.cells()["BERT", "MRPC"]["missing"] == "1"
 
 
 def test_what_needs_a_failed_step_is_left_out(run):
@@ -368,6 +387,10 @@ def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
         ({"tasks": "MRPC,XYZ"}, "--tasks: unknown task 'XYZ'; choose from MNL"),
         ({"squad_dev_file": "a"}, "--squad_dev_file needs --squad_train_file"),
         ({"set": "table5"}, "--set=table5: wanted key=value"),
+        (
+            {"set": "tasks.MRPC.max_seq_length=600"},
+            "max_seq_length = 600 of MRPC exceeds model.max_position_embed",
+        ),
         ({"vocab_file": "none.txt"}, "cannot read the vocabulary 'none.txt'"),
     ],
 )

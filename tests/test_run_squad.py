@@ -197,6 +197,11 @@ def test_ensembles_average_logits_or_lists(finished, folder, tmp_path, caplog):
     answers = read(finished / "predictions.json")
     found = read(out / "predictions.json")
     assert found == {f"q2-{n}": answers[f"q2-{n}"] for n in range(25)}
+    # Runs that give all tokens the same logits have no answers together either.
+    np.savez(other / "logits.npz", **{k: 0 * v for k, v in logits.items()})
+    flags |= {"ensemble_dirs": str(other), "init_checkpoint": str(finished)}
+    scripts.run(run_squad, **flags)
+    assert tiny.results_of(out)["degenerate"] == 1
 
 
 @pytest.mark.slow

@@ -27,11 +27,13 @@ from absl import logging
 
 from checkpoints import lookup, weight_files
 from records import cache as record_cache
+from tasks import signs
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
+from tasks.squad.records import Questions
 from tasks.squad.scores import Tuned
 
 PREDICTIONS = "predictions.json"  # {question id: answer}
@@ -133,6 +135,20 @@ class Answered(NamedTuple):
             results["tuned_f1"] = self.tuned.f1
             results["tuned_thresh"] = self.tuned.threshold
         return results
+
+    def sign(self, questions: Questions, is_version_2: bool) -> str | None:
+        """Return the sign of a failed run, constant answers; None without."""
+        data, windows = questions.data, questions.windows
+        # From a position in a window's row to a piece of the paragraph.
+        shift = windows.doc_start - windows.query_length() - 2  # [W]
+        places = {
+            key: int(shift[found.span[0]]) + found.span[1]
+            for key, found in self.found.items()
+            if found.span  # of an n-best list that was read there is none
+        }
+        answers = self.answers
+        scores = squad_scores.score_each(data, answers, is_version_2)
+        return signs.same_span(answers, places, scores.exact)
 
 
 def answer(

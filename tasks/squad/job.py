@@ -12,7 +12,7 @@ from absl import logging
 import modeling
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
-from tasks import graph_tokenizer, signs
+from tasks import graph_tokenizer
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -22,7 +22,6 @@ from tasks.squad import decoding as squad_decoding
 from tasks.squad import mistakes as squad_mistakes
 from tasks.squad import model as squad_model
 from tasks.squad import records as squad_records
-from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.decoding import AnswerOptions
@@ -174,19 +173,9 @@ class SquadJob(FineTuningJob):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
         answered = self._answer(loaded)
-        data, windows = self.questions.data, self.questions.windows
-        # From a position in a window's row to a piece of the paragraph.
-        shift = windows.doc_start - windows.query_length() - 2  # [W]
-        places = {
-            key: int(shift[found.span[0]]) + found.span[1]
-            for key, found in answered.found.items()
-            if found.text
-        }
-        answers = answered.answers
-        scores = squad_scores.score_each(data, answers, self.is_version_2)
-        sign = signs.same_span(answers, places, scores.exact)
+        sign = answered.sign(self.questions, self.is_version_2)
         return Scored(
-            answered.scores(data, self.is_version_2),
+            answered.scores(self.questions.data, self.is_version_2),
             [sign] if sign else [],
             answered,
         )

@@ -311,11 +311,24 @@ def _layers_of(model: Pretrained) -> float:
     return math.inf
 
 
-def warn_of_lengths(scale: Scale, names: Sequence[str]) -> None:
-    """Warn of tasks with longer sequences than pre-training has."""
+def check_lengths(scale: Scale, names: Sequence[str]) -> None:
+    """Check that pre-trained models have positions for the sequences of tasks.
+
+    Warns of positions that pre-training does not train.
+
+    Raises:
+        UserError: a phase or a task has sequences longer than the model's.
+    """
+    positions = scale.model.max_position_embeddings
+    lengths = {task: scale.for_task(task).max_seq_length for task in names}
     longest = max(p.max_seq_length for p in scale.pretraining.phases)
-    for task in names:
-        length = scale.for_task(task).max_seq_length
+    for what, length in {"a phase": longest, **lengths}.items():
+        if length > positions:
+            raise UserError(
+                f"max_seq_length = {length} of {what} exceeds "
+                f"model.max_position_embeddings = {positions}"
+            )
+    for task, length in lengths.items():
         if length > longest:
             logging.warning(
                 "%s is fine-tuned at %d tokens, pre-training ends at %d: the "

@@ -40,7 +40,9 @@ class Report(NamedTuple):
         steps = self.plan.steps
         return [
             tables.collect(
-                table, lambda name: self.work.scores(steps[name]), failures
+                table,
+                lambda name: self.work.final_scores(steps[name]),
+                failures,
             )
             for table in self.experiments
         ]
@@ -103,7 +105,7 @@ class Report(NamedTuple):
         found = [
             f"- {step.title}"
             for step in steps.values()
-            if self.work.scores(step).get("degenerate")
+            if self.work.final_scores(step).get("degenerate")
         ]
         return "\n".join(
             [
@@ -141,7 +143,7 @@ class Report(NamedTuple):
                 kind,
                 os.path.basename(path),
                 f"{os.path.getsize(path):,}",
-                checksum(path),
+                checksum(os.path.abspath(path)),
             ]
             for kind, paths in {**self.text_files, **own}.items()
             for path in paths

@@ -19,7 +19,7 @@ from base.text_files import tomllib
 
 from tools.reproduction import tasks
 from tools.reproduction.paper import PAPER
-from tools.reproduction.tasks import SQUAD, SQUAD_2, TASKS, TRIVIAQA
+from tools.reproduction.tasks import SQUAD, TRIVIAQA
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
@@ -284,7 +284,6 @@ _TYPE_NAMES = {
 }
 _MAY_BE_EMPTY = ("tasks", "flags")
 _DTYPES = ("float32", "bfloat16", "float16")
-_QUERY_TOKENS = 64  # of a question, the default of run_squad.py
 
 
 def _checked(wanted: Any, value: Any, place: str) -> Any:
@@ -368,20 +367,3 @@ def _check(scale: Scale, place: str) -> None:
     for experiment in PAPER:
         for task in getattr(scale, experiment).tasks:
             tasks.name_of(task, f"{place}: {experiment}.tasks")
-    lengths = [("a phase", phase) for phase in scale.pretraining.phases]
-    lengths += [(t, scale.for_task(t)) for t in TASKS]
-    positions = scale.model.max_position_embeddings
-    for what, own in lengths:
-        if own.max_seq_length > positions:
-            raise UserError(
-                f"{place}: max_seq_length = {own.max_seq_length} of {what} "
-                f"exceeds model.max_position_embeddings = {positions}"
-            )
-    # A question, [CLS], two [SEP] and a token of the paragraph.
-    least = _QUERY_TOKENS + 4
-    for name in (SQUAD, SQUAD_2):
-        if (length := scale.for_task(name).max_seq_length) < least:
-            raise UserError(
-                f"{place}: max_seq_length = {length} of {name}: a question has "
-                f"up to {_QUERY_TOKENS} tokens, wanted {least} at least"
-            )

@@ -157,6 +157,7 @@ def as_csv(results: Results) -> str:
                 name: "" if value is None else f"{value:.10g}"
                 for name, value in numbers.items()
             }
+            texts["scores"] = " ".join(f"{own:.10g}" for own in score.values)
             lines.append({"row": row, "column": column, **texts})
     file = io.StringIO()
     writer = csv.DictWriter(file, lines[0], lineterminator="\n")

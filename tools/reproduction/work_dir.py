@@ -218,9 +218,14 @@ class WorkDir(NamedTuple):
         return found
 
     def check_begun(self, plan: Plan) -> None:
-        """Check that the steps that were begun have the same commands now."""
+        """Check that the steps that were begun have the same commands now.
+
+        A step that failed may get another command, which may be the cure. Its
+        script compares it with what it has written.
+        """
         for step in plan.steps.values():
-            if marker := self.marker(step):
+            marker = self.marker(step)
+            if marker and "failed" not in marker:
                 new = self._identity(step)
                 check_same(self.path, step.name, marker["identity"], new)
 
@@ -274,6 +279,14 @@ class WorkDir(NamedTuple):
                         f"{path}: {line!r} is not a score"
                     ) from None
         return found
+
+    def final_scores(self, step: Step) -> dict[str, float]:
+        """Return the scores of a step that has ended, here or elsewhere.
+
+        A run that is scored between its steps writes the same file.
+        """
+        marker = self.marker(step)
+        return {} if marker and "seconds" not in marker else self.scores(step)
 
     def remove_weights(self, step: Step) -> None:
         """Remove the large files of a fine-tuned model.

@@ -151,6 +151,7 @@ def test_csv_has_means_deviations_and_differences():
         "difference_to_first_row": "0",
         "paper": "86.7",
         "paper_difference_to_first_row": "0",
+        "scores": "80 82 87",
     }
     assert lines[1]["standard_deviation"] == ""
     assert lines[1]["difference_to_first_row"] == "-0.5"
@@ -298,11 +299,12 @@ def test_nothing_follows_from_degenerate_runs():
     """One that answered the more frequent class always, one that learned."""
     bert = score(60.0, degenerate=(53.0,))
     none = score(degenerate=(53.0,))
-    results = table5(RTE=[bert, score(50.0), none, None])
+    results = table5(QNLI=[bert, score(50.0), none, None])
     assert list(claims.sentences(results)) == [
-        "No NSP below BERT: RTE: the same direction, one run has no spread, "
-        "degenerate are 1 of 2 runs of BERT, left out (-10.0).",
-        "LTR & No NSP below No NSP: RTE: nothing follows, degenerate are 1 of "
+        "No NSP below BERT: QNLI: the same direction, one run has no spread, "
+        "degenerate are 1 of 2 runs of BERT, left out (-10.0; in the paper "
+        "-3.5).",
+        "LTR & No NSP below No NSP: QNLI: nothing follows, degenerate are 1 of "
         "1 runs of LTR & No NSP.",
     ]
 
