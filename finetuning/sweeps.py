@@ -5,12 +5,9 @@ command a user would give. So its numbers are those of a single run. A run
 that was interrupted is resumed, and one that is finished is not repeated.
 """
 
-import contextlib
 import itertools
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -249,7 +246,7 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
             ": finished before" if is_finished else "",
         )
         if not is_finished:
-            if status := run_command(command):
+            if status := child_processes.run(command):
                 raise UserError(
                     f"run {run.name} ended with status {status}, see above; "
                     "mend it and give the same command again: finished runs "
@@ -307,43 +304,3 @@ def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
             n: a for n, a in arguments.items() if "loss_scale" not in n
         }
     return sweep._replace(arguments=arguments)
-
-
-def run_command(command: Sequence[str]) -> int:
-    """Run a command to its end; return its exit status.
-
-    SIGTERM and Ctrl-C are passed on to it, each once: a run that trains saves
-    at the first signal and ends at once at the second. The command has a
-    process group of its own, so that it does not also get the signals that are
-    sent to this group. On Linux it is also asked to end when this process is
-    killed.
-
-    Raises:
-        KeyboardInterrupt: there was such a signal; the command has ended.
-    """
-    received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda n, frame: received.append(n))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        process = subprocess.Popen(
-            command,
-            # The lock of a work directory is held until training has ended.
-            close_fds=False,
-            start_new_session=True,
-            preexec_fn=child_processes.end_with_parent,
-        )
-        sent, status = 0, None
-        while status is None:
-            for number in received[sent:]:
-                process.send_signal(number)
-                sent += 1
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                status = process.wait(timeout=0.5)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if received:
-        raise KeyboardInterrupt
-    return status

@@ -28,14 +28,14 @@ they say: that a step compiles, how much memory it needs, and how many
 operations and bytes it has. Use this page to choose a batch for a device that
 you do not have yet.
 
-**These programs have not run.** The page shows no speed and no results of a
+**These programs have not run on a device.** The page shows no speed and no results of a
 device ([an H200](gpu.md#measured-on-an-h200) has some). Nor does it show what
 TensorFlow adds around a program, such as dispatch, infeed, or NCCL between
 GPUs.
 
-The programs of GPUs have products that XLA generates with Triton. In 16-bit
-types, training calls cuBLAS instead ([why](gpu.md#measured-on-an-h200)), so its
-programs differ a little.
+On GPUs, XLA generates some matrix products of these programs with Triton. The
+scripts turn that off for training in 16-bit types and call cuBLAS
+([why](gpu.md#measured-on-an-h200)), so the programs that train differ a little.
 
 TensorFlow's wheel can lower programs for CPUs only. These CPU programs, before
 any optimization, were compiled for the devices with these versions: {versions}.

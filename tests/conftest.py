@@ -19,6 +19,9 @@ _LONG = (
     "test_run_classifier_folders.py",
     "test_run_classifier_processes.py",
     "test_run_pretraining.py",
+    "test_layers.py",
+    "test_recompute.py",
+    "test_train_step.py",
 )
 
 # A shell that runs the tests in the background ignores Ctrl-C, and so would the

@@ -1,6 +1,5 @@
 """Small dumps and texts, and runs of prepare_corpus.py on them."""
 
-import bz2
 import pathlib
 from collections.abc import Iterable
 
@@ -53,11 +52,6 @@ def article(number: int) -> str:
 def dump_of(number: int) -> str:
     """Return the XML of a dump of articles."""
     return dump(page(f"River {n}", article(n)) for n in range(1, number + 1))
-
-
-def xml_of(path: pathlib.Path) -> bytes:
-    """Return the XML of one of the real dumps."""
-    return bz2.decompress(path.read_bytes())
 
 
 def settings(**more) -> CorpusFlags:

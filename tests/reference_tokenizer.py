@@ -5,7 +5,9 @@ tokenization.py, so that the two can be compared over all of Unicode.
 """
 
 import functools
+import sys
 import unicodedata
+from collections.abc import Iterator
 
 CJK_BLOCKS = [
     "4E00-9FFF",
@@ -20,6 +22,7 @@ CJK_BLOCKS = [
 CJK_BOUNDS = [
     [int(bound, 16) for bound in block.split("-")] for block in CJK_BLOCKS
 ]
+_BLOCK = 1 << 14  # code points
 ASCII_PUNCTUATION = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 MAX_WORD_LENGTH = 200
 
@@ -122,6 +125,18 @@ def is_cjk(char: str) -> bool:
         if first <= ord(char) <= last:
             return True
     return False
+
+
+def blocks() -> Iterator[list[str]]:
+    """Yield all characters in blocks; some of a block without assigned ones.
+
+    Only category and block decide what a tokenizer does with such characters.
+    """
+    for first in range(0, sys.maxunicode + 1, _BLOCK):
+        chars = list(map(chr, range(first, first + _BLOCK)))
+        if {"Cn", "Co"}.issuperset(map(unicodedata.category, chars)):
+            chars = [*chars[:2], *chars[2:-2:61], *chars[-2:]]
+        yield chars
 
 
 def put_in_context(char: str) -> str:

@@ -48,7 +48,6 @@ class TaskCase(NamedTuple):
         evaluation: flags of litert_model.py --do_eval; None: it scores no such
             task.
         head: the variable of the output layer.
-        bad_flags: flags that cannot work, with a word that the message names.
     """
 
     name: str

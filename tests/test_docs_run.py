@@ -326,7 +326,10 @@ def test_the_tutorial_of_a_classifier_runs(
 
     def extra(command: str) -> str:
         if "do_train" in command:
-            return "--init_checkpoint=tiny --train_batch_size=8"
+            return (
+                "--init_checkpoint=tiny --train_batch_size=8 "
+                "--jit_compile=false"
+            )
         return ""
 
     run_page(page, extra, caplog, capsys)
@@ -361,7 +364,11 @@ def test_the_tutorial_of_question_answering_runs(
         exec(block, {})
     run_page(
         page,
-        lambda c: "--init_checkpoint=tiny" if "do_train" in c else "",
+        lambda c: (
+            "--init_checkpoint=tiny --jit_compile=false"
+            if "do_train" in c
+            else ""
+        ),
         caplog,
         capsys,
     )

@@ -195,7 +195,7 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
     """Ended while activations are written, by SIGTERM, and not at all."""
     flags = feature_flags(deep_dir, data_dir, tmp_path)
     flags |= {"feature_layers": "weighted_sum_last_four", "do_eval": False}
-    flags |= {"save_checkpoints_steps": 4, "iterations_per_loop": 1}
+    flags |= {"save_checkpoints_steps": 40}
     compute = ner_job.word_outputs
 
     def compute_and_stop(*args) -> None:
@@ -214,7 +214,7 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
     save = training_state.TrainingState.save
 
     def save_and_stop(state, step: int) -> str:
-        if step == 8:
+        if step == 80:
             os.kill(os.getpid(), signal.SIGTERM)
         return save(state, step)
 

@@ -165,6 +165,7 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
         data,
         tmp_path / "killed",
         num_train_steps=150,
+        save_checkpoints_steps=15,
         log_steps=10,
         do_eval=True,
         eval_input_file=data / "dev",
@@ -173,8 +174,8 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
         del values["train_batch_size"]
         values |= {
             "bert_config_file": data / "deep.json",
-            "batch_schedule": "4:0.1,8:1",
-            "length_schedule": "16:0.1,8:0.5,16:1",
+            "batch_schedule": "4:0.2,8:1",
+            "length_schedule": "8:0.2,16:1",
             "input_file": f"{data}/by{{length}}",
             "drop_tokens": 0.5,
             "jit_compile": False,

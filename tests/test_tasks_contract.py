@@ -21,6 +21,8 @@ import tiny
 from interruptions import interrupted_at
 from task_cases import CASES, Predictions, TaskCase, likely
 
+from tasks.classifier import attributions
+
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_litert = scripts.load("export_litert")
 litert_model = scripts.load("litert_model")
@@ -322,13 +324,18 @@ def test_the_page(made_of, case):
     [c for c in CASES if c.script == "run_classifier"],
     ids=lambda case: case.name,
 )
-def test_the_words_that_decide(made_of, case, tmp_path):
+def test_the_words_that_decide(made_of, case, tmp_path, monkeypatch):
     """Those of task_cases.py: "good" and "bad", in pairs in the second text.
 
     Their attributions add up to the output of the model, by that of a text
     without words.
     """
     made = made_of(case)
+    # With this BiLSTM, and with the maximum over windows, the derivative jumps
+    # on some ways from the baseline, which more points do not mend.
+    jumps = case.name in ("pairs_bilstm", "multi_label")
+    if jumps:
+        monkeypatch.setattr(attributions, "_MOST_STEPS", 64)
     found = made.predict(made.model, tmp_path / "out", explain=True)
     reasons = [one.pop("attributions") for one in found]
     check_agree(found, made.predictions)
@@ -352,9 +359,7 @@ def test_the_words_that_decide(made_of, case, tmp_path):
         if deciding & {word for word, _ in words} and abs(difference) > 0.3:
             best, _ = max(words, key=lambda pair: pair[1])
             hits.append(best in deciding)
-    # With this BiLSTM, and with the maximum over windows, the derivative jumps
-    # on some ways from the baseline.
-    if case.name not in ("pairs_bilstm", "multi_label"):
+    if not jumps:
         assert not any("gap" in own for own in reasons)
     assert len(hits) > 8 and np.mean(hits) > 0.9, hits
 

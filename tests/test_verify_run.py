@@ -58,16 +58,15 @@ def test_the_same_steps_give_the_same_bits(run, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["weights", "moments"])
-def test_a_changed_checkpoint_is_found(run, name, tmp_path, capsys):
+def test_a_changed_checkpoint_is_found(run, tmp_path, capsys):
     out = copy_of(run, tmp_path)
     variable = "cls/predictions/output_bias"
-    suffix = "" if name == "weights" else "/adam_v"
     for step in (10, 12):
-        change(out / f"model.ckpt-{step}", variable + suffix)
+        change(out / f"model.ckpt-{step}", f"{variable}/adam_v")
     assert scripts.run(verify_run, output_dir=out, from_step=10) == 1
     found = capsys.readouterr().out
-    assert f"Step 10: the checkpoint has other {name} than the ledger" in found
+    assert "Step 10: the checkpoint has other moments than the ledger" in found
+    assert "Step 10: the checkpoint has other weights" not in found
     assert "Steps 10 to 12: other " in found and "records" not in found
     assert f"Checkpoint of step 12: {variable}" in found
 

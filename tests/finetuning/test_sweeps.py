@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from base import child_processes
 from base.errors import UserError
 
 import pytest
@@ -67,7 +68,7 @@ def test_all_runs_have_the_type_that_auto_was_in_the_first(
         (folder / "eval_results.txt").write_text("accuracy = 0.5\n")
         return 0
 
-    monkeypatch.setattr(sweeps, "run_command", run_command)
+    monkeypatch.setattr(child_processes, "run", run_command)
     arguments = {
         "dtype": "--dtype=auto",
         "initial_loss_scale": "--initial_loss_scale=8.0",
@@ -92,7 +93,7 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         (folders[-1] / "eval_results.txt").write_text("accuracy = 0.5\n")
         return 0
 
-    monkeypatch.setattr(sweeps, "run_command", run_command)
+    monkeypatch.setattr(child_processes, "run", run_command)
     (tmp_path / "data").mkdir()
     named = {
         "data_dir": tmp_path / "data" / "train.tsv",
@@ -131,7 +132,7 @@ def test_a_failing_run_stops_its_sweep_and_is_made_again(tmp_path, monkeypatch):
         begun.append(folder.name)
         return statuses[len(begun) - 1]
 
-    monkeypatch.setattr(sweeps, "run_command", run_command)
+    monkeypatch.setattr(child_processes, "run", run_command)
     runs = [sweeps.SweepRun(name, {}) for name in ("a", "b", "c")]
     sweep = sweeps.Sweep("script.py", runs, {})
     with pytest.raises(UserError, match="^run b ended with status 3, "):
@@ -161,8 +162,8 @@ time.sleep(60)
 
 SWEEP = """
 import sys
-from finetuning import sweeps
-sweeps.run_command([sys.executable, "-c", sys.argv[1], sys.argv[2]])
+from base import child_processes
+child_processes.run([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 """
 
 

@@ -22,7 +22,7 @@ def test_projected_cross_entropy_and_its_gradients(is_fused):
     weights[10:] = 0
     inputs = [tf.constant(value) for value in (x, table, bias)]
 
-    @tf.function
+    @tf.function(autograph=False)
     def ours():
         with tf.GradientTape() as tape:
             tape.watch(inputs)
@@ -120,7 +120,7 @@ def test_bfloat16_gradients_of_1200_rows_are_exact(way):
     ]
     parts = tf.zeros([rows], tf.int32), tf.ones([rows])
 
-    @tf.function
+    @tf.function(autograph=False)
     def gradients():
         with tf.GradientTape() as tape:
             tape.watch(inputs)

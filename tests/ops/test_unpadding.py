@@ -38,7 +38,9 @@ def traced(skips):
     ids = tf.TensorSpec([None, None], tf.int32)
     optional = dict.fromkeys(("input_mask", "segment_ids", "position_ids"), ids)
 
-    @tf.function(input_signature=[{"input_ids": ids} | optional])
+    @tf.function(
+        input_signature=[{"input_ids": ids} | optional], autograph=False
+    )
     def run(features):
         return bert()(**features, compute=Compute(skip_padding=skips))
 
@@ -145,7 +147,7 @@ def test_dense_layers_multiply_real_tokens_only(monkeypatch):
 def test_training_and_batches_without_mask_skip_nothing(training, has_mask):
     """So the shapes of the output are known while a graph is traced."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def run():
         mask = tf.constant([[1, 0]]) if has_mask else None
         output = bert()(

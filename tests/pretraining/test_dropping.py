@@ -7,8 +7,6 @@ import tensorflow as tf
 
 from pretraining import dropping
 
-COUNT = packed_batches.PREDICTIONS + 3 * packed_batches.PACKS
-
 
 def test_number_of_tokens_by_hand():
     assert dropping.num_kept(64, 10, 0.5) == 37

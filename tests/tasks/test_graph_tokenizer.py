@@ -2,7 +2,7 @@
 
 import itertools
 import json
-import sys
+import unicodedata
 
 from base.errors import UserError
 
@@ -131,9 +131,16 @@ NORMALIZED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tokenize_chinese_chars", [True, False])
-@pytest.mark.parametrize("strip_accents", [True, False])
-@pytest.mark.parametrize("do_lower_case", [True, False])
+@pytest.mark.parametrize(
+    "do_lower_case, strip_accents, tokenize_chinese_chars",
+    # Every two of them in all four ways.
+    [
+        (True, True, True),
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ],
+)
 def test_accents_and_ideographs(
     tmp_path, do_lower_case, strip_accents, tokenize_chinese_chars
 ):
@@ -168,16 +175,12 @@ def test_accents_and_ideographs(
 @pytest.mark.slow
 @pytest.mark.parametrize("casing", CASINGS)
 def test_ids_of_every_code_point(tokenizers, casing):
-    """All 1,114,112 but the surrogates, in a word; letters also alone."""
+    """Without the surrogates, in a word; letters also alone."""
     graph, full = tokenizers[casing]
     count = 0
-    for first in range(0, sys.maxunicode + 1, 1 << 15):
-        codes = [
-            code
-            for code in range(first, first + (1 << 15))
-            if not 0xD800 <= code < 0xE000
-        ]
-        texts = list(map(reference_tokenizer.put_in_context, map(chr, codes)))
+    for block in reference_tokenizer.blocks():
+        chars = [c for c in block if unicodedata.category(c) != "Cs"]
+        texts = list(map(reference_tokenizer.put_in_context, chars))
         found = graph(tf.constant(texts))
         ids, offsets = full.lines_to_ids(
             [text.replace("\n", " ").replace("\r", " ") for text in texts]
@@ -187,8 +190,8 @@ def test_ids_of_every_code_point(tokenizers, casing):
             and np.array_equal(found.row_splits, offsets)
         ):
             check(tokenizers, casing, texts)  # says which
-        count += len(codes)
-    assert count == 1_114_112 - 2048
+        count += len(chars)
+    assert count > 240_000
 
 
 # Sigmas, what stands around them, marks that are reordered, controls.

@@ -56,6 +56,11 @@ class Report(NamedTuple):
             "[arXiv 1810.04805](https://arxiv.org/abs/1810.04805). Scores are "
             "of development sets, in percent.\n",
         ]
+        if len(self.seeds) == 1:
+            parts.append(
+                "Each model was pre-trained once, so deviations are those of "
+                "fine-tuning alone.\n"
+            )
         for results in self._results(failures):
             name = results.experiment.name
             base = os.path.join(self.work.path, name)
