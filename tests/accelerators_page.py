@@ -28,10 +28,10 @@ they say: that a step compiles, how much memory it needs, and how many
 operations and bytes it has. Use this page to choose a batch for a device that
 you do not have yet.
 
-**These programs have not run on a device.** The page shows no speed and no results of a
-device ([an H200](gpu.md#measured-on-an-h200) has some). Nor does it show what
-TensorFlow adds around a program, such as dispatch, infeed, or NCCL between
-GPUs.
+**These programs have not run on a device.** The page shows no speed and no
+results of a device ([an H200](gpu.md#measured-on-an-h200) has some). Nor does
+it show what TensorFlow adds around a program, such as dispatch, infeed, or NCCL
+between GPUs.
 
 On GPUs, XLA generates some matrix products of these programs with Triton. The
 scripts turn that off for training in 16-bit types and call cuBLAS

@@ -117,7 +117,8 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
         case "table8":
             labels = PAPER["table8"].numbers
             maskings = [tuple(map(int, label.split("/"))) for label in labels]
-            models = [model._replace(masking=masking) for masking in maskings]
+            size = scale.table8.size or model.size
+            models = [model._replace(size=size, masking=m) for m in maskings]
             return list(map(Row, labels, models))
         case "sentence_order":
             # Without next sentences, which nobody could tell in random order.

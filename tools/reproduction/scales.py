@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import os
 import sys
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -158,6 +159,13 @@ class SizeTable(Table):
     sizes: tuple[Size, ...]
 
 
+@_record
+class MaskingTable(Table):
+    """Table 8, and the size of its models."""
+
+    size: Size | None = None  # that of the other tables
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepFigure(Tasks):
     """Figure 5: `shares` of Table 5's steps after which models are scored."""
@@ -185,7 +193,7 @@ class Scale:
     table5: Table
     table6: SizeTable
     table7: Table
-    table8: Table
+    table8: MaskingTable
     figure5: StepFigure
     sentence_order: Table
     two_directions: Table
@@ -289,6 +297,8 @@ _DTYPES = ("float32", "bfloat16", "float16")
 def _checked(wanted: Any, value: Any, place: str) -> Any:
     """Return a value of a file, converted to the type of its field."""
     low = high = None
+    if types.NoneType in typing.get_args(wanted):  # it may be left out
+        (wanted, _) = typing.get_args(wanted)
     if typing.get_origin(wanted) is Annotated:
         wanted, (low, high) = typing.get_args(wanted)
     is_record = dataclasses.is_dataclass(wanted)
@@ -352,7 +362,8 @@ def _check(scale: Scale, place: str) -> None:
             "wanted 1"
         )
     names = [size.name for size in scale.table6.sizes]
-    for size in (scale.model.size, *scale.table6.sizes):
+    of_table8 = [scale.table8.size] if scale.table8.size else []
+    for size in (scale.model.size, *scale.table6.sizes, *of_table8):
         if names.count(size.name) > 1:
             raise UserError(
                 f"{place}: table6.sizes has {size.name} twice; a row is a "

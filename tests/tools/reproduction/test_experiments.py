@@ -132,6 +132,15 @@ def test_table_8_has_six_maskings_and_shares_the_first_with_table_5(build):
     assert len(measured - {None}) == 1
 
 
+def test_table_8_may_have_models_of_its_own(build):
+    size = (
+        "{num_hidden_layers=2, hidden_size=64, num_attention_heads=4, "
+        "learning_rate=1e-2}"
+    )
+    _, (_, table) = build("table5", "table8", settings=[f"table8.size={size}"])
+    assert {row.model.size.name for row in table.rows} == {"L2_H64_A4"}
+
+
 def test_table_6_averages_its_restarts(build):
     restarts = ["table6.restarts=5"]
     plan, (table,) = build("table6", num_seeds=2, settings=restarts)
