@@ -144,7 +144,8 @@ class Answered(NamedTuple):
         places = {
             key: int(shift[found.span[0]]) + found.span[1]
             for key, found in self.found.items()
-            if found.span  # of an n-best list that was read there is none
+            # Of an n-best list that was read the place is not known.
+            if found.text and found.span
         }
         answers = self.answers
         scores = squad_scores.score_each(data, answers, is_version_2)
