@@ -393,7 +393,7 @@ def test_a_vocabulary_without_special_tokens(data, tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("".join(f"w{n}\n" for n in range(CONFIG["vocab_size"])))
     line = change(data, tmp_path, vocab_file=path)
-    assert "words.txt" in line and "[UNK], [CLS], [SEP]" in line
+    assert "words.txt: [UNK] [CLS] [SEP] [MASK] missing" in line
 
 
 def test_records_of_another_length(data, tmp_path):

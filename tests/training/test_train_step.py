@@ -64,7 +64,7 @@ def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
 
     def batches():
         rng = np.random.default_rng(0)
-        for length in (8, 16, 8):
+        for length in (8, 16, 8, 12):
             ids = rng.integers(1, config.vocab_size, [4, length])
             yield {
                 "input_ids": ids,
