@@ -249,7 +249,7 @@ def answer_together() -> int:
     if FLAGS.do_eval:
         data, is_version_2 = questions.data, FLAGS.version_2_with_negative
         results = answered.scores(data, is_version_2)
-        if answered.sign(questions, is_version_2):
+        if answered.sign_of_failure(questions, is_version_2):
             results["degenerate"] = 1
         write_scores(data, answered, results)
         reporting.log_results(FLAGS.output_dir, results)

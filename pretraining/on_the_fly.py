@@ -53,7 +53,12 @@ class Masks(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """Return what the masks depend on, but for the seed."""
-        names = ("mask_token_prob", "random_token_prob", "do_whole_word_mask")
+        names = (
+            "mask_token_prob",
+            "random_token_prob",
+            "do_whole_word_mask",
+            "max_predictions_per_seq",
+        )
         found = {name: getattr(self.config, name) for name in names}
         if self.schedule:
             probs = (self.schedule.first, self.schedule.last)
@@ -79,7 +84,7 @@ class Masks(NamedTuple):
         return self._replace(config=config)
 
     def largest(self) -> InstanceConfig:
-        """Return the configuration with the largest masked_lm_prob of a run."""
+        """Return the configuration with the run's largest masked_lm_prob."""
         if not self.schedule:
             return self.config
         # Evaluation has no schedule.

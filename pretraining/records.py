@@ -126,8 +126,6 @@ class PretrainingFiles(streaming.RecordFiles):
         }
         if self.masks:
             facts["masking"] = self.masks.describe()
-            most = self.masks.config.max_predictions_per_seq
-            facts["max_predictions_per_seq"] = most
         if not self.is_packed:
             return facts | {"max_predictions_per_seq": lengths["masked_lm_ids"]}
         packing = {

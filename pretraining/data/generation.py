@@ -186,7 +186,7 @@ def check_vocabulary(
 def masking_vocabulary(
     vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
 ) -> MaskingVocabulary:
-    """Return what masking needs of the vocabulary of a file.
+    """Return the special tokens and replacements of a vocabulary, checked.
 
     Raises:
         UserError: a special token is missing, or there are no others.

@@ -136,8 +136,10 @@ class Answered(NamedTuple):
             results["tuned_thresh"] = self.tuned.threshold
         return results
 
-    def sign(self, questions: Questions, is_version_2: bool) -> str | None:
-        """Return the sign of a failed run, constant answers; None without."""
+    def sign_of_failure(
+        self, questions: Questions, is_version_2: bool
+    ) -> str | None:
+        """Return what is wrong if all answers are the same span; else None."""
         data, windows = questions.data, questions.windows
         # From a position in a window's row to a piece of the paragraph.
         shift = windows.doc_start - windows.query_length() - 2  # [W]

@@ -173,7 +173,7 @@ class SquadJob(FineTuningJob):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
         answered = self._answer(loaded)
-        sign = answered.sign(self.questions, self.is_version_2)
+        sign = answered.sign_of_failure(self.questions, self.is_version_2)
         return Scored(
             answered.scores(self.questions.data, self.is_version_2),
             [sign] if sign else [],

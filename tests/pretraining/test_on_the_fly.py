@@ -277,7 +277,7 @@ def test_the_predictions_of_packed_rows_may_not_change(folder):
         masks = Masks(vocabulary, InstanceConfig(32, most))
         files = [str(folder / "packed.tfrecord")]
         data = records.find_data(files, config, 32, most, masks).describe()
-        found.append(data.pop("max_predictions_per_seq"))
+        found.append(data["masking"]["max_predictions_per_seq"])
         places = data["packing"]["predictions_per_row"]
     assert found == [5, 3] and places == 5
 

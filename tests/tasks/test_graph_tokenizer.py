@@ -174,7 +174,7 @@ def test_accents_and_ideographs(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("casing", CASINGS)
-def test_ids_of_every_code_point(tokenizers, casing):
+def test_ids_of_every_assigned_code_point(tokenizers, casing):
     """Without the surrogates, in a word; letters also alone."""
     graph, full = tokenizers[casing]
     count = 0

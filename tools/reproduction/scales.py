@@ -161,7 +161,7 @@ class SizeTable(Table):
 
 @_record
 class MaskingTable(Table):
-    """Table 8, and the size of its models."""
+    """Tasks, runs and steps of Table 8, and the size of its models."""
 
     size: Size | None = None  # that of the other tables
 

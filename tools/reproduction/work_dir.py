@@ -281,7 +281,7 @@ class WorkDir(NamedTuple):
         return found
 
     def final_scores(self, step: Step) -> dict[str, float]:
-        """Return the scores of a step that has ended, here or elsewhere.
+        """Return the scores of a step that has ended; {} while it runs.
 
         A run that is scored between its steps writes the same file.
         """
