@@ -27,6 +27,7 @@ to those before them; or every previous token (rtl).
 import contextlib
 import copy
 import dataclasses
+import functools
 import math
 
 from base import errors, file_system, lazy
@@ -356,10 +357,19 @@ def train_and_evaluate() -> int:
         for files in by_length.values():
             check_dropping(config, objective, files)
     if data:
-        identity = pretraining_run.identity_of(
-            settings, config, objective, by_length, plan
+        identity_of = functools.partial(
+            pretraining_run.identity_of,
+            config=config,
+            objective=objective,
+            data=by_length,
+            plan=plan,
+            vocab_file=checkpoint.vocab_file,
+            eval_data=eval_data if FLAGS.eval_input_file else None,
         )
-        run.claim_output_dir(strategy, settings, identity)
+        identity = identity_of(settings)
+        run.claim_output_dir(
+            strategy, settings, identity, pretraining_run.HINTS
+        )
         pretraining_run.warn_of_missed_steps(settings)
     else:
         file_system.make_directory(FLAGS.output_dir)
@@ -396,9 +406,7 @@ def train_and_evaluate() -> int:
                 )
                 settings = pretraining.settings = with_steps(settings, steps)
                 warn_of_warmup(settings)
-                identity = pretraining_run.identity_of(
-                    settings, config, objective, by_length, plan
-                )
+                identity = identity_of(settings)
             step = pretraining.train(by_length, identity)
             if step < settings.last_step:
                 return 1
@@ -553,6 +561,10 @@ def open_source() -> Checkpoint:
         FLAGS.max_seq_length,
         bool(FLAGS["max_seq_length"].present or FLAGS.length_schedule),
     )
+    if FLAGS.resume_from:
+        pretraining_run.check_same_vocabulary(
+            FLAGS.resume_from, checkpoint.vocab_file
+        )
     if checkpoint.vocab_file:
         vocab = tokenization.load_vocab(checkpoint.vocab_file)
         checkpoint.check_vocab(len(vocab))

@@ -136,13 +136,22 @@ def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
 
 
 def copy_state(step: int, folder: str) -> None:
-    """Copy the checkpoint of a step and the run's settings to a new folder."""
+    """Copy the checkpoint of a step and the run's settings to a new folder.
+
+    The digests of its files stay behind: that the records have changed is for
+    the ledger to say.
+    """
     os.makedirs(folder)
-    names = [run_settings.CONFIG_NAME]
+    names = []
+    if fixed := run_settings.read_fingerprint(FLAGS.output_dir):
+        for name in run_settings.IF_KNOWN:
+            fixed.pop(name, None)
+        adjustable = run_settings.read_adjustable(FLAGS.output_dir)
+        run_settings.write_settings(folder, fixed, adjustable)
     if step:
         name = f"{TRAINING_NAME}-{step}"
         files = tf.io.gfile.glob(os.path.join(FLAGS.output_dir, f"{name}.*"))
-        names += map(os.path.basename, files)
+        names = map(os.path.basename, files)
         file_system.write_text(
             os.path.join(folder, "checkpoint"),
             f'model_checkpoint_path: "{name}"\n'

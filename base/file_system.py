@@ -27,6 +27,9 @@ from absl import logging
 
 _LOCK_POLL_SECONDS = 1.0
 
+# `content_digest` reads this many blocks of a file; up to 9 MiB they are all.
+_BLOCKS, _BLOCK_BYTES = 9, 1 << 20
+
 
 def is_remote(path: str) -> bool:
     """Whether a path needs tf.io.gfile (gs://, hdfs://, ...)."""
@@ -124,6 +127,38 @@ def file_state(path: str) -> list[int] | None:
     return [state.st_size, state.st_mtime_ns]
 
 
+def content_digest(path: str) -> str:
+    """Return a digest of a file's size and content, as hexadecimal digits.
+
+    Of a file above 9 MiB it covers 9 blocks of 1 MiB, among them the first and
+    the last, so that no file takes longer: a change between the blocks that
+    keeps the size is not seen.
+    """
+    size, _ = file_state(path) or [0, 0]
+    last = max(0, size - _BLOCK_BYTES)
+    digest = hashlib.sha256(str(size).encode())
+    with open_for_reading(path) as file:
+        for place in sorted(
+            {last * n // (_BLOCKS - 1) for n in range(_BLOCKS)}
+        ):
+            file.seek(place)
+            digest.update(file.read(_BLOCK_BYTES))
+    return digest.hexdigest()
+
+
+def file_identity(path: str) -> list:
+    """Return [size in bytes, digest] of a file that a run depends on.
+
+    The digest is `content_digest` and, where that has not read the whole file,
+    the time of change: then a file that was only touched counts as another.
+    """
+    size, changed = file_state(path) or [0, 0]
+    digest = content_digest(path)
+    if size > _BLOCKS * _BLOCK_BYTES:
+        digest += f"-{changed}"
+    return [size, digest]
+
+
 def files_below(path: str) -> Iterator[tuple[str, int | None]]:
     """Yield (path relative to the directory, bytes) of all files below it.
 
@@ -181,7 +216,7 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
 
 
 def input_states(patterns: str, flag: str = "input_file") -> list[list]:
-    """Return [path, size, time of change] of every file that globs match.
+    """Return [path, *`file_identity`] of every file that globs match.
 
     In the fingerprint of a command these states stand for the text, which may
     be too large to be read twice. A pipe is refused.
@@ -192,7 +227,7 @@ def input_states(patterns: str, flag: str = "input_file") -> list[list]:
             f"{path} is a pipe or a device, which cannot be read twice: give "
             "a file"
         )
-    return [[path, *file_state(path)] for path in paths]
+    return [[path, *file_identity(path)] for path in paths]
 
 
 def check_no_pattern(path: str, flag: str) -> None:
@@ -318,9 +353,17 @@ def is_running(process: int) -> bool:
 
 def make_directories(path: str) -> None:
     """Create a local or remote directory and its parents, if need be."""
-    gfile().makedirs(path) if is_remote(path) else os.makedirs(
-        path, exist_ok=True
-    )
+    if is_remote(path):
+        gfile().makedirs(path)
+        return
+    while True:
+        try:
+            return os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            # If nothing is there now, another run has just removed the
+            # directory, see `locked_folder`.
+            if os.path.lexists(path) and not os.path.isdir(path):
+                raise
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:
@@ -413,11 +456,20 @@ def locked_folder(
     end = time.monotonic() + wait_seconds
     while True:
         # Within the loop: the other run removes the folder if it is empty.
-        os.makedirs(folder, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
+        make_directories(folder)
+        try:
+            lock = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            # The folder that is locked may have been removed before, and
+            # another run may have the one that has its name now.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock), os.stat(folder)):
+                    break
+            os.close(lock)
+            continue
         except BlockingIOError:
             os.close(lock)
             if time.monotonic() >= end:
@@ -436,9 +488,10 @@ def locked_folder(
     try:
         yield lock
     finally:
-        os.close(lock)
+        # While it is locked: afterwards it may be another run's.
         with contextlib.suppress(OSError):
             os.rmdir(folder)  # fails unless it is empty
+        os.close(lock)
 
 
 # --- Reading -----------------------------------------------------------------

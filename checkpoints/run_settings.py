@@ -32,6 +32,11 @@ _MOST_NAMES = 4
 
 _NONE: Mapping = types.MappingProxyType({})
 
+# Settings that a run may lack: it has no vocabulary or no held-out data, or it
+# began with an earlier version, which did not record them. Where the run or the
+# command lacks one, it is not compared.
+IF_KNOWN = frozenset({"vocabulary", "records", "heldout_data"})
+
 
 @contextlib.contextmanager
 def locked(output_dir: str) -> Iterator[None]:
@@ -72,7 +77,8 @@ def claim_output_dir(
         fingerprint: model, data and all else that a resumed run may not
             change.
         adjustable: settings that may change; a change is logged.
-        hints: name of an adjustable setting -> what to log with its change.
+        hints: name of a setting -> what to say with its change; of one that
+            may not change it is the way out.
 
     Raises:
         UserError: output_dir holds weights of a run with another fingerprint
@@ -87,15 +93,19 @@ def claim_output_dir(
         before = _read_run(path)
         for name, value in now["fixed"].items():
             old = before["fixed"].get(name)
-            if old != value:
+            if _differ(name, old, value):
+                way_out = hints.get(
+                    name,
+                    "use another --output_dir, or the command that began this "
+                    "one",
+                )
                 raise UserError(
                     f"output_dir {output_dir} belongs to a run with "
-                    f"{_differing(name, old, value)}; use another "
-                    "--output_dir, or the command that began this one"
+                    f"{_differing(name, old, value)}; {way_out}"
                 )
         for name, value in now["adjustable"].items():
             old = before["adjustable"].get(name)
-            if old != value:
+            if _differ(name, old, value):
                 hint = f": {hints[name]}" if name in hints else ""
                 logging.warning(
                     "%s changes from %s to %s%s", name, old, value, hint
@@ -254,6 +264,11 @@ def _read_run(path: str) -> dict[str, dict[str, object]]:
             "adjustable; restore it, or use another --output_dir"
         )
     return run
+
+
+def _differ(name: str, old: object, new: object) -> bool:
+    """Whether a setting differs; see IF_KNOWN."""
+    return old != new and not (name in IF_KNOWN and None in (old, new))
 
 
 def _differing(name: str, old: object, new: object) -> str:

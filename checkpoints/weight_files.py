@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import huggingface, index_table, lookup
+from checkpoints import huggingface, index_table, lookup, run_settings
 
 # What tf.train.load_checkpoint returns, whose class is not public, or a
 # huggingface.Reader.
@@ -28,9 +28,14 @@ Reader = Any
 # First part of the names of the loss scale's variables (runs in float16).
 LOSS_SCALE = "loss_scale"
 
+# What the name of a weight is followed by in that of its average.
+AVERAGE = "/average"
+
 # Names in a training checkpoint that are no weights: the optimizer's slots, the
 # step and the loss scale.
-_TRAINING_ONLY = re.compile(rf"(/adam_m|/adam_v)$|^global_step$|^{LOSS_SCALE}/")
+_TRAINING_ONLY = re.compile(
+    rf"(/adam_m|/adam_v|{AVERAGE})$|^global_step$|^{LOSS_SCALE}/"
+)
 
 # Variables that a checkpoint must have: the encoder without its pooler. A head
 # starts from new weights when fine-tuning begins, and a model that was saved
@@ -69,7 +74,7 @@ def restore_weights(
         UserError: a required variable is missing or has another shape.
     """
     prefix = lookup.find_checkpoint(init_checkpoint)
-    reader = open_reader(prefix)
+    reader = open_weights(prefix)
     shapes = reader.get_variable_to_shape_map()
     report = compare(
         {variable.path: list(variable.shape) for variable in variables}, shapes
@@ -187,6 +192,53 @@ def open_reader(prefix: str) -> Reader:
         ) from error
 
 
+class _Averages:
+    """A reader of a checkpoint that has the averages in place of the weights.
+
+    `total` is what the factors of an average sum to.
+    """
+
+    def __init__(self, reader: Reader, total: float):
+        self._reader, self._total = reader, total
+        self.get_variable_to_shape_map = reader.get_variable_to_shape_map
+        self.has_tensor = reader.has_tensor
+
+    def get_tensor(self, name: str) -> np.ndarray:
+        """Return the average of a weight that has one; all else as it is."""
+        if self.has_tensor(name + AVERAGE):
+            return self._reader.get_tensor(name + AVERAGE) / self._total
+        return self._reader.get_tensor(name)
+
+
+def open_weights(prefix: str) -> Reader:
+    """Return a reader of the weights that a checkpoint is used for.
+
+    In the training checkpoints of a run with --ema_decay these are the averages
+    (optimization.AdamWeightDecay.averages), which the run scores and keeps. A
+    run that is resumed reads the weights themselves, with `open_reader`.
+    """
+    reader = open_reader(prefix)
+    if not any(n.endswith(AVERAGE) for n in reader.get_variable_to_shape_map()):
+        return reader
+    run = run_settings.read_fingerprint(lookup.folder_of(prefix)) or {}
+    decay = run.get("ema_decay")
+    if not decay:
+        logging.warning(
+            "%s is of a run with --ema_decay, but %s, which has its value, is "
+            "not beside it: the weights of the last step are used, and not "
+            "their averages",
+            prefix,
+            run_settings.CONFIG_NAME,
+        )
+        return reader
+    logging.info(
+        "%s: the averages of --ema_decay=%g are used, as its run does",
+        prefix,
+        decay,
+    )
+    return _Averages(reader, 1.0 - decay ** read_step(reader, prefix))
+
+
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
     """Return one tensor; raise a UserError if it is damaged or no numbers."""
     try:
@@ -209,8 +261,11 @@ def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """Return {name: value} of a checkpoint, without slots and step."""
-    reader = open_reader(prefix)
+    """Return {name: value} of a checkpoint, without slots and step.
+
+    The values are those of `open_weights`.
+    """
+    reader = open_weights(prefix)
     return {
         name: read_tensor(reader, prefix, name)
         for name in sorted(reader.get_variable_to_shape_map())

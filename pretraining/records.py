@@ -115,9 +115,7 @@ class PretrainingFiles(streaming.RecordFiles):
         The order of the files decides that of the records.
         """
         lengths = {name: f.length for name, f in self.batch_schema.items()}
-        names = [os.path.basename(path) for path in self.files]
-        if len(set(names)) < len(names):
-            names = file_system.names_in_shared_folder(self.files)
+        names = names_of(self.files)
         counts = [self.sequences[path] for path in self.files]
         facts = {
             "data": dict(zip(names, counts, strict=True)),
@@ -236,6 +234,14 @@ class PretrainingFiles(streaming.RecordFiles):
             name: tf.ensure_shape(value, [size, *shape])
             for name, value, shape in zip(schema, values, shapes, strict=True)
         }
+
+
+def names_of(files: Sequence[str]) -> list[str]:
+    """Return the names of files, with folders where two have one name."""
+    names = [os.path.basename(path) for path in files]
+    if len(set(names)) < len(names):
+        names = file_system.names_in_shared_folder(files)
+    return names
 
 
 def find_data(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from base import file_system
+from base import file_system, hashing
 from base.errors import UserError, counted
 
 import tensorflow as tf
@@ -134,9 +134,13 @@ def identity_of(
     objective: PretrainingObjective,
     data: DataByLength,
     plan: Plan,
+    vocab_file: str | None,
+    eval_data: PretrainingFiles | None,
 ) -> run.Identity:
     """Return what must not change when a run is resumed, and what may."""
     *shorter, longest = (data[length] for length in sorted(data))
+    files = [path for length in sorted(data) for path in data[length].files]
+    digests = map(file_system.content_digest, files)
     fixed = {
         # First, since another objective changes the model too.
         "objective": objective.name,
@@ -145,13 +149,49 @@ def identity_of(
         "shorter_data": [files.describe() for files in shorter] or None,
         **settings.fingerprint(),
         **plan.describe(settings.num_train_steps),
+        # Last, since other records have other names and counts, too.
+        "vocabulary": vocab_file and file_system.content_digest(vocab_file),
+        "records": dict(
+            zip(pretraining_records.names_of(files), digests, strict=True)
+        ),
     }
     adjustable = {
+        "heldout_data": eval_data
+        and hashing.hash64(*map(file_system.content_digest, eval_data.files)),
         "num_train_steps": settings.num_train_steps,
         "num_warmup_steps": settings.num_warmup_steps,
         **settings.adjustable(),
     }
     return run.Identity(fixed, adjustable)
+
+
+# What to say if the files of a run that is resumed are others.
+HINTS = {
+    "vocabulary": "its records have ids of that vocabulary: give the "
+    "--vocab_file that the run began with, or use another --output_dir",
+    "records": "restore them; to train the model further on these records, "
+    "give this folder as --resume_from, and another --output_dir",
+    "heldout_data": "the scores from here on are of other --eval_input_file records",
+}
+
+
+def check_same_vocabulary(resume_from: str, vocab_file: str | None) -> None:
+    """Check that a run continues another one with the same vocabulary.
+
+    It is not checked where either is unknown.
+
+    Raises:
+        UserError: the ids of the records would stand for other tokens.
+    """
+    folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
+    found = (run_settings.read_fingerprint(folder) or {}).get("vocabulary")
+    own = vocab_file and file_system.content_digest(vocab_file)
+    if found and own and found != own:
+        raise UserError(
+            f"--resume_from={resume_from} is a run with another vocabulary "
+            f"than {vocab_file}, whose ids stand for other tokens: give the "
+            "records and the --vocab_file of that vocabulary"
+        )
 
 
 def check_same_objective(

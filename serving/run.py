@@ -85,7 +85,9 @@ def create_job(
         os.path.join(folder, f"predictions-{index:05}-of-{len(files):05}.jsonl")
         for index in range(len(files))
     ]
-    inputs = [[file.path, *file_system.file_state(file.path)] for file in files]
+    inputs = [
+        [file.path, *file_system.file_identity(file.path)] for file in files
+    ]
     fingerprint = {
         "version of predictions": _VERSION,
         "input_file": inputs,

@@ -442,6 +442,41 @@ def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
 
 
+@pytest.mark.slow
+def test_files_of_the_same_name_and_size_with_other_content(
+    data, finished, tmp_path, caplog
+):
+    """Records, vocabulary and held-out records are known by their content.
+
+    A run of an earlier version, which did not note it, goes on.
+    """
+    shutil.copytree(finished, out := tmp_path / "out")
+    shutil.copytree(data, other := tmp_path / "other")
+    values = flags_for(other, out, vocab_file=other / "words.txt")
+    values |= {"eval_input_file": other / "dev", "eval_steps": 12}
+    assert scripts.run(run_pretraining, **values) == 0
+    assert "heldout_data" not in caplog.text
+    pretraining_runs.write_records(other / "dev", 21, seed=10)
+    assert scripts.run(run_pretraining, **values) == 0
+    assert "heldout_data changes" in caplog.text
+    write_vocab(other / "words.txt", [*CASED[1:], CASED[0]])
+    line = scripts.error_of(run_pretraining, **values)
+    assert "other vocabulary; its records have ids of that" in line
+    line = change(
+        data, tmp_path / "2", resume_from=out, vocab_file=other / "words.txt"
+    )
+    assert "is a run with another vocabulary than" in line
+    write_vocab(other / "words.txt", CASED)
+    pretraining_runs.write_records(other / "train-1", 41, seed=8)
+    line = scripts.error_of(run_pretraining, **values)
+    assert "other records (train-1); restore them" in line
+    assert "--resume_from" in line
+    config = json.loads((out / run_settings.CONFIG_NAME).read_text())
+    del config["fixed"]["records"], config["fixed"]["vocabulary"]
+    (out / run_settings.CONFIG_NAME).write_text(json.dumps(config))
+    assert scripts.run(run_pretraining, **values) == 0
+
+
 def test_evaluation_needs_trained_weights(data, tmp_path):
     line = change(
         data,

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import shutil
 import types
 from pathlib import Path
@@ -221,7 +222,9 @@ def test_indexes_of_something_else(ask, corpus, tmp_path, model):
     assert "another model" in message and "bert_config.json" in message
     message = scripts.error_of(search, **flags, max_seq_length=9)
     assert "--max_seq_length was 64, is 9" in message
-    corpus.write_text("another corpus")
+    times = corpus.stat().st_atime_ns, corpus.stat().st_mtime_ns
+    corpus.write_text(corpus.read_text("utf-8").replace("good", "evil"))
+    os.utime(corpus, ns=times)
     message = scripts.error_of(search, **flags, input_file=corpus)
     assert "--input_file" in message and str(corpus) in message
     for name in FILES:

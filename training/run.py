@@ -7,6 +7,7 @@ bits.
 
 import math
 import time
+import types
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
@@ -108,9 +109,14 @@ def with_dtype(
 
 
 def claim_output_dir(
-    strategy: tf.distribute.Strategy, settings: Settings, identity: Identity
+    strategy: tf.distribute.Strategy,
+    settings: Settings,
+    identity: Identity,
+    hints: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
     """Begin the run in output_dir, or check that it is the one there.
+
+    `hints` are those of `run_settings.claim_output_dir`.
 
     Raises:
         UserError: output_dir holds another run, or the machines of a cluster
@@ -125,8 +131,9 @@ def claim_output_dir(
             "bias_correction": "the moments are corrected from here on; "
             "--nobias_correction trains as the run began"
         }
+        | dict(hints)
         if settings.bias_correction
-        else {},
+        else hints,
     )
 
 

@@ -288,6 +288,8 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     found = []
     for name in [*new, *(name for name in old if name not in new)]:
         before, now = old.get(name), new.get(name)
+        if isinstance(before, list):
+            before = list(map(_of_this_version, before))
         if before == now:
             continue
         shown = name if " " in name else f"--{name}"
@@ -300,17 +302,36 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         path, how = item, ""
         if isinstance(item, list):
             path = item[0]
-            sizes = [
-                state[1]
+            states = [
+                state[1:]
                 for state in (*before, *now)
                 if state[0] == path and len(state) == 3
             ]
-            if len(sizes) == 2:
-                how = f" ({sizes[0]} bytes, now {sizes[1]})"
-                if sizes[0] == sizes[1]:
-                    how = " (the same size, another time of change)"
+            if len(states) == 2:
+                (size, digest), (new_size, new_digest) = states
+                how = f" ({size} bytes, now {new_size})"
+                if size == new_size:
+                    how = " (the same size, other content)"
+                    digests = {
+                        str(d).split("-")[0] for d in (digest, new_digest)
+                    }
+                    if type(digest) is int or len(digests) == 1:
+                        how = " (the same size, another time of change)"
         found.append(f"{shown}, first difference at {path}{how}")
     return found
+
+
+def _of_this_version(item: Any) -> Any:
+    """Return an item of an old fingerprint as this version writes it.
+
+    Earlier versions had [path, size, time of change] of a file: where that is
+    still right, it has the content that it had.
+    """
+    if isinstance(item, list) and len(item) == 3 and type(item[2]) is int:
+        path, *state = item
+        if file_system.file_state(path) == state:
+            return [path, *file_system.file_identity(path)]
+    return item
 
 
 def _write_manifest(job: Job, **content: Any) -> None:

@@ -141,7 +141,9 @@ def build(
     files = reading.find_inputs(patterns, "auto")
     if files[0].kind == "tfrecord":
         raise UserError(f"{files[0].path} holds records, wanted text")
-    states = [[file.path, *file_system.file_state(file.path)] for file in files]
+    states = [
+        [file.path, *file_system.file_identity(file.path)] for file in files
+    ]
     job = job_of(folder, fingerprint | {"input_file": states})
     with jobs_run.open_run(job) as run:
         if {0, 1} & {*run.todo}:

@@ -1,7 +1,10 @@
 """Files that appear only complete, links, pipes, globs, locks, checksums."""
 
+import concurrent.futures
 import os
 import subprocess
+import time
+from collections.abc import Callable
 
 from base import file_system
 from base.errors import UserError
@@ -161,6 +164,41 @@ def test_a_folder_is_locked_and_removed_if_empty(tmp_path):
     with file_system.locked_folder(folder, "the text"):
         open(f"{folder}/x", "w").close()
     assert os.listdir(folder) == ["x"]
+
+
+def test_a_lock_that_is_waited_for_has_one_owner(tmp_path, monkeypatch):
+    """Also if the folder is removed while two others want it."""
+    monkeypatch.setattr(file_system, "_LOCK_POLL_SECONDS", 0.001)
+    folder, inside, most = str(tmp_path / "a"), [], []
+    remove, make = os.rmdir, os.mkdir
+
+    def slowly(function: Callable) -> Callable:
+        def call(path: str, *args) -> None:
+            time.sleep(0.005)
+            function(path, *args)
+            time.sleep(0.005)
+
+        return call
+
+    monkeypatch.setattr(os, "rmdir", slowly(remove))
+    monkeypatch.setattr(os, "mkdir", slowly(make))
+
+    def own(name: int) -> None:
+        for _ in range(10):
+            with file_system.locked_folder(folder, "text", 60.0):
+                inside.append(name)
+                most.append(len(inside))
+                time.sleep(0.002)
+                inside.remove(name)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for done in [pool.submit(own, number) for number in range(4)]:
+            done.result()
+    assert most == [1] * 40
+    assert not os.path.exists(folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        file_system.make_directories(str(tmp_path / "file"))
 
 
 def test_streams_are_not_files(tmp_path):

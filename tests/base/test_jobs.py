@@ -4,11 +4,13 @@ import collections
 import json
 import os
 
+from base import file_system
 from base.errors import InputError, UserError
 from base.jobs import engine, local
 from base.jobs import run as jobs_run
 from base.jobs import steps as job_steps
 
+import numpy as np
 import pytest
 from word_steps import WordSteps
 
@@ -145,6 +147,46 @@ def test_failures_say_how_to_continue(tmp_path):
 def test_differences_of_commands_are_named(old, new, expected):
     assert jobs_run.differences(old, old) == []
     assert jobs_run.differences(old, new) == [expected]
+
+
+def test_files_are_known_by_their_content(tmp_path):
+    """Not by their time of change, which cp -p and rsync keep."""
+
+    def state() -> dict:
+        return {"f": [[str(path), *file_system.file_identity(str(path))]]}
+
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    os.utime(path, ns=(0, 5))
+    old, before = state(), {"f": [[str(path), 3, 5]]}  # of an earlier version
+    assert jobs_run.differences(before, old) == []
+    path.write_bytes(b"two")
+    os.utime(path, ns=(0, 5))
+    (found,) = jobs_run.differences(old, state())
+    assert found.endswith(f"at {path} (the same size, other content)")
+    path.write_bytes(b"one")
+    assert jobs_run.differences(old, state()) == []
+    (found,) = jobs_run.differences(before, state())
+    assert found.endswith("(the same size, another time of change)")
+
+
+def test_a_large_file_is_known_by_parts_of_it_and_its_time(tmp_path):
+    path = tmp_path / "large"
+    blocks = np.zeros([40, 2**19], np.uint8)
+
+    def state(time: int = 5) -> list:
+        path.write_bytes(blocks.tobytes())
+        os.utime(path, ns=(0, time))
+        return [str(path), *file_system.file_identity(str(path))]
+
+    before = state()
+    for place in (0, 20, 39):
+        blocks[place, place] = 1
+        assert state() != before
+        blocks[place, place] = 0
+    assert state() == before
+    (found,) = jobs_run.differences({"f": [before]}, {"f": [state(6)]})
+    assert found.endswith("(the same size, another time of change)")
 
 
 # --- Chunks, map and reduce --------------------------------------------------

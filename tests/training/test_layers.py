@@ -14,7 +14,7 @@ import two_devices
 from classifier_runs import values_of
 
 import modeling
-from checkpoints import training_state
+from checkpoints import training_state, weight_files
 from tasks import heads
 from tasks.classifier.model import (
     BertForSequenceClassification,
@@ -170,7 +170,7 @@ def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_averages_are_what_is_kept_and_scored(folder, tmp_path):
+def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     flags = knobs_for(folder, tmp_path, eval_steps=0, do_eval=True)
     scripts.run(run_classifier, **flags)
     kept = values_of(tmp_path / "bert_model.ckpt")
@@ -185,6 +185,21 @@ def test_averages_are_what_is_kept_and_scored(folder, tmp_path):
     scripts.run(run_classifier, **flags)
     for path, value in values_of(tmp_path / "bert_model.ckpt").items():
         np.testing.assert_array_equal(value, kept[path], err_msg=path)
+    # So does every script that reads the checkpoint of a run that was killed.
+    scores = tiny.results_of(tmp_path)
+    (tmp_path / "bert_model.ckpt.index").unlink()
+    alone = flags_for(folder, tmp_path, do_train=False, do_eval=True)
+    scripts.run(run_classifier, **alone | {"reinit_top_layers": 0})
+    assert tiny.results_of(tmp_path) == scores
+    prefix = str(tmp_path / "model.ckpt-10")
+    found = weight_files.read_weights(prefix)
+    assert found.keys() == kept.keys() - {"global_step"}
+    for path, value in found.items():
+        np.testing.assert_array_equal(value, kept[path], err_msg=path)
+    (tmp_path / "training_config.json").unlink()
+    found = weight_files.read_weights(prefix)
+    assert "of the last step are used" in caplog.text
+    np.testing.assert_array_equal(found["output_bias"], saved["output_bias"])
 
 
 @pytest.mark.slow

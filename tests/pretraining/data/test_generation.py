@@ -192,8 +192,10 @@ def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
     with open(vocab, "a") as file:
         file.write("newword\n")
     assert "vocab_file (SHA-256) was" in error_of()
-    with open(source, "a") as file:
-        file.write("One more sentence.\n")
+    times = os.stat(source).st_atime_ns, os.stat(source).st_mtime_ns
+    with open(source, "r+") as file:
+        file.write("X")
+    os.utime(source, ns=times)
     words = f"--input_file, first difference at {source}"
     assert words in error_of(vocab_file=VOCAB_FILE)
     assert output.read_bytes() == before
