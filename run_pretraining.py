@@ -1,7 +1,7 @@
 r"""Pre-train BERT, or the models of the paper's table 5.
 
     python run_pretraining.py --do_train --do_eval \
-        --bert_config_file=bert_config.json --vocab_file=vocab.txt \
+        --size=base --vocab_file=vocab.txt \
         --input_file='train.tfrecord-*' --eval_input_file='dev.tfrecord-*' \
         --output_dir=out --num_train_steps=100000 --num_warmup_steps=10000
 
@@ -13,10 +13,10 @@ curves are in `out/curves.png`, and in
 `tensorboard --logdir=out`.
 
 Usual choices: --recipe=small_budget for a run of hours on one machine;
---train_batch_size, --learning_rate, --init_checkpoint to begin with the weights
-of another model, --train_hours in place of --num_train_steps, --eval_steps to
-score while training, --save_checkpoints_steps, --dtype=bfloat16 where the
-processor has it.
+--bert_config_file for a model of another size, --init_checkpoint to begin with
+the weights of another one, --train_batch_size, --learning_rate, --train_hours
+in place of --num_train_steps, --eval_steps to score while training,
+--save_checkpoints_steps, --dtype=bfloat16 where the processor has it.
 
 --objective chooses what is predicted: masked tokens and whether sentence B
 follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm);
@@ -36,6 +36,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import flags, logging
 
+import modeling
 import tokenization
 from checkpoints import hub, run_settings
 from checkpoints.checkpoint import (
@@ -70,6 +71,8 @@ EXCLUSIVE = (
     ("train_hours", "resume_from"),
     ("batch_schedule", "train_batch_size"),
     ("warmup_proportion", "num_warmup_steps"),
+    ("size", "bert_config_file"),
+    ("size", "init_checkpoint"),
 )
 
 # What programs written against the original import.
@@ -100,6 +103,15 @@ flags.DEFINE_enum(
 )
 
 # Model
+flags.DEFINE_enum(
+    "size",
+    None,
+    list(modeling.NAMED_SIZES),
+    "Size of a new model, in place of bert_config_file: tiny has 2 layers of "
+    "128 units, mini 4 of 256, small 4 of 512, medium 8 of 512, base 12 of "
+    "768, large 24 of 1024. It has an embedding for each token of vocab_file, "
+    "and 512 positions.",
+)
 flags.DEFINE_string(
     "bert_config_file",
     None,
@@ -546,12 +558,21 @@ def open_source() -> Checkpoint:
 
     A default of --max_seq_length becomes one that the model has positions for.
     """
-    checkpoint = open_checkpoint(
-        training_flags.read_init_checkpoint(FLAGS),
-        FLAGS.bert_config_file,
-        FLAGS.vocab_file,
-        FLAGS.do_lower_case,
-    )
+    if FLAGS.size:
+        tokens = len(tokenization.load_vocab(FLAGS.vocab_file))
+        checkpoint = Checkpoint(
+            "",
+            BertConfig.from_size(FLAGS.size, tokens),
+            vocab_file=FLAGS.vocab_file,
+            given_lower_case=FLAGS.do_lower_case,
+        )
+    else:
+        checkpoint = open_checkpoint(
+            training_flags.read_init_checkpoint(FLAGS),
+            FLAGS.bert_config_file,
+            FLAGS.vocab_file,
+            FLAGS.do_lower_case,
+        )
     objectives.set_direction(
         checkpoint.config,
         FLAGS.objective,
@@ -740,9 +761,10 @@ def check_flags() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise UserError("give --do_train, --do_eval or both")
     training_flags.require(FLAGS, "output_dir")
-    if not FLAGS.bert_config_file and not FLAGS.init_checkpoint:
+    if not (FLAGS.size or FLAGS.bert_config_file or FLAGS.init_checkpoint):
         raise UserError(
-            "--bert_config_file is required without --init_checkpoint"
+            "--size (such as --size=base) or --bert_config_file is required "
+            "without --init_checkpoint"
         )
     if FLAGS.do_train and not FLAGS.input_file:
         raise UserError("--do_train needs --input_file")
@@ -764,6 +786,8 @@ def check_flags() -> None:
     for one, other in EXCLUSIVE:
         if FLAGS[one].present and FLAGS[other].present:
             raise UserError(f"give --{one} or --{other}, not both")
+    if FLAGS.size:
+        training_flags.require(FLAGS, "vocab_file")
     settings = read_settings(read_plan())
     if not FLAGS.train_hours:
         warn_of_warmup(settings)

@@ -181,6 +181,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     own = [f"--dtype={dtype}"] * bool(dtype) + own
     command = [sys.executable, script, *own, f"--output_dir={folder}"]
     command += ["--keep_checkpoint_max=0", "--nopictures"]
+    command += ["--save_checkpoints_minutes=0"]
     logging.info("Repeating: %s", " ".join(command))
     process = subprocess.Popen(
         command,

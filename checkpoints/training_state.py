@@ -51,6 +51,7 @@ class TrainingState:
         self.output_dir = output_dir
         self.keep_checkpoint_max = keep_checkpoint_max
         self.is_chief = is_chief
+        self._passing: str | None = None  # what the next save removes
         self._weights = {variable.path: variable for variable in variables}
         self._slots = {
             f"{path}/{name}": slot
@@ -62,8 +63,11 @@ class TrainingState:
             for name, variable in (loss_scale or {}).items()
         }
 
-    def save(self, step: int) -> str:
-        """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
+    def save(self, step: int, stays: bool = True) -> str:
+        """Write `model.ckpt-<step>`, delete the oldest; return the prefix.
+
+        A checkpoint that does not stay is deleted by the next save.
+        """
         prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
         if not self.is_chief:
             return prefix
@@ -77,11 +81,13 @@ class TrainingState:
         kept = [
             listed
             for listed in lookup.listed_checkpoints(self.output_dir)
-            if listed != prefix and tf.io.gfile.exists(listed + ".index")
+            if listed not in (prefix, self._passing)
+            and tf.io.gfile.exists(listed + ".index")
         ] + [prefix]
-        dropped: list[str] = []
+        dropped = [self._passing] if self._passing else []
+        self._passing = None if stays else prefix
         if self.keep_checkpoint_max:
-            dropped = kept[: -self.keep_checkpoint_max]
+            dropped += kept[: -self.keep_checkpoint_max]
             kept = kept[-self.keep_checkpoint_max :]
         # The list first: a run killed here leaves files that nothing refers
         # to, never a reference to files that are deleted. As TensorFlow's, but

@@ -171,7 +171,7 @@ HINTS = {
     "--vocab_file that the run began with, or use another --output_dir",
     "records": "restore them; to train the model further on these records, "
     "give this folder as --resume_from, and another --output_dir",
-    "heldout_data": "the scores from here on are of other --eval_input_file records",
+    "heldout_data": "scores from here on are of other held-out records",
 }
 
 

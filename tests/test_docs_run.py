@@ -22,6 +22,7 @@ import tiny
 from paths import ROOT
 
 from checkpoints import weight_files
+from modeling import NAMED_SIZES, BertConfig
 from pretraining.model import BertForPreTraining
 
 # Commands of tutorials that fetch data, which the tests make themselves.
@@ -113,15 +114,9 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
         (tmp_path / "text" / name).mkdir(parents=True)
         corpora.write(tmp_path / "text" / name / "a.txt", part)
     (block,) = (b for b in pages.blocks(page) if b.language == "json")
-    config = json.loads("\n".join(block.lines)) | {
-        "vocab_size": 400,
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "max_position_embeddings": 64,
-    }
-    (tmp_path / "bert_config.json").write_text(json.dumps(config))
+    base = BertConfig.from_size("base", 30522)
+    assert json.loads("\n".join(block.lines)) == base.to_dict()
+    monkeypatch.setitem(NAMED_SIZES, "base", (1, 64))
     printed = run_page(page, pretraining_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)

@@ -20,6 +20,7 @@ from paths import ROOT
 from pretraining_runs import (
     CASED,
     CONFIG,
+    VOCAB,
     assert_same,
     flags_for,
     make_features,
@@ -31,7 +32,7 @@ from tiny import results_of
 
 from checkpoints import run_settings, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
-from modeling import BertConfig
+from modeling import NAMED_SIZES, BertConfig
 from pretraining import model as pretraining_model
 from pretraining import records
 from pretraining import run as pretraining_run
@@ -158,8 +159,8 @@ def go_back_to_step_5(folder: Path) -> None:
 def test_kill_9_and_start_again(data, tmp_path, in_phases):
     """Killed somewhere after a checkpoint, it ends with the same bits.
 
-    And it learns: the masked token is told by its position, so that its loss is
-    far below log(7) = 1.95.
+    With one phase it has saved by the clock alone. And it learns: the masked
+    token is told by its position, so that its loss is far below log(7) = 1.95.
     """
     values = flags_for(
         data,
@@ -184,6 +185,9 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
     results = results_of(tmp_path / "whole")
     if not in_phases:
         assert results["masked_lm_loss"] < 0.7 and "degenerate" not in results
+    else:
+        values |= {"save_checkpoints_steps": 1000}
+        values |= {"save_checkpoints_minutes": 1e-4}
     with process_of(values) as process:
         for line in process.stderr:
             if " step 40/" in line:
@@ -191,6 +195,7 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
                 break
         process.communicate()
     assert process.returncode == -signal.SIGKILL
+    assert (tmp_path / "killed" / "checkpoint").exists()
     leftover = tmp_path / "killed" / "model.ckpt-43.tmp.data-00000-of-00001"
     leftover.write_bytes(b"half")
     scripts.run(run_pretraining, **values)
@@ -229,6 +234,23 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     )
     count = len(weights_of(finished / "bert_model.ckpt"))
     assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_size_takes_the_vocabulary_s(data, tmp_path, monkeypatch, caplog):
+    """As from_size with the vocabulary's number of tokens; it is resumed."""
+    monkeypatch.setitem(NAMED_SIZES, "tiny", (1, 64))
+    values = flags_for(data, tmp_path, size="tiny", num_train_steps=2)
+    del values["bert_config_file"]
+    values["vocab_file"] = write_vocab(tmp_path / "words.txt", CASED)
+    scripts.run(run_pretraining, **values)
+    written = json.loads((tmp_path / "bert_config.json").read_text())
+    assert written == BertConfig.from_size("tiny", VOCAB).to_dict()
+    weights = weights_of(tmp_path / "bert_model.ckpt")
+    assert weights["bert/embeddings/word_embeddings"].shape == (VOCAB, 64)
+    with caplog.at_level("INFO"):
+        scripts.run(run_pretraining, **values)
+    assert "holds a finished run of 2 steps" in caplog.text
 
 
 @pytest.mark.slow
@@ -322,6 +344,8 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
     [
         ({"do_train": False}, "give --do_train, --do_eval or both"),
         ({"bert_config_file": None}, "--bert_config_file is required without"),
+        ({"size": "tiny"}, "--size or --bert_config_file, not both"),
+        ({"size": "tiny", "bert_config_file": None}, "--vocab_file is requ"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"input_file": None}, "--do_train needs --input_file"),
         ({"bert_config_file": "/none.json"}, "/none.json"),

@@ -79,6 +79,14 @@ def define_training_flags(
         "Save a training checkpoint every this many steps.",
         lower_bound=1,
     )
+    flags.DEFINE_float(
+        "save_checkpoints_minutes",
+        10.0,
+        "Save one also when the last is so many minutes old, so that a run "
+        "that is killed loses no more; the next one replaces it. 0: only by "
+        "steps.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_integer(
         "keep_checkpoint_max",
         5,

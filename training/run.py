@@ -223,6 +223,7 @@ def train(run: Training) -> int:
     stop = StopRequest(is_shared=machines.count > 1)
     with report, stop:
         done = saved = first
+        saved_at = time.monotonic()
 
         def evaluate(done: int) -> bool:
             with step.with_averages(done):
@@ -260,12 +261,17 @@ def train(run: Training) -> int:
                 )
             # Before all else, so that NaN weights are never saved.
             _check_good(sums, done, step)
-            pace.seconds_per_step = _agree(
-                machines, stop, done, report.seconds_per_step
+            pace.seconds_per_step, minutes = _agree(
+                machines,
+                stop,
+                done,
+                report.seconds_per_step,
+                (time.monotonic() - saved_at) / 60,
             )
-            saves = stop.is_requested or is_due(
+            stays = stop.is_requested or is_due(
                 done, settings.save_checkpoints_steps, last
             )
+            saves = stays or 0 < settings.save_checkpoints_minutes <= minutes
             has_line = (
                 is_first
                 or is_due(done, settings.log_steps, last)
@@ -288,8 +294,8 @@ def train(run: Training) -> int:
             if done in settings.keep_steps:
                 run.keep(done)
             if saves:
-                _save(state, done)
-                saved = done
+                _save(state, done, stays)
+                saved, saved_at = done, time.monotonic()
             # What is saved can be evaluated when the run is resumed.
             if is_due(done, settings.eval_steps, last) and (
                 done == last or not stop.is_requested
@@ -326,26 +332,32 @@ def _agree(
     stop: StopRequest,
     done: int,
     seconds_per_step: float,
-) -> float:
-    """Let all machines obey the same signal; return the slowest one's speed.
+    minutes: float,
+) -> tuple[float, float]:
+    """Let all machines obey the same signal; return speed and minutes of all.
 
-    All of them have to make the same calls, and to end after the same step.
-    The speed is NaN without a measurement.
+    All of them have to make the same calls, to save and to end after the same
+    step. The speed is the slowest one's, NaN without a measurement; the minutes
+    since the last checkpoint are the chief's.
     """
     if machines.count == 1:
-        return seconds_per_step
+        return seconds_per_step, minutes
     cluster_watch.note_done(done)
     seconds = 0.0 if math.isnan(seconds_per_step) else seconds_per_step
-    rows = machines.gather([stop.signal, round(seconds * 1e6)])
+    rows = machines.gather(
+        [stop.signal, round(seconds * 1e6), round(minutes * 1e6)]
+    )
     stop.obey(rows[:, 0])
     slowest = int(rows[:, 1].max())
-    return slowest / 1e6 if slowest else math.nan
+    return slowest / 1e6 if slowest else math.nan, rows[0, 2] / 1e6
 
 
-def _save(state: training_state.TrainingState, done: int) -> None:
+def _save(
+    state: training_state.TrainingState, done: int, stays: bool = True
+) -> None:
     """Save a checkpoint, also where another machine fails meanwhile."""
     with cluster_watch.saving():
-        logging.info("Saved %s", state.save(done))
+        logging.info("Saved %s", state.save(done, stays))
 
 
 def _check_good(sums: Mapping, done: int, step: Step) -> None:

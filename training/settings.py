@@ -30,6 +30,8 @@ class Settings(NamedTuple):
         resume_from: another run, whose weights, moments and step this run
             begins with.
         keep_steps: steps after which the weights alone are kept.
+        save_checkpoints_minutes: save also when so much time has passed since
+            the last checkpoint; 0: only after steps.
         jit_compile: whether XLA may compile; compilation.py decides what.
         recompute: activations to compute again, see ops/recompute.py.
         layer_decay: factor of the learning rate from a layer to the one below.
@@ -68,6 +70,7 @@ class Settings(NamedTuple):
     jit_compile: bool = True
     recompute: str = "none"
     save_checkpoints_steps: int = 1000
+    save_checkpoints_minutes: float = 0.0
     keep_checkpoint_max: int = 5
     keep_steps: tuple[int, ...] = ()
     iterations_per_loop: int = 1000
