@@ -75,6 +75,9 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 def _parse_flags(argv: list[str]) -> list[str]:
     if {"--help", "--helpfull"} & {*argv}:
         sys.exit(_show_help(full="--helpfull" in argv))
+    for argument in argv:
+        if not is_utf_8(argument):
+            sys.exit(as_line(f"{argument!a} is not UTF-8: rename the file"))
     try:
         rest = flags.FLAGS(argv)
         for name in flags.FLAGS:
@@ -87,6 +90,18 @@ def _parse_flags(argv: list[str]) -> list[str]:
         return rest
     except flags.Error as error:
         sys.exit(as_line(f"{error} (--helpfull lists the flags)"))
+
+
+def is_utf_8(text: str) -> bool:
+    """Whether text has no byte of a file's name that is not UTF-8.
+
+    TensorFlow and JSON take no such name.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _show_help(full: bool) -> None:

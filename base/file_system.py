@@ -201,6 +201,10 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
         if not files:
             raise UserError(f"--{flag}: no file matches {pattern!r}")
         for path in files:
+            if not errors.is_utf_8(path):
+                raise UserError(
+                    f"--{flag}: the name {path!a} is not UTF-8: rename the file"
+                )
             place = path if is_remote(path) else os.path.realpath(path)
             if not is_remote(path) and not os.path.exists(path):
                 raise UserError(

@@ -1,7 +1,9 @@
-"""Start a script sooner and without TensorFlow's messages.
+"""Start a script in UTF-8, sooner, and without TensorFlow's messages.
 
-`begin` is called when a script imports `base`, and `end` by errors.run, when
-the script has imported all it needs. In between
+`begin` is called when a script imports `base`. Files, their names and standard
+output are UTF-8 in every locale: where they are not, as with LC_ALL=C and
+PYTHONUTF8=0, it begins the script again in Python's UTF-8 mode. `end` is called
+by errors.run, when the script has imported all it needs. In between
 
 - scikit-learn, SciPy, matplotlib and Pillow look uninstalled. Keras imports
   them, if they are installed, for wrappers and pictures of its own, which takes
@@ -62,6 +64,10 @@ def begin() -> None:
     os.environ.setdefault(LEVEL, "2" if can_fail else "3")
     if not is_script() or _hidden:
         return
+    is_told = os.environ.get("PYTHONUTF8") == "1"  # once is enough
+    if sys.getfilesystemencoding() != "utf-8" and not is_told:
+        os.environ["PYTHONUTF8"] = "1"  # of child processes, too
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     for name in _OPTIONAL:
         sys.modules.setdefault(name, None)
     if os.environ[LEVEL] != "0":

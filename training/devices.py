@@ -89,7 +89,7 @@ def _avoid_broken_amx() -> None:
 
 def _reports_amx() -> bool:
     try:
-        return " amx_" in pathlib.Path("/proc/cpuinfo").read_text()
+        return " amx_" in pathlib.Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:
         return False
 

@@ -129,7 +129,7 @@ def _digest(values: Iterable[Any]) -> bytes:
 def _machine() -> dict[str, Any]:
     """Return what the last bits of the weights depend on, but the command."""
     cpus = pathlib.Path("/proc/cpuinfo")
-    flags = set(cpus.read_text().split()) if cpus.exists() else set()
+    flags = set(cpus.read_text("utf-8").split()) if cpus.exists() else set()
     return {
         "architecture": platform.machine(),
         "instructions": [name for name in _INSTRUCTIONS if name in flags],

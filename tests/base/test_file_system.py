@@ -70,6 +70,13 @@ def test_find_files_knows_a_file_by_any_spelling(tmp_path, monkeypatch):
     assert file_system.find_files(patterns) == ["b.txt", "a[1].txt"]
 
 
+def test_find_files_refuses_names_that_are_not_utf_8(tmp_path):
+    """JSON and TensorFlow cannot write them, at the end of the work."""
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).touch()
+    with pytest.raises(UserError, match=r"caf\\udce9.txt' is not UTF-8: ren"):
+        file_system.find_files(f"{tmp_path}/*")
+
+
 def test_find_files_names_a_broken_link(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / "b.txt").symlink_to(tmp_path / "nowhere")

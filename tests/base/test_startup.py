@@ -89,6 +89,25 @@ def test_standard_error_may_be_closed():
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
+def test_files_and_output_are_utf_8_in_every_locale(tmp_path):
+    """Without a UTF-8 locale Python would read, print and name in ASCII."""
+    folder = tmp_path / "é"
+    folder.mkdir()
+    (folder / "text").write_text("déjà vu\n" * 20, "utf-8")
+    flags = {"input_file": folder / "text", "output_file": folder / "vocab"}
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "build_vocab.py"), "--nodo_lower_case"]
+        + [f"--{name}={value}" for name, value in flags.items()],
+        env=os.environ
+        | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        stderr=subprocess.PIPE,
+    )
+    assert f"{folder}/vocab" in result.stderr.decode()
+    tokens = (folder / "vocab").read_text("utf-8").split("\n")
+    assert "déjà" in tokens, result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["text", "vocab"]
+
+
 @pytest.mark.slow
 def test_a_script_starts_without_what_keras_could_use():
     """A library has it, and a script again once it has started."""

@@ -48,7 +48,7 @@ class _Child:
         with open(path, "ab") as log:
             log.write(f"$ {work.command(step)}\n".encode())
             log.flush()
-            self.log = open(path, errors="replace")
+            self.log = open(path, encoding="utf-8", errors="replace")
             self.log.seek(0, os.SEEK_END)
             self.process = subprocess.Popen(
                 [sys.executable, *work.words(step)],
