@@ -44,6 +44,18 @@ _OPERATION = re.compile(r"\{\{[^}]*\}\} *|\s*\[Op:.*", re.DOTALL)
 _PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
 _NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
 
+# The flags that name what a script writes.
+_OUTPUTS = (
+    "rows_file",
+    "output_dir",
+    "output_file",
+    "work_dir",
+    "export_dir",
+    "export_path",
+    "records_dir",
+    "output",
+)
+
 _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 
 
@@ -163,6 +175,7 @@ def _guarded(
             as_line(f"unexpected argument {argv[1]!r}: flags are --name=value")
         )
     try:
+        _check_outputs()
         status = main(argv)
         if not status:
             _log_output()
@@ -182,6 +195,21 @@ def _guarded(
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
         raise
+
+
+def _check_outputs() -> None:
+    """Check that what the flags name as output can be written at all.
+
+    Else it would be found when the work is done. --output_dir of a script
+    without --output is read.
+    """
+    from base import cluster, file_system  # they import this module
+
+    names = _OUTPUTS if "output" in flags.FLAGS else _OUTPUTS[:1]
+    for name in names:
+        value = name in flags.FLAGS and flags.FLAGS[name].value
+        if value and cluster.is_chief():
+            file_system.check_writable(value, name)
 
 
 def _log_output() -> None:

@@ -389,6 +389,30 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
         ) from error
 
 
+def check_writable(path: str, flag: str) -> None:
+    """Check that a file or a directory can be made where a flag names one.
+
+    Nothing is left there. Remote paths, pipes and devices are not checked.
+
+    Raises:
+        UserError: the directory that has to hold it cannot be written to, or
+            its disk is full.
+    """
+    if is_remote(path) or is_stream(path):
+        return
+    folder = absolute_path(path)
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(1 << 16))
+    except OSError as error:
+        raise UserError(
+            f"--{flag}={path} cannot be written in {folder}: "
+            f"{errors.reason(error)}"
+        ) from error
+
+
 def check_new_directory(path: str, flag: str, own: Collection[str]) -> None:
     """Check that a local directory, which no run has begun, has no files.
 

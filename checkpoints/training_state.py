@@ -7,12 +7,14 @@ from is decided in training/run.py (`resume_or_start`).
 
 import hashlib
 import json
+import math
 import os
+import shutil
 import zlib
 from collections.abc import Mapping, Sequence
 
 from base import file_system
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import numpy as np
 import tensorflow as tf
@@ -101,6 +103,39 @@ class TrainingState:
         for old in dropped:
             weight_files.remove(old)
         return prefix
+
+    def check_space(self, saves: int, weights: int, replaces: bool) -> None:
+        """Check that the disk has room for what a run still has to write.
+
+        Args:
+            saves: checkpoints that will be saved and stay until they are old.
+            weights: how often the weights alone are written.
+            replaces: whether others are saved that the next one replaces.
+
+        Raises:
+            UserError: it has not.
+        """
+        if not self.is_chief or file_system.is_remote(self.output_dir):
+            return
+        size, alone = (
+            sum(4 * math.prod(variable.shape) for variable in some.values())
+            for some in ({**self._weights, **self._slots}, self._weights)
+        )
+        count = saves
+        if self.keep_checkpoint_max:
+            old = len(lookup.listed_checkpoints(self.output_dir))
+            count = min(saves, max(0, self.keep_checkpoint_max - old))
+        # The next one is complete before an older one is deleted.
+        count += replaces or saves > count
+        needed = count * size + weights * alone
+        free = shutil.disk_usage(self.output_dir).free
+        if needed > free:
+            raise UserError(
+                f"{self.output_dir} has {free:,} bytes free, and the run needs "
+                f"{needed:,}: {counted(count, 'checkpoint')} of {size:,} bytes "
+                f"and {weights} x {alone:,} of weights alone; free space, or "
+                "give a smaller --keep_checkpoint_max or another --output_dir"
+            )
 
     def restore(self, prefix: str) -> int:
         """Set every variable from a training checkpoint; return its step.

@@ -194,6 +194,11 @@ def train(run: Training) -> int:
             "The only step has learning rate 0, as the last step of every "
             "run, and changes nothing: train for more steps"
         )
+    state.check_space(
+        -(-(last - first) // settings.save_checkpoints_steps),
+        1 + sum(step > first for step in settings.keep_steps),
+        settings.save_checkpoints_minutes > 0,
+    )
     memory.log_estimate(step, run.length, first, run.row)
     if cluster.is_chief():
         run_settings.write_settings(settings.output_dir, *run.identity)

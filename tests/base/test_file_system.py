@@ -131,6 +131,21 @@ def test_make_directory_needs_a_directory_it_can_write_to(tmp_path):
         file_system.make_directory(str(tmp_path / "file"), "model_dir")
 
 
+def test_what_cannot_be_written_is_found_at_once(tmp_path, monkeypatch):
+    """And nothing is made."""
+    file_system.check_writable(str(tmp_path / "a" / "b"), "output_dir")
+    file_system.check_writable("-", "output_file")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match="^--output_dir=/proc/a/b cannot be wr"):
+        file_system.check_writable("/proc/a/b", "output_dir")
+    if os.path.exists("/dev/full"):
+        monkeypatch.setattr(
+            "tempfile.TemporaryFile", lambda dir: open("/dev/full", "wb")
+        )
+        with pytest.raises(UserError, match=f"in {tmp_path}: No space left"):
+            file_system.check_writable(str(tmp_path / "a"), "output_file")
+
+
 def test_text_is_written_as_utf_8_and_its_checksum_read(tmp_path):
     path = str(tmp_path / "x")
     file_system.write_text(path, "é\n")

@@ -1,7 +1,10 @@
 """When a run saves, by steps and by the clock, and what it keeps of that."""
 
+import shutil
 import types
 from pathlib import Path
+
+from base.errors import UserError
 
 import numpy as np
 import pytest
@@ -69,6 +72,29 @@ def test_the_clock_saves_between_steps_and_a_kill_loses_minutes(
     assert kept(tmp_path / "whole") == ["10", "12", "5"]
     for name, value in toy.values_of(tmp_path / "whole", 12).items():
         np.testing.assert_array_equal(toy.values_of(out, 12)[name], value, name)
+
+
+def test_a_disk_without_room_is_found_before_the_first_step(
+    tmp_path, monkeypatch
+):
+    """A state is 4 weights with m and v of 4 bytes: 48 bytes.
+
+    12 steps save 3 checkpoints; with 2 to keep there are 3 for a moment, and
+    the weights at the end and after step 7.
+    """
+    usage = types.SimpleNamespace(free=3 * 48 + 2 * 16 - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    settings = toy.settings_of(
+        tmp_path,
+        save_checkpoints_steps=5,
+        keep_checkpoint_max=2,
+        keep_steps=(7,),
+    )
+    with pytest.raises(UserError, match="175 bytes free, .* needs 176: 3 che"):
+        toy.train(settings, X)
+    assert not list(tmp_path.iterdir())
+    usage.free += 1
+    toy.train(settings, X)
 
 
 def test_the_clock_of_the_chief_counts_for_all():
