@@ -3,8 +3,11 @@
 No TensorFlow here: worker processes import the script that has these names.
 """
 
+import collections
 import dataclasses
 import functools
+import importlib
+import itertools
 import random
 import sys
 import tempfile
@@ -17,7 +20,7 @@ import numpy as np
 from absl import flags
 
 import tokenization
-from pretraining.data import documents, masking
+from pretraining.data import documents, instances, masking
 from pretraining.data.buckets import BucketMaker
 from pretraining.data.instances import InstanceConfig
 from records import tfrecord
@@ -32,6 +35,11 @@ class TrainingInstance:
     masked_lm_positions: list[int]
     masked_lm_labels: list[str]
     is_random_next: bool
+
+
+MaskedLmInstance = collections.namedtuple(
+    "MaskedLmInstance", ["index", "label"]
+)
 
 
 def create_training_instances(
@@ -73,6 +81,99 @@ def create_training_instances(
         ]
     rng.shuffle(found)  # the passes too, as the original
     return found
+
+
+def create_instances_from_document(
+    all_documents: Sequence[Sequence[Sequence[str]]],
+    document_index: int,
+    max_seq_length: int,
+    short_seq_prob: float,
+    masked_lm_prob: float,
+    max_predictions_per_seq: int,
+    vocab_words: Sequence[str],
+    rng: random.Random,
+) -> list[TrainingInstance]:
+    """Return the instances of one pass over a document.
+
+    A document is a list of sentences, a sentence a list of tokens. Random next
+    sentences come from 50 other documents, or from all if there are fewer, so
+    that the time of a call does not grow with the corpus.
+    """
+    others = [n for n in range(len(all_documents)) if n != document_index]
+    numbers = [document_index, *rng.sample(others, min(len(others), 50))]
+    texts = [list(filter(None, all_documents[n])) for n in numbers]
+    if not texts[0]:
+        return []
+    texts = list(filter(None, texts))
+    tokens = list(itertools.chain.from_iterable(itertools.chain(*texts)))
+    lengths = [len(sentence) for text in texts for sentence in text]
+    drawn = instances.draw_instances(
+        instances.Documents(
+            np.arange(len(tokens)),
+            np.cumsum([0, *lengths]),
+            np.cumsum([0, *map(len, texts)]),
+            np.arange(len(texts)),
+        ),
+        InstanceConfig(
+            max_seq_length,
+            max_predictions_per_seq,
+            masked_lm_prob,
+            short_seq_prob,
+            dupe_factor=1,
+        ),
+        np.random.default_rng(rng.getrandbits(64)),
+    )
+    found = []
+    for row in np.flatnonzero(drawn.a_start < sum(map(len, texts[0]))):
+        a_start, b_start = drawn.a_start[row], drawn.b_start[row]
+        a = tokens[a_start : a_start + drawn.a_length[row]]
+        b = tokens[b_start : b_start + drawn.b_length[row]]
+        masked, positions, labels = create_masked_lm_predictions(
+            ["[CLS]", *a, "[SEP]", *b, "[SEP]"],
+            masked_lm_prob,
+            max_predictions_per_seq,
+            vocab_words,
+            rng,
+        )
+        segment_ids = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+        is_random_next = bool(drawn.is_random_next[row])
+        found.append(
+            TrainingInstance(
+                masked, segment_ids, positions, labels, is_random_next
+            )
+        )
+    return found
+
+
+def truncate_seq_pair(
+    tokens_a: list[str],
+    tokens_b: list[str],
+    max_num_tokens: int,
+    rng: random.Random,
+) -> None:
+    """Cut two lists in place, from the longer one, to a number together.
+
+    Each token comes off the front or the back with equal probability.
+    """
+    kept = tokenization.truncated_lengths(
+        len(tokens_a), len(tokens_b), max_num_tokens
+    )
+    for tokens, size in zip((tokens_a, tokens_b), kept, strict=True):
+        cut = len(tokens) - size
+        front = rng.getrandbits(cut).bit_count() if cut else 0
+        tokens[:] = tokens[front : front + size]
+
+
+def create_int_feature(values: Sequence[int]) -> Any:
+    """Return a tf.train.Feature of integers."""
+    tf = importlib.import_module("tensorflow")
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=list(values)))
+
+
+def create_float_feature(values: Sequence[float]) -> Any:
+    """Return a tf.train.Feature of numbers."""
+    tf = importlib.import_module("tensorflow")
+    return tf.train.Feature(float_list=tf.train.FloatList(value=list(values)))
 
 
 def _whole_words() -> bool:

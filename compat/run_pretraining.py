@@ -13,7 +13,10 @@ v1 = tf.compat.v1
 
 Losses = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
-gather_indexes = model.vectors_at
+
+def gather_indexes(sequence_tensor: tf.Tensor, positions: tf.Tensor) -> Any:
+    """Return the vectors [B * P, H] at some positions [B, P] of [B, S, H]."""
+    return model.vectors_at(sequence_tensor, positions)
 
 
 def get_masked_lm_output(

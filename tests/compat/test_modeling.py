@@ -210,7 +210,9 @@ def test_parts_put_together_are_the_model():
                     config.num_hidden_layers,
                     config.num_attention_heads,
                     config.intermediate_size,
-                    modeling.get_activation(config.hidden_act),
+                    modeling.get_activation(
+                        activation_string=config.hidden_act
+                    ),
                     0.0,
                     0.0,
                     do_return_all_layers=True,

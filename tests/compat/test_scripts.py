@@ -221,6 +221,66 @@ def test_instances_and_their_records(tokenizer, tmp_path):
         assert record["next_sentence_labels"] == [x.is_random_next]
 
 
+def test_instances_of_a_document():
+    """Every sentence of A is the document's; B its next, or another's."""
+    data = scripts.load("create_pretraining_data")
+    texts = [
+        [[f"{name}{n}", f"{name}{n}x", f"##{n}"] for n in range(9)]
+        for name in "abcd"
+    ]
+    texts.append([])
+    words = [token for text in texts for line in text for token in line]
+    rng = random.Random(1)
+    found = []
+    for _ in range(20):
+        found += data.create_instances_from_document(
+            texts, 1, 24, 0.1, 0.15, 3, words, rng
+        )
+    assert not data.create_instances_from_document(
+        texts, 4, 24, 0.1, 0.15, 3, words, rng
+    )
+    shares = []
+    for x in found:
+        tokens = list(x.tokens)
+        for place, label in zip(
+            x.masked_lm_positions, x.masked_lm_labels, strict=True
+        ):
+            tokens[place] = label
+        assert len(tokens) == len(x.segment_ids) <= 24
+        a, b, rest = " ".join(tokens[1:]).split(" [SEP]")
+        assert tokens[0] == "[CLS]" and not rest
+        assert x.segment_ids.index(1) == len(a.split()) + 2
+        b = b.split()
+        own = [token for line in texts[1] for token in line]
+        assert a.split()[0] in own
+        assert (b[0] in own) != x.is_random_next
+        if not x.is_random_next:
+            place = own.index(b[0])
+            assert own[place : place + len(b)] == b
+        shares.append(x.is_random_next)
+    assert 0.2 < np.mean(shares) < 0.8
+
+
+def test_pairs_lose_tokens_at_both_ends():
+    """Of 9 and 4 for 8 together, 4 stay of each: as the original's cut."""
+    data = scripts.load("create_pretraining_data")
+    starts = set()
+    for seed in range(40):
+        a, b = list("abcdefghi"), list("uvwx")
+        data.truncate_seq_pair(a, b, 8, random.Random(seed))
+        assert b == list("uvwx") and "".join(a) in "abcdefghi" and len(a) == 4
+        starts.add(a[0])
+    assert starts >= set("bcde")
+    features = {
+        "i": data.create_int_feature([1, 2]),
+        "f": data.create_float_feature([0.5]),
+    }
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    record = tfrecord.decode_example(example.SerializeToString())
+    assert record["i"].tolist() == [1, 2] and record["f"].tolist() == [0.5]
+    assert data.MaskedLmInstance(index=3, label="a").label == "a"
+
+
 # --- Features ----------------------------------------------------------------
 
 
