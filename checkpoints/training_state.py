@@ -128,8 +128,8 @@ class TrainingState:
         # The next one is complete before an older one is deleted.
         count += replaces or saves > count
         needed = count * size + weights * alone
-        free = shutil.disk_usage(self.output_dir).free
-        if needed > free:
+        usage = shutil.disk_usage(self.output_dir)
+        if usage.total and needed > (free := usage.free):  # 0: it is unknown
             raise UserError(
                 f"{self.output_dir} has {free:,} bytes free, and the run needs "
                 f"{needed:,}: {counted(count, 'checkpoint')} of {size:,} bytes "

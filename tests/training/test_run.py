@@ -82,7 +82,7 @@ def test_a_disk_without_room_is_found_before_the_first_step(
     12 steps save 3 checkpoints; with 2 to keep there are 3 for a moment, and
     the weights at the end and after step 7.
     """
-    usage = types.SimpleNamespace(free=3 * 48 + 2 * 16 - 1)
+    usage = types.SimpleNamespace(total=999, free=3 * 48 + 2 * 16 - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     settings = toy.settings_of(
         tmp_path,
