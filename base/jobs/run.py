@@ -302,21 +302,15 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         path, how = item, ""
         if isinstance(item, list):
             path = item[0]
-            states = [
-                state[1:]
+            sizes = [
+                state[1]
                 for state in (*before, *now)
                 if state[0] == path and len(state) == 3
             ]
-            if len(states) == 2:
-                (size, digest), (new_size, new_digest) = states
-                how = f" ({size} bytes, now {new_size})"
-                if size == new_size:
-                    how = " (the same size, other content)"
-                    digests = {
-                        str(d).split("-")[0] for d in (digest, new_digest)
-                    }
-                    if type(digest) is int or len(digests) == 1:
-                        how = " (the same size, another time of change)"
+            if len(sizes) == 2:
+                how = f" ({sizes[0]} bytes, now {sizes[1]})"
+                if sizes[0] == sizes[1]:
+                    how = " (the same size, other content or time of change)"
         found.append(f"{shown}, first difference at {path}{how}")
     return found
 
