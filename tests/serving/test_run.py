@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+from base.errors import UserError
 from base.jobs import run as jobs_run
 
 import pytest
@@ -86,6 +87,19 @@ def test_only_missing_files_are_made_again(tmp_path, files):
     Path(job.outputs[-1]).unlink()
     assert predict(job, files) == ([0, 1, 2, 3], counts)
     assert contents(job) == wanted
+
+
+def test_a_file_that_was_replaced_by_one_of_its_size_and_time(tmp_path, files):
+    """As by cp -p: its predictions would be those of two files."""
+    job = run.create_job(files, str(tmp_path / "out"), {})
+    predict(job, files)
+    path = tmp_path / "2.txt"
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    path.write_text(path.read_text().replace("3", "4"))
+    os.utime(path, ns=times)
+    job = run.create_job(files, str(tmp_path / "out"), {})
+    with pytest.raises(UserError, match="2.txt .the same size, other content"):
+        predict(job, files)
 
 
 @pytest.mark.slow
