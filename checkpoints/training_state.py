@@ -65,11 +65,13 @@ class TrainingState:
             for name, variable in (loss_scale or {}).items()
         }
 
-    def save(self, step: int, stays: bool = True) -> str:
-        """Write `model.ckpt-<step>`, delete the oldest; return the prefix.
+    def save_passing(self, step: int) -> str:
+        """Do as `save`; the next save deletes this checkpoint."""
+        self._passing = self.save(step)
+        return self._passing
 
-        A checkpoint that does not stay is deleted by the next save.
-        """
+    def save(self, step: int) -> str:
+        """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
         prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
         if not self.is_chief:
             return prefix
@@ -87,7 +89,7 @@ class TrainingState:
             and tf.io.gfile.exists(listed + ".index")
         ] + [prefix]
         dropped = [self._passing] if self._passing else []
-        self._passing = None if stays else prefix
+        self._passing = None
         if self.keep_checkpoint_max:
             dropped += kept[: -self.keep_checkpoint_max]
             kept = kept[-self.keep_checkpoint_max :]

@@ -299,7 +299,7 @@ def train(run: Training) -> int:
             if done in settings.keep_steps:
                 run.keep(done)
             if saves:
-                _save(state, done, stays)
+                _save(state.save if stays else state.save_passing, done)
                 saved, saved_at = done, time.monotonic()
             # What is saved can be evaluated when the run is resumed.
             if is_due(done, settings.eval_steps, last) and (
@@ -312,7 +312,7 @@ def train(run: Training) -> int:
         if saved != done:
             if book:
                 book.write(done)
-            _save(state, done)
+            _save(state.save, done)
         stop.log(done)
     if done == last:
         stop.end_process()
@@ -357,12 +357,10 @@ def _agree(
     return slowest / 1e6 if slowest else math.nan, rows[0, 2] / 1e6
 
 
-def _save(
-    state: training_state.TrainingState, done: int, stays: bool = True
-) -> None:
+def _save(save: Callable[[int], str], done: int) -> None:
     """Save a checkpoint, also where another machine fails meanwhile."""
     with cluster_watch.saving():
-        logging.info("Saved %s", state.save(done, stays))
+        logging.info("Saved %s", save(done))
 
 
 def _check_good(sums: Mapping, done: int, step: Step) -> None:

@@ -49,12 +49,12 @@ def test_the_clock_saves_between_steps_and_a_kill_loses_minutes(
     toy.train(whole, X)
     saved, save = [], TrainingState.save
 
-    def save_or_die(state, step, stays=True):
+    def save_or_die(state, step):
         if step == 10 and "killed" not in saved:
             saved.append("killed")
             raise KeyboardInterrupt
         saved.append(step)
-        return save(state, step, stays)
+        return save(state, step)
 
     monkeypatch.setattr(TrainingState, "save", save_or_die)
     monkeypatch.setattr(run, "time", Clock())
