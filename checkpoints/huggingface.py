@@ -30,7 +30,7 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import casing
+from checkpoints import casing, known_settings
 from modeling import LEFT_TO_RIGHT, BertConfig
 from tokenization import Normalization
 
@@ -59,7 +59,7 @@ _ACTIVATIONS_BACK = {
     "tanh": "tanh",
 }
 
-# Settings of theirs that change the arithmetic, and the values that BERT has.
+# Settings of theirs with one value in all our models.
 _FIXED = {
     "model_type": "bert",
     "layer_norm_eps": 1e-12,
@@ -219,13 +219,7 @@ def read_config(directory: str) -> BertConfig:
     """
     path = _path(directory, CONFIG_NAME)
     theirs = text_files.read_json_object(path)
-    for name, wanted in _FIXED.items():
-        found = theirs.get(name, wanted)
-        if found != wanted:
-            raise UserError(
-                f"{path}: {name} is {found!r}, BERT has {wanted!r}: this "
-                "model computes something else and cannot be loaded"
-            )
+    known_settings.check(CONFIG_NAME, path, theirs)
     activation = theirs.get("hidden_act", "gelu")
     if activation not in tuple(_ACTIVATIONS):  # a list has no hash
         raise UserError(

@@ -1,0 +1,243 @@
+"""What this project does with each setting in the files of a published model.
+
+The files are those of transformers and sentence-transformers. A setting that
+changes what a model computes is applied, or refused or warned of by name, and
+so is a key that the table lacks.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from base.errors import UserError
+
+from absl import logging
+
+from checkpoints.trained_for import TrainedFor
+
+APPLIED = "applied"
+CHANGES_NOTHING = "changes nothing"
+REFUSED = "refused"
+WARNED = "warned of"
+
+
+class Setting(NamedTuple):
+    """What is done with a setting.
+
+    Attributes:
+        treatment: one of the constants above.
+        why: where it is applied, why it changes nothing, or what else the
+            model computes.
+        harmless: values at which a setting that is refused or warned of
+            changes nothing, beside null.
+    """
+
+    treatment: str
+    why: str
+    harmless: tuple = ()
+
+
+def _all(names: str, *setting: Any) -> dict[str, Setting]:
+    """Return {name: the same Setting} of names with spaces between them."""
+    return {name: Setting(*setting) for name in names.split()}
+
+
+_CONFIG = {
+    **_all(
+        "vocab_size hidden_size num_hidden_layers num_attention_heads "
+        "intermediate_size max_position_embeddings type_vocab_size",
+        APPLIED,
+        "sizes of the encoder",
+    ),
+    **_all(
+        "hidden_dropout_prob attention_probs_dropout_prob initializer_range",
+        APPLIED,
+        "in training",
+    ),
+    "classifier_dropout": Setting(
+        CHANGES_NOTHING,
+        "where the model predicts; here a new head's dropout is the original's",
+    ),
+    "hidden_act": Setting(
+        APPLIED, "in the encoder; a name that is unknown is refused"
+    ),
+    "is_decoder": Setting(APPLIED, "each token sees those before it alone"),
+    "architectures": Setting(
+        APPLIED, "what a head is for, where two heads have the same weights"
+    ),
+    "problem_type": Setting(
+        APPLIED, "the kind of a classifier: its scores are made by it"
+    ),
+    **_all("id2label num_labels", APPLIED, "names of the outputs"),
+    "label2id": Setting(
+        CHANGES_NOTHING, "id2label counts; a contradiction is warned of"
+    ),
+    **_all(
+        "sentence_transformers.activation_fn "
+        "sbert_ce_default_activation_function",
+        APPLIED,
+        "on the outputs of a cross-encoder; a function that is unknown is "
+        "refused",
+    ),
+    "tokenizer_class": Setting(APPLIED, "as in tokenizer_config.json"),
+    **_all(
+        " ".join(TrainedFor._fields)
+        + " attention_direction sinusoidal_positions",
+        APPLIED,
+        "written by this project",
+    ),
+    "model_type": Setting(REFUSED, "another architecture", ("bert",)),
+    "layer_norm_eps": Setting(REFUSED, "BERT's is 1e-12", (1e-12,)),
+    "position_embedding_type": Setting(
+        REFUSED, "BERT's are absolute", ("absolute",)
+    ),
+    **_all(
+        "add_cross_attention is_encoder_decoder tie_encoder_decoder",
+        REFUSED,
+        "a decoder that reads another encoder",
+        (False,),
+    ),
+    "cross_attention_hidden_size": Setting(
+        REFUSED, "a decoder that reads another encoder"
+    ),
+    "pruned_heads": Setting(
+        REFUSED, "layers with fewer attention heads", ({},)
+    ),
+    "per_layer_config": Setting(
+        REFUSED, "layers that differ from each other", ({},)
+    ),
+    "quantization_config": Setting(
+        REFUSED, "weights in whole numbers: save them as floats", ({},)
+    ),
+    **_all(
+        "auto_map custom_pipelines",
+        WARNED,
+        "code that comes with the model is not run: it is read as a BERT",
+        ({},),
+    ),
+    "tie_word_embeddings": Setting(
+        CHANGES_NOTHING,
+        "the weights tell: an output matrix that differs from the word "
+        "embeddings is refused",
+    ),
+    "pad_token_id": Setting(
+        CHANGES_NOTHING, "padding is masked, whatever its id"
+    ),
+    **_all(
+        "dtype torch_dtype use_bfloat16",
+        CHANGES_NOTHING,
+        "weights are read in the type that they have, and computed with in "
+        "float32",
+    ),
+    **_all(
+        "chunk_size_feed_forward gradient_checkpointing torchscript "
+        "output_attentions output_hidden_states return_dict output_past "
+        "use_cache attn_implementation _attn_implementation "
+        "_attn_implementation_internal _attn_implementation_autoset "
+        "experts_implementation _experts_implementation "
+        "_experts_implementation_internal _flash_attn_2_enabled xla_device "
+        "tf_legacy_loss",
+        CHANGES_NOTHING,
+        "how transformers computes and what it returns: the numbers are the "
+        "same",
+    ),
+    **_all(
+        "directionality pooler_fc_size pooler_num_attention_heads "
+        "pooler_num_fc_layers pooler_size_per_head pooler_type "
+        "tie_last_hidden_states embedding_size",
+        CHANGES_NOTHING,
+        "neither the original nor transformers reads it for a BERT",
+    ),
+    **_all(
+        "_name_or_path name_or_path _commit_hash transformers_version "
+        "sentence_transformers.version finetuning_task language license "
+        "_num_labels task_specific_params model_name",
+        CHANGES_NOTHING,
+        "says where the model comes from",
+    ),
+    **_all(
+        "bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id "
+        "unk_token_id decoder_start_token_id forced_bos_token_id "
+        "forced_eos_token_id max_length min_length max_new_tokens "
+        "min_new_tokens do_sample early_stopping num_beams num_beam_groups "
+        "diversity_penalty temperature top_k top_p typical_p epsilon_cutoff "
+        "eta_cutoff penalty_alpha repetition_penalty "
+        "encoder_repetition_penalty length_penalty no_repeat_ngram_size "
+        "encoder_no_repeat_ngram_size bad_words_ids force_words_ids "
+        "num_return_sequences output_scores output_logits "
+        "return_dict_in_generate remove_invalid_values "
+        "exponential_decay_length_penalty suppress_tokens "
+        "begin_suppress_tokens prefix renormalize_logits constraints",
+        CHANGES_NOTHING,
+        "for the generation of text, which this project does not do; the "
+        "vocabulary has the ids of its special tokens",
+    ),
+}
+
+# Name of a file in a model's folder -> key -> what is done with it. A key
+# within an object is object.key.
+SETTINGS: Mapping[str, Mapping[str, Setting]] = {
+    "config.json": _CONFIG,
+    "modules.json": {},
+    "1_Pooling/config.json": {},
+    "config_sentence_transformers.json": {},
+    "sentence_bert_config.json": {},
+    "tokenizer_config.json": {},
+    "tokenizer.json": {},
+    "special_tokens_map.json": {},
+}
+
+
+def check(name: str, path: str, found: Mapping[str, Any]) -> None:
+    """Check the settings that a file has against the table.
+
+    A setting that is warned of gets a warning, and all keys that the table
+    lacks get one together.
+
+    Args:
+        name: name of the file in SETTINGS.
+        path: the file.
+        found: its JSON object.
+
+    Raises:
+        UserError: a setting has a value that is refused.
+    """
+    known = SETTINGS[name]
+    unknown = []
+    for key, value in _flat(known, found):
+        setting = known.get(key)
+        if setting is None:
+            unknown.append(key)
+            continue
+        if setting.treatment not in (REFUSED, WARNED):
+            continue
+        if value is None or value in setting.harmless:
+            continue
+        words = f"{path}: {key} is {repr(value)[:100]}: {setting.why}"
+        if setting.treatment == REFUSED:
+            raise UserError(f"{words}; this model cannot be loaded")
+        _warn(words)
+    if unknown:
+        _warn(
+            f"{path}: {', '.join(map(repr, unknown))} are unknown here and "
+            "not applied: the model may compute something else"
+        )
+
+
+def _flat(
+    known: Mapping[str, Setting], found: Mapping[str, Any], start: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield (key, value), of objects whose keys are known those within."""
+    for name, value in found.items():
+        key = start + name
+        if isinstance(value, dict) and any(
+            one.startswith(key + ".") for one in known
+        ):
+            yield from _flat(known, value, key + ".")
+        else:
+            yield key, value
+
+
+@functools.cache  # a process reads a file several times
+def _warn(message: str) -> None:
+    logging.warning("%s", message)
