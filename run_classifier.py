@@ -228,6 +228,10 @@ def read_files(
         files = glue.with_labels_of(files, labels, source.prefix)
         is_pair = source.trained_for.sentence_pairs
         glue.check_pairs(files, is_pair, source.prefix)
+        if files.labels is None:
+            return files._replace(
+                output_activation=source.trained_for.output_activation
+            )
     return files
 
 

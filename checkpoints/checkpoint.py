@@ -267,9 +267,7 @@ def read_config(
         )
     keys = found.to_dict()
     if path == os.path.join(prefix, huggingface.CONFIG_NAME):
-        keys |= sentence_transformers.read(
-            prefix, found.max_position_embeddings
-        )
+        keys |= sentence_transformers.read(prefix, keys)
     try:
         trained_for = TrainedFor.from_dict(keys)
     except UserError as error:

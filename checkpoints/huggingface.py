@@ -30,7 +30,7 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import casing, known_settings
+from checkpoints import casing, known_settings, sentence_transformers
 from modeling import LEFT_TO_RIGHT, BertConfig
 from tokenization import Normalization
 
@@ -48,6 +48,8 @@ _ACTIVATIONS = {
     "gelu_new": "gelu",
     "gelu_fast": "gelu",
     "gelu_pytorch_tanh": "gelu",
+    "gelu_python_tanh": "gelu",
+    "gelu_accurate": "gelu",
     "relu": "relu",
     "tanh": "tanh",
 }
@@ -79,8 +81,31 @@ _POOLING = (
     "BertForNextSentencePrediction",
 )
 
-# Metadata about their file, dropped on import.
-_NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
+# Their other classes for a BERT.
+_OTHER_CLASSES = (
+    "BertModel",
+    "BertForMaskedLM",
+    "BertLMHeadModel",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+)
+
+# Names of a cross-encoder's function on its outputs: an object, and a key of
+# older versions.
+_CROSS_ENCODER = "sentence_transformers"
+_OLD_CROSS_ENCODER = "sbert_ce_default_activation_function"
+
+# Dropped on import: metadata about their file, and what we name otherwise.
+_NOT_OURS = (
+    "_name_or_path",
+    "architectures",
+    "transformers_version",
+    "dtype",
+    "label2id",
+    "num_labels",
+    _CROSS_ENCODER,
+    _OLD_CROSS_ENCODER,
+)
 
 # Their classes whose head has the same variables as a classifier's, to the
 # value of `task` in our configuration that distinguishes them.
@@ -240,6 +265,13 @@ def read_config(directory: str) -> BertConfig:
         check_reads_no_cls(architectures, path)
         del ours[_CAUSAL]
         ours["attention_direction"] = LEFT_TO_RIGHT
+    for name in architectures:
+        own = re.sub("^(TF|Flax)", "", name)
+        if own not in (*_POOLING, *_OTHER_CLASSES):
+            known_settings.warn(
+                f"{path}: architectures is {name}, a class that this project "
+                "lacks: what it computes beside the encoder is left out"
+            )
     # Their default; the original's, and BertConfig's, is 16.
     ours.setdefault("type_vocab_size", 2)
     for name in filter(TASKS.get, architectures):
@@ -250,21 +282,66 @@ def read_config(directory: str) -> BertConfig:
             f"{path}: problem_type {problem!r} is unknown; known are "
             f"{', '.join(filter(None, _PROBLEM_TYPES))}"
         )
-    if problem == "regression":
-        names = theirs.get("id2label")
-        count = theirs.get("num_labels", 2)  # their default
-        count = len(names) if isinstance(names, dict) else count
-        if count != 1:
-            raise UserError(
-                f"{path}: problem_type is regression with {count} outputs "
-                "(id2label, else num_labels); this project predicts one number"
-            )
+    names = theirs.get("id2label")
+    count = theirs.get("num_labels", 2)  # their default
+    count = len(names) if isinstance(names, dict) else count
+    if problem == "regression" and count != 1:
+        raise UserError(
+            f"{path}: problem_type is regression with {count} outputs "
+            "(id2label, else num_labels); this project predicts one number"
+        )
+    if problem == "single_label_classification" and count == 1:
+        raise UserError(
+            f"{path}: problem_type is {problem} with one output (id2label, "
+            "else num_labels), which transformers refuses too"
+        )
+    ids = theirs.get("label2id")
+    if (
+        isinstance(names, dict)
+        and isinstance(ids, dict)
+        and {str(k): v for v, k in ids.items()} != names
+    ):
+        known_settings.warn(
+            f"{path}: id2label and label2id contradict each other: id2label "
+            "is used, as in transformers"
+        )
+    ours |= _cross_encoder(theirs, architectures, count, path)
     if _PROBLEM_TYPES[problem]:
         ours["task"] = problem
     try:
         return BertConfig.from_dict(ours)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def _cross_encoder(
+    theirs: Mapping[str, Any],
+    architectures: Sequence[str],
+    count: int,
+    path: str,
+) -> dict[str, Any]:
+    """Return TrainedFor's fields of a head with `count` outputs.
+
+    One number goes through a sigmoid, unless it is that of a regression or the
+    file of a cross-encoder names another function.
+    """
+    own = theirs.get(_CROSS_ENCODER)
+    own = own.get("activation_fn") if isinstance(own, dict) else None
+    name = own or theirs.get(_OLD_CROSS_ENCODER)
+    if name:
+        return {
+            "sentence_pairs": True,
+            "output_activation": sentence_transformers.output_activation(
+                name, count, f"{path}: activation function"
+            ),
+        }
+    if (
+        count == 1
+        and "BertForSequenceClassification" in architectures
+        and theirs.get("problem_type") is None
+    ):
+        return {"output_activation": "sigmoid"}
+    return {}
 
 
 def write_config(
@@ -279,6 +356,20 @@ def write_config(
     theirs |= {**_FIXED, "architectures": [architecture], _CAUSAL: False}
     if theirs.pop("attention_direction", None) == LEFT_TO_RIGHT:
         theirs[_CAUSAL] = True
+    if (
+        architecture == "BertForSequenceClassification"
+        and theirs["num_labels"] == 1
+        and "problem_type" not in theirs
+    ):
+        # By default both of their libraries put a sigmoid on one number: the
+        # pipelines unless it is a regression, cross-encoders unless the file
+        # names another function.
+        activation = theirs.pop("output_activation", None)
+        if activation != "sigmoid":
+            theirs["problem_type"] = "regression"
+        theirs[_CROSS_ENCODER] = {
+            "activation_fn": sentence_transformers.TORCH_NAMES[activation]
+        }
     _write_json(_path(directory, CONFIG_NAME), theirs)
 
 

@@ -174,14 +174,132 @@ _CONFIG = {
     ),
 }
 
+_MODULES = {
+    **_all("idx name", CHANGES_NOTHING, "modules run in the order of the list"),
+    "type": Setting(
+        APPLIED,
+        "Transformer, Pooling and Normalize; of others the sentence vectors "
+        "are refused",
+    ),
+    "path": Setting(APPLIED, "the folder of the pooling's file"),
+    "kwargs": Setting(REFUSED, "options of each call", ([], {})),
+}
+
+_POOLING = {
+    "pooling_mode": Setting(
+        APPLIED,
+        "mean, cls and max; of others, or of several together, the sentence "
+        "vectors are refused",
+    ),
+    **_all(
+        "pooling_mode_mean_tokens pooling_mode_cls_token "
+        "pooling_mode_max_tokens pooling_mode_mean_sqrt_len_tokens "
+        "pooling_mode_weightedmean_tokens pooling_mode_lasttoken",
+        APPLIED,
+        "as pooling_mode, in files of versions up to 5",
+    ),
+    "include_prompt": Setting(
+        APPLIED, "if it is false, the sentence vectors of prompts are refused"
+    ),
+    **_all(
+        "word_embedding_dimension embedding_dimension",
+        CHANGES_NOTHING,
+        "the vectors have the width of the encoder",
+    ),
+}
+
+_SENTENCE_TRANSFORMERS = {
+    **_all(
+        "prompts default_prompt_name",
+        APPLIED,
+        "put before texts; a cross-encoder's default prompt is warned of",
+    ),
+    **_all("similarity_fn_name", APPLIED, "where vectors are compared"),
+    "truncate_dim": Setting(APPLIED, "only the first numbers are kept"),
+    "activation_fn": Setting(APPLIED, "as in config.json"),
+    "model_type": Setting(
+        REFUSED,
+        "another kind of vectors",
+        ("SentenceTransformer", "CrossEncoder"),
+    ),
+    "keep_in_fp32_modules": Setting(
+        CHANGES_NOTHING, "everything is computed in float32"
+    ),
+    **_all(
+        "__version__.sentence_transformers __version__.transformers "
+        "__version__.pytorch __version__.python __version__.torch",
+        CHANGES_NOTHING,
+        "says where the model comes from",
+    ),
+}
+
+_COMPUTED_OTHERWISE = " ".join(
+    f"{start}.{name}"
+    for start in ("model_args", "model_kwargs")
+    for name in ("dtype", "torch_dtype", "attn_implementation")
+)
+
+_SENTENCE_BERT = {
+    "max_seq_length": Setting(APPLIED, "the length of texts"),
+    "do_lower_case": Setting(
+        APPLIED, "of a model whose tokenizer is cased it is refused"
+    ),
+    "transformer_task": Setting(
+        REFUSED,
+        "outputs of another head",
+        ("feature-extraction", "sequence-classification"),
+    ),
+    "modality_config.text.method": Setting(
+        REFUSED, "another output of the model", ("forward",)
+    ),
+    "modality_config.text.method_output_name": Setting(
+        REFUSED, "another output of the model", ("last_hidden_state", "logits")
+    ),
+    "module_output_name": Setting(
+        REFUSED, "another output of the model", ("token_embeddings", "scores")
+    ),
+    **_all(
+        "processing_kwargs query_expansion",
+        REFUSED,
+        "texts are made into tokens in another way",
+        ({},),
+    ),
+    **_all(
+        "query_length document_length",
+        REFUSED,
+        "queries and documents have lengths of their own",
+    ),
+    "unpad_inputs": Setting(
+        CHANGES_NOTHING, "whether padding is computed: the numbers are the same"
+    ),
+    **_all(
+        _COMPUTED_OTHERWISE,
+        CHANGES_NOTHING,
+        "everything is computed in float32",
+    ),
+    **_all(
+        "tokenizer_args processor_kwargs config_args config_kwargs",
+        REFUSED,
+        "options that replace those of the other files",
+        ({},),
+    ),
+    "tokenizer_name_or_path": Setting(REFUSED, "a tokenizer from elsewhere"),
+}
+
 # Name of a file in a model's folder -> key -> what is done with it. A key
 # within an object is object.key.
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "config.json": _CONFIG,
-    "modules.json": {},
-    "1_Pooling/config.json": {},
-    "config_sentence_transformers.json": {},
-    "sentence_bert_config.json": {},
+    "modules.json": _MODULES,
+    "1_Pooling/config.json": _POOLING,
+    "2_Normalize/config.json": _all(
+        "module_input_name module_output_name",
+        REFUSED,
+        "other vectors are normalized",
+        ("sentence_embedding",),
+    ),
+    "config_sentence_transformers.json": _SENTENCE_TRANSFORMERS,
+    "sentence_bert_config.json": _SENTENCE_BERT,
     "tokenizer_config.json": {},
     "tokenizer.json": {},
     "special_tokens_map.json": {},
@@ -206,19 +324,25 @@ def check(name: str, path: str, found: Mapping[str, Any]) -> None:
     unknown = []
     for key, value in _flat(known, found):
         setting = known.get(key)
+        if value is None:
+            continue
         if setting is None:
             unknown.append(key)
             continue
         if setting.treatment not in (REFUSED, WARNED):
             continue
-        if value is None or value in setting.harmless:
+        if value in setting.harmless:
             continue
-        words = f"{path}: {key} is {repr(value)[:100]}: {setting.why}"
+        wanted = " or ".join(map(repr, setting.harmless)) or "null"
+        words = (
+            f"{path}: {key} is {repr(value)[:100]}, here it has to be "
+            f"{wanted}: {setting.why}"
+        )
         if setting.treatment == REFUSED:
-            raise UserError(f"{words}; this model cannot be loaded")
-        _warn(words)
+            raise UserError(words)
+        warn(words)
     if unknown:
-        _warn(
+        warn(
             f"{path}: {', '.join(map(repr, unknown))} are unknown here and "
             "not applied: the model may compute something else"
         )
@@ -239,5 +363,6 @@ def _flat(
 
 
 @functools.cache  # a process reads a file several times
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
+    """Log a warning, the same one once."""
     logging.warning("%s", message)

@@ -7,11 +7,13 @@ more files have the length of texts and prompts, which are put before a text:
     sentence_bert_config.json          {"max_seq_length": 256}
     config_sentence_transformers.json  {"prompts": {"query": "query: "}}
 
-Here they are fields of TrainedFor.
+A cross-encoder, which gives a pair of texts a number or classes, is a
+classifier with a function on its outputs. Here all are fields of TrainedFor.
 """
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from base import file_system, text_files
@@ -19,8 +21,15 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import casing
+from checkpoints import casing, known_settings
 from checkpoints.trained_for import TrainedFor
+
+# TrainedFor.output_activation to torch's name of the function's class.
+TORCH_NAMES = {
+    None: "torch.nn.modules.linear.Identity",
+    "sigmoid": "torch.nn.modules.activation.Sigmoid",
+    "tanh": "torch.nn.modules.activation.Tanh",
+}
 
 TASK = "embeddings"  # TrainedFor.task
 
@@ -31,7 +40,16 @@ _POOLING = "1_Pooling/config.json"
 _LENGTH = "sentence_bert_config.json"
 _PROMPTS = "config_sentence_transformers.json"
 
-FILES = (_MODULES, _POOLING, _LENGTH, _PROMPTS)
+_NORMALIZE = "2_Normalize/config.json"
+
+# What a repository may have of them: modules.json names the folders.
+FILES = (
+    _MODULES,
+    "*_Pooling/config.json",
+    "*_Normalize/config.json",
+    _LENGTH,
+    _PROMPTS,
+)
 
 # Up to version 5, one of these keys of the pooling's file is true; later
 # versions have `pooling_mode`.
@@ -42,32 +60,99 @@ _OLD_KEYS = {
 }
 
 
-def read(directory: str, positions: int) -> dict[str, Any]:
-    """Return fields of TrainedFor: what a directory's files say of vectors.
+def read(directory: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of TrainedFor: what a directory's files say.
 
-    Without modules.json they are {}. If the vectors need a module that this
-    project lacks, such as a dense layer, the model is an encoder alone, with a
-    warning. `positions` are the model's max_position_embeddings.
+    They are the length of its texts, if it is not all positions of the model,
+    and how it makes sentence vectors. If these need what this project lacks,
+    such as a dense layer, the model is an encoder alone, with a warning.
+    `config` is the model's configuration.
 
     Raises:
         UserError: a file is damaged.
     """
     modules = _read(directory, _MODULES)
+    sizes = _object(directory, _LENGTH)
+    others = _object(directory, _PROMPTS)
+    tokenizer = _object(directory, casing.TOKENIZER_CONFIG_NAME)
+    positions = config["max_position_embeddings"]
+    lengths = [config.get("max_seq_length"), tokenizer.get("model_max_length")]
+    if modules is not None and sizes.get("max_seq_length"):
+        lengths = [sizes["max_seq_length"]]
+    length = min(
+        (int(n) for n in lengths if type(n) in (int, float) and n > 0),
+        default=positions,
+    )
+    fields = {"max_seq_length": length} if length < positions else {}
     if modules is None:
-        return {}
+        return fields
     if not isinstance(modules, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("type"), str)
+        isinstance(one, dict)
+        and isinstance(one.get("type"), str)
+        and isinstance(one.get("path", ""), str)
         for one in modules
     ):
         raise UserError(
             f"{os.path.join(directory, _MODULES)}: wanted a list of modules, "
-            "each with its type"
+            "each with its type and path"
         )
-    kinds = [one["type"].rpartition(".")[-1] for one in modules]
-    pooling = _object(directory, _POOLING)
-    sizes = _object(directory, _LENGTH)
-    others = _object(directory, _PROMPTS)
-    tokenizer = _object(directory, casing.TOKENIZER_CONFIG_NAME)
+    if others.get("model_type") == "CrossEncoder":
+        return fields | _cross_encoder(directory, others, config)
+    try:
+        found = _vectors(directory, modules, sizes, others)
+    except _Lacking as error:
+        logging.warning(
+            "%s: %s, which this project lacks: the model is used as an "
+            "encoder, without its sentence vectors",
+            directory,
+            error,
+        )
+        return fields
+    return {"max_seq_length": length} | found
+
+
+class _Lacking(Exception):
+    """Raised for vectors that are made in a way that this project lacks."""
+
+
+def _vectors(
+    directory: str,
+    modules: list[dict[str, Any]],
+    sizes: Mapping[str, Any],
+    others: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the fields of a model whose task is TASK; else raise _Lacking."""
+    # Other packages' modules may have the same names.
+    kinds = [
+        one["type"].rpartition(".")[-1]
+        if one["type"].startswith("sentence_transformers.")
+        else one["type"]
+        for one in modules
+    ]
+    if kinds not in (
+        ["Transformer", "Pooling"],
+        ["Transformer", "Pooling", "Normalize"],
+    ):
+        raise _Lacking(f"its modules are {', '.join(kinds)}")
+    encoder, *paths = [one.get("path", "") for one in modules]
+    if encoder:
+        raise _Lacking(f"its encoder is in the folder {encoder}")
+    files = [os.path.join(path, "config.json") for path in paths]
+    pooling, *normalize = [_object(directory, file) for file in files]
+    if not pooling:
+        raise _Lacking(f"it has no {files[0]}")
+    try:
+        for name, found in (
+            *((_MODULES, one) for one in modules),
+            (_POOLING, pooling),
+            *((_NORMALIZE, one) for one in normalize),
+            (_LENGTH, sizes),
+            (_PROMPTS, others),
+        ):
+            path = os.path.join(directory, name)
+            known_settings.check(name, path, found)
+    except UserError as error:
+        raise _Lacking(str(error)) from error
     modes = pooling.get("pooling_mode")
     if modes is None:
         modes = [
@@ -75,42 +160,81 @@ def read(directory: str, positions: int) -> dict[str, Any]:
             for key, value in pooling.items()
             if key.startswith("pooling_mode_") and value is True
         ]
-    if isinstance(modes, list) and len(modes) == 1:
-        modes = modes[0]
+    if isinstance(modes, list) and len(modes) <= 1:
+        modes = modes[0] if modes else "mean"
+    if modes not in POOLINGS:
+        raise _Lacking(f"its pooling is {modes}")
     prompts = others.get("prompts") or {}
-    problem = None
-    if kinds not in (
-        ["Transformer", "Pooling"],
-        ["Transformer", "Pooling", "Normalize"],
+    if (
+        pooling.get("include_prompt") is False
+        and isinstance(prompts, dict)
+        and any(prompts.values())
     ):
-        problem = f"its modules are {', '.join(kinds)}"
-    elif modes not in POOLINGS:
-        problem = f"its pooling is {modes}"
-    elif prompts and pooling.get("include_prompt") is False:
-        problem = "its pooling leaves the tokens of prompts out"
-    elif sizes.get("do_lower_case") and not casing.read(directory).get(
+        raise _Lacking("its pooling leaves the tokens of prompts out")
+    if sizes.get("do_lower_case") and not casing.read(directory).get(
         "do_lower_case", True
     ):
-        problem = f"{_LENGTH} lower-cases texts of a cased model"
-    if problem:
-        logging.warning(
-            "%s: %s, which this project lacks: the model is used as an "
-            "encoder, without its sentence vectors",
-            directory,
-            problem,
-        )
-        return {}
-    length = sizes.get("max_seq_length") or tokenizer.get("model_max_length")
-    if type(length) in (int, float):
-        length = int(min(length, positions))
+        raise _Lacking(f"{_LENGTH} lower-cases texts of a cased model")
     return {
         "task": TASK,
-        "max_seq_length": length,
         "pooling": modes,
         "normalize": "Normalize" in kinds,
         "prompts": prompts or None,
         "default_prompt_name": others.get("default_prompt_name"),
     }
+
+
+def _cross_encoder(
+    directory: str, others: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the fields of a cross-encoder's head."""
+    path = os.path.join(directory, _PROMPTS)
+    known_settings.check(_PROMPTS, path, others)
+    prompts, name = others.get("prompts"), others.get("default_prompt_name")
+    if isinstance(prompts, dict) and prompts.get(name):
+        known_settings.warn(
+            f"{path}: the prompt {name!r} is put before no text: here prompts "
+            "are for sentence vectors"
+        )
+    fields = {"sentence_pairs": True}
+    if others.get("activation_fn"):
+        fields["output_activation"] = output_activation(
+            others["activation_fn"],
+            len(config.get("id2label") or ()),
+            f"{path}: activation_fn",
+        )
+    return fields
+
+
+def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
+    """Return TrainedFor.output_activation for a cross-encoder's function.
+
+    Classes get their probabilities whatever it is, with a warning if the
+    function gives other numbers than the logits or the probabilities.
+
+    Args:
+        name: torch's name of the function's class.
+        num_outputs: outputs of the head.
+        place: file and key, for errors.
+
+    Raises:
+        UserError: a number goes through a function that this project lacks.
+    """
+    package, *_, last = str(name).split(".")
+    if num_outputs == 1:
+        for ours, torch_name in TORCH_NAMES.items():
+            if package == "torch" and torch_name.endswith(f".{last}"):
+                return ours
+        raise UserError(
+            f"{place} is {name!r}, a function that this project lacks; known "
+            f"are {', '.join(TORCH_NAMES.values())}"
+        )
+    if last not in ("Identity", "Softmax"):
+        known_settings.warn(
+            f"{place} is {name!r}, which is not applied: the scores of "
+            "classes are their probabilities"
+        )
+    return None
 
 
 def _read(directory: str, name: str) -> Any:

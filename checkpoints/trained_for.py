@@ -15,6 +15,9 @@ CUT, HEAD_TAIL, WINDOWS = "cut", "head_tail", "windows"
 
 POOLINGS = ("mean", "max")  # of windows
 
+# Functions that a number may go through: TrainedFor.output_activation.
+OUTPUT_ACTIVATIONS = ("sigmoid", "tanh")
+
 
 class LongTexts(NamedTuple):
     """What is read of a text with more tokens than a row of the model.
@@ -86,6 +89,8 @@ class TrainedFor(NamedTuple):
         id2label: number of an output -> its label, the Hugging Face name of
             this setting.
         sentence_pairs: whether a classifier reads two texts.
+        output_activation: function that the one number of a head goes through,
+            one of OUTPUT_ACTIVATIONS; None: none.
         max_seq_length: tokens in a row of the training data.
         long_texts: what was read of longer texts; None: they were cut.
         bilstm_layers, bilstm_units: size of a BiLSTM on the encoder.
@@ -106,6 +111,7 @@ class TrainedFor(NamedTuple):
     task: str | None = None
     id2label: Mapping[str, str] | None = None
     sentence_pairs: bool | None = None
+    output_activation: str | None = None
     max_seq_length: int | None = None
     long_texts: LongTexts | None = None
     bilstm_layers: int | None = None
@@ -137,6 +143,11 @@ class TrainedFor(NamedTuple):
                 raise UserError(
                     f"bert config: {name} must be {wanted}, found {value!r}"
                 )
+        if found.output_activation not in (None, *OUTPUT_ACTIVATIONS):
+            raise UserError(
+                f"bert config: output_activation is {found.output_activation}, "
+                f"known are {', '.join(OUTPUT_ACTIVATIONS)}"
+            )
         names = found.id2label
         return found._replace(
             id2label=names and {i: str(name) for i, name in names.items()},
@@ -167,9 +178,14 @@ class TrainedFor(NamedTuple):
         Face's transformers.
 
         Raises:
-            UserError: two have the same name.
+            UserError: two have the same name, or there are more labels.
         """
         names = self.id2label or {}
+        if len(names) > num_labels:
+            raise UserError(
+                f"bert config: id2label has {len(names)} labels, the weights "
+                f"{num_labels} outputs: they belong to different models"
+            )
         found = [
             str(names.get(str(i), f"LABEL_{i}")) for i in range(num_labels)
         ]

@@ -31,6 +31,8 @@ convert_checkpoint = scripts.load("convert_checkpoint")
 
 DIRECTORY = GOLDEN / "huggingface"
 
+TORCH = "torch.nn.modules.activation."
+
 
 @pytest.fixture
 def directory(tmp_path) -> Path:
@@ -55,6 +57,29 @@ def convert(source: Path, output: Path, output_format: str, **flags) -> None:
         output_format=output_format,
         **flags,
     )
+
+
+def write_classifier(
+    directory: Path, count: int, **settings
+) -> tuple[Path, dict[str, int]]:
+    """Write a classifier as transformers does; return also its id2label."""
+    config = modeling.BertConfig.from_size("tiny", 30)
+    tf.keras.utils.set_random_seed(1)
+    model = classifier_model.BertForSequenceClassification(config, count)
+    directory.mkdir()
+    names = {str(number): number for number in range(count)}
+    theirs = config.to_dict() | settings
+    theirs |= {
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": names,
+        "hidden_act": "gelu_new",
+    }
+    (directory / "config.json").write_text(json.dumps(theirs))
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+    (directory / "vocab.txt").write_text("\n".join(tokens))
+    tensors = {v.path: v.numpy() for v in model.variables}
+    huggingface.write_weights(str(directory), tensors)
+    return directory, names
 
 
 def error_of(source: Path, output: Path, **flags) -> str:
@@ -331,20 +356,9 @@ def test_configurations_that_are_not_the_models(
     ],
 )
 def test_a_problem_type_is_what_it_is(tmp_path, problem, count, task):
-    config = modeling.BertConfig.from_size("tiny", 30)
-    model = classifier_model.BertForSequenceClassification(config, count)
-    source = tmp_path / "theirs"
-    source.mkdir()
-    names = {str(number): number for number in range(count)}
-    huggingface.write_config(
-        str(source),
-        config,
-        "BertForSequenceClassification",
-        problem_type=problem,
-        id2label=names,
+    source, names = write_classifier(
+        tmp_path / "theirs", count, problem_type=problem
     )
-    tensors = {v.path: v.numpy() for v in model.variables}
-    huggingface.write_weights(str(source), tensors)
     convert(source, tmp_path / "ours", "original")
     for place in (source, tmp_path / "ours"):
         found = open_checkpoint(str(place))
@@ -352,9 +366,68 @@ def test_a_problem_type_is_what_it_is(tmp_path, problem, count, task):
         assert found.trained_for.labels == tuple("012"[:count])
     convert(tmp_path / "ours", tmp_path / "back", "huggingface")
     config = json.loads((tmp_path / "back" / "config.json").read_text())
-    has_several = problem == "multi_label_classification"
-    assert config.get("problem_type") == (problem if has_several else None)
+    is_default = problem == "single_label_classification"
+    assert config.get("problem_type") == (None if is_default else problem)
     assert config["id2label"] == {n: str(name) for n, name in names.items()}
+
+
+@pytest.mark.parametrize(
+    "settings, others, function",
+    [
+        ({"problem_type": "regression"}, {}, None),
+        ({}, {}, tf.sigmoid),
+        (
+            {"sentence_transformers": {"activation_fn": TORCH + "Tanh"}},
+            {},
+            tf.tanh,
+        ),
+        (
+            {"sbert_ce_default_activation_function": "torch.nn.Identity"},
+            {},
+            None,
+        ),
+        (
+            {"problem_type": "regression"},
+            {"model_type": "CrossEncoder", "activation_fn": TORCH + "Sigmoid"},
+            tf.sigmoid,
+        ),
+    ],
+)
+def test_the_function_on_a_number(tmp_path, settings, others, function):
+    """It is applied, and written, as transformers and CrossEncoder read it."""
+    source, _ = write_classifier(tmp_path / "theirs", 1, **settings)
+    if others:
+        (source / "modules.json").write_text("[]")
+        path = source / "config_sentence_transformers.json"
+        path.write_text(json.dumps(others))
+    names = ("input_ids", "input_mask", "segment_ids")
+    batch = {name: np.ones([1, 4], np.int32) for name in names}
+    plain = write_classifier(tmp_path / "plain", 1, problem_type="regression")
+    wanted = loading.load(loading.find(str(plain[0])))(batch)["value"]
+    if function:
+        wanted = function(wanted).numpy()
+    convert(source, tmp_path / "ours", "original")
+    convert(tmp_path / "ours", tmp_path / "back", "huggingface")
+    for place in (source, tmp_path / "ours", tmp_path / "back"):
+        run = loading.load(loading.find(str(place)))
+        np.testing.assert_allclose(run(batch)["value"], wanted, rtol=1e-5)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    is_sigmoid = function == tf.sigmoid
+    problem = None if is_sigmoid else "regression"
+    assert config.get("problem_type") == problem
+    name = config["sentence_transformers"]["activation_fn"]
+    assert name.rpartition(".")[-1].lower() == (
+        function.__name__ if function else "identity"
+    )
+    assert "output_activation" not in config
+
+
+def test_a_function_on_a_number_that_is_unknown(tmp_path):
+    source, _ = write_classifier(
+        tmp_path / "a", 1, sbert_ce_default_activation_function="torch.nn.ReLU"
+    )
+    line = error_of(source, tmp_path / "b")
+    assert "'torch.nn.ReLU', a function that this project lacks" in line
 
 
 def test_is_decoder_travels_as_attention_direction(directory, tmp_path):

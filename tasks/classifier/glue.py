@@ -57,6 +57,8 @@ class TaskFiles(NamedTuple):
         multi_label: whether an example may have several labels, or none.
         class_names: what GLUE calls the classes whose labels are numbers; see
             `names`.
+        output_activation: that of a regression's model that is used as it is,
+            as in TrainedFor.
     """
 
     labels: tuple[str, ...] | None
@@ -68,6 +70,7 @@ class TaskFiles(NamedTuple):
     positive: str | None = None
     multi_label: bool = False
     class_names: tuple[str, ...] | None = None
+    output_activation: str | None = None
 
     @property
     def names(self) -> tuple[str, ...] | None:

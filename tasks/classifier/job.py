@@ -162,6 +162,7 @@ class ClassifierJob(FineTuningJob):
             ._replace(
                 id2label=None if names is None else id2label_of(names),
                 sentence_pairs=self.files.takes_pairs,
+                output_activation=self.files.output_activation,
             )
         )
 

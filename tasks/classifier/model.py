@@ -21,13 +21,17 @@ from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 
+# TrainedFor.output_activation -> the function.
+_ACTIVATIONS = {None: tf.identity, "sigmoid": tf.sigmoid, "tanh": tf.tanh}
+
 
 class BertForSequenceClassification(TaskModel):
     """An encoder and one output vector per class, on the pooled output.
 
     With a BiLSTM the output vectors are on its final states, [B, 2 * U] instead
-    of [B, H]. A regression, whose num_labels is None, has a single output. The
-    outputs of the windows of a text are pooled to its own.
+    of [B, H]. A regression, whose num_labels is None, has a single output,
+    which goes through `activation`, a key of _ACTIVATIONS. The outputs of the
+    windows of a text are pooled to its own.
     """
 
     def __init__(
@@ -37,9 +41,11 @@ class BertForSequenceClassification(TaskModel):
         dtype: str = "float32",
         bilstm_size: BiLstmSize = NO_BILSTM,
         windows: ops_windows.Windows | None = None,
+        activation: str | None = None,
     ):
         super().__init__(config, dtype)
         self.windows = windows
+        self.activation = _ACTIVATIONS[activation]
         self.is_regression = num_labels is None
         self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
         self.uses_pooler = self.bilstm is None
@@ -54,13 +60,14 @@ class BertForSequenceClassification(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> tf.Tensor:
-        """Return float32 logits [B, K], [B, 1] for regression."""
+        """Return float32 logits [B, K]; the number [B, 1] of a regression."""
         seed = draw_seed(training, dropout_seed)
-        return ops_windows.pooled(
+        logits = ops_windows.pooled(
             lambda rows: self._logits(rows, training, seed),
             features,
             self.windows,
         )
+        return self.activation(logits) if self.is_regression else logits
 
     def _logits(
         self,

@@ -139,4 +139,5 @@ class Classification(RowTask):
             dtype,
             bilstm.size_in(self.settings.trained_for),
             self.settings.windows,
+            self.settings.trained_for.output_activation,
         )
