@@ -445,8 +445,9 @@ class Reader:
     `get_tensor`.
 
     Raises:
-        UserError: a file is damaged or missing, the output matrix differs
-            from the word embeddings, or there is cross-attention.
+        UserError: a file is damaged or missing, two tensors are one variable,
+            the output matrix differs from the word embeddings, or there is
+            cross-attention.
     """
 
     def __init__(self, directory: str):
@@ -455,10 +456,7 @@ class Reader:
         self._shapes: dict[str, list[int]] = {}
         tied = {}  # name in _TIED -> file
         for file, name in self._entries():
-            if name in _TIED:
-                tied[name] = file
-                continue
-            key = our_name(name)
+            key = name if name in _TIED else our_name(name)
             if key is None:
                 continue
             if ".crossattention." in name:
@@ -467,6 +465,16 @@ class Reader:
                     "which BERT lacks, computes something else and cannot be "
                     "loaded"
                 )
+            if key in tied or key in self._names:
+                other = name if key in tied else self._names[key][1]
+                raise UserError(
+                    f"{directory} has {other} and {name}, two tensors for one "
+                    "variable of the model: remove the one that does not "
+                    "belong to it"
+                )
+            if key in _TIED:
+                tied[key] = file
+                continue
             self._names[key] = file, name
             shape = list(file.get_slice(name).get_shape())
             self._shapes[key] = shape[::-1] if _is_transposed(key) else shape

@@ -152,7 +152,13 @@ class TrainingState:
         report = weight_files.compare(wanted, found)
         # Unlike when fine-tuning starts, nothing may be new or unused: the run
         # would continue without its moments, or as another model.
-        problems = report.mismatched + report.new + report.unused
+        others = {*found} - {*wanted, "global_step"}
+        problems = report.mismatched + report.new
+        problems += sorted(
+            name
+            for name in others
+            if not name.startswith(f"{weight_files.LOSS_SCALE}/")
+        )
         if problems or "global_step" not in found:
             problem = problems[0] if problems else "global_step is missing"
             raise UserError(

@@ -31,10 +31,10 @@ LOSS_SCALE = "loss_scale"
 # What the name of a weight is followed by in that of its average.
 AVERAGE = "/average"
 
-# Names in a training checkpoint that are no weights: the optimizer's slots, the
-# step and the loss scale.
-_TRAINING_ONLY = re.compile(
-    rf"(/adam_m|/adam_v|{AVERAGE})$|^global_step$|^{LOSS_SCALE}/"
+# Names of single numbers that an optimizer keeps: steps, powers of Adam's
+# betas, loss scales, and whether gradients were finite.
+_NUMBERS = re.compile(
+    rf"^{LOSS_SCALE}/|(step|steps|power|{LOSS_SCALE}|finite)(_\d+)?$"
 )
 
 # Variables that a checkpoint must have: the encoder without its pooler. A head
@@ -54,7 +54,7 @@ class LoadReport(NamedTuple):
 
     restored: list[str]  # paths in both, of one shape
     new: list[str]  # paths in the model alone
-    unused: list[str]  # paths in the checkpoint alone, slots and step excluded
+    unused: list[str]  # weights in the checkpoint alone
     mismatched: list[str]  # "path: ..." and both shapes
 
 
@@ -113,11 +113,7 @@ def compare(
     return LoadReport(
         restored=[path for path, (ours, its) in shapes.items() if ours == its],
         new=[path for path in wanted if path not in found],
-        unused=sorted(
-            path
-            for path in found
-            if path not in wanted and not is_training_only(path)
-        ),
+        unused=[path for path in weights_in(found) if path not in wanted],
         mismatched=[
             f"{path}: the model has shape {ours}, the checkpoint holds {its}"
             for path, (ours, its) in shapes.items()
@@ -268,8 +264,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     reader = open_weights(prefix)
     return {
         name: read_tensor(reader, prefix, name)
-        for name in sorted(reader.get_variable_to_shape_map())
-        if not is_training_only(name)
+        for name in weights_in(reader.get_variable_to_shape_map())
     }
 
 
@@ -292,9 +287,29 @@ def read_step(reader: Reader, prefix: str) -> int:
     return int(value)
 
 
-def is_training_only(name: str) -> bool:
-    """Whether a name is that of an optimizer slot or of the step."""
-    return bool(_TRAINING_ONLY.search(name))
+def weights_in(shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    """Return the names of the weights in {name: shape} of a checkpoint, sorted.
+
+    The other variables belong to training. They are the numbers of _NUMBERS,
+    and what an optimizer keeps for a weight: its name is that of the weight, a
+    slash and more (adam_m, BERTAdam_1, lamb_v, ExponentialMovingAverage,
+    accum, ...), and its shape is the weight's.
+    """
+
+    def is_kept_for_another(name: str) -> bool:
+        parts = name.split("/")
+        owners = ("/".join(parts[:end]) for end in range(1, len(parts)))
+        return any(
+            owner in shapes and [*shapes[owner]] == [*shapes[name]]
+            for owner in owners
+        )
+
+    return [
+        name
+        for name in sorted(shapes)
+        if (shapes[name] or not _NUMBERS.search(name))
+        and not is_kept_for_another(name)
+    ]
 
 
 def files_of(prefix: str) -> list[str]:

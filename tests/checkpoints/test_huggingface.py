@@ -159,6 +159,43 @@ def test_shards(directory):
         huggingface.Reader(str(directory))
 
 
+@pytest.mark.parametrize(
+    "name, other",
+    [
+        ("bert.pooler.dense.weight", "pooler.dense.weight"),
+        (
+            "bert.embeddings.LayerNorm.weight",
+            "bert.embeddings.LayerNorm.gamma",
+        ),
+        ("cls.predictions.bias", "cls.predictions.bias"),
+        ("cls.predictions.decoder.bias", "cls.predictions.decoder.bias"),
+    ],
+)
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_two_tensors_for_one_variable(directory, name, other, is_sharded):
+    """Which of them counts is nobody's to guess, even if they are equal."""
+    weights = weights_of(directory)
+    weights.setdefault(name, weights["cls.predictions.bias"])
+    file, index = directory / "model.safetensors", {}
+    if not is_sharded:
+        if name == other:
+            return  # a file has no name twice
+        safetensors.numpy.save_file(weights | {other: weights[name]}, file)
+    else:
+        file.unlink()
+        parts = {"a.safetensors": weights, "b.safetensors": {}}
+        parts["b.safetensors"] = {other: weights[name]}
+        for place, part in parts.items():
+            safetensors.numpy.save_file(part, directory / place)
+            index |= dict.fromkeys(part, place)
+        (directory / "model.safetensors.index.json").write_text(
+            json.dumps({"weight_map": index})
+        )
+    with pytest.raises(UserError, match="two tensors for one") as error:
+        huggingface.Reader(str(directory))
+    assert name in str(error.value) and other in str(error.value)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_becomes_float32(directory, dtype):
     weights = weights_of(directory)

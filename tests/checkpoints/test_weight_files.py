@@ -35,6 +35,43 @@ def test_reads_the_original_format_with_adam_slots():
     assert weight_files.global_step(trained) == 30
 
 
+def test_what_optimizers_keep_is_passed_over(model, tmp_path):
+    """Slots of TensorFlow's, NVIDIA's and our optimizers, and single numbers.
+
+    A matrix below a weight that has another shape is none of them.
+    """
+    prefix, path = str(tmp_path / "c"), "bert/pooler/dense/kernel"
+    wanted = values_of(model.variables)
+    tensors = dict(wanted)
+    names = (
+        "BERTAdam BERTAdam_1 Adam Adam_1 adam_m adam_v lamb_m lamb_v accum "
+        "shadow average ExponentialMovingAverage LAMBOptimizer/m "
+        "ExponentialMovingAverage/biased AdamWeightDecayOptimizer"
+    )
+    for name in names.split():
+        tensors |= {f"{p}/{name}": np.ones_like(v) for p, v in wanted.items()}
+    for name in (
+        "global_step",
+        "beta1_power_1",
+        "local_step",
+        "current_loss_scale",
+        "loss_scale/a",
+    ):
+        tensors[name] = np.int64(1)
+    other = f"{path}/other"
+    tensors[other] = np.ones([1, 1], np.float32)
+    weight_files.write(prefix, tensors)
+    found = weight_files.read_weights(prefix)
+    assert {*found} == {*wanted, other}
+    np.testing.assert_array_equal(found[path], wanted[path])
+    report = weight_files.restore_weights(model.variables, prefix)
+    assert report.unused == [other]
+    # A run continues only with what it keeps itself.
+    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    with pytest.raises(UserError, match="variables differ, .*/Adam"):
+        state.restore(prefix)
+
+
 def test_a_new_head_is_reported_and_a_missing_encoder_refused(model, tmp_path):
     prefix = str(tmp_path / "c")
     tensors = weight_files.as_tensors(model.bert.variables)
