@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Entities(Task):
-    """The entities of each text, or a tag for each of its words."""
+    """The entities of each text, and a tag for each of its words."""
 
     name = "token_classification"
     graph_class = ("tasks.ner.model", "TaggerGraph")
@@ -126,7 +126,7 @@ class Entities(Task):
         encoded: Encoded,
         outputs: Sequence[Outputs],
     ) -> Iterator[Prediction | str]:
-        """Yield the entities of each text."""
+        """Yield the tags of each text's words, and their entities."""
         positions, num_words = encoded.state
         tags: list[bytes] = []
         scores: list[float] = []
@@ -192,7 +192,10 @@ class Entities(Task):
 def _prediction(
     item: Input, tags: Sequence[str], scores: Sequence[float]
 ) -> Prediction:
-    """Return the entities of an input, and the tags of given words."""
+    """Return the tags of an input's words, and its entities.
+
+    The words of a text come with their places, [start, end) in characters.
+    """
     words, places = item.texts.get("words"), item.texts.get("places")
     found = []
     for entity in ner_data.entities(tags):
@@ -205,9 +208,9 @@ def _prediction(
             one["text"] = " ".join(words[start:end])
         score = number(min(scores[entity.words]))
         found.append(one | {"start": start, "end": end, "score": score})
-    if places:
-        return {"entities": found}
+    of_text = {"words": words, "places": list(map(list, places or ()))}
     return {
+        **(of_text if places else {}),
         "tags": list(tags),
         "scores": [number(score) for score in scores],
         "entities": found,

@@ -9,6 +9,7 @@ from typing import Any
 
 from base.errors import UserError, counted
 
+from tasks.ner import data as ner_data
 from tools.page import attention, inputs, neighbors, plots
 from tools.page.inputs import predict
 from tools.page.markup import bars, marked, note, number, shaded, share, table
@@ -180,24 +181,35 @@ def answers(model: PageModel, question: str, context: str) -> str:
 
 
 def entities(model: PageModel, text: str) -> str:
-    """Return the text with colored entities, and a table of their scores."""
-    found = predict(model, text=text)["entities"]
+    """Return the text with colored entities, and a table of their scores.
+
+    Tags that name no entities, such as parts of speech, are shown for each
+    word instead.
+    """
+    found = predict(model, text=text)
     labels = model.settings.trained_for.labels or ()
-    types = sorted({label[2:] for label in labels if label[1:2] == "-"})
+    is_speech = not any(map(ner_data.is_entity_tag, labels))
+    if is_speech:
+        title, rest, kinds = "Tags", ("word", "tag", "score"), labels
+        rows = zip(found["places"], found["tags"], found["scores"], strict=True)
+        marks = [(*place, tag, score) for place, tag, score in rows]
+    else:
+        title, rest = "Entities", ("entity", "type", "score")
+        kinds = sorted({x[2:] for x in labels if ner_data.is_entity_tag(x)})
+        names = ("start", "end", "type", "score")
+        marks = [tuple(map(one.get, names)) for one in found["entities"]]
     parts: list[tuple[str, str | None]] = []
     at = 0
-    for entity in found:
-        start, end = entity["start"], entity["end"]
-        parts += [(text[at:start], None), (text[start:end], entity["type"])]
+    for start, end, kind, _ in marks:
+        parts += [(text[at:start], None), (text[start:end], kind)]
         at = end
     parts.append((text[at:], None))
-    shown = marked("Entities", parts, types)
-    if not found:
+    shown = marked(title, parts, kinds)
+    if not marks:
         return note("No entity was found.") + shown
-    listed = [[e["text"], e["type"], share(e["score"])] for e in found]
-    scores = [e["score"] for e in found]
-    headers = ("entity", "type", "score")
-    return shown + table("Entities and their scores", headers, listed, scores)
+    listed = [[text[a:b], kind, share(score)] for a, b, kind, score in marks]
+    scores = [score for *_, score in marks]
+    return shown + table(f"{title} and their scores", rest, listed, scores)
 
 
 # --- Every model -------------------------------------------------------------

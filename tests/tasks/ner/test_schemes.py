@@ -1,6 +1,7 @@
 """Taggers with tags of BIOES, and of parts of speech."""
 
 import ner_runs
+import page_models
 import prediction_runs
 import pytest
 import scripts
@@ -9,12 +10,44 @@ from fine_tuned_models import write_tagger
 from tiny import results_of
 
 from tasks.ner import data as ner_data
+from tools.page import views
 
 SENTENCES = [[word for word, _ in row] for row in ner_runs.sentences(30, 3)]
 SCHEMES = {
     "bioes": ["O", *(f"{place}-{kind}" for kind in "ab" for place in "BIES")],
     "speech": ["NOUN", "INTJ", "IN", "BES", "O", "LS", "SYM"],
 }
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_words_of_a_text_and_their_tags(scheme, tmp_path):
+    """Those of the same words as a list, with their characters."""
+    model = write_tagger(
+        tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB, SCHEMES[scheme]
+    )
+    text = "ann\u0007x saw  bobx, the oslo city."
+    words = ["annx", "saw", "bobx", ",", "the", "oslo", "city", "."]
+    found, wanted = prediction_runs.predict(
+        model,
+        prediction_runs.write_lines(
+            tmp_path / "in.jsonl", [{"text": text}, {"tokens": words}]
+        ),
+        tmp_path / "out",
+    )
+    assert found["words"] == words and len({*wanted["tags"]}) > 2
+    for name in ("tags", "scores"):
+        assert found[name] == wanted[name]
+    places = [text[start:end] for start, end in found["places"]]
+    assert [place.replace("\u0007", "") for place in places] == words
+    assert bool(found["entities"]) == (scheme == "bioes")
+    html = views.entities(page_models.load(str(model)), text)
+    if scheme == "speech":
+        assert set(found["tags"]) <= set(SCHEMES[scheme])
+        for word, tag in zip(words[1:], found["tags"][1:], strict=True):
+            assert f"{word}<small>{tag}</small>" in html
+    else:
+        for one in found["entities"]:
+            assert f"{one['type']}</small>" in html
 
 
 @pytest.mark.slow
