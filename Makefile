@@ -55,6 +55,7 @@ lint: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python tests/flags_page.py
 	$(BIN)/python tests/accelerators_page.py
+	$(BIN)/python tests/settings_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Wrote site/index.html; mkdocs serve shows it"
 

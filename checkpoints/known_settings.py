@@ -44,6 +44,12 @@ def _all(names: str, *setting: Any) -> dict[str, Setting]:
 
 _CONFIG = {
     **_all(
+        " ".join(TrainedFor._fields)
+        + " attention_direction sinusoidal_positions",
+        APPLIED,
+        "written by this project",
+    ),
+    **_all(
         "vocab_size hidden_size num_hidden_layers num_attention_heads "
         "intermediate_size max_position_embeddings type_vocab_size",
         APPLIED,
@@ -80,12 +86,6 @@ _CONFIG = {
         "refused",
     ),
     "tokenizer_class": Setting(APPLIED, "as in tokenizer_config.json"),
-    **_all(
-        " ".join(TrainedFor._fields)
-        + " attention_direction sinusoidal_positions",
-        APPLIED,
-        "written by this project",
-    ),
     "model_type": Setting(REFUSED, "another architecture", ("bert",)),
     "layer_norm_eps": Setting(REFUSED, "BERT's is 1e-12", (1e-12,)),
     "position_embedding_type": Setting(

@@ -13,6 +13,7 @@ import flags_page
 import pages
 import pytest
 import scripts
+import settings_page
 import test_import_rule
 from paths import ROOT
 
@@ -158,7 +159,9 @@ def test_the_tree_of_the_readme_equals_the_disk():
 # --- Facts that stand in two places ------------------------------------------
 
 
-@pytest.mark.parametrize("generated", [flags_page, accelerators_page])
+@pytest.mark.parametrize(
+    "generated", [flags_page, accelerators_page, settings_page]
+)
 def test_generated_pages_are_up_to_date(generated):
     if generated.PAGE.read_text("utf-8") != generated.render():
         pytest.fail(f"{generated.PAGE.name} is out of date; run: make docs")
