@@ -19,8 +19,6 @@ from typing import Any
 from base import file_system, text_files
 from base.errors import UserError
 
-from absl import logging
-
 from checkpoints import casing, known_settings
 from checkpoints.trained_for import TrainedFor
 
@@ -101,11 +99,9 @@ def read(directory: str, config: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = _vectors(directory, modules, sizes, others)
     except _Lacking as error:
-        logging.warning(
-            "%s: %s, which this project lacks: the model is used as an "
-            "encoder, without its sentence vectors",
-            directory,
-            error,
+        known_settings.warn(
+            f"{directory}: {error}, which this project lacks: the model is "
+            "used as an encoder, without its sentence vectors"
         )
         return fields
     return {"max_seq_length": length} | found
