@@ -267,7 +267,11 @@ def read_config(
         )
     keys = found.to_dict()
     if path == os.path.join(prefix, huggingface.CONFIG_NAME):
-        keys |= sentence_transformers.read(prefix, keys)
+        keys |= sentence_transformers.read(
+            prefix,
+            found.max_position_embeddings,
+            len(keys.get("id2label") or ()),
+        )
     try:
         trained_for = TrainedFor.from_dict(keys)
     except UserError as error:

@@ -28,7 +28,7 @@ from checkpoints import casing, huggingface, sentence_transformers
 
 SCHEME = "hf://"
 
-# The files beside the weights. Names without a folder, but for the pooling of
+# The files beside the weights. Names without a folder, but for the modules of
 # sentence vectors: a repository may hold other models in folders.
 _SMALL = (
     huggingface.CONFIG_NAME,
@@ -36,6 +36,8 @@ _SMALL = (
     casing.TOKENIZER_CONFIG_NAME,
     casing.TOKENIZER_NAME,
     *sentence_transformers.FILES,
+    "*_Pooling/config.json",
+    "*_Normalize/config.json",
 )
 _WEIGHTS = (
     huggingface.WEIGHTS_NAME,

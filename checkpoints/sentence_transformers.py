@@ -40,14 +40,7 @@ _PROMPTS = "config_sentence_transformers.json"
 
 _NORMALIZE = "2_Normalize/config.json"
 
-# What a repository may have of them: modules.json names the folders.
-FILES = (
-    _MODULES,
-    "*_Pooling/config.json",
-    "*_Normalize/config.json",
-    _LENGTH,
-    _PROMPTS,
-)
+FILES = (_MODULES, _POOLING, _LENGTH, _PROMPTS)
 
 # Up to version 5, one of these keys of the pooling's file is true; later
 # versions have `pooling_mode`.
@@ -58,29 +51,29 @@ _OLD_KEYS = {
 }
 
 
-def read(directory: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def read(
+    directory: str, positions: int, num_outputs: int = 0
+) -> dict[str, Any]:
     """Return fields of TrainedFor: what a directory's files say.
 
     They are the length of its texts, if it is not all positions of the model,
     and how it makes sentence vectors. If these need what this project lacks,
     such as a dense layer, the model is an encoder alone, with a warning.
-    `config` is the model's configuration.
+
+    Args:
+        directory: the model's folder.
+        positions: its max_position_embeddings.
+        num_outputs: labels of its head.
 
     Raises:
         UserError: a file is damaged.
     """
     modules = _read(directory, _MODULES)
-    sizes = _object(directory, _LENGTH)
     others = _object(directory, _PROMPTS)
-    tokenizer = _object(directory, casing.TOKENIZER_CONFIG_NAME)
-    positions = config["max_position_embeddings"]
-    lengths = [config.get("max_seq_length"), tokenizer.get("model_max_length")]
-    if modules is not None and sizes.get("max_seq_length"):
-        lengths = [sizes["max_seq_length"]]
-    length = min(
-        (int(n) for n in lengths if type(n) in (int, float) and n > 0),
-        default=positions,
+    length = _length(
+        directory, casing.TOKENIZER_CONFIG_NAME, "model_max_length", positions
     )
+    # All positions are no news, and no reason to fine-tune with that length.
     fields = {"max_seq_length": length} if length < positions else {}
     if modules is None:
         return fields
@@ -95,7 +88,8 @@ def read(directory: str, config: Mapping[str, Any]) -> dict[str, Any]:
             "each with its type and path"
         )
     if others.get("model_type") == "CrossEncoder":
-        return fields | _cross_encoder(directory, others, config)
+        return fields | _cross_encoder(directory, others, num_outputs)
+    sizes = _object(directory, _LENGTH)
     try:
         found = _vectors(directory, modules, sizes, others)
     except _Lacking as error:
@@ -104,7 +98,22 @@ def read(directory: str, config: Mapping[str, Any]) -> dict[str, Any]:
             "used as an encoder, without its sentence vectors"
         )
         return fields
+    if sizes.get("max_seq_length"):
+        length = _length(directory, _LENGTH, "max_seq_length", positions)
     return {"max_seq_length": length} | found
+
+
+def _length(directory: str, name: str, key: str, positions: int) -> int:
+    """Return a length that a file has; all positions at most, and without."""
+    value = _object(directory, name).get(key)
+    if value is None:
+        return positions
+    if type(value) not in (int, float) or not value >= 1:
+        raise UserError(
+            f"{os.path.join(directory, name)}: {key} is {value!r}, wanted a "
+            "number of tokens"
+        )
+    return int(min(value, positions))
 
 
 class _Lacking(Exception):
@@ -181,7 +190,7 @@ def _vectors(
 
 
 def _cross_encoder(
-    directory: str, others: Mapping[str, Any], config: Mapping[str, Any]
+    directory: str, others: Mapping[str, Any], num_outputs: int
 ) -> dict[str, Any]:
     """Return the fields of a cross-encoder's head."""
     path = os.path.join(directory, _PROMPTS)
@@ -196,7 +205,7 @@ def _cross_encoder(
     if others.get("activation_fn"):
         fields["output_activation"] = output_activation(
             others["activation_fn"],
-            len(config.get("id2label") or ()),
+            num_outputs,
             f"{path}: activation_fn",
         )
     return fields

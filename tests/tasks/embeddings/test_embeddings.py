@@ -73,6 +73,9 @@ TRAINED_FOR = TrainedFor(
 )
 
 
+OLD_KEYS = {f"pooling_mode_{n}": False for n in ("cls_token", "mean_tokens")}
+
+
 def test_files_there_and_back(tmp_path):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     found = sentence_transformers.read(str(tmp_path), 20)
@@ -92,6 +95,77 @@ def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
     path.write_text(path.read_text().replace("Normalize", "Dense"))
     assert sentence_transformers.read(str(tmp_path), 20) == {}
     assert "its modules are Transformer, Pooling, Dense" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name, change, wanted",
+    [
+        ("modules.json", {"path": "other"}, {"pooling": "max"}),
+        ("modules.json", {"kwargs": []}, {}),
+        ("modules.json", {"kwargs": ["task"]}, "kwargs is ['task']"),
+        ("modules.json", {"type": "code.Pooling"}, "Transformer, code.Pooling"),
+        ("1_Pooling/config.json", OLD_KEYS, {"pooling": "mean"}),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode": ["max"]},
+            {"pooling": "max"},
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode": ["mean", "cls"]},
+            "its pooling is ['mean', 'cls']",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode": "lasttoken"},
+            "its pooling is lasttoken",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"include_prompt": False},
+            "its pooling leaves the tokens of prompts out",
+        ),
+        ("sentence_bert_config.json", {"max_seq_length": 5}, 5),
+        ("sentence_bert_config.json", {"max_seq_length": 90}, 20),
+        ("sentence_bert_config.json", {"max_seq_length": None}, 8),
+        (
+            "sentence_bert_config.json",
+            {"processing_kwargs": {"text": {"max_length": 3}}},
+            "processing_kwargs is {'text': {'max_length': 3}}",
+        ),
+        (
+            "sentence_bert_config.json",
+            {"module_output_name": "sentence_embedding"},
+            "module_output_name is 'sentence_embedding'",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"model_type": "SparseEncoder"},
+            "model_type is 'SparseEncoder'",
+        ),
+    ],
+)
+def test_settings_are_applied_or_named(tmp_path, caplog, name, change, wanted):
+    """What is refused leaves an encoder, whose length is the tokenizer's."""
+    sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 8}')
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/config.json").write_text('{"pooling_mode": "max"}')
+    path = tmp_path / name
+    found = json.loads(path.read_text())
+    if isinstance(found, list):
+        found[1] |= change
+    else:
+        found |= change
+    path.write_text(json.dumps(found))
+    found = sentence_transformers.read(str(tmp_path), 20)
+    if isinstance(wanted, str):
+        assert found == {"max_seq_length": 8} and wanted in caplog.text
+        return
+    if isinstance(wanted, int):
+        wanted = {"max_seq_length": wanted}
+    wanted = TRAINED_FOR._replace(**wanted)
+    assert TrainedFor.from_dict(found) == wanted and not caplog.text
 
 
 def test_the_hub_gives_the_files(hub_folder, tmp_path):
