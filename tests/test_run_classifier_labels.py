@@ -215,3 +215,30 @@ def test_one_number_is_scored(tmp_path):
     results = results_of(tmp_path / "out")
     assert results["pearson"] == results["spearman"] == 0.0
     assert results["loss"] > 0.0
+
+
+@pytest.mark.slow
+def test_the_function_on_a_number_is_applied_until_training(tmp_path):
+    """To scores, predictions and the export; a model that learns has none."""
+    model = write_model(tmp_path / "model", None, is_pair=False)
+    other = fine_tuned_models.changed(
+        model, tmp_path / "other", output_activation="tanh"
+    )
+    text = "sentence\tlabel\ngood film\t1.5\nbad film\t0.5\n"
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.tsv").write_text(text)
+    more = {"regression": True, "do_predict": True}
+    found = []
+    for number, source in enumerate((model, other)):
+        out = tmp_path / f"out{number}"
+        flags = flags_of(source, tmp_path, out, "tsv", **more)
+        scripts.run(run_classifier, **flags)
+        numbers = np.loadtxt(out / "test_results.tsv")
+        loss = np.square(numbers - [1.5, 0.5]).mean()
+        assert results_of(out)["loss"] == pytest.approx(loss, rel=1e-4)
+        found.append(numbers)
+    np.testing.assert_allclose(found[1], np.tanh(found[0]), rtol=1e-4)
+    out = tmp_path / "trained"
+    flags = flags_of(other, tmp_path, out, "tsv", **more)
+    scripts.run(run_classifier, **flags | {"do_train": True})
+    assert "output_activation" not in (out / "bert_config.json").read_text()

@@ -16,6 +16,7 @@ from paths import GOLDEN
 import modeling
 from checkpoints import huggingface, weight_files
 from checkpoints.checkpoint import open_checkpoint
+from checkpoints.trained_for import TrainedFor
 from pretraining import model as pretraining_model
 
 DIRECTORY = GOLDEN / "huggingface"
@@ -111,6 +112,45 @@ def test_a_published_model_on_real_sentences():
         golden["sequence_output"][real],
         atol=1e-4,
     )
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        (
+            {"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 1, "b": 0}},
+            "id2label and label2id contradict each other",
+        ),
+        (
+            {"architectures": ["BertForColors"]},
+            "architectures is BertForColors, a class that this project lacks",
+        ),
+        ({"architectures": ["TFBertModel"]}, ""),
+        (
+            {"auto_map": {"AutoModel": "x.y"}},
+            "auto_map is {'AutoModel': 'x.y'}",
+        ),
+        ({"colors": 3}, "'colors' are unknown here"),
+        (
+            {
+                "id2label": {"0": "a", "1": "b", "2": "c"},
+                "sentence_transformers": {"activation_fn": "torch.nn.Sigmoid"},
+            },
+            "activation function is 'torch.nn.Sigmoid', which is not applied",
+        ),
+    ],
+)
+def test_settings_that_are_warned_of(directory, caplog, settings, words):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    huggingface.read_config(str(directory))
+    assert words in caplog.text and bool(words) == bool(caplog.text)
+
+
+def test_more_labels_than_outputs():
+    names = {str(number): f"name {number}" for number in range(3)}
+    with pytest.raises(UserError, match="has 3 labels, the weights 2 outputs"):
+        TrainedFor(id2label=names).class_names(2)
 
 
 def renamed(directory: Path, rename) -> dict[str, np.ndarray]:
