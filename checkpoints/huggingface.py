@@ -295,6 +295,9 @@ def read_config(directory: str) -> BertConfig:
             f"{path}: problem_type is {problem} with one output (id2label, "
             "else num_labels), which transformers refuses too"
         )
+    if "BertForTokenClassification" in architectures and not names:
+        # Their names of two classes are not written.
+        ours["id2label"] = {str(i): f"LABEL_{i}" for i in range(count)}
     ids = theirs.get("label2id")
     if (
         isinstance(names, dict)

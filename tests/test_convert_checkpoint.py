@@ -18,7 +18,7 @@ import modeling
 from checkpoints import casing, huggingface, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from checkpoints.trained_for import TrainedFor
-from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
+from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT, BertConfig
 from pretraining import model as pretraining_model
 from tasks import loading
 from tasks.classifier import model as classifier_model
@@ -68,12 +68,12 @@ def write_classifier(
     model = classifier_model.BertForSequenceClassification(config, count)
     directory.mkdir()
     names = {str(number): number for number in range(count)}
-    theirs = config.to_dict() | settings
-    theirs |= {
+    theirs = config.to_dict() | {
         "architectures": ["BertForSequenceClassification"],
         "id2label": names,
         "hidden_act": "gelu_new",
     }
+    theirs |= settings
     (directory / "config.json").write_text(json.dumps(theirs))
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
     (directory / "vocab.txt").write_text("\n".join(tokens))
@@ -369,6 +369,44 @@ def test_a_problem_type_is_what_it_is(tmp_path, problem, count, task):
     is_default = problem == "single_label_classification"
     assert config.get("problem_type") == (None if is_default else problem)
     assert config["id2label"] == {n: str(name) for n, name in names.items()}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"hidden_act": name} for name in ("gelu", "gelu_fast", "relu")),
+        {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2},
+        {"initializer_range": 0.5},
+        {"id2label": {"0": "a", "1": "b", "2": "c"}},
+        {"problem_type": "multi_label_classification"},
+        {"architectures": ["BertForTokenClassification"]},
+        {
+            "architectures": ["BertForTokenClassification"],
+            "id2label": None,
+            "num_labels": 3,
+        },
+    ],
+    ids=str,
+)
+def test_what_was_applied_is_written(tmp_path, settings):
+    """Settings of config.json, and the length of the tokenizer."""
+    source, _ = write_classifier(tmp_path / "theirs", 3, **settings)
+    (source / "tokenizer_config.json").write_text(
+        json.dumps({"do_lower_case": True, "model_max_length": 9})
+    )
+    convert(source, tmp_path / "ours", "original")
+    convert(tmp_path / "ours", tmp_path / "back", "huggingface")
+    found = [
+        open_checkpoint(str(tmp_path / name))
+        for name in ("theirs", "ours", "back")
+    ]
+    wanted = found[0]
+    assert wanted.max_seq_length == 9
+    for one in found[1:]:
+        for name in BertConfig.__dataclass_fields__:
+            assert getattr(one.config, name) == getattr(wanted.config, name)
+        assert one.trained_for == wanted.trained_for
+        assert loading.choose_task(one) == loading.choose_task(wanted)
 
 
 @pytest.mark.parametrize(
