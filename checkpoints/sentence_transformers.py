@@ -13,7 +13,7 @@ classifier with a function on its outputs. Here all are fields of TrainedFor.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from base import file_system, text_files
@@ -87,15 +87,25 @@ def read(
             f"{os.path.join(directory, _MODULES)}: wanted a list of modules, "
             "each with its type and path"
         )
-    if others.get("model_type") == "CrossEncoder":
-        return fields | _cross_encoder(directory, others, num_outputs)
+    # Other packages' modules may have the same names.
+    kinds = [
+        one["type"].rpartition(".")[-1]
+        if one["type"].startswith("sentence_transformers.")
+        else one["type"]
+        for one in modules
+    ]
     sizes = _object(directory, _LENGTH)
     try:
-        found = _vectors(directory, modules, sizes, others)
+        if others.get("model_type") == "CrossEncoder":
+            if kinds != ["Transformer"]:
+                raise _Lacking(f"its modules are {', '.join(kinds)}")
+            _check(directory, (_LENGTH, sizes), (_PROMPTS, others))
+            return fields | _cross_encoder(directory, others, num_outputs)
+        found = _vectors(directory, modules, kinds, sizes, others)
     except _Lacking as error:
         known_settings.warn(
             f"{directory}: {error}, which this project lacks: the model is "
-            "used as an encoder, without its sentence vectors"
+            "used without its sentence vectors, or scores of pairs"
         )
         return fields
     if sizes.get("max_seq_length"):
@@ -122,18 +132,16 @@ class _Lacking(Exception):
 
 def _vectors(
     directory: str,
-    modules: list[dict[str, Any]],
+    modules: Sequence[Mapping[str, Any]],
+    kinds: Sequence[str],
     sizes: Mapping[str, Any],
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the fields of a model whose task is TASK; else raise _Lacking."""
-    # Other packages' modules may have the same names.
-    kinds = [
-        one["type"].rpartition(".")[-1]
-        if one["type"].startswith("sentence_transformers.")
-        else one["type"]
-        for one in modules
-    ]
+    """Return the fields of a model whose task is TASK; else raise _Lacking.
+
+    `kinds` are the classes of the modules; `sizes` and `others` the objects in
+    _LENGTH and _PROMPTS.
+    """
     if kinds not in (
         ["Transformer", "Pooling"],
         ["Transformer", "Pooling", "Normalize"],
@@ -146,18 +154,14 @@ def _vectors(
     pooling, *normalize = [_object(directory, file) for file in files]
     if not pooling:
         raise _Lacking(f"it has no {files[0]}")
-    try:
-        for name, found in (
-            *((_MODULES, one) for one in modules),
-            (_POOLING, pooling),
-            *((_NORMALIZE, one) for one in normalize),
-            (_LENGTH, sizes),
-            (_PROMPTS, others),
-        ):
-            path = os.path.join(directory, name)
-            known_settings.check(name, path, found)
-    except UserError as error:
-        raise _Lacking(str(error)) from error
+    _check(
+        directory,
+        *((_MODULES, one) for one in modules),
+        (_POOLING, pooling),
+        *((_NORMALIZE, one) for one in normalize),
+        (_LENGTH, sizes),
+        (_PROMPTS, others),
+    )
     modes = pooling.get("pooling_mode")
     if modes is None:
         modes = [
@@ -189,14 +193,23 @@ def _vectors(
     }
 
 
+def _check(directory: str, *files: tuple[str, Mapping[str, Any]]) -> None:
+    """Raise _Lacking for a setting in (name, object) that is refused."""
+    try:
+        for name, found in files:
+            path = os.path.join(directory, name)
+            known_settings.check(name, path, found)
+    except UserError as error:
+        raise _Lacking(str(error)) from error
+
+
 def _cross_encoder(
     directory: str, others: Mapping[str, Any], num_outputs: int
 ) -> dict[str, Any]:
     """Return the fields of a cross-encoder's head."""
     path = os.path.join(directory, _PROMPTS)
-    known_settings.check(_PROMPTS, path, others)
     prompts, name = others.get("prompts"), others.get("default_prompt_name")
-    if isinstance(prompts, dict) and prompts.get(name):
+    if isinstance(prompts, dict) and prompts.get(str(name)):
         known_settings.warn(
             f"{path}: the prompt {name!r} is put before no text: here prompts "
             "are for sentence vectors"

@@ -435,7 +435,8 @@ def test_the_function_on_a_number(tmp_path, settings, others, function):
     """It is applied, and written, as transformers and CrossEncoder read it."""
     source, _ = write_classifier(tmp_path / "theirs", 1, **settings)
     if others:
-        (source / "modules.json").write_text("[]")
+        module = {"path": "", "type": "sentence_transformers.x.Transformer"}
+        (source / "modules.json").write_text(json.dumps([module]))
         path = source / "config_sentence_transformers.json"
         path.write_text(json.dumps(others))
     names = ("input_ids", "input_mask", "segment_ids")
