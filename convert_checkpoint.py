@@ -25,7 +25,9 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
+import tokenization
 from checkpoints import (
+    casing,
     huggingface,
     lookup,
     model_card,
@@ -36,7 +38,7 @@ from checkpoints.checkpoint import (
     open_checkpoint,
     write_checkpoint,
 )
-from checkpoints.trained_for import id2label_of
+from checkpoints.trained_for import TAIL, id2label_of
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -104,7 +106,8 @@ def main(_: list[str]) -> int:
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
-        if long := checkpoint.trained_for.long_texts:
+        long = checkpoint.trained_for.long_texts
+        if long and long.how != TAIL:
             logging.warning(
                 "%s reads long texts with --long_texts=%s; transformers and "
                 "sentence-transformers read their first %d tokens",
@@ -114,12 +117,11 @@ def main(_: list[str]) -> int:
             )
     vocabulary = normalization = None
     if checkpoint.vocab_file:
-        with tf.io.gfile.GFile(checkpoint.vocab_file, "rb") as file:
-            vocabulary = file.read()
+        vocabulary = tokenization.vocabulary_bytes(checkpoint.vocab_file)
         normalization = checkpoint.normalization
     else:
         logging.warning(
-            "No vocab.txt beside %s and no --vocab_file: none written", prefix
+            "No vocabulary beside %s and no --vocab_file: none written", prefix
         )
     file_system.make_directory(FLAGS.output, flag="output")
     if FLAGS.output_format == "original":
@@ -136,8 +138,9 @@ def main(_: list[str]) -> int:
             huggingface.write_tokenizer(
                 FLAGS.output,
                 vocabulary,
-                normalization,
-                config.max_position_embeddings,
+                for_transformers(normalization, architecture),
+                config,
+                checkpoint.trained_for,
             )
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
@@ -162,6 +165,26 @@ def architecture_of(checkpoint: Checkpoint) -> str:
                 return "BertForMaskedLM"  # the other head is untrained
             return architecture
     raise AssertionError(names)
+
+
+def for_transformers(
+    found: tokenization.Normalization, architecture: str
+) -> tokenization.Normalization:
+    """Return the settings of a tokenizer in transformers; warn of the rest."""
+    if architecture in _MASKED and not found.special_tokens:
+        logging.info(
+            "split_special_tokens = false: transformers has to find the [MASK] "
+            "in a text, the original splits it"
+        )
+        found = found._replace(special_tokens=found.token_names)
+    if found.max_input_chars_per_word != casing.MAX_CHARS_OF_HUB:
+        logging.warning(
+            "max_input_chars_per_word is %d, but %d in BertTokenizer of "
+            "transformers: a word of a length in between is [UNK] in one alone",
+            found.max_input_chars_per_word,
+            casing.MAX_CHARS_OF_HUB,
+        )
+    return found
 
 
 def is_left_to_right(config: modeling.BertConfig) -> bool:

@@ -196,10 +196,14 @@ def report_splitting(
 ) -> None:
     """Log the pieces per word before and after."""
     new_vocab = {line.strip(): number for number, line in enumerate(lines)}
+    longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
     change = vocabulary.compare(
         counts or {word.word: 1 for word in words},
         tokenizer.wordpiece_tokenizer,
-        tokenization.WordpieceTokenizer(new_vocab),
+        tokenization.WordpieceTokenizer(
+            new_vocab,
+            max_input_chars_per_word=longest,
+        ),
         words,
     )
     logging.info(

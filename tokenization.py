@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from base import errors, file_system, lazy
+from base import errors, file_system, lazy, text_files
 
 import numpy as np
 
@@ -74,12 +74,14 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     have such lines (the Chinese one has U+2028, a line separator, as a token),
     so they are not an error. Their tokens are "[blank line N]".
 
+    A file whose name ends in .json is a tokenizer.json of transformers.
+
     Raises:
         UserError: the file cannot be read, is not UTF-8, is empty or has the
             same token twice.
     """
     vocab: dict[str, int] = {}
-    for index, token in enumerate(_read_lines(vocab_file)):
+    for index, token in enumerate(_vocab_lines(vocab_file)):
         token = token or f"[blank line {index + 1}]"
         first = vocab.setdefault(token, index)
         if first != index:
@@ -95,6 +97,59 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
             " line (build_vocab.py writes one)"
         )
     return vocab
+
+
+def vocabulary_bytes(vocab_file: str) -> bytes:
+    """Return the content of vocab.txt for a vocabulary; see `load_vocab`."""
+    if not vocab_file.endswith(".json"):
+        return _read_bytes(vocab_file)
+    return "".join(f"{line}\n" for line in _vocab_lines(vocab_file)).encode()
+
+
+def _vocab_lines(vocab_file: str) -> list[str]:
+    if vocab_file.endswith(".json"):
+        return _read_tokenizer_json(vocab_file)
+    return _read_lines(vocab_file)
+
+
+def _read_tokenizer_json(path: str) -> list[str]:
+    """Return the tokens of a tokenizer.json by their ids.
+
+    They are those of its model and those it adds. Of an id without a token, and
+    of a token that cannot stand in a line, the line is blank.
+    """
+    theirs = text_files.read_json_object(path)
+    model, added = theirs.get("model"), theirs.get("added_tokens") or []
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    if not isinstance(vocab, dict) or not vocab:
+        raise errors.UserError(
+            f"{path}: model.vocab is {str(vocab)[:50]}, wanted an object of "
+            "tokens and their ids, as a WordPiece model has"
+        )
+    try:
+        pairs = [(token["content"], token["id"]) for token in added]
+    except (LookupError, TypeError):
+        raise errors.UserError(
+            f"{path}: added_tokens is {str(added)[:100]}, wanted a list of "
+            "objects with content and id"
+        ) from None
+    pairs = [*vocab.items(), *pairs]
+    by_id: dict[int, str] = {}
+    for token, index in pairs:
+        if type(index) is not int or not 0 <= index < 2 * len(pairs):
+            raise errors.UserError(
+                f"{path}: the id of {token!r} is {index!r}, wanted a number "
+                f"from 0, and few without a token (it has {len(pairs)} tokens)"
+            )
+        first = by_id.setdefault(index, token)
+        if first != token or vocab.get(token, index) != index:
+            raise errors.UserError(
+                f"{path}: {first!r} and {token!r} have id {index}"
+                if first != token
+                else f"{path}: {token!r} has the ids {vocab[token]} and {index}"
+            )
+    lines = [by_id.get(index, "") for index in range(max(by_id) + 1)]
+    return ["" if "\n" in line else line.strip() for line in lines]
 
 
 def _read_lines(vocab_file: str) -> list[str]:
@@ -255,6 +310,10 @@ def _clean_char(code: int) -> str | int | None:
     return " " if _is_whitespace(char) else code
 
 
+def _is_private(code: int) -> bool:
+    return unicodedata.category(chr(code)) == "Co"
+
+
 def _clean_and_space_char(code: int) -> str | int | None:
     """Return the replacement of a character in steps 1 and 2."""
     return f" {chr(code)} " if _is_cjk(code) else _clean_char(code)
@@ -282,10 +341,16 @@ class _CharTable(dict):
         return replacement
 
 
-# By Normalization.tokenize_chinese_chars.
+# By Normalization.tokenize_chinese_chars and is_of_hub.
 _CLEAN = {
-    False: _CharTable(_clean_char),
-    True: _CharTable(_clean_and_space_char),
+    (False, False): _CharTable(_clean_char),
+    (True, False): _CharTable(_clean_and_space_char),
+    (False, True): _CharTable(
+        lambda code: None if _is_private(code) else _clean_char(code)
+    ),
+    (True, True): _CharTable(
+        lambda code: None if _is_private(code) else _clean_and_space_char(code)
+    ),
 }
 
 # Characters that cleaning does not change: those of European words and their
@@ -300,21 +365,34 @@ _ACCENTS = _CharTable(_drop_accent)
 
 
 class Normalization(NamedTuple):
-    """What steps 2 and 4 do to a text; the names are those of transformers.
+    """The settings of a tokenizer; most names are those of transformers.
 
     The original lower-cases and strips accents, or does neither, and always
     makes words of ideographs. Other models keep the accents of lower-cased
-    German, or leave Japanese to WordPiece.
+    German, or leave Japanese to WordPiece. Transformers takes shorter words
+    for unknown, and finds special tokens that are written in a text.
 
     Attributes:
         do_lower_case: words are lower-cased.
         strip_accents: words lose their accents, by NFD.
         tokenize_chinese_chars: every CJK ideograph is a word of its own.
+        max_input_chars_per_word: a longer word is [UNK].
+        special_tokens: tokens that a text has where their names stand in it,
+            found before any other step. The original has none: it splits
+            "[SEP]" as any text.
+        token_names: what the vocabulary calls SPECIAL_TOKENS, in this order.
+        is_of_hub: whether it does as transformers where the original differs:
+            characters for private use are dropped, a capital sigma has one
+            lower case, and of two texts of one length the first one loses more.
     """
 
     do_lower_case: bool
     strip_accents: bool
     tokenize_chinese_chars: bool
+    max_input_chars_per_word: int = MAX_CHARS_PER_WORD
+    special_tokens: tuple[str, ...] = ()
+    token_names: tuple[str, ...] = SPECIAL_TOKENS
+    is_of_hub: bool = False
 
     @classmethod
     def of(
@@ -322,17 +400,55 @@ class Normalization(NamedTuple):
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
+        special_tokens: Iterable[str] = (),
+        token_names: Iterable[str] = SPECIAL_TOKENS,
+        is_of_hub: bool = False,
     ) -> "Normalization":
         """Return the settings; strip_accents defaults to do_lower_case."""
         if strip_accents is None:
             strip_accents = do_lower_case
-        return cls(do_lower_case, strip_accents, tokenize_chinese_chars)
+        return cls(
+            do_lower_case,
+            strip_accents,
+            tokenize_chinese_chars,
+            max_input_chars_per_word,
+            tuple(special_tokens),
+            tuple(token_names),
+            is_of_hub,
+        )
+
+    def our_name(self, token: str) -> str:
+        """Return what a token of the vocabulary is called here."""
+        if token in self.token_names:
+            return SPECIAL_TOKENS[self.token_names.index(token)]
+        return f"[not {token}]" if token in SPECIAL_TOKENS else token
+
+    def load_vocab(self, vocab_file: str) -> dict[str, int]:
+        """Return a vocabulary in which special tokens have SPECIAL_TOKENS."""
+        vocab = load_vocab(vocab_file)
+        own = [name for name in self.token_names if name not in SPECIAL_TOKENS]
+        validate_special_tokens(vocab, own, vocab_file)
+        return {self.our_name(token): index for token, index in vocab.items()}
+
+    def special_ids(self, vocab: Mapping[str, int]) -> dict[str, int]:
+        """Return the id of each of special_tokens, longer ones first.
+
+        `vocab` is that of `load_vocab`; a token that it lacks has none.
+        """
+        found = {t: vocab.get(self.our_name(t)) for t in self.special_tokens}
+        by_length = sorted(found, key=len, reverse=True)
+        return {t: found[t] for t in by_length if found[t] is not None}
+
+    def of_characters(self) -> "Normalization":
+        """Return the settings on which the words of a text depend."""
+        return Normalization(*self[:3], is_of_hub=self.is_of_hub)
 
     def spelled(self) -> "Normalization":
         """Return the settings under which words keep their case and accents."""
         return self._replace(do_lower_case=False, strip_accents=False)
 
-    def to_dict(self) -> dict[str, bool]:
+    def to_dict(self) -> dict[str, Any]:
         """Return do_lower_case and what differs from the original, for JSON.
 
         `of` reads it. The original's models have one key, so their files and
@@ -346,6 +462,11 @@ class Normalization(NamedTuple):
         }
 
 
+def special_pattern(tokens: Iterable[str]) -> str:
+    """Return the regular expression of special tokens in a text, a group."""
+    return f"({'|'.join(map(re.escape, tokens))})"
+
+
 def whitespace_tokenize(text: str) -> list[str]:
     """Split at whitespace, including that of Unicode."""
     return text.split()
@@ -357,6 +478,7 @@ class BasicTokenizer:
     Args:
         do_lower_case, strip_accents, tokenize_chinese_chars: see
             `Normalization.of`.
+        *others: the other fields of Normalization, for the steps after these.
     """
 
     def __init__(
@@ -364,11 +486,14 @@ class BasicTokenizer:
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        *others: Any,
     ):
         self.normalization = Normalization.of(
-            do_lower_case, strip_accents, tokenize_chinese_chars
+            do_lower_case, strip_accents, tokenize_chinese_chars, *others
         )
-        self._clean = _CLEAN[tokenize_chinese_chars]
+        self._clean = _CLEAN[
+            tokenize_chinese_chars, self.normalization.is_of_hub
+        ]
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the words of a text, normalized."""
@@ -385,13 +510,21 @@ class BasicTokenizer:
     def split_word(self, word: str) -> list[str]:
         """Split one whitespace-separated word of cleaned text (steps 4, 5)."""
         if self.normalization.do_lower_case:
-            # Word by word, as in the original: the lower case of a capital
-            # sigma depends on whether a letter follows it.
-            word = word.lower()
+            word = self.lower(word)
         if self.normalization.strip_accents and not word.isascii():
             # NFD makes an accent a character of its own, which is dropped.
             word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
         return word.translate(_PUNCTUATION).split()
+
+    def lower(self, word: str) -> str:
+        """Return the lower case of one word.
+
+        In the original that of a capital sigma depends on whether a letter
+        follows it, so that it is no matter of single characters.
+        """
+        if self.normalization.is_of_hub:
+            word = word.replace("\u03a3", "\u03c3")
+        return word.lower()
 
     # Single steps by the original's names: programs call these, private or not.
 
@@ -401,7 +534,7 @@ class BasicTokenizer:
         return self.normalization.do_lower_case
 
     def _clean_text(self, text: str) -> str:
-        return text.translate(_CLEAN[False])
+        return text.translate(_CLEAN[False, False])
 
     def _tokenize_chinese_chars(self, text: str) -> str:
         return "".join(f" {c} " if _is_cjk(ord(c)) else c for c in text)
@@ -490,15 +623,24 @@ class FullTokenizer:
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        *others: Any,
     ):
         self.vocab_file = str(vocab_file)
-        self.vocab = load_vocab(self.vocab_file)
+        self.basic_tokenizer = BasicTokenizer(
+            do_lower_case, strip_accents, tokenize_chinese_chars, *others
+        )
+        normalization = self.basic_tokenizer.normalization
+        self.vocab = normalization.load_vocab(self.vocab_file)
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
-        self.basic_tokenizer = BasicTokenizer(
-            do_lower_case, strip_accents, tokenize_chinese_chars
+        self.wordpiece_tokenizer = WordpieceTokenizer(
+            self.vocab,
+            max_input_chars_per_word=normalization.max_input_chars_per_word,
         )
-        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self.special_ids = normalization.special_ids(self.vocab)
+        self._special = self.special_ids and re.compile(
+            special_pattern(self.special_ids)
+        )
         # Ids are cached as bytes of int32: joining bytes is one copy of memory,
         # while a list has an object per id.
         self._word_ids = _Cache(self._compute_word)
@@ -507,8 +649,8 @@ class FullTokenizer:
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.
 
-        Special tokens written in the text are split like any text: "[MASK]"
-        becomes "[", "mask", "]" (uncased).
+        Special tokens written in the text are split like any text, "[MASK]"
+        into "[", "mask", "]" (uncased), but for Normalization.special_tokens.
         """
         return [self.inv_vocab[index] for index in self.text_to_ids(text)]
 
@@ -536,6 +678,19 @@ class FullTokenizer:
         """Return the ids of a text as int32 bytes."""
         if not isinstance(text, str):
             text = convert_to_unicode(text)
+        if not self._special:
+            return self._encode_text(text)
+        # Every second part is a special token.
+        parts = self._special.split(text)
+        parts[::2] = map(self._encode_text, parts[::2])
+        parts[1::2] = [
+            array("i", [self.special_ids[token]]).tobytes()
+            for token in parts[1::2]
+        ]
+        return b"".join(parts)
+
+    def _encode_text(self, text: str) -> bytes:
+        """Return the ids of a text without special tokens as int32 bytes."""
         # Split at the space only. Words that are not in the cache are split at
         # other whitespace later. str.split() would also split at some control
         # characters; these are dropped, and their neighbors form one word.
@@ -571,7 +726,12 @@ class FullTokenizer:
 
 
 def truncated_lengths(
-    a: Any, b: Any, limit: Any, minimum: Callable = min, maximum: Callable = max
+    a: Any,
+    b: Any,
+    limit: Any,
+    minimum: Callable = min,
+    maximum: Callable = max,
+    is_of_hub: bool = False,
 ) -> tuple[Any, Any]:
     """Return the lengths to which a pair of texts is cut to fit a limit.
 
@@ -586,14 +746,21 @@ def truncated_lengths(
         9   9     10    ->  5 5
         9   9     11    ->  6 5
 
+    In transformers it gets it only if it is longer than the second:
+
+        9   9     11    ->  5 6
+
     Args:
         a: number of tokens of the first text.
         b: number of tokens of the second text.
         limit: the largest sum, at least 0.
         minimum: np.minimum or tf.minimum if a and b are arrays or tensors.
         maximum: likewise.
+        is_of_hub: see Normalization.
     """
-    half = limit // 2
+    half = limit // 2  # of the second text
+    if is_of_hub:
+        half += limit % 2 * minimum(1, maximum(0, b - a + 1))
     return (
         minimum(a, maximum(limit - half, limit - b)),
         minimum(b, maximum(half, limit - a)),

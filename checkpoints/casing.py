@@ -1,14 +1,17 @@
-"""How a model's text is normalized, by its tokenizer's files or its vocabulary.
+"""How a model's text is tokenized, by its tokenizer's files or its vocabulary.
 
 A wrong casing raises no error anywhere, it only makes a model worse. The
 tokenizer_config.json beside a model tells its casing, and so does transformers'
 tokenizer.json, if there is one. Without these files the vocabulary decides:
 thousands of tokens of a cased model have capitals, but only the special tokens
 of an uncased one.
+
+Some settings are not in files: those of BertTokenizer, the class of
+transformers, for the models of the hub, and the original's for others.
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from base import file_system, text_files
@@ -17,29 +20,34 @@ from base.errors import UserError
 from absl import logging
 
 import tokenization
-from tokenization import Normalization
+from checkpoints import known_settings
+from tokenization import SPECIAL_TOKENS, Normalization
 
+VOCAB_NAME = "vocab.txt"
 TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
 TOKENIZER_NAME = "tokenizer.json"
+SPECIAL_TOKENS_NAME = "special_tokens_map.json"
 _MODEL_CONFIG_NAME = "config.json"
+_OUR_CONFIG_NAME = "bert_config.json"
 
 # Classes of transformers that split text as BERT's does, without their "Fast".
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 # Those that do whatever tokenizer.json says.
 _ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
-# Settings of their tokenizers that change the tokens, and BERT's values.
-_FIXED = {
-    "do_basic_tokenize": True,
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
-}
-# The same of the parts of tokenizer.json.
-_FIXED_PARTS = {
-    "normalizer": {"type": "BertNormalizer", "clean_text": True},
-    "pre_tokenizer": {"type": "BertPreTokenizer"},
-    "model": {"type": "WordPiece", "continuing_subword_prefix": "##"},
-}
+# Their names of SPECIAL_TOKENS, in this order.
+TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+# Settings that name more special tokens, one or several.
+_MORE_TOKENS = (
+    "bos_token",
+    "eos_token",
+    "additional_special_tokens",
+    "extra_special_tokens",
+)
+
+# The limit of BertTokenizer, whatever tokenizer.json says.
+MAX_CHARS_OF_HUB = 100
+_WORD_LENGTH = "max_input_chars_per_word"
 
 # Fields of Normalization by their names in the normalizer of tokenizer.json.
 _NORMALIZER_FIELDS = {
@@ -57,93 +65,268 @@ _CASED_SHARE = 0.02
 # --- Files of the tokenizer --------------------------------------------------
 
 
-def read(folder: str) -> dict[str, bool]:
+class _Files:
+    """The tokenizer's files in a folder, checked against known_settings.
+
+    Attributes:
+        paths: name of a file -> its path.
+        config, whole, names: the objects in tokenizer_config.json,
+            tokenizer.json and special_tokens_map.json; None: no such file.
+        is_generic: whether transformers does what tokenizer.json says, not
+            what its class for BERT does.
+    """
+
+    def __init__(self, folder: str):
+        files = (TOKENIZER_CONFIG_NAME, TOKENIZER_NAME, SPECIAL_TOKENS_NAME)
+        self.paths = {name: os.path.join(folder, name) for name in files}
+        self.config, self.whole, self.names = map(self._read, files)
+        self.is_generic = _check_class(folder, self.whole is not None)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = self.paths[name]
+        if not file_system.exists(path):
+            return None
+        found = text_files.read_json_object(path)
+        known_settings.check(name, path, found)
+        return found
+
+
+def read(folder: str) -> dict[str, Any]:
     """Return the fields of Normalization that a tokenizer's files tell.
 
     Raises:
-        UserError: the tokenizer is another one than BERT's, or its two files
+        UserError: the tokenizer is another one than BERT's, or its files
             contradict each other.
     """
-    config = os.path.join(folder, TOKENIZER_CONFIG_NAME)
-    whole = os.path.join(folder, TOKENIZER_NAME)
-    found = _read_config(config) if file_system.exists(config) else {}
-    has_whole = file_system.exists(whole)
-    _check_class(folder, has_whole)
-    for name, value in (_read_whole(whole) if has_whole else {}).items():
-        if found.setdefault(name, value) != value:
-            raise UserError(
-                f"{config} says {name} = {found[name]}, but {whole} says "
-                f"{value}: correct the wrong one, or remove {TOKENIZER_NAME}"
-            )
+    files = _Files(folder)
+    has_config = file_system.exists(os.path.join(folder, _MODEL_CONFIG_NAME))
+    is_ours = file_system.exists(os.path.join(folder, _OUR_CONFIG_NAME))
+    is_of_hub = files.whole is not None or (has_config and not is_ours)
+    config, config_path = files.config or {}, files.paths[TOKENIZER_CONFIG_NAME]
+    found = _fields(
+        config, {name: name for name in Normalization._fields[:3]}, config_path
+    )
+    kept = config.get("never_split") or []
+    if not isinstance(kept, list) or any(
+        token not in SPECIAL_TOKENS for token in kept
+    ):
+        raise UserError(
+            f"{config_path}: never_split is {kept!r}, BERT has special tokens "
+            "alone" + _MEND
+        )
+    names = _token_names(files)
+    _check_types(files)
+    vocab_file = find_vocabulary(folder)  # does vocab.txt contradict it?
+    if files.whole is not None:
+        path = files.paths[TOKENIZER_NAME]
+        for name, value in _read_whole(files, names).items():
+            if found.setdefault(name, value) != value:
+                raise UserError(
+                    f"{config_path} says {name} = {found[name]}, but {path} "
+                    f"says {value}: correct the wrong one, or remove "
+                    f"{TOKENIZER_NAME}"
+                )
+    if tuple(names) != SPECIAL_TOKENS:
+        found["token_names"] = tuple(names)
+    vocab = tokenization.load_vocab(vocab_file) if vocab_file else {}
+    more = _more_tokens(files, vocab)
+    if config.get("is_of_hub", is_of_hub):
+        found["is_of_hub"] = True
+    if not config.get("split_special_tokens", not is_of_hub):
+        found["special_tokens"] = tuple(dict.fromkeys([*names, *more]))
+    length = _word_length(files, is_of_hub)
+    if length != tokenization.MAX_CHARS_PER_WORD:
+        found[_WORD_LENGTH] = length
     return found
 
 
-def _read_config(path: str) -> dict[str, bool]:
-    """Return what tokenizer_config.json tells."""
-    theirs = text_files.read_json_object(path)
-    _check_fixed(theirs, _FIXED, path)
-    kept = theirs.get("never_split") or []
-    if not isinstance(kept, list) or any(
-        token not in tokenization.SPECIAL_TOKENS for token in kept
-    ):
-        raise UserError(
-            f"{path}: never_split is {kept!r}, BERT has special tokens alone"
-            + _MEND
-        )
-    added = theirs.get("added_tokens_decoder")
-    _warn_of_added(
-        list(added.values()) if isinstance(added, dict) else [], path
+def _check_types(files: _Files) -> None:
+    """Warn if transformers gives both texts of a pair the same segment."""
+    config = files.config or {}
+    has_types = not files.is_generic and "Distil" not in str(
+        config.get("tokenizer_class")
     )
-    return _fields(theirs, {name: name for name in Normalization._fields}, path)
+    if not config.get("model_input_names") and not has_types:
+        known_settings.warn(
+            f"{files.paths[TOKENIZER_CONFIG_NAME]}: tokenizer_class "
+            f"{config.get('tokenizer_class')} without model_input_names: "
+            "transformers gives the second text of a pair segment 0, here it "
+            "has 1"
+        )
 
 
-def _read_whole(path: str) -> dict[str, bool]:
-    """Return what tokenizer.json tells."""
-    theirs = text_files.read_json_object(path)
-    for name, wanted in _FIXED_PARTS.items():
-        part = theirs.get(name)
-        if not isinstance(part, dict):
+def _token_names(files: _Files) -> list[str]:
+    """Return what a tokenizer calls SPECIAL_TOKENS.
+
+    special_tokens_map.json is read as in transformers: not at all beside an
+    added_tokens_decoder, and before tokenizer_config.json without one.
+    """
+    said = dict(files.config or {})
+    if "added_tokens_decoder" not in said:
+        said |= files.names or {}
+    names = [
+        _content(said.get(key) or usual)
+        for key, usual in zip(TOKEN_KEYS, SPECIAL_TOKENS, strict=True)
+    ]
+    for number, name in enumerate(names):
+        if not name or name in names[:number]:
             raise UserError(
-                f"{path}: {name} is {part!r}, BERT's is of type "
-                f"{wanted['type']}{_MEND}"
+                f"{files.paths[TOKENIZER_CONFIG_NAME]} (or "
+                f"{SPECIAL_TOKENS_NAME}): {TOKEN_KEYS[number]} is {name!r}, "
+                "wanted a name of its own for each special token" + _MEND
             )
-        _check_fixed(part, wanted, f"{path}: {name}")
-    added = theirs.get("added_tokens")
-    _warn_of_added(added if isinstance(added, list) else [], path)
+    return names
+
+
+def _content(token: Any) -> str | None:
+    """Return the text of a token, a string or {"content": ...}."""
+    token = token.get("content") if isinstance(token, dict) else token
+    return token if isinstance(token, str) else None
+
+
+def _more_tokens(files: _Files, vocab: Collection[str]) -> list[str]:
+    """Return the special tokens beside the usual ones.
+
+    Warns of other tokens that transformers finds in a text before it is split.
+    """
+    found = []
+    for said in (files.config or {}, files.names or {}):
+        for key in _MORE_TOKENS:
+            value = said.get(key) or []
+            if isinstance(value, dict) and "content" not in value:
+                value = list(value.values())
+            found += value if isinstance(value, list) else [value]
+    special = [content for token in found if (content := _content(token))]
+    words, place = [], TOKENIZER_CONFIG_NAME
+    decoder = (files.config or {}).get("added_tokens_decoder")
+    for name, tokens in (
+        (TOKENIZER_CONFIG_NAME, decoder),
+        (TOKENIZER_NAME, (files.whole or {}).get("added_tokens")),
+    ):
+        if isinstance(tokens, dict):
+            tokens = list(tokens.values())
+        for token in tokens if isinstance(tokens, list) else []:
+            if not isinstance(token, dict) or not _content(token):
+                continue
+            is_changed = token.get("normalized", not token.get("special"))
+            if not is_changed and not token.get("single_word"):
+                special.append(token["content"])
+            elif token["content"] not in words:
+                words.append(token["content"])
+                place = name
+    if vocab:
+        known = {*vocab, *SPECIAL_TOKENS}
+        words += [token for token in special if token not in known]
+    if words:
+        known_settings.warn(
+            f"{files.paths[place]} adds {len(words)} tokens to the vocabulary, "
+            f"such as {words[0]!r}: here they are split as other text, which "
+            "gives other ids where a text has them"
+        )
+    return special
+
+
+def _word_length(files: _Files, is_of_hub: bool) -> int:
+    """Return max_input_chars_per_word."""
+    usual = MAX_CHARS_OF_HUB if is_of_hub else tokenization.MAX_CHARS_PER_WORD
+    own = (files.config or {}).get(_WORD_LENGTH)
+    said = own or (files.whole or {}).get("model", {}).get(_WORD_LENGTH, usual)
+    if type(said) is not int or said < 1:
+        raise UserError(
+            f"{files.paths[TOKENIZER_NAME]}: {_WORD_LENGTH} is {said!r}, "
+            "wanted a number of at least 1"
+        )
+    if own or files.is_generic or said == usual:
+        return said
+    known_settings.warn(
+        f"{files.paths[TOKENIZER_NAME]}: model.{_WORD_LENGTH} is {said}, but "
+        f"{usual} in BertTokenizer, the class of this tokenizer, which is used"
+    )
+    return usual
+
+
+def reads_end(folder: str) -> bool:
+    """Whether the beginning of a text that is too long is left out.
+
+    As in transformers, tokenizer_config.json comes before tokenizer.json.
+    """
+    files = _Files(folder)
+    cut = (files.whole or {}).get("truncation")
+    side = (files.config or {}).get("truncation_side")
+    if side is None and isinstance(cut, dict):
+        side = cut.get("direction")
+    if side not in (None, "left", "right", "Left", "Right"):
+        raise UserError(
+            f"{files.paths[TOKENIZER_CONFIG_NAME]}: truncation_side is "
+            f"{side!r}, wanted left or right"
+        )
+    return str(side).lower() == "left"
+
+
+def _read_whole(files: _Files, names: list[str]) -> dict[str, bool]:
+    """Return the fields that tokenizer.json tells, and check the rest.
+
+    `names` are those of SPECIAL_TOKENS.
+    """
+    theirs, path = files.whole, files.paths[TOKENIZER_NAME]
+    for name in ("normalizer", "pre_tokenizer", "model"):
+        if not isinstance(theirs.get(name), dict):
+            raise UserError(f"{path}: {name} is {theirs.get(name)!r}{_MEND}")
+    unknown = theirs["model"].get("unk_token", names[1])
+    for name, said, wanted in (
+        ("model.unk_token", unknown, names[1]),
+        (
+            "post_processor",
+            _template(theirs.get("post_processor"), names[2:4]),
+            _usual_template(*names[2:4]),
+        ),
+    ):
+        if said == wanted or (name not in theirs and name == "post_processor"):
+            continue
+        words = f"{path}: {name} is {str(said)[:100]}, BERT has {wanted}"
+        if files.is_generic:
+            raise UserError(words + _MEND)
+        known_settings.warn(
+            f"{words}, which is used, as in BertTokenizer, the class of this "
+            "tokenizer"
+        )
     return _fields(theirs["normalizer"], _NORMALIZER_FIELDS, path)
 
 
-def _warn_of_added(tokens: Sequence[Any], path: str) -> None:
-    """Warn of tokens that transformers finds in a text before it is split."""
-    words = [
-        token.get("content")
-        for token in tokens
-        if isinstance(token, dict) and token.get("special") is False
-    ]
-    if words:
-        logging.warning(
-            "%s adds %d tokens to the vocabulary, such as %r: here they are "
-            "split as other text, which gives other ids where a text has them",
-            path,
-            len(words),
-            words[0],
-        )
+def _usual_template(first: str, last: str) -> dict[str, str]:
+    """Return BERT's `_template`, of the names of [CLS] and [SEP]."""
+    single = f"{first}:0 A:0 {last}:0"
+    return {"single": single, "pair": f"{single} B:1 {last}:1"}
 
 
-def _check_fixed(
-    theirs: Mapping[str, Any], fixed: Mapping[str, Any], place: str
-) -> None:
-    """Raise an error for a setting whose value is not BERT's."""
-    for name, wanted in fixed.items():
-        found = theirs.get(name, wanted)
-        if found != wanted:
-            raise UserError(
-                f"{place}: {name} is {found!r}, BERT has {wanted!r}{_MEND}"
+def _template(theirs: Any, names: list[str]) -> Any:
+    """Return a post-processor as {"single": "[CLS]:0 A:0 ...", "pair": ...}.
+
+    What it cannot be told of is returned as it is.
+    """
+    try:
+        if theirs["type"] == "BertProcessing":
+            return _usual_template(theirs["cls"][0], theirs["sep"][0])
+        if theirs["type"] != "TemplateProcessing":
+            return theirs
+        return {
+            key: " ".join(
+                f"{part['id']}:{part['type_id']}"
+                for item in theirs[key]
+                for part in item.values()
             )
+            for key in ("single", "pair")
+        }
+    except (LookupError, TypeError, AttributeError):
+        return theirs
 
 
-def _check_class(folder: str, has_whole: bool) -> None:
-    """Raise an error if transformers reads the folder by another class."""
+def _check_class(folder: str, has_whole: bool) -> bool:
+    """Return whether transformers reads the folder by a class for any model.
+
+    Raises:
+        UserError: it does by a class for other tokenizers than BERT's.
+    """
     for name in (TOKENIZER_CONFIG_NAME, _MODEL_CONFIG_NAME):
         path = os.path.join(folder, name)
         if not file_system.exists(path):
@@ -152,9 +335,9 @@ def _check_class(folder: str, has_whole: bool) -> None:
         if found is None:
             continue
         if str(found).removesuffix("Fast") in _CLASSES:
-            return  # the first file that names one decides
+            return False  # the first file that names one decides
         if found in _ANY_TOKENIZER and has_whole:
-            return
+            return True
         if found in _ANY_TOKENIZER:
             raise UserError(
                 f"{path}: tokenizer_class {found} does what {TOKENIZER_NAME} "
@@ -164,6 +347,7 @@ def _check_class(folder: str, has_whole: bool) -> None:
             f"{path}: tokenizer_class is {found!r}, BERT's are "
             f"{', '.join(_CLASSES)}{_MEND}"
         )
+    return False
 
 
 def _fields(
@@ -190,6 +374,41 @@ def _fields(
 
 
 # --- Vocabulary --------------------------------------------------------------
+
+
+def find_vocabulary(folder: str) -> str | None:
+    """Return the vocabulary in a folder: vocab.txt, else tokenizer.json.
+
+    It is tokenizer.json too where that adds tokens behind those of vocab.txt.
+
+    Raises:
+        UserError: the two contradict each other.
+    """
+    plain = os.path.join(folder, VOCAB_NAME)
+    whole = os.path.join(folder, TOKENIZER_NAME)
+    if not file_system.exists(whole):
+        return plain if file_system.exists(plain) else None
+    if not file_system.exists(plain):
+        return whole
+    theirs = list(tokenization.load_vocab(whole))
+    ours = list(tokenization.load_vocab(plain))
+    both = list(zip(ours, theirs, strict=False))
+    different = [
+        (number, pair)
+        for number, pair in enumerate(both)
+        if pair[0] != pair[1] and f"[blank line {number + 1}]" not in pair
+    ]
+    if different:
+        number, (one, other) = different[0]
+        why = f"id {number} is {one!r} in the one and {other!r} in the other"
+    elif len(ours) > len(theirs):
+        why = f"the one has {len(ours)} tokens, the other {len(theirs)}"
+    else:
+        return whole if len(theirs) > len(ours) else plain
+    raise UserError(
+        f"{plain} and {whole} contradict each other: {why}; remove the one "
+        "that is not the model's"
+    )
 
 
 def looks_cased(vocab: Collection[str]) -> bool:
@@ -265,7 +484,7 @@ def of_vocabulary(
     return with_others(trained, said)
 
 
-def with_others(do_lower_case: bool, said: Mapping[str, bool]) -> Normalization:
+def with_others(do_lower_case: bool, said: Mapping[str, Any]) -> Normalization:
     """Return the casing with the other fields that files tell; log them."""
     found = Normalization.of(do_lower_case, **said)
     for name, value in list(found.to_dict().items())[1:]:

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -32,7 +32,7 @@ from checkpoints import (
     sentence_transformers,
     weight_files,
 )
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
 from tokenization import Normalization
 
@@ -86,8 +86,8 @@ class Checkpoint:
             raise UserError("--vocab_file is required without a checkpoint")
         if not self.vocab_file:
             raise UserError(
-                f"no {lookup.VOCAB_NAME} beside {self.prefix}: name it with "
-                "--vocab_file"
+                f"no {lookup.VOCAB_NAME} beside {self.prefix}, nor a "
+                f"{casing.TOKENIZER_NAME}: name it with --vocab_file"
             )
         tokenizer = tokenization.FullTokenizer(
             self.vocab_file, *self.normalization
@@ -197,7 +197,7 @@ def open_checkpoint(
                 os.path.basename(lookup.config_beside(prefix)),
             )
     if not vocab_file and prefix:
-        vocab_file = lookup.beside(prefix, lookup.VOCAB_NAME)
+        vocab_file = casing.find_vocabulary(lookup.folder_of(prefix))
     return Checkpoint(
         prefix,
         config,
@@ -239,6 +239,14 @@ def load(
     model = modeling.BertModel(checkpoint.config, dtype=dtype)
     weight_files.restore_weights(model.weights, checkpoint.prefix)
     checkpoint.warn_of_untrained_pooler()
+    long = checkpoint.trained_for.long_texts
+    if long:
+        logging.warning(
+            "%s reads long texts with %s (long_texts, or truncation_side of "
+            "its files); batch_encoder reads their beginning",
+            checkpoint.prefix,
+            long,
+        )
     return Loaded(checkpoint.config, tokenizer, model)
 
 
@@ -272,6 +280,9 @@ def read_config(
             found.max_position_embeddings,
             len(keys.get("id2label") or ()),
         )
+    if prefix and "long_texts" not in keys:
+        if casing.reads_end(lookup.folder_of(prefix)):
+            keys["long_texts"] = LongTexts(TAIL)._asdict()
     try:
         trained_for = TrainedFor.from_dict(keys)
     except UserError as error:
@@ -280,7 +291,7 @@ def read_config(
     return BertConfig.from_dict(encoder), trained_for
 
 
-def known_normalization(prefix: str) -> dict[str, bool]:
+def known_normalization(prefix: str) -> dict[str, Any]:
     """Return the fields of Normalization that a model's files or name tell.
 
     They are in the tokenizer_config.json beside a checkpoint, or in the
@@ -361,7 +372,7 @@ def write_checkpoint(
     )
     if vocabulary is not None:
         huggingface.write_tokenizer(
-            directory, vocabulary, normalization, config.max_position_embeddings
+            directory, vocabulary, normalization, config, trained_for
         )
     # Last: the weights' index makes the model visible to find_checkpoint.
     prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
@@ -389,8 +400,7 @@ def write_model(
     vocabulary = None
     if vocab_file:
         # Read whole before anything is written: it may be the same file.
-        with tf.io.gfile.GFile(vocab_file, "rb") as file:
-            vocabulary = file.read()
+        vocabulary = tokenization.vocabulary_bytes(vocab_file)
     tensors = weight_files.as_tensors(model.variables)
     if step is not None:
         tensors["global_step"] = np.int64(step)

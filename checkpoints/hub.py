@@ -32,9 +32,10 @@ SCHEME = "hf://"
 # sentence vectors: a repository may hold other models in folders.
 _SMALL = (
     huggingface.CONFIG_NAME,
-    huggingface.VOCAB_NAME,
+    casing.VOCAB_NAME,
     casing.TOKENIZER_CONFIG_NAME,
     casing.TOKENIZER_NAME,
+    casing.SPECIAL_TOKENS_NAME,
     *sentence_transformers.FILES,
     "*_Pooling/config.json",
     "*_Normalize/config.json",

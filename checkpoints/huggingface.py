@@ -31,13 +31,13 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import casing, known_settings, sentence_transformers
+from checkpoints.trained_for import TAIL, TrainedFor
 from modeling import LEFT_TO_RIGHT, BertConfig
 from tokenization import Normalization
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
-VOCAB_NAME = "vocab.txt"
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
 # x * Phi(x), computed with erf, in transformers, and its tanh approximation in
@@ -581,23 +581,29 @@ def write_tokenizer(
     directory: str,
     vocabulary: bytes,
     normalization: Normalization | None,
-    length: int,
+    config: BertConfig,
+    trained_for: TrainedFor,
 ) -> None:
     """Write vocab.txt, and tokenizer_config.json unless nothing is known.
 
-    `length` is the most tokens in a sequence.
+    Transformers cuts texts to model_max_length, from truncation_side on: as in
+    fine-tuning the model, or to its positions.
     """
-    with file_system.atomic_file(_path(directory, VOCAB_NAME)) as file:
+    with file_system.atomic_file(_path(directory, casing.VOCAB_NAME)) as file:
         file.write(vocabulary)
     if normalization is None:
         return
-    settings = {
+    settings = normalization._asdict()
+    names, special = settings.pop("token_names"), settings.pop("special_tokens")
+    own = trained_for.max_seq_length
+    settings |= {
         "tokenizer_class": "BertTokenizer",
-        **normalization._asdict(),
-        "model_max_length": length,
-        **{
-            f"{name}_token": f"[{name.upper()}]"
-            for name in ("unk", "sep", "pad", "cls", "mask")
-        },
+        "model_max_length": own or config.max_position_embeddings,
+        **dict(zip(casing.TOKEN_KEYS, names, strict=True)),
+        "split_special_tokens": not special,
     }
+    if more := [token for token in special if token not in names]:
+        settings["additional_special_tokens"] = more
+    if trained_for.long_texts and trained_for.long_texts.how == TAIL:
+        settings["truncation_side"] = "left"
     _write_json(_path(directory, casing.TOKENIZER_CONFIG_NAME), settings)

@@ -286,6 +286,165 @@ _SENTENCE_BERT = {
     "tokenizer_name_or_path": Setting(REFUSED, "a tokenizer from elsewhere"),
 }
 
+_SPECIAL_TOKENS = {
+    **_all(
+        "unk_token sep_token pad_token cls_token mask_token",
+        APPLIED,
+        "what the vocabulary calls [UNK], [SEP], [PAD], [CLS] and [MASK]",
+    ),
+    **_all(
+        "bos_token eos_token additional_special_tokens extra_special_tokens",
+        APPLIED,
+        "found in a text where the vocabulary has them",
+    ),
+}
+
+_TOKENIZER_CONFIG = {
+    **_SPECIAL_TOKENS,
+    **_all(
+        "do_lower_case strip_accents tokenize_chinese_chars",
+        APPLIED,
+        "before words are split",
+    ),
+    "tokenizer_class": Setting(APPLIED, "another one than BERT's is refused"),
+    "split_special_tokens": Setting(
+        APPLIED, "whether special tokens in a text are split as other text"
+    ),
+    "added_tokens_decoder": Setting(
+        APPLIED, "special ones are found in a text; others are warned of"
+    ),
+    "truncation_side": Setting(APPLIED, "as --long_texts=tail"),
+    "model_max_length": Setting(
+        APPLIED, "no more tokens are read than the model has positions"
+    ),
+    "max_input_chars_per_word": Setting(
+        APPLIED, "written by this project; a longer word is [UNK]"
+    ),
+    "is_of_hub": Setting(
+        APPLIED,
+        "written by this project: whether characters for private use, capital "
+        "sigmas and pairs of long texts are treated as in transformers",
+    ),
+    "never_split": Setting(APPLIED, "other than special tokens are refused"),
+    "model_input_names": Setting(
+        WARNED,
+        "without token_type_ids transformers gives the second text of a pair "
+        "segment 0, here it has 1",
+        (
+            ["input_ids", "token_type_ids", "attention_mask"],
+            ["input_ids", "attention_mask", "token_type_ids"],
+        ),
+    ),
+    "do_basic_tokenize": Setting(
+        REFUSED, "words are split at white space alone", (True,)
+    ),
+    "do_subword_tokenize": Setting(REFUSED, "BERT has word pieces", (True,)),
+    "word_tokenizer_type": Setting(
+        REFUSED, "another way to split words", ("basic",)
+    ),
+    "subword_tokenizer_type": Setting(
+        REFUSED, "another way to split words into pieces", ("wordpiece",)
+    ),
+    "wordpieces_prefix": Setting(REFUSED, "BERT's is ##", ("##",)),
+    "padding_side": Setting(
+        WARNED,
+        "in transformers padding before a text moves its positions, so that "
+        "its output depends on the batch; here there is none before it",
+        ("right",),
+    ),
+    **_all(
+        "add_bos_token add_eos_token",
+        WARNED,
+        "here a row begins with [CLS] and ends with [SEP]",
+        (False,),
+    ),
+    **_all(
+        "auto_map chat_template",
+        WARNED,
+        "code and templates that come with the model are not run",
+        ({},),
+    ),
+    **_all(
+        "truncation truncation_strategy max_length stride padding "
+        "pad_to_multiple_of pad_token_type_id return_token_type_ids",
+        CHANGES_NOTHING,
+        "lengths are those of --max_seq_length or of the model, pairs are cut "
+        "from the longer text, and padding is masked",
+    ),
+    **_all(
+        "clean_up_tokenization_spaces",
+        CHANGES_NOTHING,
+        "for text made from ids, which this project does not do",
+    ),
+    **_all(
+        "backend is_local local_files_only name_or_path _name_or_path "
+        "special_tokens_map_file tokenizer_file full_tokenizer_file "
+        "vocab_file tokenizer_name init_inputs use_fast processor_class "
+        "model_type transformers_version errors add_prefix_space trim_offsets "
+        "verbose legacy",
+        CHANGES_NOTHING,
+        "says where the tokenizer comes from, or is of other models",
+    ),
+}
+
+_TOKENIZER = {
+    "model.vocab": Setting(APPLIED, "the vocabulary; vocab.txt must agree"),
+    "added_tokens": Setting(
+        APPLIED, "special ones are found in a text; others are warned of"
+    ),
+    **_all(
+        "normalizer.lowercase normalizer.strip_accents "
+        "normalizer.handle_chinese_chars",
+        APPLIED,
+        "before words are split; tokenizer_config.json must agree",
+    ),
+    **_all(
+        "normalizer pre_tokenizer model", REFUSED, "BERT's tokenizer has one"
+    ),
+    "model.unk_token": Setting(APPLIED, "must be that of the other files"),
+    "model.max_input_chars_per_word": Setting(
+        APPLIED, "but in BertTokenizer, which has 100: then it is warned of"
+    ),
+    **_all("truncation truncation.direction", APPLIED, "as --long_texts=tail"),
+    "post_processor": Setting(
+        APPLIED,
+        "rows other than [CLS] A [SEP] B [SEP] are refused, or warned of where "
+        "tokenizer_class says BertTokenizer, which has these",
+    ),
+    "normalizer.type": Setting(
+        REFUSED, "BERT's is BertNormalizer", ("BertNormalizer",)
+    ),
+    "normalizer.clean_text": Setting(
+        REFUSED, "control characters stay in a text", (True,)
+    ),
+    "pre_tokenizer.type": Setting(
+        REFUSED, "BERT's is BertPreTokenizer", ("BertPreTokenizer",)
+    ),
+    "model.type": Setting(REFUSED, "BERT's is WordPiece", ("WordPiece",)),
+    "model.continuing_subword_prefix": Setting(
+        REFUSED, "BERT's is ##", ("##",)
+    ),
+    "padding.direction": Setting(
+        WARNED,
+        "in transformers padding before a text moves its positions, so that "
+        "its output depends on the batch; here there is none before it",
+        ("Right",),
+    ),
+    **_all(
+        "truncation.max_length truncation.strategy truncation.stride padding "
+        "padding.strategy padding.pad_to_multiple_of padding.pad_id "
+        "padding.pad_type_id padding.pad_token",
+        CHANGES_NOTHING,
+        "lengths are those of --max_seq_length or of the model, pairs are cut "
+        "from the longer text, and padding is masked",
+    ),
+    **_all(
+        "decoder version",
+        CHANGES_NOTHING,
+        "for text made from ids, and the version of the file",
+    ),
+}
+
 # Name of a file in a model's folder -> key -> what is done with it. A key
 # within an object is object.key.
 SETTINGS: Mapping[str, Mapping[str, Setting]] = {
@@ -300,9 +459,9 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     ),
     "config_sentence_transformers.json": _SENTENCE_TRANSFORMERS,
     "sentence_bert_config.json": _SENTENCE_BERT,
-    "tokenizer_config.json": {},
-    "tokenizer.json": {},
-    "special_tokens_map.json": {},
+    "tokenizer_config.json": _TOKENIZER_CONFIG,
+    "tokenizer.json": _TOKENIZER,
+    "special_tokens_map.json": _SPECIAL_TOKENS,
 }
 
 

@@ -17,13 +17,13 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, huggingface
+from checkpoints import casing, hub, huggingface
 
 BERT_CONFIG_NAME = "bert_config.json"
 
 WEIGHTS_NAME = "bert_model.ckpt"  # weights alone, of a finished model
 
-VOCAB_NAME = huggingface.VOCAB_NAME
+VOCAB_NAME = casing.VOCAB_NAME
 
 
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:

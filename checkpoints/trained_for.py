@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from base.errors import UserError
 
 # What is read of a text that is longer than a row: LongTexts.how.
-CUT, HEAD_TAIL, WINDOWS = "cut", "head_tail", "windows"
+CUT, HEAD_TAIL, TAIL, WINDOWS = "cut", "head_tail", "tail", "windows"
 
 POOLINGS = ("mean", "max")  # of windows
 
@@ -25,8 +25,9 @@ class LongTexts(NamedTuple):
     Attributes:
         how: cut: its beginning; head_tail: a quarter of the tokens from its
             beginning, three quarters from its end (Sun et al.,
-            arXiv:1905.05583, section 5.3.1); windows: rows that overlap, whose
-            outputs are pooled to one.
+            arXiv:1905.05583, section 5.3.1); tail: its end, transformers'
+            truncation_side "left"; windows: rows that overlap, whose outputs
+            are pooled to one.
         doc_stride: tokens from the start of a window to the next.
         max_windows: most windows of a text; text after the last is cut.
         pooling: how the outputs of windows become one, one of POOLINGS.
@@ -56,7 +57,7 @@ class LongTexts(NamedTuple):
             found = cls(**json_object)
             numbers = (found.doc_stride, found.max_windows)
             if (
-                found.how in (CUT, HEAD_TAIL, WINDOWS)
+                found.how in (CUT, HEAD_TAIL, TAIL, WINDOWS)
                 and found.pooling in POOLINGS
                 and all(type(n) is int and 1 <= n < 2**16 for n in numbers)
             ):

@@ -7,6 +7,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import run_settings
+from checkpoints.trained_for import LongTexts
 from finetuning import fine_tuned, sweep_folder, sweeps
 from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
@@ -197,7 +198,9 @@ def read(f: flags.FlagValues) -> RunSettings:
             "init_checkpoint": training_flags.read_init_checkpoint(f),
             "bilstm": bilstm,
             "is_length_given": f["max_seq_length"].present > 0,
-            "long_texts": long_texts.read(f) if "long_texts" in f else None,
+            "long_texts": (
+                long_texts.read(f) if "long_texts" in f else LongTexts()
+            ),
             "training": training._replace(
                 bias_correction=_read_bias_correction(f)
             ),

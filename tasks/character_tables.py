@@ -51,7 +51,8 @@ def _replacements(normalization: Normalization) -> Iterator[tuple[int, ...]]:
     mark = "zz"
     for first in range(0, _CODE_POINTS, 4096):
         codes = range(first, first + 4096)
-        if {unicodedata.category(chr(code)) for code in codes} <= _NO_CHARACTER:
+        kinds = {unicodedata.category(chr(code)) for code in codes}
+        if kinds <= _NO_CHARACTER and not normalization.is_of_hub:
             # Letters to the tokenizer. Most code points are such.
             yield from [(SELF,)] * len(codes)
             continue

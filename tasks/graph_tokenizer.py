@@ -28,7 +28,7 @@ import tensorflow as tf
 
 import tokenization
 from checkpoints.checkpoint import Loaded
-from checkpoints.trained_for import CUT, HEAD_TAIL
+from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
 from tasks import character_tables, rows
 from tasks.character_tables import PAGE, Table
 from tasks.plain_texts import PlainTokenizer
@@ -37,7 +37,9 @@ _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2  # capital; small, at the end of a word
 
 _SPACE = 32
 
-_LONGEST_WORD = tokenization.MAX_CHARS_PER_WORD
+# Around special tokens in a text. No text has it: the tokenizer drops both
+# characters.
+_MARK = "\0\ufffd\0"
 
 # Replaces longer words. Its id is [UNK]: the tokenizer drops the character from
 # every text, and no vocabulary may have it.
@@ -68,6 +70,7 @@ class Tokenizer(tf.Module):
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        *others: Any,
     ):
         super().__init__()
         tensorflow_text = packages.load(
@@ -75,13 +78,15 @@ class Tokenizer(tf.Module):
             "the tokenizer in the graph",
             "tensorflow-text of TensorFlow's version",
         )
-        vocab = tokenization.load_vocab(vocab_file)
+        self.normalization = tokenization.Normalization.of(
+            do_lower_case, strip_accents, tokenize_chinese_chars, *others
+        )
+        vocab = self.normalization.load_vocab(vocab_file)
         tokenization.validate_special_tokens(
             vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocab_file
         )
-        self.normalization = tokenization.Normalization.of(
-            do_lower_case, strip_accents, tokenize_chinese_chars
-        )
+        self.special_ids = self.normalization.special_ids(vocab)
+        self._longest_word = self.normalization.max_input_chars_per_word
         self.tokens = list(vocab)
         special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
         self.ids = {name: vocab[name] for name in special}
@@ -91,31 +96,52 @@ class Tokenizer(tf.Module):
             token_out_type=tf.int32,
             unknown_token="[UNK]",
             no_pretokenization=True,
-            max_bytes_per_word=4 * _LONGEST_WORD + 1,
+            max_bytes_per_word=4 * self._longest_word + 1,
         )
         if _LONG_WORD in vocab:
             raise UserError(
                 f"{vocab_file}: U+FFFD is a token, but no text has it after "
                 "cleaning; put a placeholder on its line"
             )
-        self._table = character_tables.replacement_table(self.normalization)
-        self._clean = character_tables.replacement_table(
-            self.normalization.spelled()
-        )
+        characters = self.normalization.of_characters()
+        self._table = character_tables.replacement_table(characters)
+        self._clean = character_tables.replacement_table(characters.spelled())
         self._plain = PlainTokenizer(
             tensorflow_text, matchable, self.normalization, self._ids
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
-        return self._plain(texts)
+        if not self.special_ids:
+            return self._plain(texts)
+        parts, special, between = self._parts(texts)
+        return _of_texts(parts, special, special, self._plain(between))
+
+    def _parts(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Split texts at special tokens.
+
+        Returns:
+            The parts, ragged strings [n, parts]; the id of each that is a
+            special token, else -1, flat; and the others, flat, with "" for
+            special tokens.
+        """
+        pattern = tokenization.special_pattern(self.special_ids)
+        marked = tf.strings.regex_replace(texts, pattern, rf"{_MARK}\1{_MARK}")
+        parts = tf.strings.split(marked, _MARK)
+        flat = parts.flat_values
+        special = tf.fill(tf.shape(flat), -1)
+        for token, index in self.special_ids.items():
+            special = tf.where(flat == token, index, special)
+        return parts, special, tf.where(special < 0, flat, "")
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of any texts [n], ragged int32 [n, pieces]."""
         words = self.words(texts)  # ragged [n, words]
         length = tf.strings.length(words.flat_values, "UTF8_CHAR")
         words = words.with_flat_values(
-            tf.where(length > _LONGEST_WORD, _LONG_WORD, words.flat_values)
+            tf.where(length > self._longest_word, _LONG_WORD, words.flat_values)
         )
         return self.wordpiece.tokenize(words).merge_dims(1, 2)
 
@@ -140,6 +166,31 @@ class Tokenizer(tf.Module):
         Characters that are dropped, such as accents, belong to the piece
         before them: in "Cafe\u0301!" the piece "cafe" has 5 characters.
         """
+        if not self.special_ids:
+            return self._offsets(texts)
+        parts, special, between = self._parts(texts)
+        ids, starts, ends = self._offsets(between)
+        length = tf.strings.length(parts.flat_values, "UTF8_CHAR")
+        length = tf.cast(length, tf.int64)
+        # Characters of the same text before each part.
+        before = tf.cumsum(length, exclusive=True)
+        of_row = tf.gather(
+            before, tf.gather(parts.row_starts(), parts.value_rowids())
+        )
+        before -= of_row
+
+        def moved(places: tf.RaggedTensor) -> tf.RaggedTensor:
+            start = tf.gather(before, places.value_rowids())
+            return places.with_values(places.values + start)
+
+        return TokenSpans(
+            _of_texts(parts, special, special, ids),
+            _of_texts(parts, special, before, moved(starts)),
+            _of_texts(parts, special, before + length, moved(ends)),
+        )
+
+    def _offsets(self, texts: tf.Tensor) -> TokenSpans:
+        """Return `with_offsets` of texts without special tokens."""
         codes, order = self._decode(texts)
         replaced, source = self._replace(codes, self._table)
         # Words: runs of characters of one text without a space.
@@ -193,7 +244,7 @@ class Tokenizer(tf.Module):
         Returns:
             Three ragged [words, pieces]: ids, and indices into chars.values.
         """
-        is_long = chars.row_lengths() > _LONGEST_WORD
+        is_long = chars.row_lengths() > self._longest_word
         words = tf.strings.unicode_encode(chars, "UTF-8")
         words = tf.where(is_long, _LONG_WORD, words)
         ids, starts, ends = self.wordpiece.tokenize_with_offsets(words)
@@ -228,7 +279,8 @@ class Tokenizer(tf.Module):
             each, flat [c], None if nothing is sorted.
         """
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
-        if self.normalization.do_lower_case:
+        has_final = not self.normalization.is_of_hub
+        if self.normalization.do_lower_case and has_final:
             codes = codes.with_flat_values(self._final_sigmas(codes))
         if not self.normalization.strip_accents:
             return codes, None
@@ -330,6 +382,27 @@ class Tokenizer(tf.Module):
         )
 
 
+def _of_texts(
+    parts: tf.RaggedTensor,
+    special: tf.Tensor,
+    values: tf.Tensor,
+    between: tf.RaggedTensor,
+) -> tf.RaggedTensor:
+    """Return one value for each token of texts, ragged [n, tokens].
+
+    Args:
+        parts, special: see Tokenizer._parts.
+        values: flat, that of each special token.
+        between: ragged [all parts, tokens], those of the other parts.
+    """
+    is_special = special >= 0
+    own = tf.RaggedTensor.from_row_lengths(
+        tf.boolean_mask(values, is_special), tf.cast(is_special, tf.int64)
+    )
+    merged = tf.concat([own, between], axis=1)
+    return parts.with_values(merged).merge_dims(1, 2)
+
+
 def _replacement_numbers(table: Table, codes: tf.Tensor) -> tf.Tensor:
     """Return the number of the replacement of each code point."""
     page = tf.gather(table.pages, codes // PAGE)
@@ -413,6 +486,7 @@ def make_features(
         None if text_b is None else tokenizer(text_b),
         max_seq_length,
         how,
+        tokenizer.normalization.is_of_hub,
     )
 
 
@@ -422,6 +496,7 @@ def add_special_tokens(
     b: tf.RaggedTensor | None,
     max_seq_length: int,
     how: str = CUT,
+    is_of_hub: bool = False,
 ) -> dict[str, tf.Tensor]:
     """Return the features of `make_features` from ids of word pieces.
 
@@ -435,7 +510,12 @@ def add_special_tokens(
     if b is not None:
         length_b = tf.cast(b.row_lengths(), tf.int32)
         kept_a, kept_b = tokenization.truncated_lengths(
-            length_a, length_b, max_seq_length - 3, tf.minimum, tf.maximum
+            length_a,
+            length_b,
+            max_seq_length - 3,
+            tf.minimum,
+            tf.maximum,
+            is_of_hub,
         )  # [n] both
         is_pair = length_b > 0
         kept = tf.where(is_pair, kept_a, kept)
@@ -451,16 +531,17 @@ def add_special_tokens(
     place = tf.range(width)[None]  # [1, S]
     kept, lengths = kept[:, None], lengths[:, None]  # [n, 1]
     at = tf.cast(a.row_starts(), tf.int32)[:, None] + place + 2  # [n, S]
-    if how == HEAD_TAIL:
-        is_tail = place - 1 >= rows.head_length(kept)
+    has_tail = how in (HEAD_TAIL, TAIL)
+    if has_tail:
+        is_tail = place - 1 >= rows.head_length(kept, how)
         at += tf.where(is_tail, length_a[:, None] - kept, 0)
     is_second = place >= kept + 2  # [n, S], or padding
     if b is not None:
         begin = tf.size(a.flat_values) + tf.cast(b.row_starts(), tf.int32)
         at_b = begin[:, None] + place + 1 - kept
-        if how == HEAD_TAIL:
+        if has_tail:
             kept_b = kept_b[:, None]
-            is_tail = place - kept - 2 >= rows.head_length(kept_b)
+            is_tail = place - kept - 2 >= rows.head_length(kept_b, how)
             at_b += tf.where(is_tail, length_b[:, None] - kept_b, 0)
         at = tf.where(is_second, at_b, at)
     at = tf.where((place == kept + 1) | (place == lengths - 1), 2, at)

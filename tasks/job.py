@@ -29,7 +29,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints.trained_for import HEAD_TAIL, LongTexts, TrainedFor
+from checkpoints.trained_for import HEAD_TAIL, TAIL, LongTexts, TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import (
@@ -298,8 +298,9 @@ class FineTuningJob(abc.ABC):
         found = record_cache.text_fingerprint(
             self.tokenizer, self.source.row_length
         )
-        if self.source.long_texts.how == HEAD_TAIL:
-            found["long_texts"] = HEAD_TAIL
+        how = self.source.long_texts.how
+        if how in (HEAD_TAIL, TAIL):
+            found["long_texts"] = how
         return found
 
     def data_fingerprint(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from absl import logging
 import modeling
 from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
+from checkpoints.trained_for import TAIL, LongTexts
 from tasks import graph_tokenizer, long_texts, registry, saved_model
 from tasks.classifier import attributions
 from tasks.masked_lm import filling
@@ -135,6 +136,13 @@ def describe(
         raise UserError(
             f"--long_texts={found['long_texts'].how} is for classes, numbers "
             f"and vectors of texts; the model does {task}: leave it out"
+        )
+    elif (checkpoint.trained_for.long_texts or LongTexts()).how == TAIL:
+        logging.warning(
+            "truncation_side of %s is left, which is not applied in %s: the "
+            "beginning of a text is read",
+            checkpoint.prefix,
+            task,
         )
     found["long_texts"] = long_texts.checked(
         found.get("long_texts", own), found["max_seq_length"]

@@ -22,13 +22,14 @@ def define_flags(
     flags.DEFINE_enum(
         "long_texts",
         None,
-        [trained_for.CUT, trained_for.HEAD_TAIL, WINDOWS],
+        [trained_for.CUT, trained_for.HEAD_TAIL, trained_for.TAIL, WINDOWS],
         "What is read of a text with more than max_seq_length tokens. cut: its "
         "beginning. head_tail: a quarter of these tokens from its beginning, "
-        "the rest from its end (Sun et al., arXiv:1905.05583). windows: all of "
-        "it, in windows of max_seq_length tokens that overlap, whose outputs "
-        "are pooled; for single texts, not pairs. Default: as in fine-tuning "
-        "the model; when it is trained, cut.",
+        "the rest from its end (Sun et al., arXiv:1905.05583). tail: its end. "
+        "windows: all of it, in windows of max_seq_length tokens that overlap, "
+        "whose outputs are pooled; for single texts, not pairs. Default: as in "
+        "fine-tuning the model; when it is trained, tail if the files of its "
+        "tokenizer have truncation_side left, else cut.",
     )
     if not has_doc_stride:
         flags.DEFINE_integer(
@@ -98,5 +99,6 @@ def check_single(found: LongTexts, sentence_pairs: bool) -> None:
     if sentence_pairs and found.how == WINDOWS:
         raise UserError(
             f"--long_texts={WINDOWS} is for single texts: pairs are cut, or "
-            f"read with --long_texts={trained_for.HEAD_TAIL}"
+            f"read with --long_texts={trained_for.HEAD_TAIL} or "
+            f"{trained_for.TAIL}"
         )

@@ -22,7 +22,6 @@ from types import ModuleType
 import numpy as np
 import tensorflow as tf
 
-import tokenization
 from tasks import character_tables
 from tokenization import Normalization
 
@@ -30,8 +29,6 @@ from tokenization import Normalization
 _CODE_POINTS = 0x20000
 
 _SIGMA = 0x3A3  # its lower case depends on its neighbors
-
-_LONGEST_WORD = tokenization.MAX_CHARS_PER_WORD
 
 _NOT_INLINED = {"_noinline": True}
 
@@ -52,15 +49,16 @@ class PlainTokenizer:
         normalization: Normalization,
         otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
     ):
+        self._longest_word = normalization.max_input_chars_per_word
         self._normalize = _normalizer(tensorflow_text, normalization)
         self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
             vocab=tokens,
             token_out_type=tf.int32,
             unknown_token="[UNK]",
-            max_bytes_per_word=_LONGEST_WORD,
+            max_bytes_per_word=self._longest_word,
         )
         self._pattern = _pattern(
-            plain_characters(tensorflow_text, normalization)
+            plain_characters(tensorflow_text, normalization.of_characters())
         )
         self._otherwise = otherwise
 
@@ -69,11 +67,11 @@ class PlainTokenizer:
         is_plain = tf.strings.regex_full_match(texts, self._pattern)  # [n]
         plain = self._normalize(tf.where(is_plain, texts, ""))
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(plain)
-        # A word of more than 200 bytes is [UNK] here, but only one of more than
-        # 200 characters should be.
+        # A word with too many bytes is [UNK] here, but only one with too many
+        # characters should be.
         sizes = ends - starts  # ragged [n, pieces], bytes
         is_done = tf.reduce_all(is_plain) & tf.reduce_all(
-            sizes.flat_values <= _LONGEST_WORD
+            sizes.flat_values <= self._longest_word
         )
 
         # Not inlined: the operations of a branch that is not taken would cost
@@ -81,7 +79,7 @@ class PlainTokenizer:
         @tf.function(autograph=False, experimental_attributes=_NOT_INLINED)
         def with_others(texts, ids, sizes, is_plain):
             is_right = is_plain & (
-                tf.reduce_max(sizes, axis=1) <= _LONGEST_WORD
+                tf.reduce_max(sizes, axis=1) <= self._longest_word
             )
             rest = self._otherwise(tf.boolean_mask(texts, ~is_right))
             # Row r of the result is row at[r] of ids, then rest.

@@ -43,12 +43,11 @@ def create_task(settings: Settings) -> Task:
     needed = ["[CLS]", "[SEP]"]
     if settings.task in ("masked_lm", "sentence_score"):
         needed.append("[MASK]")
+    task = find(settings.task)(settings)
     tokenization.validate_special_tokens(
-        tokenization.load_vocab(settings.vocab_file),
-        needed,
-        settings.vocab_file,
+        task.tokenizer.vocab, needed, settings.vocab_file
     )
-    return find(settings.task)(settings)
+    return task
 
 
 def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:

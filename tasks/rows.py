@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 import tokenization
-from checkpoints.trained_for import CUT, HEAD_TAIL
+from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
 from records.lengths import bucket_lengths
 
 
@@ -31,7 +31,9 @@ def make_row(input_ids: Sequence[int], second_start: int) -> Row:
     return Row(ids, (np.arange(len(ids)) >= second_start).astype(np.int32))
 
 
-def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
+def kept_lengths(
+    a: int, b: int, max_seq_length: int, is_of_hub: bool = False
+) -> tuple[int, int]:
     """Return how many pieces of two texts a row has places for.
 
     A pair loses one piece at a time from the end of the text that is longer at
@@ -41,19 +43,22 @@ def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
     >>> kept_lengths(6, 2, 9), kept_lengths(6, 5, 9)
     ((4, 2), (3, 3))
 
-    With b = 0 there is no second text.
+    With b = 0 there is no second text. For `is_of_hub` see Normalization.
     """
     if not b:
         return min(a, max_seq_length - 2), 0
-    return tokenization.truncated_lengths(a, b, max_seq_length - 3)
+    return tokenization.truncated_lengths(
+        a, b, max_seq_length - 3, is_of_hub=is_of_hub
+    )
 
 
-def head_length(kept: Any) -> Any:
+def head_length(kept: Any, how: str) -> Any:
     """Return how many of `kept` pieces are from the beginning of a text.
 
-    `kept` is a number or a tensor. The paper keeps 128 and 382 of 510.
+    `kept` is a number or a tensor, `how` is head_tail or tail. The paper keeps
+    128 and 382 of 510.
     """
-    return kept * 128 // 510
+    return kept * 128 // 510 if how == HEAD_TAIL else 0 * kept
 
 
 def kept_places(count: int, kept: int, how: str) -> Sequence[int]:
@@ -61,10 +66,12 @@ def kept_places(count: int, kept: int, how: str) -> Sequence[int]:
 
     >>> kept_places(6, 4, "cut"), kept_places(6, 4, "head_tail")
     (range(0, 4), [0, 3, 4, 5])
+    >>> kept_places(6, 4, "tail")
+    [2, 3, 4, 5]
     """
-    if how != HEAD_TAIL or kept >= count:
+    if how not in (HEAD_TAIL, TAIL) or kept >= count:
         return range(kept)
-    head = head_length(kept)
+    head = head_length(kept, how)
     return [*range(head), *range(count - kept + head, count)]
 
 
@@ -74,6 +81,7 @@ def row_of_ids(
     max_seq_length: int,
     vocab: dict[str, int],
     how: str = CUT,
+    is_of_hub: bool = False,
 ) -> tuple[Row, int]:
     """Return the row of one or two texts, and how many pieces were left out.
 
@@ -82,7 +90,7 @@ def row_of_ids(
         tokens:      [CLS] the dog [SEP] a cat sat [SEP]
         segment_ids:   0    0   0    0   1  1   1    1
     """
-    kept = kept_lengths(len(a), len(b), max_seq_length)
+    kept = kept_lengths(len(a), len(b), max_seq_length, is_of_hub)
     left_out = len(a) + len(b) - sum(kept)
     if left_out:
         a, b = (
@@ -106,7 +114,8 @@ def row_of_texts(
 ) -> tuple[Row, int]:
     """Return the row of one or two texts, and how many pieces were left out."""
     a, b = tokenizer.text_to_ids(text_a), tokenizer.text_to_ids(text_b or "")
-    return row_of_ids(a, b, max_seq_length, tokenizer.vocab, how)
+    is_of_hub = tokenizer.basic_tokenizer.normalization.is_of_hub
+    return row_of_ids(a, b, max_seq_length, tokenizer.vocab, how, is_of_hub)
 
 
 def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from checkpoints import lookup
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from checkpoints.trained_for import (
     HEAD_TAIL,
+    TAIL,
     WINDOWS,
     LongTexts,
     TrainedFor,
@@ -66,6 +67,8 @@ class ModelSource(NamedTuple):
             how = ""
             if self.long_texts.how == HEAD_TAIL:
                 how = ", from the middle"
+            elif self.long_texts.how == TAIL:
+                how = ", from the beginning"
             found += f" ({share:.1%} of all tokens left out{how})"
         if self.long_texts.how == WINDOWS:
             num = np.count_nonzero(used > self.max_seq_length)
@@ -151,13 +154,16 @@ def read_source(
                 own,
             )
     length = checkpoint.fitting_length(length, is_given)
-    own_long = None if is_training else checkpoint.trained_for.long_texts
+    own_long = checkpoint.trained_for.long_texts or LongTexts()
+    if is_training and own_long.how != TAIL:
+        own_long = LongTexts()
     long = long_texts.checked(long or own_long, length)
-    if not is_training and long != (own_long or LongTexts()):
+    if long != own_long and (not is_training or own_long.how == TAIL):
         logging.warning(
-            "--long_texts: %s; the model was fine-tuned with %s",
+            "--long_texts: %s; the model's files say %s (long_texts, or "
+            "truncation_side)",
             long,
-            own_long or LongTexts(),
+            own_long,
         )
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
     size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)

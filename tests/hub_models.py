@@ -15,8 +15,6 @@ import scripts
 
 from checkpoints import casing, hub
 
-NORMALIZER = {"type": "BertNormalizer", "lowercase": True}
-
 
 def write_model(folder: Path) -> Path:
     """Write a tiny masked LM as a Hugging Face directory; return it."""
@@ -29,7 +27,12 @@ def write_model(folder: Path) -> Path:
         output=folder / "hf",
         output_format="huggingface",
     )
-    parts = casing._FIXED_PARTS | {"normalizer": NORMALIZER}
+    lines = (folder / "hf" / casing.VOCAB_NAME).read_text().splitlines()
+    parts = {
+        "normalizer": {"type": "BertNormalizer", "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"vocab": {line: i for i, line in enumerate(lines)}},
+    }
     text = json.dumps(parts)
     (folder / "hf" / casing.TOKENIZER_NAME).write_text(text)
     return folder / "hf"

@@ -86,7 +86,7 @@ def _write_sentences(folder: Path, out: Path, **more) -> dict:
         classifier_runs.sentences(200, 1),
         _SENTENCES,
     )
-    return flags | {"max_seq_length": _LENGTH} | more
+    return flags | {"max_seq_length": _LENGTH, "long_texts": "tail"} | more
 
 
 def _write_tables(
@@ -197,7 +197,7 @@ def _score_numbers(truths: list, found: Predictions) -> dict[str, float]:
 def _texts(given: dict) -> list[list[str]]:
     """Return the words of a text, or of two; some single ones are cut."""
     if "text" in given:
-        return [given["text"].split()[: _LENGTH - 2]]
+        return [given["text"].split()[2 - _LENGTH :]]
     return [given["text_a"].split(), given["text_b"].split()]
 
 

@@ -17,7 +17,7 @@ from paths import GOLDEN
 import modeling
 from checkpoints import casing, huggingface, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import LongTexts, TrainedFor
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT, BertConfig
 from pretraining import model as pretraining_model
 from tasks import loading
@@ -25,7 +25,7 @@ from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
-from tokenization import Normalization
+from tokenization import SPECIAL_TOKENS, Normalization
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 
@@ -513,18 +513,74 @@ def test_an_activation_without_a_name_there_is_refused(tmp_path, is_there):
         {"do_lower_case": True, "strip_accents": False},
         {"do_lower_case": False, "strip_accents": True},
         {"do_lower_case": True, "tokenize_chinese_chars": False},
+        {"do_lower_case": True, "max_input_chars_per_word": 7},
     ],
 )
 def test_settings_of_the_tokenizer_travel(directory, tmp_path, settings):
+    """Those that are not in the files are transformers'."""
     path = directory / "tokenizer_config.json"
-    path.write_text(json.dumps(settings))
-    (directory / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    more = {
+        "truncation_side": "left",
+        "cls_token": "<s>",
+        "additional_special_tokens": ["[PAD]", "x"],
+    }
+    path.write_text(json.dumps(settings | more))
+    lines = ["[PAD]", "[UNK]", "<s>", "x"]
+    vocab = {line: number for number, line in enumerate(lines)}
+    whole = {
+        "normalizer": {"type": "BertNormalizer"},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"type": "WordPiece", "vocab": vocab},
+    }
+    (directory / "tokenizer.json").write_text(json.dumps(whole))
     convert(directory, tmp_path / "out", "original")
     convert(tmp_path / "out", tmp_path / "back", "huggingface")
-    for place in ("out", "back"):
-        found = open_checkpoint(str(tmp_path / place))
-        assert found.normalization == Normalization.of(**settings)
-        assert Path(found.vocab_file).read_text() == "[PAD]\n[UNK]\n"
+    names = ("[PAD]", "[UNK]", "<s>", "[SEP]", "[MASK]")
+    hub = {
+        "max_input_chars_per_word": 100,
+        "token_names": names,
+        "special_tokens": (*names, "x"),
+        "is_of_hub": True,
+    }
+    for place in (directory, tmp_path / "out", tmp_path / "back"):
+        found = open_checkpoint(str(place))
+        assert found.normalization == Normalization.of(**hub | settings)
+        assert found.trained_for.long_texts == LongTexts("tail")
+        if place != directory:
+            text = Path(found.vocab_file).read_text()
+            assert text == "".join(f"{line}\n" for line in lines)
+
+
+def test_settings_of_the_originals_tokenizer_travel(tmp_path, caplog):
+    """But for [MASK], which transformers has to find in a text."""
+    config = modeling.BertConfig.from_json_file(
+        str(GOLDEN / "model" / "bert_config.json")
+    )
+    tensors = weight_files.read_weights(str(GOLDEN / "model/bert_model.ckpt"))
+    encoder = {n: v for n, v in tensors.items() if n.startswith("bert/")}
+    for name, values in (("masked", tensors), ("encoder", encoder)):
+        source = write_original(tmp_path / name, values, config)
+        (source / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+        found = open_checkpoint(str(source)).normalization
+        assert found == Normalization.of(True)
+        out = tmp_path / f"{name} there"
+        convert(source, out, "huggingface")
+        special = SPECIAL_TOKENS if name == "masked" else ()
+        wanted = found._replace(special_tokens=special)
+        assert open_checkpoint(str(out)).normalization == wanted
+        written = json.loads((out / "tokenizer_config.json").read_text())
+        assert written["split_special_tokens"] is (name == "encoder")
+    assert "max_input_chars_per_word is 200, but 100 in Bert" in caplog.text
+
+
+def test_the_length_of_fine_tuning_is_that_of_the_tokenizer(tmp_path):
+    source, config = write_classifier(tmp_path / "a", 2, max_seq_length=9)
+    (source / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    convert(source, tmp_path / "b", "original")
+    convert(tmp_path / "b", tmp_path / "c", "huggingface")
+    for name in "bc":
+        path = tmp_path / name / "tokenizer_config.json"
+        assert json.loads(path.read_text())["model_max_length"] == 9
 
 
 @pytest.mark.parametrize(

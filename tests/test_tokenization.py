@@ -464,6 +464,72 @@ def test_accents_and_ideographs_are_as_in_transformers(
         assert ours.vocab["[UNK]"] not in wanted
 
 
+@pytest.mark.parametrize("casing", CASINGS)
+def test_models_of_the_hub_are_tokenized_as_in_transformers(golden, casing):
+    """Special tokens, long words, capital sigmas, characters for private use.
+
+    The package `tokenizers` has Unicode 8: newer characters may differ.
+    """
+    path = str(GOLDEN / "vocab" / f"{casing}.txt")
+    is_uncased = casing == "uncased"
+    theirs = tokenizers.BertWordPieceTokenizer(path, lowercase=is_uncased)
+    hub = Normalization.of(
+        is_uncased,
+        max_input_chars_per_word=100,
+        special_tokens=tokenization.SPECIAL_TOKENS,
+        is_of_hub=True,
+    )
+    ours = FullTokenizer(path, *hub)
+    assert ours.text_to_ids("title[SEP]x") == [
+        *ours.text_to_ids("title"),
+        ours.vocab["[SEP]"],
+        *ours.text_to_ids("x"),
+    ]
+    assert ours.tokenize("[sep]" + "é" * 101)[-1] == "[UNK]"
+    texts = [
+        "BERT: Pre-training[SEP]We introduce [MASK] [sep]",
+        "[CLS][PAD]a[UNK]\t[SEP ] [[SEP]]",
+        "ΟΔΥΣΣΕΥΣ ΣΑΣ Σ ΑΣ. ΑΣ1 'ΑΣ'",
+        "a\ue000b \uf8ff \U000f0000x",
+        *(f"{'x' * n} is {'é' * n}" for n in (99, 100, 101, 199, 200, 201)),
+    ]
+    texts += [case["text"] for case in golden]
+    newer = [
+        text
+        for text in texts
+        if any(unicodedata.category(c) in ("Cn", "Cs") for c in text)
+    ]
+    differ = [
+        text
+        for text in texts
+        if text not in newer
+        and ours.text_to_ids(text)
+        != theirs.encode(text, add_special_tokens=False).ids
+    ]
+    assert len(texts) - len(newer) > 900
+    assert all(set(text) & set("\u08dc\u1acb\u2e5d") for text in differ)
+    assert len(differ) <= 3
+
+
+def test_special_tokens_of_other_names(tmp_path):
+    """The usual names stand for them, and mean nothing themselves."""
+    names = ("<pad>", "[UNK]", "<s>", "</s>", "[MASK]")
+    tokens = ["<pad>", "[UNK]", "<s>", "</s>", "[MASK]", "[CLS]", "the"]
+    path = write_vocab(tmp_path / "vocab.txt", *tokens)
+    special = (*names, "[CLS]")
+    hub = Normalization.of(special_tokens=special, token_names=names)
+    tokenizer = FullTokenizer(path, *hub)
+    found = tokenizer.convert_tokens_to_ids(tokenization.SPECIAL_TOKENS)
+    assert found == [0, 1, 2, 3, 4]
+    assert tokenizer.text_to_ids("the<s>[CLS]</s> the [SEP]") == [
+        *(6, 2, 5, 3, 6),
+        *[1] * 3,
+    ]
+    assert Normalization.of(**hub.to_dict()) == hub
+    with pytest.raises(errors.UserError, match="<eos> missing among its 7"):
+        FullTokenizer(path, *hub._replace(token_names=("<eos>", *names[1:])))
+
+
 def test_settings_of_the_original_have_one_key():
     """Fingerprints and files of earlier versions stay valid."""
     for lower in (True, False):

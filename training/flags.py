@@ -210,7 +210,8 @@ def define_model_flags() -> None:
     flags.DEFINE_string(
         "vocab_file",
         None,
-        "The vocabulary; default: vocab.txt beside the checkpoint.",
+        "The vocabulary, a vocab.txt or a tokenizer.json; default: the one "
+        "beside the checkpoint.",
     )
     flags.DEFINE_bool(
         "do_lower_case",

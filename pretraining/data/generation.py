@@ -98,8 +98,7 @@ def make_plan(
         },
     )
     files = [(path, size) for path, size, _ in inputs]
-    with file_system.open_for_reading(vocab_file) as file:
-        vocabulary = file.read()
+    vocabulary = tokenization.vocabulary_bytes(vocab_file)
     steps = GeneratorSteps(
         vocabulary,
         normalization,

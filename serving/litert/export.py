@@ -16,6 +16,8 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
+import tokenization
+from checkpoints.trained_for import HEAD_TAIL, TAIL
 from ops import recurrence
 from serving.litert import convert, metadata
 from tasks import saved_model
@@ -77,8 +79,7 @@ def create(
         "max_position_embeddings": graph.model.config.max_position_embeddings,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
-    with file_system.open_for_reading(settings.vocab_file) as file:
-        files = {metadata.VOCAB: file.read()}
+    files = {metadata.VOCAB: tokenization.vocabulary_bytes(settings.vocab_file)}
     if labels:
         files[metadata.LABELS] = "".join(f"{x}\n" for x in labels).encode()
     return metadata.with_files(
@@ -136,8 +137,8 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
         )
         return
     logging.info(
-        "MediaPipe's %s runs the file. It lower-cases ASCII letters alone and "
-        "keeps accents, whatever the vocabulary",
+        "MediaPipe's %s runs the file. It lower-cases ASCII letters alone, "
+        "keeps accents and splits special tokens, whatever the vocabulary",
         "TextClassifier" if settings.task == "classifier" else "TextEmbedder",
     )
     if settings.sentence_pairs:
@@ -150,6 +151,18 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
             "MediaPipe puts no prompt before a text: give it texts that begin "
             "with %r",
             settings.prompt,
+        )
+    if settings.long_texts.how in (HEAD_TAIL, TAIL):
+        logging.warning(
+            "MediaPipe reads the beginning of a long text, the model was "
+            "trained with --long_texts=%s",
+            settings.long_texts.how,
+        )
+    if settings.normalization.token_names != tokenization.SPECIAL_TOKENS:
+        logging.warning(
+            "MediaPipe finds no %s: in the vocabulary they are called %s",
+            ", ".join(tokenization.SPECIAL_TOKENS),
+            ", ".join(settings.normalization.token_names),
         )
     if not settings.normalization.do_lower_case:
         logging.warning(

@@ -28,9 +28,9 @@ NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
 VOCAB, LABELS, DESCRIPTION = "vocab.txt", "labels.txt", "export.json"
 
 # Version of export.json. Raise it when an older serving/litert/model.py would
-# misunderstand the file. Version 1 has no strip_accents.
-VERSION = 2
-_READABLE = (1, VERSION)
+# misunderstand the file. Version 1 has no strip_accents, 2 no special_tokens.
+VERSION = 3
+_READABLE = (1, 2, VERSION)
 
 # Input of the signature -> the name by which MediaPipe finds it.
 INPUT_NAMES = {

@@ -89,7 +89,10 @@ class Classification(RowTask):
             texts.append([(x, len(tokenizer.text_to_ids(x))) for x in words])
         sizes = [sum(size for _, size in words) for words in texts]
         kept = rows.kept_lengths(
-            sizes[0], sum(sizes[1:]), self.settings.row_length
+            sizes[0],
+            sum(sizes[1:]),
+            self.settings.row_length,
+            self.settings.normalization.is_of_hub,
         )
         shares, how = outputs["attributions"], self.settings.long_texts.how
         start = 1  # behind [CLS]

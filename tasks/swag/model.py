@@ -97,6 +97,7 @@ class MultipleChoiceGraph(saved_model.TaskGraph):
             tf.gather(self.tokenizer(context), question),
             self.tokenizer(tf.reshape(choices, [-1])),
             self.max_seq_length,
+            is_of_hub=self.tokenizer.normalization.is_of_hub,
         )
         return {
             name: tf.reshape(value, [count, width, tf.shape(value)[1]])

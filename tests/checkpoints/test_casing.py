@@ -2,6 +2,7 @@
 
 import json
 import logging
+from typing import Any
 
 from base.errors import UserError
 
@@ -12,6 +13,7 @@ from tiny import SPECIAL
 import tokenization
 from checkpoints import casing
 from checkpoints.checkpoint import resolve_normalization
+from tokenization import Normalization
 
 CHINESE = [chr(0x4E00 + number) for number in range(200)]
 
@@ -56,6 +58,8 @@ def test_the_flag_or_the_vocabulary_decides(name, flag, words, caplog):
 # --- Files of the tokenizer --------------------------------------------------
 
 CONFIG, WHOLE = "tokenizer_config.json", "tokenizer.json"
+MAP, PLAIN = "special_tokens_map.json", "vocab.txt"
+LONGEST = "max_input_chars_per_word"
 
 
 def whole(**normalizer) -> dict:
@@ -70,17 +74,36 @@ def whole(**normalizer) -> dict:
     return {
         "normalizer": normalizer,
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "model": {"type": "WordPiece", "continuing_subword_prefix": "##"},
+        "model": {
+            "type": "WordPiece",
+            "continuing_subword_prefix": "##",
+            "vocab": {token: number for number, token in enumerate(SPECIAL)},
+        },
     }
 
 
-def read(folder, files: dict) -> dict[str, bool]:
+def whole_with(part: str, key: str, value) -> dict:
+    """Return a tokenizer.json of BERT with another setting."""
+    found = whole()
+    found[part][key] = value
+    return found
+
+
+def read(folder, files: dict) -> dict[str, Any]:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
     return casing.read(str(folder))
 
 
 GERMAN = {"do_lower_case": True, "strip_accents": False}
+
+# What BertTokenizer of transformers does without a word in the files.
+HUB = {
+    "max_input_chars_per_word": 100,
+    "special_tokens": tuple(SPECIAL),
+    "is_of_hub": True,
+}
+GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 
 
 @pytest.mark.parametrize(
@@ -120,13 +143,14 @@ GERMAN = {"do_lower_case": True, "strip_accents": False}
         (
             {CONFIG: {"tokenizer_class": "BertTokenizer"}}
             | {"config.json": {"tokenizer_class": "BertJapaneseTokenizer"}},
-            {},
+            HUB,
         ),
     ],
 )
 def test_files_tell_the_normalization(tmp_path, files, found):
     if isinstance(found, tuple):
-        found = tokenization.Normalization(*found)._asdict()
+        fields = tokenization.Normalization._fields
+        found = dict(zip(fields, found, strict=False)) | HUB
     assert read(tmp_path, files) == found
 
 
@@ -155,8 +179,8 @@ def test_files_tell_the_normalization(tmp_path, files, found):
         ({CONFIG: {"never_split": 5}}, "never_split is 5"),
         ({CONFIG: {"do_lower_case": "no"}}, "do_lower_case is 'no', wanted"),
         ({CONFIG: {"strip_accents": 1}}, "strip_accents is 1, wanted true or"),
-        ({WHOLE: whole(clean_text=False)}, "normalizer: clean_text is False"),
-        ({WHOLE: whole(type="Lowercase")}, "normalizer: type is 'Lowercase'"),
+        ({WHOLE: whole(clean_text=False)}, "normalizer.clean_text is False"),
+        ({WHOLE: whole(type="Lowercase")}, "normalizer.type is 'Lowercase'"),
         ({WHOLE: whole() | {"normalizer": None}}, "normalizer is None"),
         ({WHOLE: whole() | {"model": {"type": "Unigram"}}}, "is 'Unigram'"),
         ({WHOLE: []}, "wanted a JSON object"),
@@ -168,19 +192,241 @@ def test_other_tokenizers_are_refused(tmp_path, files, words):
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
+# What transformers 5.24 gives for these files: which names its five special
+# tokens have, which tokens it finds in a text, and its longest word.
+OF_TRANSFORMERS = {
+    "split": (
+        {CONFIG: {"split_special_tokens": True}, WHOLE: whole()},
+        (SPECIAL, [], 100),
+    ),
+    "names": (
+        {
+            CONFIG: {
+                "cls_token": "<s>",
+                "sep_token": {"__type": "AddedToken", "content": "</s>"},
+            },
+            "config.json": {},
+        },
+        (
+            [*SPECIAL[:2], "<s>", "</s>", "[MASK]"],
+            [*SPECIAL[:2], "<s>", "</s>", "[MASK]"],
+            100,
+        ),
+    ),
+    # The second file counts before the first, but for this key in the first.
+    "names of the map": (
+        {
+            CONFIG: {"unk_token": "a"},
+            MAP: {"unk_token": {"content": "<unk>"}},
+            "config.json": {},
+        },
+        (["[PAD]", "<unk>", *SPECIAL[2:]],) * 2 + (100,),
+    ),
+    "names beside the map": (
+        {
+            CONFIG: {"added_tokens_decoder": {}},
+            MAP: {"unk_token": "<unk>"},
+            "config.json": {},
+        },
+        (SPECIAL, SPECIAL, 100),
+    ),
+    "more": (
+        {
+            CONFIG: {"additional_special_tokens": ["[A]", {"content": "[B]"}]},
+            MAP: {"extra_special_tokens": {"c": "[C]"}, "bos_token": "[D]"},
+            WHOLE: whole()
+            | {
+                "added_tokens": [
+                    {"id": 5, "content": "[A]", "special": True},
+                    {"id": 6, "content": "[B]", "special": True},
+                    {"id": 7, "content": "[C]", "special": True},
+                    {"id": 8, "content": "[D]", "special": True},
+                    {"id": 9, "content": "[E]", "normalized": False},
+                ]
+            },
+        },
+        (SPECIAL, [*SPECIAL, "[A]", "[B]", "[D]", "[C]", "[E]"], 100),
+    ),
+    "long words": (
+        {CONFIG: GENERIC, WHOLE: whole_with("model", LONGEST, 7)},
+        (SPECIAL, SPECIAL, 7),
+    ),
+    "long words of a class": (
+        {WHOLE: whole_with("model", LONGEST, 7)},
+        (SPECIAL, SPECIAL, 100),
+    ),
+    # Of this project's own folders.
+    "ours": ({CONFIG: {}}, (SPECIAL, [], 200)),
+    "ours, of the hub": (
+        {CONFIG: {"split_special_tokens": False, LONGEST: 100}},
+        (SPECIAL, SPECIAL, 100),
+    ),
+    "from the original": (
+        {CONFIG: {"split_special_tokens": True, LONGEST: 200}}
+        | {"config.json": {}},
+        (SPECIAL, [], 200),
+    ),
+    "both configurations": (
+        {"config.json": {}, "bert_config.json": {}},
+        (SPECIAL, [], 200),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_TRANSFORMERS)
+def test_special_tokens_and_long_words(tmp_path, name):
+    files, (names, special, longest) = OF_TRANSFORMERS[name]
+    found = Normalization.of(**read(tmp_path, files))
+    assert found.token_names == tuple(names)
+    assert found.special_tokens == tuple(special)
+    assert found.max_input_chars_per_word == longest
+
+
+def test_what_one_class_alone_applies_is_warned_of(tmp_path, caplog):
+    """BertTokenizer does as BERT does, whatever tokenizer.json says."""
+    post = {"type": "TemplateProcessing", "single": [], "pair": []}
+    for number, (part, words) in enumerate(
+        [
+            ({"post_processor": None}, "post_processor is None, BERT has"),
+            ({"post_processor": post}, "post_processor is {'single': '', 'pa"),
+            (
+                whole_with("model", "unk_token", "a"),
+                "model.unk_token is a, BERT has [UNK]",
+            ),
+            (
+                whole_with("model", LONGEST, 9),
+                f"model.{LONGEST} is 9, but 100 in BertTokenizer",
+            ),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        caplog.clear()
+        assert read(folder, {WHOLE: whole() | part}) and words in caplog.text
+        files = {WHOLE: whole() | part, CONFIG: GENERIC}
+        if number == 3:
+            assert read(folder, files)[LONGEST] == 9
+            assert "without model_input_names: transformers g" in caplog.text
+            continue
+        with pytest.raises(UserError) as error:
+            read(folder, files)
+        assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "files, is_left",
+    [
+        ({}, False),
+        ({CONFIG: {"truncation_side": "left"}}, True),
+        ({WHOLE: whole() | {"truncation": {"direction": "Left"}}}, True),
+        (
+            {WHOLE: whole() | {"truncation": {"direction": "Left"}}}
+            | {CONFIG: {"truncation_side": "right"}},
+            False,
+        ),
+    ],
+)
+def test_which_end_of_a_text_is_read(tmp_path, files, is_left):
+    read(tmp_path, files)
+    assert casing.reads_end(str(tmp_path)) is is_left
+
+
+TOKENS = [*SPECIAL, "the", "cat"]
+
+
+@pytest.mark.parametrize(
+    "plain, whole_ids, found",
+    [
+        (None, TOKENS, WHOLE),
+        (TOKENS, None, PLAIN),
+        (TOKENS, TOKENS, PLAIN),
+        # The Chinese vocabulary has U+2028, a line that is blank.
+        ([*TOKENS, "", "a"], [*TOKENS, "\u2028", "a"], PLAIN),
+        (None, None, None),
+    ],
+)
+def test_the_vocabulary_of_a_folder(tmp_path, plain, whole_ids, found):
+    write_vocabularies(tmp_path, plain, whole_ids)
+    path = casing.find_vocabulary(str(tmp_path))
+    assert path == (found and str(tmp_path / found))
+    if path:
+        tokens = [*(whole_ids or plain)]
+        ids = tokenization.load_vocab(path)
+        assert list(ids.values()) == list(range(len(tokens)))
+        assert [ids[token] for token in TOKENS] == list(range(len(TOKENS)))
+        text = tokenization.vocabulary_bytes(path).decode()
+        assert text.split() == [x for x in tokens if x.strip()]
+
+
+def test_tokens_behind_the_vocabulary(tmp_path):
+    """tokenizer.json adds one to those of vocab.txt, and leaves an id out."""
+    write_vocabularies(tmp_path, TOKENS, TOKENS, [{"content": "x", "id": 8}])
+    path = casing.find_vocabulary(str(tmp_path))
+    assert path == str(tmp_path / WHOLE)
+    vocab = tokenization.load_vocab(path)
+    assert vocab["x"] == 8 and vocab["[blank line 8]"] == 7
+    (tmp_path / "copy.txt").write_bytes(tokenization.vocabulary_bytes(path))
+    assert tokenization.load_vocab(str(tmp_path / "copy.txt")) == vocab
+
+
+@pytest.mark.parametrize(
+    "plain, ids, added, words",
+    [
+        (
+            [*SPECIAL, "cat", "the"],
+            {},
+            [],
+            "contradict each other: id 5 is 'cat' in the one and 'the' in",
+        ),
+        ([*TOKENS, "a"], {}, [], "the one has 8 tokens, the other 7"),
+        (None, {"dog": 6}, [], "'cat' and 'dog' have id 6"),
+        (None, {"dog": -1}, [], "the id of 'dog' is -1, wanted a number fr"),
+        (None, {"dog": 10**9}, [], "the id of 'dog' is 1000000000, wanted"),
+        (None, {"dog": "7"}, [], "the id of 'dog' is '7', wanted a number"),
+        (None, {}, [{"content": "cat", "id": 9}], "'cat' has the ids 6 and 9"),
+        (None, {}, ["cat"], "added_tokens is ['cat'], wanted a list of obje"),
+        (None, None, [], "model.vocab is None, wanted an object of tokens"),
+    ],
+)
+def test_vocabularies_that_cannot_be_used(tmp_path, plain, ids, added, words):
+    write_vocabularies(tmp_path, plain, TOKENS, added)
+    path = tmp_path / WHOLE
+    theirs = json.loads(path.read_text())
+    if ids is None:
+        del theirs["model"]["vocab"]
+    else:
+        theirs["model"]["vocab"] |= ids
+    path.write_text(json.dumps(theirs))
+    with pytest.raises(UserError) as error:
+        tokenization.load_vocab(casing.find_vocabulary(str(tmp_path)))
+    line = str(error.value)
+    assert words in line and str(path) in line and "\n" not in line
+    assert plain is None or str(tmp_path / PLAIN) in line
+
+
+def write_vocabularies(folder, plain, whole_tokens, added=()) -> None:
+    """Write vocab.txt and tokenizer.json of tokens; None: no file."""
+    if plain is not None:
+        (folder / PLAIN).write_text("\n".join(plain))
+    if whole_tokens is not None:
+        ids = {token: number for number, token in enumerate(whole_tokens)}
+        content = whole_with("model", "vocab", ids) | {"added_tokens": added}
+        (folder / WHOLE).write_text(json.dumps(content))
+
+
 def test_words_that_transformers_adds_are_named_once(tmp_path, caplog):
     """They have ids behind those of vocab.txt; special tokens are no words."""
-    tokens = [{"content": "[CLS]", "special": True}]
+    tokens = [{"content": "[CLS]", "special": True, "id": 2}]
     files = {WHOLE: whole() | {"added_tokens": tokens}}
     assert read(tmp_path, files) and not caplog.text
-    tokens.append({"content": "covid", "special": False})
+    tokens.append({"content": "covid", "special": False, "id": 5})
     config = {"added_tokens_decoder": {"30522": tokens[1]}}
     for files in (
         {CONFIG: config},
         {WHOLE: whole() | {"added_tokens": tokens}},
     ):
         caplog.clear()
-        (tmp_path / "vocab.txt").write_text("[UNK]\n")
+        (tmp_path / "vocab.txt").write_text("\n".join(SPECIAL))
         for name, content in files.items():
             (tmp_path / name).write_text(json.dumps(content))
         prefix = str(tmp_path / "model.ckpt")
@@ -224,9 +470,10 @@ def test_a_vocabulary_has_the_settings_beside_it(tmp_path, caplog):
     (tmp_path / CONFIG).write_text(json.dumps(settings))
     with caplog.at_level(logging.INFO):
         found = casing.of_vocabulary(golden("uncased"), vocab_file, None)
-    assert found == (True, False, False)
+    assert found == Normalization(True, False, False)
     assert "strip_accents = False, as the tokenizer's files say" in caplog.text
     (tmp_path / CONFIG).write_text(json.dumps(GERMAN))
-    assert casing.of_vocabulary({}, vocab_file, True) == (True, False, True)
+    found = casing.of_vocabulary({}, vocab_file, True)
+    assert found == Normalization(True, False, True)
     with pytest.raises(UserError, match="was trained with True"):
         casing.of_vocabulary({}, vocab_file, False)

@@ -238,16 +238,61 @@ def test_bytes_that_are_not_utf8_are_dropped(tokenizers):
     assert graph(tf.constant([data])).to_list() == [full.text_to_ids(data)]
 
 
-@given(st.integers(0, 30), st.integers(0, 30), st.integers(2, 30))
-def test_pairs_are_truncated_as_everywhere(a, b, limit):
+@given(
+    st.integers(0, 30), st.integers(0, 30), st.integers(2, 30), st.booleans()
+)
+def test_pairs_are_truncated_as_everywhere(a, b, limit, is_of_hub):
     found = tokenization.truncated_lengths(
-        tf.constant([a]), tf.constant([b]), limit, tf.minimum, tf.maximum
+        tf.constant([a]),
+        tf.constant([b]),
+        limit,
+        tf.minimum,
+        tf.maximum,
+        is_of_hub,
     )
-    wanted = tokenization.truncated_lengths(a, b, limit)
+    wanted = tokenization.truncated_lengths(a, b, limit, is_of_hub=is_of_hub)
     assert tuple(int(x[0]) for x in found) == wanted
 
 
-@pytest.mark.parametrize("how", ["cut", "head_tail"])
+SPECIAL = tokenization.SPECIAL_TOKENS
+
+
+def test_models_of_the_hub():
+    """Special tokens in texts, their places, and words of 13 characters.
+
+    [CLS] is called [unused1].
+    """
+    names = (*SPECIAL[:2], "[unused1]", *SPECIAL[3:])
+    special = (*names, "[CLS]", "the")
+    hub = tokenization.Normalization.of(
+        True, None, True, 12, special, names, True
+    )
+    full = tokenization.FullTokenizer(vocab_file("uncased"), *hub)
+    graph = graph_tokenizer.Tokenizer(vocab_file("uncased"), *hub)
+    texts = [
+        "caf\u00e9[SEP]The dog [CLS] Unbelievably unbelievables",
+        "",
+        "[SEP]",
+        "[SEP][MASK] a\0b\ufffd [PAD]weather[sep]",
+        "\u039f\u0394\u03a3 \ue000x [unused1]\u4e2d\u6587",
+    ]
+    wanted = [full.text_to_ids(text) for text in texts]
+    assert graph(tf.constant(texts)).to_list() == wanted
+    ids, *places = (
+        part.to_list() for part in graph.with_offsets(tf.constant(texts))
+    )
+    assert ids == wanted and "[UNK]" == full.inv_vocab[wanted[0][-1]]
+    found = [
+        [text[start:end] for start, end in zip(*row, strict=True)]
+        for text, *row in zip(texts, *places, strict=True)
+    ]
+    assert found[0][:4] == ["caf\u00e9", "[SEP]", "The", "dog"]
+    assert found[1:3] == [[], ["[SEP]"]]
+    assert found[3][:2] == ["[SEP]", "[MASK]"]
+    assert found[3][-3:] == ["[", "sep", "]"]
+
+
+@pytest.mark.parametrize("how", ["cut", "head_tail", "tail"])
 @pytest.mark.parametrize("is_pair", [False, True])
 def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     rng = np.random.default_rng(0)
@@ -257,6 +302,9 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     ]
     a, b = texts[:40], texts[40:] if is_pair else None
     _, full = tokenizers["uncased"]
+    hub = tokenization.Normalization.of(is_of_hub=how == "tail")
+    if hub.is_of_hub:
+        full = tokenization.FullTokenizer(vocab_file("uncased"), *hub)
     examples = [
         Example(str(i), a[i], b[i] if is_pair else None) for i in range(40)
     ]
@@ -265,7 +313,7 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     )
     assert 5 < np.count_nonzero(left_out) < 35
     found = graph_tokenizer.make_features(
-        graph_tokenizer.Tokenizer(vocab_file("uncased")),
+        graph_tokenizer.Tokenizer(vocab_file("uncased"), *hub),
         tf.constant(a),
         None if b is None else tf.constant(b),
         24,

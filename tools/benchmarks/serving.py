@@ -26,6 +26,7 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
+from checkpoints.trained_for import TrainedFor
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.task import Settings
 from tokenization import Normalization
@@ -200,7 +201,8 @@ def write_models(
         str(theirs),
         Path(vocab_file).read_bytes(),
         Normalization.of(),
-        MAX_SEQ_LENGTH,
+        config,
+        TrainedFor(max_seq_length=MAX_SEQ_LENGTH),
     )
     onnx = folder / "onnx"
     for name, python in pythons.items():

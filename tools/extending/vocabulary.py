@@ -64,7 +64,7 @@ def read_list(
     words: dict[str, NewWord] = {}
     for line in lines:
         parts = tokenizer.basic_tokenizer.tokenize(line)
-        problem = _problem(line, parts, tokenizer.vocab, words)
+        problem = _problem(line, parts, tokenizer, words)
         if problem:
             notes[problem].append(line)
             continue
@@ -87,7 +87,7 @@ def read_list(
 def _problem(
     line: str,
     parts: Sequence[str],
-    vocab: Collection[str],
+    tokenizer: tokenization.FullTokenizer,
     words: Collection[str],
 ) -> str | None:
     """Return why a line with these words cannot be added; None if it can."""
@@ -97,9 +97,10 @@ def _problem(
         return "have no character that the tokenizer keeps"
     if len(parts) > 1:
         return "are split at punctuation marks or between ideographs"
-    if len(parts[0]) > tokenization.MAX_CHARS_PER_WORD:
-        return f"have more than {tokenization.MAX_CHARS_PER_WORD} characters"
-    if parts[0] in vocab:
+    longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+    if len(parts[0]) > longest:
+        return f"have more than {longest} characters"
+    if parts[0] in tokenizer.vocab:
         return "are tokens already"
     if parts[0] in words:
         return "repeat an earlier line, perhaps in other capitals or accents"
@@ -163,7 +164,8 @@ def extend(
     """Return the lines of a vocabulary with more words, and the words' ids."""
     # Not tokenization.load_vocab, which renames lines that are blank to it,
     # such as one of U+2028 alone. Here they stay as they are.
-    lines = text_files.read_text(vocab_file).rstrip("\r\n").split("\n")
+    text = tokenization.vocabulary_bytes(vocab_file).decode("utf-8-sig")
+    lines = text.rstrip("\r\n").split("\n")
     ids = [i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())]
     ids = ids[: len(words)]
     num_appended = len(words) - len(ids)

@@ -137,7 +137,9 @@ def pieces_of(
         for text in (text_a, text_b)
     )
     length = settings.max_seq_length if at_once else settings.row_length
-    kept = rows.kept_lengths(len(a), len(b), length)
+    kept = rows.kept_lengths(
+        len(a), len(b), length, settings.normalization.is_of_hub
+    )
     kinds = [KINDS[0]]
     for own, ids, number in zip(KINDS[:2], (a, b), kept, strict=True):
         places = {*rows.kept_places(len(ids), number, settings.long_texts.how)}

@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 
+import tokenization
 from tasks.encoder import lines as features_lines
 from tasks.rows import Units, make_row
 
@@ -80,7 +81,9 @@ def test_progress_by_hand(tmp_path, caplog, monkeypatch):
 def test_pairs_that_lose_their_second_half(length, wanted):
     """Cut to nothing, it has no [SEP] of its own."""
     tokenizer = types.SimpleNamespace(
-        vocab={"[CLS]": 2, "[SEP]": 3}, text_to_ids=lambda _: [5, 6, 7]
+        vocab={"[CLS]": 2, "[SEP]": 3},
+        text_to_ids=lambda _: [5, 6, 7],
+        basic_tokenizer=tokenization.BasicTokenizer(),
     )
     reader = features_lines.Reader("-", tokenizer, length)
     line = reader._encode(0, "a b c ||| a b c")
