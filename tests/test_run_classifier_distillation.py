@@ -176,6 +176,24 @@ def test_a_teacher_reads_texts_as_it_was_trained_to(places, tmp_path):
 
 
 @pytest.mark.slow
+def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
+    """The folds share records_dir, where the answers are kept."""
+    for fold in (1, 2, 1):
+        data, job = distilled_data(
+            run_classifier,
+            **flags_of(places, tmp_path / f"fold{fold}")
+            | {"teacher_checkpoint": places["sure"], "transfer_file": None}
+            | {"num_folds": 3, "fold": fold, "records_dir": tmp_path},
+        )
+        texts = [example.text_a for example in job.read(job.train)]
+        wanted = distillation.mean_probabilities(
+            [by_hand(places["sure"], VOCAB, texts)], 2.0
+        )
+        found = data.features["soft_targets"]
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
     for name in ("train", "dev"):
         text = (places["data"] / f"{name}.tsv").read_text()

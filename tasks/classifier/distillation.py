@@ -116,8 +116,12 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         )
 
     def texts(self) -> list[Texts]:
-        """Return the training file, and the texts without labels."""
-        found = [Texts("train", self.job.file_fingerprint(self.job.train))]
+        """Return the training examples, and the texts without labels."""
+        train, fold = self.job.train, self.job.fold
+        fingerprint = self.job.file_fingerprint(train)
+        if fold:
+            fingerprint["fold"] = fold
+        found = [Texts(train.name, fingerprint)]
         if self.transfer:
             found.append(Texts("transfer", self.transfer.fingerprint()))
         return found
@@ -133,7 +137,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         num_labeled = int(data.features[_LABEL_WEIGHTS].sum())
         texts: Iterable[classifier_data.Example] = self.transfer
         total = data.num_records - num_labeled
-        if name == "train":
+        if name == self.job.train.name:
             texts = self.job.read(self.job.train)
             total = num_labeled
         parts = (

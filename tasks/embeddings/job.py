@@ -331,13 +331,9 @@ class EmbeddingsJob(FineTuningJob):
     # --- Teacher -------------------------------------------------------------
 
     def _teacher_fingerprint(self) -> list[Any]:
-        settings = self.teacher
-        return [
-            *loading.fingerprint(settings),
-            settings.max_seq_length,
-            settings.long_texts,
-            settings.prompt,
-        ]
+        # How it makes vectors is in several files beside the weights.
+        settings = self.teacher._replace(path="", vocab_file="")
+        return [*loading.fingerprint(self.teacher), settings]
 
     def _teacher_vectors(self) -> np.ndarray:
         """Return the teacher's vectors of the training texts, [n, D].
