@@ -30,12 +30,26 @@ _LOCK_SECONDS = 60.0
 _LONGEST_VALUE = 60
 _MOST_NAMES = 4
 
+# Adjustable settings that change how fast a step is and how much memory it
+# takes, and what it computes by rounding alone.
+_OF_EXECUTION = {
+    "cache_chunk",
+    "dtype",
+    "gradient_accumulation_steps",
+    "jit_compile",
+    "loss_scale_backoff",
+    "loss_scale_growth_steps",
+    "recompute",
+}
+
 _NONE: Mapping = types.MappingProxyType({})
 
 # Settings that a run may lack: it has no vocabulary or no held-out data, or it
 # began with an earlier version, which did not record them. Where the run or the
 # command lacks one, it is not compared.
-IF_KNOWN = frozenset({"vocabulary", "records", "heldout_data"})
+IF_KNOWN = frozenset(
+    {"init_checkpoint", "vocabulary", "records", "heldout_data"}
+)
 
 
 @contextlib.contextmanager
@@ -106,15 +120,36 @@ def claim_output_dir(
         for name, value in now["adjustable"].items():
             old = before["adjustable"].get(name)
             if _differ(name, old, value):
-                hint = f": {hints[name]}" if name in hints else ""
                 logging.warning(
-                    "%s changes from %s to %s%s", name, old, value, hint
+                    "%s changes from %s to %s: %s",
+                    name,
+                    old,
+                    value,
+                    hints.get(name, f"the run in {output_dir} goes on with it"),
                 )
         return
     if not tf.io.gfile.exists(path):
         check_free(output_dir)
     if is_chief:
         write_settings(output_dir, fingerprint, adjustable)
+
+
+def check_finished(output_dir: str, adjustable: Mapping[str, object]) -> None:
+    """Check that a run that is finished was trained with these settings.
+
+    Raises:
+        UserError: it was trained with others; names the first.
+    """
+    now = json.loads(json.dumps(adjustable))
+    before = read_adjustable(output_dir)
+    for name, value in now.items():
+        old = before.get(name)
+        if old != value and name not in _OF_EXECUTION:
+            raise UserError(
+                f"output_dir {output_dir} holds a finished run with "
+                f"{_differing(name, old, value)}: nothing is left to train; "
+                "use another --output_dir, or the command that made this one"
+            )
 
 
 def write_settings(

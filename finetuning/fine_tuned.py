@@ -17,6 +17,7 @@ from absl import logging
 
 import modeling
 from checkpoints import checkpoint, lookup, weight_files
+from checkpoints.trained_for import TrainedFor
 from tasks import registry
 from tasks.job import FineTuningJob
 from tasks.source import no_model_error
@@ -33,6 +34,15 @@ def find_weights(output_dir: str) -> str | None:
     if tf.io.gfile.exists(weights + ".index"):
         return weights
     return lookup.latest_checkpoint(output_dir)
+
+
+def has_weights_of(output_dir: str, step: int) -> bool:
+    """Return whether the fine-tuned weights in output_dir are of a step."""
+    prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
+    return (
+        tf.io.gfile.exists(prefix + ".index")
+        and weight_files.global_step(prefix) == step
+    )
 
 
 def write_model(
@@ -88,12 +98,17 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
             f"{prefix} has a BiLSTM, but the configuration does not: give "
             "--bilstm_layers and --bilstm_units as in training"
         )
-    # Without a configuration the task is unknown.
-    if lookup.config_beside(prefix) and not job.is_of_any_task:
+    # Of an interrupted run, which has no configuration, nothing is known.
+    trained_for = TrainedFor()
+    if lookup.config_beside(prefix):
         _, trained_for = checkpoint.read_config(prefix)
-        registry.check_task(
-            trained_for.task, job.fine_tuned_task, prefix, "this script"
-        )
+        if not job.is_of_any_task:
+            registry.check_task(
+                trained_for.task, job.fine_tuned_task, prefix, "this script"
+            )
+    elif prefix == job.source.prefix:  # by --bert_config_file
+        trained_for = job.source.trained_for
+    job.use_tuned(trained_for)
     # weight_files.ENCODER leaves the pooler out, which training may replace.
     # A fine-tuned model that uses a pooler has to bring it.
     encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER

@@ -11,7 +11,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import lookup, run_settings
+from checkpoints import lookup, run_settings, weight_files
 from finetuning import (
     fine_tuned,
     sweep_folder,
@@ -70,7 +70,7 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
         file_system.make_directory(settings.output_dir)
         file_system.make_directory(settings.records_dir, "records_dir")
         loaded = create_model(job, strategy)
-        if do_train and not is_over(settings):
+        if do_train and not is_over(settings, identity):
             training = plan(job, loaded, strategy, identity)
             done = run.train(training)
             agreement.wait_for_all(strategy)  # until the last score is written
@@ -148,7 +148,11 @@ def create_model(
 
 
 def identity_of(job: FineTuningJob) -> run.Identity:
-    """Return what must not change when a run is resumed, and what may."""
+    """Return what must not change when a run is resumed, and what may.
+
+    The model that a run begins with is compared only if there is one: with
+    --bert_config_file and --vocab_file a run is resumed without it.
+    """
     settings, teachers = job.settings, job.distillation
     fixed = {
         "model": job.config.to_dict(),
@@ -165,6 +169,10 @@ def identity_of(job: FineTuningJob) -> run.Identity:
         **(teachers.fingerprint() if teachers else {}),
         **settings.training.fingerprint(),
     }
+    if prefix := job.source.prefix:
+        fixed["init_checkpoint"] = [
+            file_system.sha256(path) for path in weight_files.files_of(prefix)
+        ]
     adjustable = {
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
@@ -178,13 +186,17 @@ def identity_of(job: FineTuningJob) -> run.Identity:
 # --- Training ----------------------------------------------------------------
 
 
-def is_over(settings: RunSettings) -> bool:
+def is_over(settings: RunSettings, identity: run.Identity) -> bool:
     """Return whether output_dir holds a run that stopped early.
 
     It has steps left, which `run.train` would train.
+
+    Raises:
+        UserError: it was trained with other settings.
     """
     scores = fine_tuned.read_scores(settings.output_dir)
     if fine_tuned.stops_early(scores, settings.early_stopping_patience):
+        run_settings.check_finished(settings.output_dir, identity.adjustable)
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return True
     if scores and not lookup.listed_checkpoints(settings.output_dir):
@@ -284,9 +296,13 @@ def finish(
         return fine_tuned.stops_early(scores, settings.early_stopping_patience)
     # If an earlier command has scores, its best weights stay, unless this
     # command has trained further without --eval_steps: then the last weights
-    # are kept.
+    # are kept. What is there already may have been tuned since, by
+    # `job.evaluate`; only a calibration begins with the weights as trained.
     if not training.eval_steps and (not scores or done > max(scores)):
-        fine_tuned.write_model(job, loaded.model, done)
+        if job.calibrates or not fine_tuned.has_weights_of(
+            settings.output_dir, done
+        ):
+            fine_tuned.write_model(job, loaded.model, done)
         if scores:
             fine_tuned.write_scores(settings.output_dir, {})
     elif training.eval_steps and done not in scores:

@@ -402,6 +402,10 @@ class FineTuningJob(abc.ABC):
             bilstm_units=units or None,
         )
 
+    def use_tuned(self, trained_for: TrainedFor) -> None:
+        """Take what was tuned for the weights that are used from now on."""
+        del trained_for
+
     def adjustable(self) -> dict[str, Any]:
         """Return settings of the task that a resumed run may change."""
         return {}

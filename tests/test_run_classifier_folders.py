@@ -6,11 +6,18 @@ import signal
 from pathlib import Path
 
 import fine_tuned_models
+import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from classifier_runs import CONFIG, VOCAB, flags_for, write_data
+from classifier_runs import (
+    CONFIG,
+    VOCAB,
+    flags_for,
+    sentences,
+    write_data,
+)
 from tiny import results_of
 
 from checkpoints import weight_files
@@ -117,6 +124,110 @@ def test_a_name_that_tensorflow_takes_for_a_pattern(flags, tmp_path):
         line = scripts.error_of(run_classifier, **flags)
         assert f"{name} has a {character}, which" in line
         assert not folder.exists()
+
+
+# --- A finished run, and its command again -----------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(model_dir, tmp_path_factory) -> dict:
+    """The flags of a finished run of 12 steps."""
+    folder = tmp_path_factory.mktemp("finished")
+    more = {"num_train_epochs": 0.5, "pad_to_max_length": True}
+    flags = flags_for(model_dir, write_data(folder), folder / "out", **more)
+    assert scripts.run(run_classifier, **flags) == 0
+    return flags
+
+
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("learning_rate", 1e-4, "learning_rate = 0.005, not 0.0001"),
+        ("layer_decay", 0.9, "layer_decay = None, not 0.9"),
+        ("label_smoothing", 0.1, "label_smoothing = None, not 0.1"),
+        ("class_weights", "balanced", "class_weights = None, not balanced"),
+        ("weight_decay_rate", 0.1, "weight_decay_rate = 0.01, not 0.1"),
+        ("warmup_proportion", 0.2, "warmup_proportion = 0.1, not 0.2"),
+        ("num_train_epochs", 0.25, "num_train_epochs = 0.5, not 0.25"),
+    ],
+)
+def test_a_finished_run_cannot_have_had_other_settings(
+    finished, name, value, words
+):
+    """Its scores are those of the settings it was trained with."""
+    out = Path(finished["output_dir"])
+    before = files_of(out)
+    line = scripts.error_of(run_classifier, **finished | {name: value})
+    assert f"holds a finished run with {words}" in line
+    assert "use another --output_dir" in line
+    assert files_of(out) == before
+
+
+def test_a_finished_run_can_be_used_in_another_way(finished):
+    """On other devices, in other batches, and for more steps."""
+    flags = finished | {"jit_compile": True, "eval_batch_size": 3}
+    flags |= {"gradient_accumulation_steps": 2, "save_checkpoints_steps": 7}
+    before = (Path(flags["output_dir"]) / "bert_model.ckpt.index").read_bytes()
+    assert scripts.run(run_classifier, **flags) == 0
+    path = Path(flags["output_dir"]) / "bert_model.ckpt.index"
+    assert path.read_bytes() == before
+
+
+def test_a_run_cannot_have_begun_with_another_model(
+    model_dir, finished, tmp_path
+):
+    """Of the same configuration; a copy elsewhere is the same model."""
+    shutil.copytree(model_dir, tmp_path / "model")
+    flags = finished | {"init_checkpoint": str(tmp_path / "model")}
+    assert scripts.run(run_classifier, **flags) == 0
+    prefix = str(tmp_path / "model" / "bert_model.ckpt")
+    tensors = weight_files.read_weights(prefix)
+    tensors["bert/embeddings/word_embeddings"] *= 0.5
+    weight_files.write(prefix, tensors)
+    line = scripts.error_of(run_classifier, **flags)
+    assert "belongs to a run with other init_checkpoint" in line
+
+
+def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
+    """Thresholds of labels, and the temperature of a calibrated model."""
+    rows = {
+        part: [f"{text}\t{label}" for text, label in sentences(n, seed)]
+        for part, n, seed in (("train", 60, 1), ("dev", 40, 2))
+    }
+    for part, lines in rows.items():
+        text = "\n".join(["sentence\tlabel", *lines]) + "\n"
+        (tmp_path / f"{part}.tsv").write_text(text)
+    (tmp_path / "test.tsv").write_text((tmp_path / "dev.tsv").read_text())
+    for name in ("multi_label", "calibrate"):
+        out = tmp_path / name
+        flags = flags_for(model_dir, tmp_path, out, num_train_epochs=0.5)
+        flags |= {"pad_to_max_length": True, "do_predict": True}
+        first = flags | {name: True}
+        assert scripts.run(run_classifier, **first) == 0
+        wanted = {
+            file: (out / file).read_bytes()
+            for file in ("test_results.tsv", "test.tsv", "bert_config.json")
+        }
+        again = flags | {"do_eval": False}
+        again |= {"multi_label": name == "multi_label"}
+        assert scripts.run(run_classifier, **again) == 0
+        for file, content in wanted.items():
+            assert (out / file).read_bytes() == content, (name, file)
+    # Thresholds are not those of other weights: here of an interrupted run
+    # that began with a model that has some.
+    shutil.copytree(tmp_path / "multi_label", tmp_path / "model")
+    out = tmp_path / "multi_label"
+    for path in out.glob("bert_*"):
+        path.unlink()
+    model = {"init_checkpoint": str(tmp_path / "model"), "do_train": False}
+    again = flags | model | {"multi_label": True, "do_eval": False}
+    assert scripts.run(run_classifier, **again | {"output_dir": str(out)}) == 0
+    shares = np.loadtxt(out / "test_results.tsv")
+    lines = (out / "test.tsv").read_text().splitlines()[1:]
+    for line, row in zip(lines, shares, strict=True):
+        pairs = zip(("bad", "good"), row, strict=True)
+        names = [name for name, share in pairs if share >= 0.5]
+        assert line.split("\t")[1] == ",".join(names)
 
 
 # --- Signals -----------------------------------------------------------------

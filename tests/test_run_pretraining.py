@@ -602,15 +602,15 @@ def test_a_run_that_continues_another_has_steps_of_its_own(
 @pytest.mark.slow
 def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
     settings = (finished / run_settings.CONFIG_NAME).read_text()
-    flags = flags_for(
-        data,
-        finished,
-        num_train_steps=4,
-        learning_rate=0.5,
-        do_eval=True,
-        eval_input_file=data / "dev",
-    )
-    scripts.run(run_pretraining, **flags)
+    evaluation = {"do_eval": True, "eval_input_file": data / "dev"}
+    for changed, words in (
+        ({"num_train_steps": 4}, "num_train_steps = 12, not 4"),
+        ({"learning_rate": 0.5}, "learning_rate = "),
+    ):
+        flags = flags_for(data, finished, **evaluation | changed)
+        line = scripts.error_of(run_pretraining, **flags)
+        assert f"holds a finished run with {words}" in line
+    scripts.run(run_pretraining, **flags | {"do_train": False})
     assert results_of(finished)["global_step"] == 12
     assert (finished / run_settings.CONFIG_NAME).read_text() == settings
 

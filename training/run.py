@@ -165,6 +165,9 @@ def train(run: Training) -> int:
     from `resume_from`, from `init_checkpoint` or from new weights. With an
     ema_decay, `evaluate` finds the averages of the weights in the model, and so
     does the caller at the end.
+
+    Raises:
+        UserError: no step is left of a run that had other settings.
     """
     settings, strategy = run.settings, run.strategy
     layers.freeze(run.model, settings.freeze_layers)
@@ -182,6 +185,9 @@ def train(run: Training) -> int:
     check_same_start(strategy, state, settings, first)
     last = settings.last_step
     if first >= last:
+        run_settings.check_finished(
+            settings.output_dir, run.identity.adjustable
+        )
         logging.info(
             "%s holds a finished run of %d steps: nothing to train",
             settings.output_dir,

@@ -57,6 +57,12 @@ class MultiLabelJob(ClassifierJob):
         """Return also the thresholds."""
         return super().trained_for()._replace(thresholds=self.thresholds)
 
+    def use_tuned(self, trained_for: TrainedFor) -> None:
+        """Take the thresholds of the weights, if they have some."""
+        found = trained_for.thresholds
+        self.tunes = self.tunes or not found
+        self.thresholds = tuple(found) if found else None
+
     # --- Data ----------------------------------------------------------------
 
     def schema(self) -> dict[str, tfrecord.Feature]:

@@ -111,6 +111,11 @@ class SquadJob(FineTuningJob):
             "max_answer_length": self.answer_options.max_answer_length,
         }
 
+    def adjustable(self) -> dict[str, Any]:
+        """Return what an epoch counts."""
+        what = self.count_steps_by
+        return {"count_steps_by": what if what != "windows" else None}
+
     # --- Data ----------------------------------------------------------------
 
     def read(self, data: DataSet) -> Questions:
@@ -212,6 +217,7 @@ class SquadJob(FineTuningJob):
         fingerprint = {
             "windows": questions.fingerprint,
             "weights": weights,
+            "config": self.config.to_dict(),
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
