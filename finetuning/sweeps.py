@@ -5,11 +5,13 @@ command a user would give. So its numbers are those of a single run. A run
 that was interrupted is resumed, and one that is finished is not repeated.
 """
 
+import contextlib
 import itertools
 import json
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -42,18 +44,12 @@ _HYPERPARAMETERS = (
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "output", "flagfile")
 
-# Flags that name what a run reads.
-_INPUTS = (
-    "data_dir",
-    "train_file",
-    "dev_file",
-    "predict_file",
-    "transfer_file",
-    "init_checkpoint",
-    "bert_config_file",
-    "vocab_file",
-    "teacher_checkpoint",
-)
+# Flags that name what a run writes.
+_OUTPUTS = ("output_dir", "records_dir")
+
+# Names of files that need no checksum: those in records_dir, which are made of
+# other files, and weights beside an index that has a checksum of each.
+_MADE = re.compile(r"\.(data-\d+-of-\d+|(tf_record|npy)(\.json)?)$")
 
 # Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
@@ -229,14 +225,15 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
     }
     runs = os.path.join(output_dir, sweep_folder.RUNS)
     results: dict[str, dict[str, float]] = {}
+    files = _files_named(sweep.arguments, output_dir)
     for number, run in enumerate(sweep.runs, 1):
         folder = os.path.join(runs, run.name)
         command = sweep.command(run, folder)
-        # Holds the flags of the finished run and the states of the files they
-        # name. If these differ, the command is given again, and output_dir
-        # decides whether its run may be resumed.
+        # Holds the flags of the finished run and the checksums of the files
+        # they name. If these differ, the command is given again, and
+        # output_dir decides whether its run may be resumed.
         marker = os.path.join(folder, "finished.json")
-        made_of = {"flags": command[2:], "files": _file_states(command[2:])}
+        made_of = {"flags": command[2:], "files": files}
         is_finished = text_files.read_own_json(marker) == made_of
         logging.info(
             "Run %d of %d, %s%s",
@@ -267,25 +264,42 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
     return os.path.join(runs, order[0])
 
 
-def _file_states(arguments: Sequence[str]) -> dict[str, list[int] | None]:
-    """Return {path: [size, time of change]} of the files that flags name."""
-    found = {}
-    for argument in arguments:
-        name, _, value = argument.removeprefix("--").partition("=")
-        for place in value.split(",") if name in _INPUTS else ():
-            if hub.is_name(place):  # has a commit, so it does not change
-                continue
-            # A file; the files in a directory; those of a checkpoint, whose
-            # names begin with its prefix.
-            paths = [place]
-            if tf.io.gfile.isdir(place):
-                names = tf.io.gfile.listdir(place)
-                paths = [os.path.join(place, name) for name in names]
-            elif place and not tf.io.gfile.exists(place):
-                paths = tf.io.gfile.glob(f"{place}.*")
-            for path in sorted(paths):
-                if not tf.io.gfile.isdir(path):
-                    found[path] = file_system.file_state(path)
+def _files_named(
+    arguments: Mapping[str, str], output_dir: str
+) -> dict[str, str]:
+    """Return {path: SHA-256} of the files that the values of flags name.
+
+    Any flag may name some: a file, a folder, a pattern, the beginning of the
+    names of a checkpoint's files, or a module. What the runs write is left out.
+    """
+    found, output = {}, os.path.join(file_system.real_path(output_dir), "")
+    own = tuple(f"{output}{name}/" for name in (sweep_folder.RUNS, "hparams"))
+    places = {
+        place
+        for name, argument in arguments.items()
+        for place in argument.partition("=")[2].split(",")
+        if name not in _OUTPUTS
+    }
+    for place in sorted(places):
+        if not place or hub.is_name(place):  # a commit does not change
+            continue
+        module = place.partition(":")[0].replace(".", "/")
+        paths = []
+        with contextlib.suppress(tf.errors.UnimplementedError):  # no path
+            paths = tf.io.gfile.glob([place, f"{place}.*", f"{module}.py"])
+        for path in paths:
+            files = [path]
+            if tf.io.gfile.isdir(path):
+                names = (name for name, _ in file_system.files_below(path))
+                files = [os.path.join(path, name) for name in names]
+            # A folder of data may hold output_dir, or be it.
+            real = os.path.join(file_system.real_path(path), "")
+            is_inside = real.startswith(output)
+            for file in filter(file_system.exists, files):  # no broken links
+                real = file_system.real_path(file)
+                is_written = real.startswith(own if is_inside else output)
+                if not is_written and not _MADE.search(file):
+                    found[file] = file_system.sha256(file)
     return found
 
 

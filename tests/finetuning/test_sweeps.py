@@ -94,9 +94,13 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         return 0
 
     monkeypatch.setattr(child_processes, "run", run_command)
-    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "qrels").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
     named = {
-        "data_dir": tmp_path / "data" / "train.tsv",
+        "data_dir": tmp_path / "data" / "qrels" / "test.tsv",
+        "class_weights": tmp_path / "weights.json",
+        "transfer_file": tmp_path / "more-1.txt",
+        "processor": tmp_path / "my_module.py",
         "init_checkpoint": tmp_path / "model.ckpt.index",
         "vocab_file": tmp_path / "vocab.txt",
         "teacher_checkpoint": tmp_path / "teacher.ckpt.index",
@@ -104,19 +108,29 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
     for path in named.values():
         path.write_text("a")
     arguments = {
+        "do_train": "--do_train",
+        "tpu": "--tpu=grpc://host:8470",
+        "records_dir": f"--records_dir={tmp_path}/data",
         "data_dir": f"--data_dir={tmp_path}/data",
+        "class_weights": "--class_weights=weights.json",
+        "transfer_file": f"--transfer_file={tmp_path}/more-*.txt",
+        "processor": "--processor=my_module:Mine",
         "init_checkpoint": f"--init_checkpoint={tmp_path}/model.ckpt",
         "vocab_file": f"--vocab_file={tmp_path}/vocab.txt",
         "teacher_checkpoint": f"--teacher_checkpoint=hf://a/b@1,{tmp_path}/teacher.ckpt",
     }
     runs = [sweeps.SweepRun(name, {}) for name in ("a", "b")]
     sweep = sweeps.Sweep("script.py", runs, arguments)
-    sweeps.run_all(sweep, str(tmp_path / "out"), "accuracy")
+    out = str(tmp_path / "data" / "out")  # it changes from run to run
+    sweeps.run_all(sweep, out, "accuracy")
     assert len(folders) == 2
     for path in named.values():
-        path.write_text("ab")
-        sweeps.run_all(sweep, str(tmp_path / "out"), "accuracy")
-        sweeps.run_all(sweep, str(tmp_path / "out"), "accuracy")
+        state = path.stat()
+        path.write_text("b")
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        sweeps.run_all(sweep, out, "accuracy")
+        (tmp_path / "data" / "train.tf_record").write_text(path.name)
+        sweeps.run_all(sweep, out, "accuracy")
         assert [folder.name for folder in folders] == ["a", "b"] * 2, path
         del folders[:2]
 
