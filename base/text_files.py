@@ -1,6 +1,8 @@
 """Read UTF-8 text, JSON lines, TOML and CSV tables; errors name the line."""
 
+import contextlib
 import csv
+import decimal
 import io
 import json
 import re
@@ -64,6 +66,36 @@ def check_cell(value: str, what: str) -> None:
         raise UserError(
             f"{what} {value!r} has a lone surrogate, half of a character, "
             "which UTF-8 cannot hold"
+        )
+
+
+def check_spelling(
+    label: str, at: str, seen: dict[str | decimal.Decimal, tuple[str, str]]
+) -> None:
+    """Raise a UserError for a label that was seen in another spelling.
+
+    That is a number of the same value (1 and 1.0), true and True, or a label
+    that differs in the white space around it. They would be two classes.
+
+    Args:
+        label: as the file has it; a number of JSON in Python's spelling.
+        at: its place: "dev.csv, line 3".
+        seen: {what the label stands for: (label, its first place)}, to which
+            the label is added.
+    """
+    stands_for = label.strip()
+    if stands_for.lower() in ("true", "false"):
+        stands_for = stands_for.lower()
+    with contextlib.suppress(decimal.InvalidOperation):
+        number = decimal.Decimal(stands_for)
+        if number.is_finite() and "_" not in stands_for:
+            stands_for = number
+    first, place = seen.setdefault(stands_for, (label, at))
+    if first != label:
+        raise UserError(
+            f"{at}: the label {label!r} is {first!r} of {place} in another "
+            "spelling: write both alike, or give two classes names that do "
+            "not look the same"
         )
 
 

@@ -11,6 +11,7 @@ from classifier_runs import CONFIG, VOCAB, flags_for, sentences
 from tiny import results_of
 
 from checkpoints import weight_files
+from finetuning import flags as finetuning_flags
 
 run_classifier = scripts.load("run_classifier")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -174,6 +175,27 @@ def test_an_interrupted_run_has_the_labels_of_its_task(
         path.unlink()  # they are written when training has ended
     scripts.run(run_classifier, **flags)
     assert results_of(out) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_class_without_examples_has_no_weight(
+    nli_model, nli_dir, tmp_path, caplog
+):
+    """The weights of the others are 1 on average; they were 2/3 as large."""
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [
+        [str(i), *pair, NLI[i % 4 == 0]] for i, pair in enumerate(pairs(40, 1))
+    ]
+    header = ["index", "sentence1", "sentence2", "gold_label"]
+    write_table(data / "train.tsv", header, rows)
+    flags = flags_of(nli_model, data, tmp_path, "MNLI", do_eval=False)
+    flags |= {"do_train": True, "max_seq_length": 40}
+    flags |= {"class_weights": "balanced"}
+    settings = finetuning_flags.read(scripts.parse(run_classifier, **flags))
+    with caplog.at_level("INFO", logger="absl"):
+        run_classifier.create_job(settings, True).train_data(None)
+    assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text
+    assert "No training example has the label neutral: " in caplog.text
 
 
 # --- What does not fit -------------------------------------------------------

@@ -146,13 +146,13 @@ def _read_labels(data_dir: str, files: TaskFiles) -> tuple[str, ...]:
             f"{found} ({', '.join(sorted(labels))}); a classifier needs two "
             "or more"
         )
-    if len({label.strip() for label in labels}) < len(labels):
-        raise UserError(f"{found}, some of which differ in white space alone")
     if len(labels) > _MAX_LABELS:
         raise UserError(
             f"{found}, wanted at most {_MAX_LABELS}; numbers to predict need "
             "--regression"
         )
+    if len({label.lower() for label in labels}) < len(labels):
+        logging.warning("%s, some of which differ in case alone", found)
     # Sorted, so that a class id does not depend on the order of the lines; by
     # value if all labels are numbers, since as text "10" comes before "9".
     if all(map(_is_finite, labels)):
@@ -169,8 +169,9 @@ def read_class_weights(path: str, labels: Sequence[str]) -> list[float]:
     found = text_files.read_json_object(path)
     if sorted(found) != sorted(labels):
         raise UserError(
-            f"--class_weights={path}: wanted a JSON object with a number for "
-            f"each of {', '.join(labels)}"
+            f"--class_weights={path} has weights of "
+            f"{', '.join(found) or 'no class'}, wanted a JSON object with a "
+            f"number for each of {', '.join(labels)}"
         )
     for label, weight in found.items():
         is_number = isinstance(weight, (int, float)) and weight is not True
@@ -218,7 +219,8 @@ def read_examples(
 ) -> list[Example]:
     """Return the examples of a file; warn of lines that are left out.
 
-    Labels have to be those of the task, unless `any_label`.
+    Labels have to be those of the task. With `any_label` they are not known
+    yet, and each has to have one spelling.
 
     Raises:
         UserError: the file is missing or empty, a column is missing, a line
@@ -226,6 +228,7 @@ def read_examples(
             names file and line.
     """
     path = f"{data_dir.rstrip('/')}/{split.file}"
+    spellings = {} if any_label else None
     examples, damaged = [], []
     text = text_files.read_text(path)
     if path.endswith(".jsonl"):
@@ -249,7 +252,7 @@ def read_examples(
         label = row.get("label")
         if label is not None:
             label = _SYNONYMS.get(label, label)
-            _check_label(label, files, any_label, at)
+            _check_label(label, files, spellings, at)
         guid = row.get("guid") or str(number)
         text_files.check_cell(guid, f"{at}: id")
         examples.append(Example(guid, row["text_a"], row.get("text_b"), label))
@@ -269,7 +272,7 @@ def _warn_of_damaged(first: str, count: int) -> None:
 
 
 def _check_label(
-    label: str, files: TaskFiles, any_label: bool, at: str
+    label: str, files: TaskFiles, spellings: dict | None, at: str
 ) -> None:
     """Raise a UserError unless the task has this label."""
     names = [label]
@@ -289,7 +292,9 @@ def _check_label(
             # Labels are stored in 32 bits. float() takes "1_0", too.
             if "_" in name or not _is_finite(name, np.float32):
                 raise UserError(f"{at}: {name!r} is not a number in float32")
-        elif not any_label and name not in files.labels:
+        elif spellings is not None:
+            text_files.check_spelling(name, at, spellings)
+        elif name not in files.labels:
             raise UserError(
                 f"{at}: unknown label {name!r}; known are "
                 f"{', '.join(files.labels)}"
@@ -394,10 +399,10 @@ def _json_rows(
                 # A label may be a number: 1 is the class "1". True is an int.
                 kinds = (str, int, float)
                 wanted = "a string, number or boolean"
-            if not isinstance(found, kinds):
+            if not isinstance(found, kinds) or found != found:
+                name = type(found).__name__ if found == found else "NaN"
                 raise UserError(
-                    f"{at}: key {key!r}: found {type(found).__name__}, wanted "
-                    f"{wanted}"
+                    f"{at}: key {key!r}: found {name}, wanted {wanted}"
                 )
             row[part] = str(found)
         yield number, row, at

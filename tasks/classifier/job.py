@@ -253,15 +253,22 @@ class ClassifierJob(FineTuningJob):
     def train_data(self, loaded: LoadedModel) -> TrainingData:
         """Return the training records; set the objective that they decide."""
         data = super().train_data(loaded)
+        labels, ids = self.files.labels, data.features["label_ids"]
+        if labels is None:
+            return data
+        counts = ids.sum(axis=0)  # [n, K] with several labels
+        if ids.ndim == 1:
+            counts = np.bincount(ids, minlength=len(labels))
+        if not counts.all():
+            logging.warning(
+                "No training example has the label %s: the model does not "
+                "learn it",
+                ", ".join(labels[n] for n in np.flatnonzero(counts == 0)),
+            )
         weights = self.class_weights
         if weights is None:
-            counts = np.bincount(
-                data.features["label_ids"], minlength=len(self.files.labels)
-            )
-            # As in scikit-learn, each class has the same share of the sum of
-            # all weights. A class without examples needs none.
-            weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
-            pairs = zip(self.files.labels, weights, strict=True)
+            weights = balanced_weights(counts)
+            pairs = zip(labels, weights, strict=True)
             logging.info(
                 "Weights of the classes: %s",
                 ", ".join(f"{label} {weight:.4g}" for label, weight in pairs),
@@ -418,6 +425,19 @@ class ClassifierJob(FineTuningJob):
         )
         self.write_lines(_results_name(data), rows)
         self.write_lines(f"{data.title}.tsv", submission)
+
+
+def balanced_weights(counts: np.ndarray) -> np.ndarray:
+    """Return the weights [K] of classes by their numbers of examples [K].
+
+    As in scikit-learn, each class has the same share of the sum of the
+    examples' weights, whose mean is 1. A class without examples has no share.
+
+    >>> balanced_weights(np.array([30, 10, 0]))
+    array([0.66666667, 2.        , 0.        ])
+    """
+    shares = counts.sum() / np.count_nonzero(counts)
+    return np.where(counts, shares / np.maximum(counts, 1), 0.0)
 
 
 def _results_name(data: DataSet) -> str:

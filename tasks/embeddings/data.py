@@ -77,6 +77,12 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
     """
     found: list[Example] = []
     labels: list[str] = []
+    spellings: dict = {}
+    for label, flag in (
+        (columns.positive, "--positive_label"),
+        (columns.negative, "--negative_label"),
+    ):
+        text_files.check_spelling(label, flag, spellings)
     names: tuple[str, ...] = ()
     for at, row in _rows(path):
         names = names or columns.texts or _text_columns(at, row)
@@ -106,6 +112,7 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
                     f"found the columns {', '.join(map(repr, row))}"
                 )
             labels.append(str(row[columns.label]))
+            text_files.check_spelling(labels[-1], at, spellings)
         elif found and (score is None) != (found[0].score is None):
             raise UserError(
                 f"{at}: wanted a score in every line or in none, as {path} "

@@ -391,6 +391,7 @@ def test_damaged_own_files_are_named(tmp_path):
         ('"a"', "[1]", "key 'label': found list, wanted a string, number or"),
         ('"a"', "{}", "key 'label': found dict, wanted a string, number or"),
         ('"a"', "null", "key 'label': found NoneType, wanted a string, nu"),
+        ('"a"', "NaN", "key 'label': found NaN, wanted a string, nu"),
     ],
 )
 def test_json_of_another_type_is_no_text(tmp_path, text, label, words):
@@ -427,8 +428,10 @@ def own_labels(folder: Path, *labels: str) -> tuple[str, ...]:
 
 
 def test_labels_have_one_order(tmp_path):
-    """Numbers by value, equal ones and all else as text."""
-    assert own_labels(tmp_path, "10", "9", "9.0") == ("9", "9.0", "10")
+    """Numbers by value, all else as text."""
+    assert own_labels(tmp_path, "10", "9", "9.5") == ("9", "9.5", "10")
+    long = ("12345678901234567890", "12345678901234567891")  # one float
+    assert own_labels(tmp_path, *long) == long
     assert own_labels(tmp_path, "10", "9", "nan") == ("10", "9", "nan")
 
 
@@ -440,7 +443,7 @@ def test_an_empty_label_is_named(tmp_path):
 @pytest.mark.parametrize(
     "labels, words",
     [
-        (("x", "x ", "y"), "some of which differ in white space alone"),
+        (("x", "x ", "y"), "line 3: the label 'x ' is 'x' of "),
         (("x", "y\\n"), "line 3: label 'y\\n' has a tab or a line end"),
         (("x", "\\ud800"), r"line 3: label '\ud800' has a lone surrogate"),
     ],
@@ -452,6 +455,39 @@ def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
     with pytest.raises(UserError) as caught:
         own(tmp_path)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name, lines",
+    [
+        ("train.jsonl", ["1", "0", "1.0"]),
+        ("train.jsonl", ["1", "0", '"1.0"']),
+        ("train.jsonl", ["true", "false", '"true"']),
+        ("train.tsv", ["1", "0", "1.0"]),
+        ("train.csv", ["1", "0", " 1"]),
+        ("train.csv", ["True", "FALSE", "TRUE"]),
+        ("train.tsv", ["1,0", "0", "2,1.0"]),
+    ],
+)
+def test_one_label_in_two_spellings(tmp_path, name, lines):
+    """They were two classes; a column of pandas has 1 and 1.0."""
+    if name.endswith("jsonl"):
+        lines = [f'{{"sentence": "a", "label": {label}}}' for label in lines]
+        numbers = "line 3: .* of .*line 1 in another spelling"
+    else:
+        sign = "\t" if name.endswith("tsv") else ","
+        lines = [f"{name}{sign}{label}" for label in ["label", *lines]]
+        lines[0] = f"sentence{sign}label"
+        numbers = "line 4: .* of .*line 2 in another spelling"
+    write(tmp_path, name, *lines)
+    is_several = lines[-1].count(",") > (name.endswith("csv"))
+    with pytest.raises(UserError, match=numbers):
+        own(tmp_path, "sentence", multi_label=is_several)
+
+
+def test_labels_that_differ_in_case_are_warned_of(tmp_path, caplog):
+    assert own_labels(tmp_path, "Yes", "no", "yes") == ("Yes", "no", "yes")
+    assert "3 different labels, some of which differ in case" in caplog.text
 
 
 @pytest.mark.parametrize("label", ["[1]", "[" * 100_000, '["a"'])

