@@ -11,7 +11,9 @@ beside a checkpoint.
 
 import dataclasses
 import functools
+import itertools
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -183,6 +185,10 @@ def open_checkpoint(
     Without a name there is no checkpoint, and the flags name all files. Flags
     that are None stand for what the files beside the checkpoint say. A missing
     vocabulary is an error of `tokenizer`, not of this function.
+
+    Raises:
+        UserError: there is no such checkpoint, or a vocabulary is given that is
+            not its own.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
     config, trained_for = read_config(prefix, bert_config_file)
@@ -196,16 +202,45 @@ def open_checkpoint(
                 prefix,
                 os.path.basename(lookup.config_beside(prefix)),
             )
-    if not vocab_file and prefix:
-        vocab_file = casing.find_vocabulary(lookup.folder_of(prefix))
+    own = casing.find_vocabulary(lookup.folder_of(prefix)) if prefix else None
+    if vocab_file and own:
+        check_same_vocabulary(vocab_file, own)
     return Checkpoint(
         prefix,
         config,
         trained_for,
-        vocab_file,
+        vocab_file or own,
         do_lower_case,
         bert_config_file,
     )
+
+
+def check_same_vocabulary(vocab_file: str, own: str) -> None:
+    """Check that a vocabulary is a model's own, whose file is `own`.
+
+    Words may stand in the places of its [unused1], [unused2], ...
+
+    Raises:
+        UserError: a line differs; names the first.
+    """
+    try:
+        wanted = list(tokenization.load_vocab(own))
+    except UserError:
+        return  # it is damaged, and the flag names a mended copy
+    given = list(tokenization.load_vocab(vocab_file))
+    pairs = itertools.zip_longest(given, wanted)
+    for line, (token, known) in enumerate(pairs, 1):
+        is_word = token and re.fullmatch(r"\[unused\d+\]", known or "")
+        if token != known and not is_word:
+            found = (
+                f"{token!r} in line {line}" if token else f"{line - 1} lines"
+            )
+            there = f"{known!r}" if known else f"{line - 1} lines"
+            raise UserError(
+                f"--vocab_file={vocab_file} has {found}, and the model's own "
+                f"vocabulary {own} {there}: leave --vocab_file out "
+                "(extend_checkpoint.py adds words to a model)"
+            )
 
 
 class Loaded(NamedTuple):

@@ -638,7 +638,8 @@ def test_flags_that_cannot_work(directory, tmp_path, monkeypatch, flags, word):
 
 
 def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):
-    (directory / "tokenizer_config.json").unlink(missing_ok=True)
+    for name in ("tokenizer_config.json", "vocab.txt"):
+        (directory / name).unlink(missing_ok=True)
     vocab_file = GOLDEN / "vocab" / "cased.txt"
     out = tmp_path / "out"
     convert(directory, out, "huggingface", vocab_file=str(vocab_file))

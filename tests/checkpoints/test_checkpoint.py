@@ -125,6 +125,33 @@ def test_flags_come_before_files_beside_the_checkpoint(tmp_path):
     assert found.vocab_file == "given.txt"
 
 
+@pytest.mark.parametrize(
+    "tokens, words",
+    [
+        ("[PAD] [unused1] a b", None),
+        ("[PAD] word a b", None),
+        ("[PAD] [unused1] b a", "has 'b' in line 3, and 'a'"),
+        ("[PAD] [unused1] a", "has 3 lines, and 'b'"),
+        ("[PAD] [unused1] a b c", "has 'c' in line 5, and 4 lines"),
+    ],
+)
+def test_a_vocabulary_is_that_of_the_model(tmp_path, tokens, words):
+    """With [unused] tokens replaced, as the original's advice has it."""
+    prefix = str(tmp_path / "model.ckpt")
+    weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
+    (tmp_path / "bert_config.json").write_text(config_with().to_json_string())
+    own, given = (tmp_path / f"{name}.txt" for name in ("vocab", "given"))
+    own.write_text("[PAD]\n[unused1]\na\nb\n")
+    given.write_text(tokens.replace(" ", "\r\n"))
+    if not words:
+        found = open_checkpoint(prefix, vocab_file=str(given)).vocab_file
+        assert found == str(given)
+        return
+    words = words.replace(", and", f", and the model's own vocabulary {own}")
+    with pytest.raises(UserError, match=f"^--vocab_file={given} {words}: "):
+        open_checkpoint(prefix, vocab_file=str(given))
+
+
 def test_missing_files_are_asked_for_by_their_flag(tmp_path):
     prefix = str(tmp_path / "model.ckpt")
     for function, flag, name in (
