@@ -28,6 +28,9 @@ DOCUMENT_START = "-DOCSTART-"
 # file and would otherwise become an entity type beside "LOC".
 _ENTITY_TAG = re.compile(r"[BIELSU]-\S(.*\S)?")
 
+# In CoNLL-U, the number of a row for several words, or for none in the text.
+_NO_WORD = re.compile(r"(\d{1,9})[-.]\d+")
+
 # Places of IOB, BIOES and BILOU that begin an entity wherever they stand, and
 # those that end one.
 _ALWAYS_BEGIN, _END = set("BSU"), set("ELSU")
@@ -74,7 +77,9 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     """Return the sentences of a file, with the tags unchanged.
 
     The columns of a file are separated by tabs if its first row has a tab,
-    else by spaces. A line whose word is -DOCSTART- begins a document.
+    else by spaces. A line whose word is -DOCSTART- begins a document. Comments
+    are passed over, see `_is_comment`, and so are rows of CoNLL-U that are not
+    words: 3-4, whose words follow in rows of their own, and 3.1.
 
     Each line of a .jsonl file is a sentence: an object with `tokens`, `tags`
     and, if there are several documents, `document`, any value that is the
@@ -82,8 +87,9 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
 
     Raises:
         UserError: the file cannot be read or holds no sentence, a row has
-            more or fewer columns than the first one, a column is missing, a
-            word is empty, JSON is damaged; names file and line.
+            more or fewer columns than the first one, a column is missing or
+            numbers the words, a word is empty, JSON is damaged; names file and
+            line.
     """
     text = text_files.read_text(path)
     # Words may hold U+2028 and the like, at which splitlines() would break.
@@ -102,6 +108,14 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
             f"{path} holds no sentence; wanted a word and its tag on each "
             "line and a blank line between sentences, or .jsonl"
         )
+    longest = max(len(sentence.words) for sentence in sentences)
+    if longest > 2 and all(_is_numbered(s.words) for s in sentences):
+        raise UserError(
+            f"{path}, line {sentences[0].lines[0]}: column {columns.token} "
+            "numbers the words, as in CoNLL-U and GermEval: name the column of "
+            "the words with --token_column, and that of the tags with "
+            "--label_column"
+        )
     return File(path, lines, separator, sentences)
 
 
@@ -111,11 +125,49 @@ def _is_blank(line: str) -> bool:
 
 def _separator(lines: Iterable[str]) -> str:
     """Return tab or space, as the first row of words has it."""
-    for line in lines:
+    return "\t" if "\t" in _first_row(lines)[1] else " "
+
+
+def _first_row(lines: Iterable[str]) -> tuple[int, str]:
+    """Return number and text of the first row of words.
+
+    It is one that begins with #, like a comment, if all rows do.
+    """
+    first = 0, ""
+    for number, line in enumerate(lines, 1):
         # A line of U+00A0 alone is not blank, but split() finds no word in it.
-        if not _is_blank(line) and line.split()[:1] != [DOCUMENT_START]:
-            return "\t" if "\t" in line else " "
-    return " "
+        if _is_blank(line) or line.split()[:1] == [DOCUMENT_START]:
+            continue
+        if not line.startswith("#"):
+            return number, line
+        first = first if first[0] else (number, line)
+    return first
+
+
+def _is_comment(cells: Sequence[str], width: int) -> bool:
+    """Return whether a line before the first word of a sentence is none.
+
+    "# sent_id = 1" of CoNLL-U, "#" and a source in GermEval, and "# id 1a3f
+    domain=en" of MultiCoNER, which may have as many cells as a row of words
+    has. "# O" is a word and its tag.
+    """
+    if len(cells) != width:
+        return cells[0].startswith("#")
+    return cells[0] == "#" and "=" in cells[-1]
+
+
+def _is_numbered(words: Sequence[str]) -> bool:
+    """Return whether words are the numbers from 1, as of CoNLL-U."""
+    found = [word for word in words if not _NO_WORD.fullmatch(word)]
+    return found == [f"{number}" for number in range(1, len(found) + 1)]
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """Return the cells of a line that is not blank."""
+    # Spaces may be repeated to align columns. str.split() would also split at
+    # other whitespace, which belongs to the words.
+    cells = line.split(separator)
+    return [cell for cell in cells if cell] if separator == " " else cells
 
 
 def _rows(
@@ -123,11 +175,14 @@ def _rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number, cells) of each line; no cells for a blank line.
 
-    The cells of a line that begins a document are [DOCUMENT_START]. It may
-    have any number of columns, with the word in the first one or in the
-    column `token`.
+    Comments and rows that are no words are left out. The cells of a line that
+    begins a document are [DOCUMENT_START]. It may have any number of columns,
+    with the word in the first one or in the column `token`.
     """
-    first = width = 0
+    first, row = _first_row(lines)
+    width = len(_cells(row, separator))
+    numbered = token and re.match(r"1[-\t ]", row)
+    count = num_left_out = 0  # words of the sentence, lines of the file
     for number, line in enumerate(lines, 1):
         if "\r" in line:
             raise UserError(
@@ -136,17 +191,21 @@ def _rows(
             )
         if _is_blank(line):
             yield number, []
+            count = 0
             continue
-        row = line.split(separator)
-        # Spaces may be repeated to align columns. str.split() would also
-        # split at other whitespace, which belongs to the words.
-        if separator == " ":
-            row = [cell for cell in row if cell]
+        row = _cells(line, separator)
         if DOCUMENT_START in (row[0], *row[token:][:1]):
             yield number, [DOCUMENT_START]
+            count = 0
             continue
-        if not first:
-            first, width = number, len(row)
+        no_word = _NO_WORD.fullmatch(row[0]) if numbered else None
+        # 3-4 comes before word 3, and 3.1 after it.
+        if (not count and _is_comment(row, width)) or (
+            no_word and int(no_word[1]) - ("-" in row[0]) == count
+        ):
+            num_left_out += 1
+            continue
+        count += 1
         if len(row) != width:
             kind = "tabs" if separator == "\t" else "spaces"
             raise UserError(
@@ -154,6 +213,10 @@ def _rows(
                 f"{width} as in line {first} (they are separated by {kind})"
             )
         yield number, row
+    if num_left_out:
+        logging.info(
+            "%s: %d lines are comments or no words", path, num_left_out
+        )
 
 
 def _column_sentences(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.ner.data import File, as_classes, class_ids
+from tasks.ner.data import DOCUMENT_START, File, as_classes, class_ids
 
 
 def entity_scores(
@@ -66,9 +66,9 @@ def prediction_lines(
 ) -> list[str]:
     """Return the lines of a file with the predicted tags added.
 
-    A column file gets another column; blank lines stay, and the line that
-    begins a document gets an O. In JSONL the tags become `predicted_tags`, in
-    place of an earlier value.
+    A column file gets another column; blank lines and comments stay, and the
+    line that begins a document gets an O. In JSONL the tags become
+    `predicted_tags`, in place of an earlier value.
     """
     pairs = list(zip(file.sentences, predicted, strict=True))
     if not file.separator:
@@ -82,9 +82,12 @@ def prediction_lines(
         for sentence, tags in pairs
         for number, tag in zip(sentence.lines, tags, strict=True)
     }
+    for number, line in enumerate(file.lines, 1):
+        if DOCUMENT_START in line.split():
+            tag_at.setdefault(number, "O")
     return [
-        line.rstrip(" ") + file.separator + tag_at.get(number, "O")
-        if line.strip(" \t")
+        line.rstrip(" ") + file.separator + tag_at[number]
+        if number in tag_at
         else line
         for number, line in enumerate(file.lines, 1)
     ]

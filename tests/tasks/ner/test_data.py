@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.ner import data as ner_data
+from tasks.ner import scores as ner_scores
 from tasks.ner.data import Columns, Sentence
 
 CONLL = """-DOCSTART- -X- -X- O
@@ -86,6 +87,90 @@ def test_documents_begin_where_the_word_says_so(tmp_path):
     found = read(tmp_path, text, token=1).sentences
     assert [s.words for s in found] == [["a", "-DOCSTART-x"], ["b"]]
     assert [s.document for s in found] == [1, 2]
+
+
+# The beginnings of public files.
+CONLL_U = """# newdoc
+# text = He is from Rom.
+1\tHe\tO
+2-3\tisfrom\t_
+2\tis\tO
+3\tfrom\tO
+3.1\tgone\t_
+4\tRom\tB-LOC
+
+# text = #
+1\t#\tO
+"""
+GERM_EVAL = """#\thttp://de.example.org/a\t[2009-10-17]
+1\tBayern\tB-ORG\tB-LOC
+2\tgewann\tO\tO
+
+#\thttp://de.example.org/b\t[2009-10-18]
+1\t#\tO\tO
+2\tRom\tB-LOC\tO
+"""
+MULTI_CONER = """# id 1a3f domain=en
+# _ _ O
+Rome _ _ B-LOC
+
+# id 1a40\tdomain=en
+#rome _ _ O
+3-4 _ _ O
+"""
+
+
+@pytest.mark.parametrize(
+    "text, columns, words, tags, lines",
+    [
+        (
+            CONLL_U,
+            Columns(1, 2),
+            ["He is from Rom", "#"],
+            ["O O O B-LOC", "O"],
+            [[3, 5, 6, 8], [11]],
+        ),
+        (
+            GERM_EVAL,
+            Columns(1, -2),
+            ["Bayern gewann", "# Rom"],
+            ["B-ORG O", "O B-LOC"],
+            [[2, 3], [6, 7]],
+        ),
+        (
+            MULTI_CONER,
+            Columns(),
+            ["# Rome", "#rome 3-4"],
+            ["O B-LOC", "O O"],
+            [[2, 3], [6, 7]],
+        ),
+        ("# O\na O\n", Columns(), ["# a"], ["O O"], [[1, 2]]),
+        ("#\n#a\n", Columns(), ["# #a"], [None], [[1, 2]]),
+        ("# a\n#\n1-2\n", Columns(), ["# 1-2"], [None], [[2, 3]]),
+    ],
+)
+def test_comments_are_no_words(tmp_path, text, columns, words, tags, lines):
+    """Nor are the rows of CoNLL-U for two words and for none."""
+    path = tmp_path / "x"
+    path.write_text(text)
+    file = ner_data.read_file(str(path), columns)
+    found = file.sentences
+    assert [" ".join(s.words) for s in found] == words
+    assert [s.tags and " ".join(s.tags) for s in found] == tags
+    assert [s.lines for s in found] == lines
+    written = ner_scores.prediction_lines(file, [s.words for s in found])
+    sign = file.separator
+    for number, line in enumerate(text.splitlines(), 1):
+        if number in sum(lines, []):
+            line += sign + line.split(sign)[columns.token]
+        assert written[number - 1] == line
+
+
+def test_numbers_of_words_are_no_words(tmp_path):
+    for text in (CONLL_U, GERM_EVAL + "3\tist\tO\tO\n"):
+        with pytest.raises(UserError, match="column 0 numbers the words, as"):
+            read(tmp_path, text)
+    assert read(tmp_path, "1 O\n2 O\n\n1 O\n").sentences[0].words == ["1", "2"]
 
 
 def test_json_lines(tmp_path):
