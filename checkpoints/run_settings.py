@@ -31,11 +31,12 @@ _LONGEST_VALUE = 60
 _MOST_NAMES = 4
 
 # Adjustable settings that change how fast a step is and how much memory it
-# takes, and what it computes by rounding alone.
+# takes, and what it computes by rounding alone; and what is scored.
 _OF_EXECUTION = {
     "cache_chunk",
     "dtype",
     "gradient_accumulation_steps",
+    "heldout_data",
     "jit_compile",
     "loss_scale_backoff",
     "loss_scale_growth_steps",

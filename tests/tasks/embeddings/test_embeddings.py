@@ -22,8 +22,7 @@ from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import read_config
 from checkpoints.trained_for import TrainedFor
 from tasks import loading, predict, registry
-from tasks.embeddings import data, learning, model, scores
-from tasks.embeddings import job as embeddings_job
+from tasks.embeddings import data, job, learning, model, scores
 from tasks.embeddings.data import Columns, Example
 from tasks.task import Input, Place
 
@@ -203,8 +202,8 @@ def test_vectors_of_a_teacher_that_makes_others_are_not_kept(tmp_path):
         pooling.unlink()
         pooling.write_text(json.dumps(keys))
         teacher = loading.find(str(tmp_path / "model"))
-        job = types.SimpleNamespace(teacher=teacher)
-        identity = embeddings_job.EmbeddingsJob._teacher_fingerprint(job)
+        student = types.SimpleNamespace(teacher=teacher)
+        identity = job.EmbeddingsJob._teacher_fingerprint(student)
         found.append(json.dumps(identity))
     assert found[0] != found[1]
 
