@@ -45,9 +45,9 @@ _OF_EXECUTION = {
 
 _NONE: Mapping = types.MappingProxyType({})
 
-# Settings that a run may lack: it has no vocabulary or no held-out data, or it
-# began with an earlier version, which did not record them. Where the run or the
-# command lacks one, it is not compared.
+# Settings that a run may lack: it has no vocabulary, no held-out data or no
+# model to begin with, or it began with an earlier version, which did not record
+# them. Where the run or the command lacks one, it is not compared.
 IF_KNOWN = frozenset(
     {"init_checkpoint", "vocabulary", "records", "heldout_data"}
 )
