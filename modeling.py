@@ -232,14 +232,12 @@ class Compute:
         skip_padding: whether padding is left out of all but attention
             (ops/unpadding.py), for inference. Nothing is skipped in training,
             or without an input_mask.
-        has_gradient: whether a gradient is taken, see elementwise.add_bias.
         one_program: whether forward and backward pass are one program of XLA.
     """
 
     fuse: bool = False
     recompute: str = recompute.NONE
     skip_padding: bool = False
-    has_gradient: bool = False
     one_program: bool = False
 
 
@@ -305,13 +303,9 @@ class Dense(Layer):
         """Return x W, where a fused operation that follows adds the bias."""
         return tf.matmul(x, tf.cast(self.kernel, x.dtype))
 
-    def add_bias(self, product: tf.Tensor, compute: Compute) -> tf.Tensor:
-        """Return the product + b."""
-        return elementwise.add_bias(product, self.bias, compute.has_gradient)
-
-    def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return x W + b in the dtype of x."""
-        return self.add_bias(self.product(x), compute)
+        return elementwise.add_bias(self.product(x), self.bias)
 
 
 class LayerNorm(Layer):
@@ -536,7 +530,7 @@ class SelfAttention(Layer):
                     length=length,
                     heads=self.num_heads,
                 )
-            y = dense(x, compute=compute)  # [B * S, H] or [R, H]
+            y = dense(x)  # [B * S, H] or [R, H]
             if tokens is not None:
                 return tokens.split_heads(y)
             return elementwise.split_heads(y, length, self.num_heads)
@@ -607,7 +601,7 @@ class ResidualOutput(Layer):
                 self.dropout.stream(seed),
                 rate=self.dropout.rate,
             )
-        x = self.dense.add_bias(product, compute)
+        x = elementwise.add_bias(product, self.dense.bias)
         return self.norm(residual + self.dropout(x, seed))
 
 
@@ -653,8 +647,9 @@ class DenseActivation(Layer):
             )
         # Not self.dense(x): TensorFlow would no longer fuse product, bias and
         # GELU of an exported graph into one operation.
-        x = self.dense.add_bias(self.dense.product(x), compute)
-        return elementwise.activate(x, self.activation)
+        return elementwise.add_bias_activate(
+            self.dense.product(x), self.dense.bias, self.activation
+        )
 
 
 class TransformerLayer(Layer):

@@ -200,20 +200,27 @@ ACTIVATIONS: dict[str, Callable | None] = {
 }
 
 
-def add_bias(
-    x: tf.Tensor, bias: tf.Tensor, has_gradient: bool = False
-) -> tf.Tensor:
+def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Return x [..., H] + bias [H] in the dtype of x.
 
-    `has_gradient` says whether the gradient of bias is taken.
+    The gradient of bias, a sum over all rows, is summed in float32.
     """
-    bias = tf.cast(bias, x.dtype)
-    # On CPUs the gradient of bias_add is summed in the dtype of x. A sum of
-    # ones in bfloat16 stops at 256, since 257 rounds to 256. The gradient of
-    # `+` is summed in float32. Without a gradient bias_add is faster.
-    if has_gradient and x.dtype == tf.bfloat16:
-        return x + bias
-    return tf.nn.bias_add(x, bias)
+    if x.dtype == tf.float32:
+        return tf.nn.bias_add(x, bias)
+    return _add_narrow_bias(x, tf.convert_to_tensor(bias))
+
+
+@tf.custom_gradient
+def _add_narrow_bias(x: tf.Tensor, bias: tf.Tensor) -> Any:
+    """Return `add_bias` of x in a 16-bit type."""
+
+    # By itself TensorFlow sums in the dtype of x on CPUs. A sum of ones in
+    # bfloat16 stops at 256, since 257 rounds to 256.
+    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        wide = tf.cast(dy, tf.float32)
+        return dy, tf.raw_ops.BiasAddGrad(out_backprop=wide)
+
+    return tf.nn.bias_add(x, tf.cast(bias, x.dtype)), gradient
 
 
 def activate(x: tf.Tensor, activation: Callable | None) -> tf.Tensor:

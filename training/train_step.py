@@ -57,7 +57,6 @@ class Step:
             modeling.Compute(
                 fuse=compilation.elementwise,
                 recompute=settings.recompute,
-                has_gradient=True,
                 one_program=compilation.step or devices.is_tpu(strategy),
             )
         )
