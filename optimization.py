@@ -29,9 +29,11 @@ import keras
 import tensorflow as tf
 
 # Regular expressions searched for in variable paths. What they match has no
-# weight decay: norms and biases, as in the original. Embeddings, kernels and
-# output_weights decay.
-EXCLUDE_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
+# weight decay: norms and biases. Embeddings, kernels and output_weights decay.
+# The last name of a path decides, since the others are names of layers, which a
+# Keras model may call anything. Of BERT's variables these are the ones that the
+# original excludes, by LayerNorm, layer_norm and bias anywhere in the path.
+EXCLUDE_FROM_WEIGHT_DECAY = (r"(^|[/_])bias$", r"(^|/)(gamma|beta|scale)$")
 
 __getattr__ = lazy.attributes_of("compat.optimization")
 

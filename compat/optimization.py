@@ -41,7 +41,7 @@ def create_optimizer(
     optimizer = AdamWeightDecayOptimizer(
         schedule(step.value() + 1),
         weight_decay_rate=0.01,
-        exclude_from_weight_decay=optimization.EXCLUDE_FROM_WEIGHT_DECAY,
+        exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
     )
     variables = v1.trainable_variables()
     gradients = v1.gradients(loss, variables)
