@@ -747,7 +747,8 @@ class BertModel(Layer):
 
     Args:
         config: the sizes.
-        name: the first part of every variable's path.
+        name: of the layer. Two of them in one Keras model need two names. The
+            paths of variables begin with bert/ all the same, as in checkpoints.
         dtype: type of activations, one of DTYPES; variables are float32. None:
             that of Keras' policy, which is float32 unless it was set.
 
@@ -791,7 +792,8 @@ class BertModel(Layer):
     def __init__(
         self, config: BertConfig, name: str = "bert", dtype: str | None = None
     ):
-        super().__init__(name)
+        super().__init__("bert")
+        self._parent_path = ""  # not of a layer that builds this one
         dtype = dtype or keras.config.dtype_policy().compute_dtype
         if dtype not in DTYPES:
             raise UserError(
@@ -808,6 +810,7 @@ class BertModel(Layer):
             config, config.hidden_size, tf.tanh, "pooler"
         )
         self.build()
+        self.name = name
 
     def call(
         self,
@@ -823,6 +826,12 @@ class BertModel(Layer):
         kept_positions: tf.Tensor | None = None,
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
+        if isinstance(input_ids, (dict, list, tuple)):
+            raise UserError(
+                f"input_ids is a {type(input_ids).__name__}: give each input "
+                "by its name, bert(input_ids=ids, input_mask=mask, "
+                "segment_ids=segments), those of a dict as bert(**inputs)"
+            )
         if input_ids.shape.rank != 2 or not input_ids.dtype.is_integer:
             raise UserError(
                 "input_ids must be whole numbers [B, S], found "

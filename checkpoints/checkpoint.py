@@ -252,7 +252,10 @@ class Loaded(NamedTuple):
 
 
 def load(
-    name: str, dtype: str | None = None, do_lower_case: bool | None = None
+    name: str,
+    dtype: str | None = None,
+    do_lower_case: bool | None = None,
+    layer_name: str = "bert",
 ) -> Loaded:
     """Return configuration, tokenizer and encoder of a checkpoint.
 
@@ -262,6 +265,7 @@ def load(
         name: a prefix, a directory, or hf://owner/name[@revision].
         dtype: type of the activations, as for BertModel.
         do_lower_case: None for what the files of the checkpoint say.
+        layer_name: name of the encoder in a Keras model, as for BertModel.
 
     Raises:
         UserError: there is no checkpoint, or a file is missing or damaged.
@@ -271,7 +275,7 @@ def load(
     except UserError as error:  # no flag names the model here
         raise UserError(str(error).removeprefix("--model=")) from error
     tokenizer = checkpoint.tokenizer
-    model = modeling.BertModel(checkpoint.config, dtype=dtype)
+    model = modeling.BertModel(checkpoint.config, layer_name, dtype)
     weight_files.restore_weights(model.weights, checkpoint.prefix)
     checkpoint.warn_of_untrained_pooler()
     long = checkpoint.trained_for.long_texts

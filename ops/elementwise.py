@@ -201,26 +201,26 @@ ACTIVATIONS: dict[str, Callable | None] = {
 
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Return x [..., H] + bias [H] in the dtype of x.
-
-    The gradient of bias, a sum over all rows, is summed in float32.
-    """
-    if x.dtype == tf.float32:
-        return tf.nn.bias_add(x, bias)
-    return _add_narrow_bias(x, tf.convert_to_tensor(bias))
+    """Return x [..., H] + bias [H] in the dtype of x."""
+    bias = tf.cast(bias, x.dtype)
+    if x.dtype == tf.bfloat16:
+        return _add_bfloat16_bias(x, bias)
+    return tf.nn.bias_add(x, bias)
 
 
 @tf.custom_gradient
-def _add_narrow_bias(x: tf.Tensor, bias: tf.Tensor) -> Any:
-    """Return `add_bias` of x in a 16-bit type."""
+def _add_bfloat16_bias(x: tf.Tensor, bias: tf.Tensor) -> tuple:
+    """Return x + bias, whose gradient of bias is summed in float32.
 
-    # By itself TensorFlow sums in the dtype of x on CPUs. A sum of ones in
-    # bfloat16 stops at 256, since 257 rounds to 256.
+    On CPUs that of bias_add is summed in bfloat16. A sum of ones stops at 256
+    there, since 257 rounds to 256. That of x + bias is summed as here, but
+    without a gradient x + bias is slower.
+    """
+
     def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        wide = tf.cast(dy, tf.float32)
-        return dy, tf.raw_ops.BiasAddGrad(out_backprop=wide)
+        return dy, tf.reduce_sum(dy, list(range(dy.shape.rank - 1)))
 
-    return tf.nn.bias_add(x, tf.cast(bias, x.dtype)), gradient
+    return tf.nn.bias_add(x, bias), gradient
 
 
 def activate(x: tf.Tensor, activation: Callable | None) -> tf.Tensor:

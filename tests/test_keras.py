@@ -28,7 +28,8 @@ import modeling
 import optimization
 import tokenization
 from checkpoints import weight_files
-from checkpoints.checkpoint import Loaded
+from checkpoints.checkpoint import Loaded, write_model
+from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig, BertModel
 from tasks import graph_tokenizer, heads
 from tasks.classifier import model as classifier_model
@@ -472,6 +473,64 @@ def test_load_gives_what_belongs_to_a_checkpoint(folder, hub_folder):
         checkpoints.load("no_such")
 
 
+class Reader(keras.layers.Layer):
+    """Builds an encoder when it is called first."""
+
+    def __init__(self, folder: Path):
+        super().__init__(name="reader")
+        self.folder = str(folder)
+
+    def build(self, shape):
+        self.bert = checkpoints.load(self.folder).model
+
+    def call(self, input_ids):
+        return self.bert(input_ids).pooled_output
+
+
+@pytest.mark.slow
+def test_two_checkpoints_in_one_model(folder, tmp_path):
+    """The paths of both are keys of checkpoints, whatever the layers' names."""
+    encoders = [
+        checkpoints.load(str(folder), layer_name=name).model
+        for name in ("query", "passage")
+    ]
+    encoders[1].embeddings.word_embeddings.assign_add(
+        0.1 + tf.zeros_like(encoders[1].embeddings.word_embeddings)
+    )
+    ids = [keras.Input([None], dtype="int32") for _ in encoders]
+    vectors = [
+        bert(x).pooled_output for bert, x in zip(encoders, ids, strict=True)
+    ]
+    model = keras.Model(ids, keras.layers.Dot(-1)(vectors))
+    model.compile(AdamWeightDecay(1e-2), "mse")
+    rows = [np.ones([4, 3], np.int32), np.full([4, 5], 2)]
+    model.fit(rows, np.ones(4), verbose=0)
+    model.save(tmp_path / "two.keras")
+    model = keras.models.load_model(tmp_path / "two.keras")
+    for bert, x in zip(encoders, rows, strict=True):
+        written = tmp_path / bert.name
+        written.mkdir()
+        write_model(
+            str(written),
+            model.get_layer(bert.name),
+            bert.config,
+            TrainedFor(),
+            str(folder / "vocab.txt"),
+            None,
+        )
+        found = checkpoints.load(str(written)).model
+        np.testing.assert_array_equal(
+            found(x).pooled_output, bert(x).pooled_output
+        )
+
+
+def test_a_layer_that_builds_an_encoder_reads_a_checkpoint(folder):
+    reader = Reader(folder)
+    ids = tf.ones([1, 3], tf.int32)
+    wanted = checkpoints.load(str(folder)).model(ids).pooled_output
+    np.testing.assert_array_equal(reader(ids), wanted)
+
+
 @pytest.mark.parametrize("is_pair", [False, True])
 def test_batches_of_texts_are_the_tokenizers_ids(folder, is_pair):
     loaded = checkpoints.load(str(folder))
@@ -581,6 +640,16 @@ def in_float64() -> None:
         (
             lambda: call_with(input_ids=tf.ones([1, 17], tf.int64)),
             "length 17 is more than .* 16; shorten",
+        ),
+        (
+            lambda: BertModel(CONFIG)([tf.ones([1, 3], tf.int32)] * 2),
+            r"is a list: .*bert\(input_ids=ids, input_mask=mask",
+        ),
+        (
+            lambda: BertModel(CONFIG)(
+                {name: keras.Input([None], dtype="int32") for name in NAMES}
+            ),
+            r"is a dict: .*bert\(\*\*inputs\)",
         ),
         (predict_too_long, "length is more than .* 16; shorten"),
         (without_mask, "input_mask"),

@@ -112,7 +112,10 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         var_list: Sequence[keras.Variable] | None = None,
         var_names: Sequence[str] | None = None,
     ) -> None:
-        """Exclude more variables, by themselves or by parts of their paths."""
+        """Exclude more variables, by themselves or by parts of their paths.
+
+        Those of two encoders in one model have equal paths: both are excluded.
+        """
         paths = [f"^{re.escape(v.path)}$" for v in var_list or ()]
         self.adam.exclude_from_weight_decay += (*paths, *(var_names or ()))
 
