@@ -324,6 +324,7 @@ def decays_of(optimizer: AdamWeightDecay, variables: list) -> list[bool]:
     ]
 
 
+@pytest.mark.slow
 def test_norms_and_biases_of_all_layers_do_not_decay():
     """Whatever the layers are named: "debias" is a dense layer."""
     layers = keras.layers
