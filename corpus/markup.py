@@ -26,12 +26,9 @@ LOST = "\ue000"  # words: a template whose text is not known
 FORMULA = "\ue001"  # mathematics or code
 BROKEN = "\ue002"  # markup without its other half
 GAP = "\ue003"  # nothing that a reader misses, such as a reference
-SOUND = "\ue004"  # a pronunciation
-LESS = "\ue005"  # "<", which starts no tag any more
-_CUT = "\ue006"  # a table or list, on a line of its own
-_UNMARK = dict.fromkeys(
-    map(ord, LOST + FORMULA + BROKEN + GAP + SOUND + LESS + _CUT)
-)
+LESS = "\ue004"  # "<", which starts no tag any more
+_CUT = "\ue005"  # a table or list, on a line of its own
+_UNMARK = dict.fromkeys(map(ord, LOST + FORMULA + BROKEN + GAP + LESS + _CUT))
 
 # --- Patterns ---------------------------------------------------------------
 # Tags whose content is no wikitext, or no text of the article. MediaWiki too
@@ -232,7 +229,7 @@ def _cut_brackets(
         if span.kind == "broken":
             pieces.append(BROKEN)
         elif span.kind == "templates":
-            pieces.append(_template(text, span, counts))
+            pieces.append(_template(text, span, site.language, counts))
         else:
             counts[span.kind] += 1
             is_block = span.kind in ("tables", "lists")
@@ -301,40 +298,30 @@ def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
     return "files_and_categories"
 
 
-def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
+def _template(
+    text: str, span: _Span, language: str, counts: collections.Counter[str]
+) -> str:
     """Return what stands in place of a template: itself, or a mark."""
     source = text[span.start : span.end]
     name = templates.name_of(source)
-    if templates.renderer_of(name):
+    is_silent = templates.is_silent(source, language)
+    if not is_silent and templates.renderer_of(name, language):
         counts["templates_rendered"] += 1
         # Lines decide what is a paragraph: a template is on one line.
         source = source.replace("\n", " ")
-        return f"\n\n{source}\n\n" if templates.is_quote(name) else source
+        is_quote = templates.is_quote(name, language)
+        return f"\n\n{source}\n\n" if is_quote else source
     counts["templates"] += 1
-    if templates.SILENT.match(name):
+    if is_silent:
         return GAP
-    if templates.PRONUNCIATION.match(name):
-        return SOUND
+    # A box that text follows in its last line.
+    line = text[max(0, span.start - 200) : span.start].rpartition("\n")[2]
+    if "\n" in source and (not line.strip() or line.rstrip().endswith("}}")):
+        return GAP
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]
-    is_gap = (
-        (before in "\n" and "\n" in source)
-        or _stands_alone(text, span)
-        or templates.is_remark(before, after)
-    )
-    return GAP if is_gap else LOST
-
-
-def _stands_alone(text: str, span: _Span) -> bool:
-    """Return whether a line holds nothing else than templates."""
-    # Not more of the line than this is read: lines may be very long.
-    left = text[max(0, span.start - 200) : span.start].rpartition("\n")[2]
-    right = text[span.end : span.end + 200].partition("\n")[0]
-    left = left.replace(GAP, "").strip(" \t")
-    right = right.replace(GAP, "").strip(" \t")
-    return (not left or left.endswith("}}")) and (
-        not right or right.startswith(("{{", "[[", "<"))
-    )
+    with_text = templates.has_text(source)
+    return GAP if templates.is_remark(before, after, with_text) else LOST
 
 
 # --- Lines ------------------------------------------------------------------
@@ -352,7 +339,8 @@ def _kind_of_line(line: str) -> str:
     """Return "text", "blank" or the kind of line that holds no text."""
     kind = _LINE_KINDS.get(line[:1], "text")
     if kind in ("text", "preformatted"):
-        rest = line.strip(" \t" + GAP)
+        # A template alone on a line belongs to no sentence.
+        rest = line.strip(" \t" + GAP + LOST)
         if not rest:
             return "blank"
         if FORMULA in rest and not rest.strip(FORMULA + " .,;:"):

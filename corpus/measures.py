@@ -6,6 +6,8 @@ sentence is whole without it: "5 miles", not "5 miles (8.0 km)".
 
 import re
 
+from corpus import numbers
+
 # Code: singular, plural.
 _UNITS = {
     code: (singular, plural)
@@ -93,6 +95,7 @@ _SYMBOL = re.compile(
     r"[YZEPTGMkhdcmμµnp]?(?:Hz|V|A|J|N|Pa|K|L|l|bar|eV|Wh|mol|Bq|Sv|Gy|m|g|s|W)"
     r"[23]?(?:/(?:s|h|d|m2|m3|km2|l|L|ha|kg))?$"
 )
+_POWERS = str.maketrans("23", "²³")
 _RANGES = {
     "to": " to ", "and": " and ", "or": " or ", "-": "–", "–": "–",
     "to(-)": " to ", "and(-)": " and ", "x": " by ", "by": " by ",
@@ -106,33 +109,34 @@ _SMALLER = {
 }  # fmt: skip
 
 
-def grouped(number: str) -> str:
-    """Return "12,500" for "12500"; what is not a plain number stays."""
-    match = re.fullmatch(r"([-−]?)(\d{4,})(\.\d+)?", number.strip())
-    if not match:
-        return number.strip()
-    sign = match[1].replace("-", "−")
-    # A number that starts with 0, such as a code, is not grouped.
-    whole = match[2] if match[2][0] == "0" else f"{int(match[2]):,}"
-    return f"{sign}{whole}{match[3] or ''}"
-
-
-def convert(values: list[str], named: dict[str, str]) -> str | None:
+def convert(
+    values: list[str], named: dict[str, str], language: str
+) -> str | None:
     """Return "5 to 10 miles" for {{convert|5|to|10|mi|km}}.
 
-    None if a unit is not known or something else is to be shown.
+    None if a unit is not known or something else is to be shown. In other
+    languages than English, only the symbols of metric units are known.
     """
     if named.get("disp", "").startswith(("out", "num", "unit")):
         return None
+    is_english = language in ("en", "simple")
     text, position = "", 0
     while position + 1 < len(values) and _NUMBER.match(values[position]):
-        text += grouped(values[position].lstrip("+"))
+        number = numbers.formatted(values[position].lstrip("+"), language)
+        if number is None:
+            return None
+        text += number
         between = _RANGES.get(values[position + 1])
+        if between and not (is_english or between.strip() in "–±"):
+            return None
         if between:
             text += between
             position += 2
             continue
         code = values[position + 1]
+        if not is_english:
+            is_metric = named.get("abbr") == "on" and _SYMBOL.match(code)
+            return f"{text} {code.translate(_POWERS)}" if is_metric else None
         unit = _unit(code, text in ("1", "−1"), named)
         if unit is None:
             return None

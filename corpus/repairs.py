@@ -9,9 +9,10 @@ Everywhere else the sentence has lost words, and judge() names the reason to
 drop it.
 """
 
+import collections
 import re
 
-from corpus.markup import BROKEN, FORMULA, GAP, LOST, SOUND, UNSPACED
+from corpus.markup import BROKEN, FORMULA, GAP, LOST, UNSPACED
 
 # A vandalised page can be one run of separators. Every expression here takes
 # linear time: a run is entered at its beginning only, (?<!x)x+, and two
@@ -43,31 +44,28 @@ _URL_ONLY = re.compile(r"\A(?=\S*https?://)\S*$")
 # A space that a template left behind, in scripts without spaces.
 _CJK_SPACE = re.compile(r"(?<=[」』）。、，]) | (?=[「『（。、，])")
 
-# A pronunciation that is more than a remark behind a word.
-_PRONOUNCED = re.compile(
-    r"(?<=pronounced)[ ,]*S|(?<=pronunciation)[ ,]*S"
-    r"|(?<=\b(?:as|is|of|or|to|by))\s*S|(?<=\b(?:and|for|are|the|was))\s*S"
-    r"|(?<=sound)\s*S|(?<=vowel)\s*S|(?<=like)\s*S".replace("S", SOUND)
-)
-
 # French sets a space before these marks.
 _SPACED_LANGUAGES = frozenset(("fr", "br", "oc", "wa", "pcd", "nrm"))
 
 
-def repair(text: str, language: str) -> str:
+def repair(text: str, language: str, counts: collections.Counter[str]) -> str:
     """Return a paragraph without the traces of what was cut out of it.
 
     Marks of lost words stay where the words belong to the sentence itself.
+    Parentheses that lose a part are counted.
     """
+
+    def without_lost(match: re.Match[str]) -> str:
+        kept = _lost_in_parentheses(match)
+        if kept != match[0]:
+            counts["parts_of_parentheses"] += 1
+        return kept
+
     if GAP in text:
         text = _MARKED_GAPS.sub(r"\1 ", text).replace(GAP, "")
     text = _INVISIBLE.sub("", text)
-    if SOUND in text:
-        text = text.replace(SOUND, SOUND + LOST)
     if LOST in text or FORMULA in text:
-        text = _PARENTHESES.sub(_lost_in_parentheses, text)
-    if SOUND in text:
-        text = _PRONOUNCED.sub(LOST, text).replace(SOUND + LOST, "")
+        text = _PARENTHESES.sub(without_lost, text)
     text = _SPACES.sub(" ", text)
     if "(" in text or "（" in text:
         text = _AFTER_OPEN.sub(r"\1", _EMPTY.sub("", text))
@@ -101,7 +99,7 @@ def _lost_in_parentheses(match: re.Match[str]) -> str:
     parts = _SEPARATORS.split(content)
     kept = []
     for index in range(0, len(parts), 2):
-        part = parts[index].replace(SOUND, "")
+        part = parts[index]
         if LOST in part or FORMULA in part:
             rest = part.replace(LOST, " ").replace(FORMULA, " ")
             if len(rest.split()) > 2:

@@ -7,57 +7,86 @@ dropped by repairs.py, unless the template's name or place tells that it is a
 remark, such as {{citation needed}}.
 """
 
+import functools
 import re
 from collections.abc import Callable
 
-from corpus import measures
+from corpus import measures, numbers
 
 # From positional and named arguments, as text, to the text of a template.
 Renderer = Callable[[list[str], dict[str, str]], str | None]
 
 
 _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
+_PARTS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\||=")
 
-# Templates that show no word of a sentence: remarks of editors, notes, icons,
-# layout. Matched from the start of the name.
-SILENT = re.compile(
-    r"""\A(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn
-    |note?\b|rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
-    |which\??$|where\??$|why\??$|how\??$|by\ whom|whom|says\ who|according\ to
-    |attribut|failed|verif|vague|weasel|peacock|unreliable|better|update
-    |page[s]?\b|full\b|dead\ |bare\ |improper|inconsist|contradict|original
-    |synth|speculat|neutral|pov|specify|cleanup|copyedit|tone|undue|lopsided
-    |unbalanced|importance|opinion|awkward|ambig|jargon|technical|expand
-    |missing|require|time\ fact|year\ needed|definition|example|elucidate
-    |inflation-?fn|wayback|webarchive|doi|isbn|issn|oclc|bibcode|arxiv|pmid
-    |jstor|open\ access|closed\ access|registration|subscription|anchor
-    |infobox|taxobox|automatic\ taxobox|speciesbox|navbox|sidebar|chembox
-    |div\ col
-    |drugbox|geobox|main$|see\ also|further|details|about|for$|other\ uses
-    |redirect|distinguish|hatnote|use\ |pp|short\ desc|multiple\ image|image
-    |gallery|quote\ box|flagicon|flag\ icon|shy|zwsp|zwj|wbr|clear|-$|col-
-    |nowrap\ (?:begin|end)|nobr\ (?:begin|end)|coord|portal|commons|wiki
-    |sister|authority|default|category|listen|audio|sound|featured|good\ art
-    |sic$|dn$|disambiguation\ needed|spoiler|external\ links|small\ ?refs
-    |toc|end$|s-|ill-?icon|..\ icon$|edit$|unicode$|specialchars|contains
-    |weblink|internet|literatur|belege|einzelnachweise|hauptartikel|siehe
-    |lückenhaft|veraltet|zukunft|dead|toter|anker|weiterleitung
-    |нет\ аи|источник|уточн|когда|кто|где|какой|чей|значимость|не\ аи|переход
-    |прояснить|нп$|цитат|факт|основна|виж|якорь|основная|помолчи|достоверност
-    |джерело|фактічна|требуемый|източник|нуждае
-    |要|要出典|出典|脚注|refnest|refn|anchors|独自研究|疑問点|いつ|誰|どこ|r\b|main2
-    |seealso|節|参照方法|正確性|誰2|信頼性|enlink|来源|來源|notetag|notefoot|fact|谁|誰|何时
-    |何時|哪里|查证|查證|rp|noteta|cref|main\ article
-    |بحاجة|مصدر|مفصلة|توضيح|هامش|استشهاد|مراجع|وصلة|متى|من\ |تحقق|رئيسي
-    |référence\ (?:nécessaire|souhaitée|incomplète|à\ confirmer)$|refnec$
-    |réf|quand|qui$|où$|lequel|précision|pas\ clair|à\ sourcer|source
-    |article\ détaillé|voir|senza\ fonte|chiarire|quando|chi$|dove$|vedi
-    |odn|fakt|kto$|kiedy|carece|quem$|quando|onde$|cita\ req|cuándo|quién
-    |bron\?|źródł|przypis|niet\ ref|utöver|källa|når|hvem|kilde)
-    |\A.*(?:needed|\binline|\?)$""",
-    re.VERBOSE,
+
+def _names(text: str) -> frozenset[str]:
+    """Return names of templates from words with underscores for spaces."""
+    return frozenset(name.replace("_", " ") for name in text.split())
+
+
+# Templates by the language of the wiki, "" for all wikis. These show no word
+# of a sentence, whatever their arguments are: marks of notes, icons, anchors.
+_NOTES = {
+    "": """sfn sfnp sfnm efn efn-ua efn-lr ref refn refnest #tag:ref ref_label
+        note_label note rp r fn notetag notefoot cref cnote inflation-fn anchor
+        inflation/fn anchors flagicon flag_icon flagdeco flagicon_image clear
+        webarchive wayback""",
+    "ar": "هامش",
+    "de": "fnz anker",
+    "es": "ancla",
+    "fr": "ancre note référence",
+    "it": "ancora",
+    "ja": "脚注 アンカー",
+    "pl": "odn uwaga kotwica",
+    "pt": "carece_de_fontes âncora nre",
+    "ru": """нет_аи уточнить когда кто где какой чей чего источник? не_аи
+        прояснить достоверность значимость_факта якорь""",
+    "uk": "джерело? хто коли де якір",
+    "zh": "noteta",
+}
+# Remarks of editors, which show no word unless an argument holds some.
+_REMARKS = {
+    "": """cn fact dubious clarify clarifyme who whom by_whom where when which
+        according_to_whom why how says_who vague attribution verify_source
+        failed_verification verify_credibility examples specify better_source
+        unreliable_source dead_link sic dn pov-statement original_research
+        weasel peacock registration_required subscription_required open_access
+        closed_access citequote elucidate inconsistent definition update
+        contradict shy wbr zwsp""",
+    "ar": "بحاجة_لمصدر بحاجة_لتوضيح بحاجة_إلى_مصدر توضيح متى تحقق مصدر",
+    "bg": "източник факт кой кога къде нуждае_се_от_източник",
+    "da": "kilde_mangler når hvem",
+    "de": "belege quelle fakt zitat_fehlt toter_link",
+    "es": "cita_requerida cr quién cuándo dónde cuál demostrar aclarar",
+    "fr": """référence_nécessaire référence_souhaitée citation_nécessaire
+        référence_incomplète refnec refsou quand qui où lequel laquelle quoi
+        pourquoi comment combien pas_clair précision_nécessaire à_sourcer
+        à_confirmer préciser""",
+    "it": """senza_fonte citazione_necessaria cn chiarire chi dove quando quale
+        cosa""",
+    "ja": """要出典 独自研究 疑問点 いつ 誰 誰2 どこ 要検証 要説明 リンク切れ
+        信頼性要検証 要ページ番号 出典無効""",
+    "nl": "feit wie wanneer waar",
+    "no": "kilde_mangler trenger_referanse når hvem hvor",
+    "pl": "fakt kto kiedy gdzie dlaczego przypis",
+    "pt": "quem quando onde qual",
+    "sv": "källa_behövs när vem var fakta",
+    "uk": "джерело уточнити",
+    "zh": "來源請求 来源请求 谁 誰 何时 何時 哪里 查证请求 查證請求",
+}
+_SILENT_NOTES = {code: _names(text) for code, text in _NOTES.items()}
+_SILENT_REMARKS = {code: _names(text) for code, text in _REMARKS.items()}
+# What the names of remarks and citations are like in many wikis, and a remark
+# that tells its date, and nothing else.
+_REMARK = re.compile(r".*(?:\bneeded|\binline|\?)|cite [a-z ]+")
+_DATED = re.compile(
+    r"\{\{[^|{}]*\|\s*(?:date|data|fecha|datum|dato|дата|日付|日期|تاريخ)\s*="
+    r"[^|{}]*\}\}"
 )
-PRONUNCIATION = re.compile(r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa")
+# Coordinates that stand beside the title of the page.
+_BESIDE_TITLE = re.compile(r"\|\s*display\s*=\s*title\s*[|}]")
 
 
 def name_of(source: str) -> str:
@@ -66,18 +95,68 @@ def name_of(source: str) -> str:
     return match[1].replace("_", " ").strip().lower() if match else ""
 
 
-def is_quote(name: str) -> bool:
+def has_text(source: str) -> bool:
+    """Return whether a template has a positional argument that is not empty.
+
+    {{lc:text}} and {{name|1=text}} have one, {{name|key=text}} has none.
+    """
+    if ":" in name_of(source):
+        return True
+    # The name is no argument.
+    depth, start, is_named = 0, 0, True
+    for match in _PARTS.finditer(source):
+        token = match[0]
+        if token in ("{{", "[["):
+            depth += 1
+        elif depth == 1 and token == "=" and not is_named:
+            is_named = not source[start : match.start()].strip().isdigit()
+            start = match.end()
+        elif depth == 1 and token in ("|", "}}"):
+            if not is_named and source[start : match.start()].strip():
+                return True
+            start, is_named = match.end(), False
+        depth -= token in ("}}", "]]")
+    return False
+
+
+def is_silent(source: str, language: str) -> bool:
+    """Return whether a template without renderer shows no word of the text."""
+    name, code = name_of(source), _code(language)
+    if any(name in _SILENT_NOTES.get(key, ()) for key in ("", code)):
+        return True
+    if has_text(source):
+        return _BESIDE_TITLE.search(source) is not None
+    return bool(
+        any(name in _SILENT_REMARKS.get(key, ()) for key in ("", code))
+        or _REMARK.fullmatch(name)
+        or _DATED.fullmatch(source)
+    )
+
+
+def _code(language: str) -> str:
+    """Return the code by which the tables here know a wiki."""
+    code = language.lower().partition("-")[0]
+    return "en" if code == "simple" else code
+
+
+def is_quote(name: str, language: str) -> bool:
     """Return whether templates of this name hold a paragraph of quoted text."""
-    return _RENDERERS.get(name) is _quotation
+    return renderer_of(name, language) is _quotation
 
 
-def is_remark(before: str, after: str) -> bool:
+def is_remark(before: str, after: str, with_text: bool) -> bool:
     """Return whether a template is a remark, by the characters around it.
 
     "in 1990.{{x}} He" and "most{{x}} people" lose nothing, "{{x}} people" and
     "has {{x}} people" may have lost a number. One character before it and two
-    after it are looked at.
+    after it are looked at. A template `with_text` is a remark between sentences
+    only.
     """
+    if with_text:
+        ends = not after or after[0] == "\n"
+        starts = after.strip()[:1].isupper()
+        stops = ".!?。！？" if ends else ".!?"
+        return before != "" and before in stops and (ends or starts)
     ends = (
         not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
     )
@@ -98,9 +177,7 @@ def render(
     name: str, values: list[str], named: dict[str, str], language: str
 ) -> str | None:
     """Return the text of a template, None if its arguments do not tell it."""
-    renderer = renderer_of(name)
-    if renderer is measures.convert and language not in ("en", "simple"):
-        named = {**named, "abbr": "on"}
+    renderer = renderer_of(name, language)
     if renderer is None:
         return None
     return renderer([value.strip() for value in values], named) or None
@@ -186,17 +263,126 @@ def _raised(prefix: str) -> Renderer:
     return render_raised
 
 
-def _scientific(values: list[str], named: dict[str, str]) -> str | None:
+def _scientific(
+    values: list[str], named: dict[str, str], language: str
+) -> str | None:
     """Return "6.24×10¹⁸ kg" for {{val|6.24|e=18|u=kg}}."""
     if len(values) > 2 or not values or "ul" in named or "up" in named:
         return None
-    text = measures.grouped(values[0])
-    if len(values) == 2:
-        text += "±" + values[1]
+    parts = [numbers.formatted(value, language) for value in values]
+    if None in parts:
+        return None
+    text = "±".join(parts)
     if power := named.get("e", "").strip():
         text += "×10" + power.translate(RAISED)
     unit = named.get("u", "").strip()
     return f"{text} {unit}" if unit else text
+
+
+def _magic_number(
+    values: list[str], named: dict[str, str], language: str, text: str
+) -> str | None:
+    """Return "12.345" for {{formatnum:12345}} in German."""
+    if values == ["R"]:
+        return text
+    if values not in ([], ["NOSEP"]):
+        return None
+    return numbers.formatted(text, language, separates=not values)
+
+
+def _number_with_unit(
+    values: list[str], named: dict[str, str], language: str
+) -> str | None:
+    """Return "10 km²" for {{unité|10|km|2}}."""
+    number, unit, power, *more = [*values, "", "", ""]
+    is_number = re.fullmatch(r"[-−]?[\d ]+(?:[.,]\d+)?", number)
+    if not is_number or any(more) or named or unit in _BETWEEN_NUMBERS:
+        return None
+    if power and not re.fullmatch(r"[-−]?\d", power):
+        return None
+    number = number.replace(" ", "").replace("−", "-").replace(",", ".")
+    text = numbers.formatted(number, language)
+    return text and f"{text} {unit}{power.translate(RAISED)}".strip()
+
+
+_BETWEEN_NUMBERS = frozenset("à a et e y ou o x × - – / + ± par por".split())
+
+
+def _french_date(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "3 mars 1850" for {{date|3|mars|1850|en politique}}."""
+    if values and values[0].isalpha():  # {{date|mars|1850}}
+        values = ["", *values]
+    day, month, year, *_ = [*values, "", "", ""]
+    if re.fullmatch("0?[1-9]|1[012]", month):
+        month = _FRENCH_MONTHS[int(month) - 1]
+    is_day = re.fullmatch("(?:1er|0?[1-9]|[12][0-9]|3[01])?", day)
+    if named or not is_day or month.lower() not in _FRENCH_MONTHS:
+        return None
+    day = "1er" if day in ("1", "01") else day.lstrip("0")
+    return " ".join(filter(None, (day, month, year)))
+
+
+_FRENCH_MONTHS = """janvier février mars avril mai juin juillet août septembre
+    octobre novembre décembre""".split()
+
+
+def _french_time(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "14 h 30" for {{heure|14|30}}, "8 h 5 min 3 s" with seconds."""
+    filled = list(filter(None, values))
+    if named or not filled or len(filled) > 3 or not "".join(filled).isdigit():
+        return None
+    units = ("h", "min", "s") if len(filled) == 3 else ("h", "")
+    parts = zip(filled, units, strict=False)
+    return " ".join(f"{number} {unit}".strip() for number, unit in parts)
+
+
+def _century(after: str = "siècle", era: str = "") -> Renderer:
+    """Return a renderer for {{s-|XIX|e}}, "XIXe siècle"."""
+
+    def render_century(values: list[str], named: dict[str, str]) -> str | None:
+        number, ordinal, *more = [*values, "", ""]
+        is_century = re.fullmatch("[IVX]+", number) and ordinal in (
+            "",
+            "e",
+            "er",
+        )
+        if not is_century or any(more) or named:
+            return None
+        return f"{number}{ordinal or 'e'} {after}{era}"
+
+    return render_century
+
+
+def _centuries(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "XVe au XVIe siècle" for {{sp-|XV|e|au|XVI|e}}."""
+    if len(values) < 5 or any(values[5:]) or named:
+        return None
+    first, ordinal, between, last, last_ordinal = values[:5]
+    between = between if between in "-–" else f" {between} "
+    return f"{first}{ordinal}{between}{last}{last_ordinal} siècle"
+
+
+def _harvard(pattern: str) -> Renderer:
+    """Return a renderer for citations, such as {{harvtxt|Ahmes|1905}}."""
+
+    def render_harvard(values: list[str], named: dict[str, str]) -> str | None:
+        *names, year = list(filter(None, values)) or [""]
+        if not names or not re.fullmatch(r"\d{4}[a-z]?", year):
+            return None
+        if len(names) > 3:
+            names = [f"{names[0]} et al."]
+        authors = " & ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        for key, label in (("p", "p. "), ("pp", "pp. "), ("loc", "")):
+            if named.get(key):
+                year += f", {label}{named[key]}"
+        return pattern.format(authors, year)
+
+    return render_harvard
+
+
+def _with_error(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "goverment" for {{sic|goverm|ent}}, as it stood in the source."""
+    return "".join(values)
 
 
 def _nihongo(values: list[str], named: dict[str, str]) -> str:
@@ -226,10 +412,41 @@ def _translated_link(values: list[str], named: dict[str, str]) -> str | None:
     return next(filter(None, (*values[1:2], *values[:1])), None)
 
 
+def _labelled(code: str, values: list[str]) -> str | None:
+    """Return "German: Text" for {{lang-de|Text}} in English."""
+    language = _ENGLISH_LANGUAGES.get(code.partition("-")[0])
+    return f"{language}: {values[0]}" if language and values else None
+
+
+_ENGLISH_LANGUAGES = {
+    "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian",
+    "bg": "Bulgarian", "bn": "Bengali",
+    "ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish",
+    "de": "German", "el": "Greek", "es": "Spanish", "et": "Estonian",
+    "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French",
+    "ga": "Irish", "grc": "Ancient Greek", "he": "Hebrew", "hi": "Hindi",
+    "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian",
+    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian",
+    "ko": "Korean", "la": "Latin", "lt": "Lithuanian", "lv": "Latvian",
+    "mk": "Macedonian", "nl": "Dutch", "no": "Norwegian", "pa": "Punjabi",
+    "pl": "Polish",
+    "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sa": "Sanskrit",
+    "sk": "Slovak", "sl": "Slovene", "sq": "Albanian", "sr": "Serbian",
+    "sv": "Swedish", "ta": "Tamil", "th": "Thai", "tr": "Turkish",
+    "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
+
+
+def _country(values: list[str], named: dict[str, str]) -> str | None:
+    """Return the name of a country, None for a code such as FRA."""
+    value = _argument(1, values, named)
+    return None if value.isupper() else value
+
+
 def _height(values: list[str], named: dict[str, str]) -> str | None:
     """Return "115,5 m" for {{Höhe|115.5|DE-NHN}}."""
     value = _argument(1, values, named)
-    return f"{value.replace('.', ',')} m" if value else None
+    return None if named or not value else f"{value.replace('.', ',')} m"
 
 
 def _quotation(values: list[str], named: dict[str, str]) -> str:
@@ -245,104 +462,146 @@ _MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯
 _SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
     ijn hmt rrs rfa ov"""
 
-# Names, with underscores for spaces, and what renders them.
-_RENDERED: list[tuple[str, Renderer]] = [
-    (
-        """nowrap nobr nobreak j small smaller big large larger sc smallcaps
-        small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub mono
-        var mvar math strong em bold ital noitalic noitalics center underline u
-        citation_needed_span cn-span flag flagcountry flagu keypress kbd key
-        samp tt crossreference comment abréviation refnec référence_nécessaire
-        référence_souhaitée cp932フォント jis2004フォント
-        補助漢字フォント 要出典範囲 ルビ ruby le internal_link_helper nts
-        text typo not_a_typo as_written bdi dfn term
-        إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
-        tlit script vr uni hebrew polytonic pre2 пнл""",
-        _around("", ""),
-    ),
-    (
-        """lang langue lang2 rtl-lang langx script/arabic wikt-lang langwithname
-        lang-short color colour font_color fontcolor resize fontsize langi font
-        لغ lingua""",
-        _language,
-    ),
-    ("quote quotation bquote blockquote cquote zitat cytat cita", _quotation),
-    (
-        "transl transliteration translit xlit",
-        lambda v, n: next(filter(None, reversed(v)), n.get("text")),
-    ),
-    ("linktext chem chem2", _joined("")),
-    ("date jour nombre unité nb heure", _joined(" ")),
-    ("convert cvt", measures.convert),
-    ("frac sfrac fraction", _fraction),
-    ("val", _scientific),
-    ("e", _raised("×10")),
-    ("sup", _raised("")),
-    ("as_of asof", _as_of),
-    ("circa c. ca. ca", _joined(" – ", "c. ", most=2)),
-    ("floruit fl. fl", _joined(" – ", "fl. ", most=2)),
-    ("reign r.", _joined(" – ", "r. ", most=2)),
-    ("nihongo nihongo_core", _nihongo),
-    ("ill interlanguage_link interlanguage_link_multi illm", _link),
-    ("仮リンク وإو lien ill2 liên_kết_ngôn_ngữ", _link),
-    (
-        """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2 нп1
-        не_переведено_3 не_переведено_5 ll 內部連結""",
-        _translated_link,
-    ),
-    (
-        "読み仮名 読み仮名_ruby不使用 読み",
-        lambda v, n: f"{v[0]}（{v[1]}）" if len(v) > 1 else None,
-    ),
-    ("siècle", lambda v, n: f"{v[0]}e siècle" if v and v[0] else None),
-    ('"', _around("„", "“")),
-    ("angbr angle", _around("⟨", "⟩")),
-    ("' '- apostrophe", _text("'")),
-    ("'s", _text("'s")),
-    ("'_\" -'_\"", _text("'\"")),
-    ("\"_' -\"_'", _text("\"'")),
-    ('-" "-', _text('"')),
-    ("-' '-", _text("'")),
-    (
-        """nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp
-        pipe !""",
-        _text(" "),
-    ),
-    ("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – ")),
-    ("– ndash en_dash", _text("–")),
-    ("mdash mdashb em_dash —- ---", _text("—")),
-    ("тире — spaced_mdash spaced_em_dash", _text(" — ")),
-    ("· dot middot • bull bullet", _text(" · ")),
-    ("=", _text("=")),
-    ("ellipsis ...", _text("…")),
-    ("minus", _text("−")),
-    ("times", _text("×")),
-    ("eqm", _text("⇌")),
-    ("us$ usd", _around("US$", "")),
-    ("a$ aud", _around("A$", "")),
-    ("gbp £ pound", _around("£", "")),
-    ("euro €", _around("€", "")),
-    ("inr ₹ indian_rupee", _around("₹", "")),
-    ("n° numéro", _around("n° ", "")),
-    (
-        "ship bibleref bibleverse oldstyledate",
-        lambda values, named: " ".join(filter(None, values[:2])),
-    ),
-    ("us_patent", _around("U.S. Patent ", "")),
-    ("höhe", _height),
-    ("1er", _text("1er")),
-    ("av_jc av_j.-c.", _text("av. J.-C.")),
-    ("music", lambda v, n: _MUSIC.get((v or [""])[0].lower())),
-    *((name, _around(f"{name.upper()} ", "")) for name in _SHIPS.split()),
-    *(
-        (f"{century.lower()}e_siècle", _text(f"{century}e siècle"))
-        for century in "XV XVI XVII XVIII XIX XX XXI".split()
-    ),
-]
+# Names, with underscores for spaces, and what renders them, by the language of
+# the wiki; "" for the names that mean the same in all of them.
+_RENDERED: dict[str, list[tuple[str, Renderer]]] = {
+    "": [
+        (
+            """nowrap nobr nobreak j small smaller big large larger sc smallcaps
+            small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub
+            mono var mvar math strong em bold ital noitalic noitalics center
+            underline u keypress kbd key samp tt crossreference comment
+            abréviation cp932フォント jis2004フォント
+            補助漢字フォント 要出典範囲 ルビ ruby le internal_link_helper nts
+            text typo not_a_typo as_written bdi dfn term
+            إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
+            tlit script vr uni hebrew polytonic pre2 пнл""",
+            _around("", ""),
+        ),
+        (
+            """lang langue lang2 rtl-lang script/arabic wikt-lang langwithname
+            lang-short color colour font_color fontcolor resize fontsize langi
+            font لغ lingua""",
+            _language,
+        ),
+        ("quote quotation bquote blockquote cquote zitat cytat", _quotation),
+        (
+            "transl transliteration translit xlit",
+            lambda v, n: next(filter(None, reversed(v)), n.get("text")),
+        ),
+        ("linktext chem chem2", _joined("")),
+        ("frac sfrac fraction", _fraction),
+        ("e x10^ x10", _raised("×10")),
+        ("10^", _raised("10")),
+        ("sup", _raised("")),
+        ("harvtxt harvp harvcoltxt", _harvard("{} ({})")),
+        ("harv harvcol", _harvard("({} {})")),
+        ("harvnb harvcolnb", _harvard("{} {}")),
+        ("ill interlanguage_link interlanguage_link_multi illm", _link),
+        ("仮リンク وإو وصلة_إنترويكي lien ill2 liên_kết_ngôn_ngữ", _link),
+        (
+            """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2
+            нп1 не_переведено_3 не_переведено_5 ll 內部連結""",
+            _translated_link,
+        ),
+        (
+            "読み仮名 読み仮名_ruby不使用 読み",
+            lambda v, n: f"{v[0]}（{v[1]}）" if len(v) > 1 else None,
+        ),
+        ("angbr angle", _around("⟨", "⟩")),
+        ("' '- apostrophe", _text("'")),
+        ("'s", _text("'s")),
+        ("'_\" -'_\"", _text("'\"")),
+        ("\"_' -\"_'", _text("\"'")),
+        ('-" "-', _text('"')),
+        ("-' '-", _text("'")),
+        (
+            """nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp
+            pipe !""",
+            _text(" "),
+        ),
+        ("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – ")),
+        ("– ndash en_dash", _text("–")),
+        ("mdash mdashb em_dash —- ---", _text("—")),
+        ("тире — spaced_mdash spaced_em_dash", _text(" — ")),
+        ("· dot middot • bull bullet", _text(" · ")),
+        ("=", _text("=")),
+        ("ellipsis ...", _text("…")),
+        ("minus", _text("−")),
+        ("times", _text("×")),
+        ("zwj", _text("\u200d")),
+        ("zwnj", _text("\u200c")),
+        (
+            "ship bibleref bibleverse oldstyledate",
+            lambda values, named: " ".join(filter(None, values[:2])),
+        ),
+        ("music", lambda v, n: _MUSIC.get((v or [""])[0].lower())),
+        *((name, _around(f"{name.upper()} ", "")) for name in _SHIPS.split()),
+    ],
+    "de": [('"', _around("„", "“")), ("höhe", _height)],
+    "en": [
+        ("as_of asof", _as_of),
+        ("circa c. c ca. ca", _joined(" – ", "c. ", most=2)),
+        ("floruit fl. fl", _joined(" – ", "fl. ", most=2)),
+        ("reign r.", _joined(" – ", "r. ", most=2)),
+        ("nihongo nihongo_core", _nihongo),
+        ("flag flagcountry flagu", _country),
+        ("langx", lambda v, n: _labelled((v or [""])[0], v[1:])),
+        (
+            """citation_needed_span cn-span clarify_span fact_span dubious_span
+            disputed_span""",
+            _around("", ""),
+        ),
+        ("sic", _with_error),
+        ("eqm", _text("⇌")),
+        ("us$ usd", _around("US$", "")),
+        ("a$ aud", _around("A$", "")),
+        ("gbp £ pound", _around("£", "")),
+        ("euro €", _around("€", "")),
+        ("inr ₹ indian_rupee", _around("₹", "")),
+        ("us_patent", _around("U.S. Patent ", "")),
+    ],
+    "es": [
+        ("siglo", _around("siglo ", "")),
+        ("esd", _around("", "")),
+        ("cita", _quotation),
+    ],
+    "fr": [
+        ("date date- date_rapide jour", _french_date),
+        ("heure", _french_time),
+        ("s- s siècle", _century()),
+        ("-s- -s", _century(era=" av. J.-C.")),
+        ("sp- sp", _centuries),
+        ("exp", _raised("")),
+        ("av_jc av_j.-c.", _text("av. J.-C.")),
+        ("ap_jc ap_j.-c.", _text("apr. J.-C.")),
+        ("n° numéro", _around("no ", "")),
+        ("citation", _around("« ", " »")),
+        (_REMARKS["fr"], _around("", "")),
+    ],
+    "it": [(_REMARKS["it"], _around("", ""))],
+    "nl": [("bron? feit", _around("", ""))],
+}
 _RENDERERS = {
-    name.replace("_", " "): renderer
-    for names, renderer in _RENDERED
-    for name in names.split()
+    code: {
+        name.replace("_", " "): renderer
+        for names, renderer in table
+        for name in names.split()
+    }
+    for code, table in _RENDERED.items()
+}
+# The same of templates that write numbers as the wiki does.
+_WITH_NUMBERS = {
+    "": {
+        "convert": measures.convert,
+        "cvt": measures.convert,
+        "val": _scientific,
+    },
+    "de": {"formatzahl": _number_with_unit},
+    "es": {"unidad": _number_with_unit},
+    "fr": dict.fromkeys(("unité", "nombre", "nb"), _number_with_unit),
+    "pl": {"liczba": _number_with_unit},
+    "pt": {"fmtn": _number_with_unit},
 }
 
 # {{enS|Text}} of the German wiki names the language.
@@ -358,28 +617,51 @@ _GERMAN_LANGUAGES = {
     "hr": "kroatisch", "sl": "slowenisch", "sk": "slowakisch",
     "bg": "bulgarisch", "ko": "koreanisch", "hi": "hindi",
 }  # fmt: skip
-_LANGUAGE_TEMPLATE = re.compile(r"lang-[a-z-]+$")
 _ARABIC_LANGUAGE = re.compile(
     "(ألمانية|إنجليزية|إنكليزية|فرنسية|إيطالية|إسبانية|روسية|لاتينية|يونانية"
-    "|فارسية|تركية|عبرية|برتغالية|هولندية|بولندية)$"
+    "|فارسية|تركية|عبرية|برتغالية|هولندية|بولندية)"
 )
-_LINK_TEMPLATE = re.compile(r"link-[a-z-]+$|internal link helper")
-_GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s$")
+_LANGUAGE_TEMPLATE = re.compile(r"lang-([a-z-]+)")
+_LINK_TEMPLATE = re.compile(r"link-[a-z-]+|internal link helper.*")
+_GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s")
+# {{1er}}, {{2e}} and {{e}}; {{XIXe siècle}} and {{Ve siècle av. J.-C.}}.
+_FRENCH_ORDINAL = re.compile(r"\d*(?:er|re|e|nd|nde|ème)")
+_FRENCH_CENTURY = re.compile(r"([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
 
 
-def renderer_of(name: str) -> Renderer | None:
+def renderer_of(name: str, language: str) -> Renderer | None:
     """Return the function that renders templates of this name, if any."""
-    found = _RENDERERS.get(name)
-    if found:
+    code = _code(language)
+    if found := _renderer_of_family(name, code):
         return found
+    for key in (code, ""):
+        if found := _RENDERERS.get(key, {}).get(name):
+            return found
+        if found := _WITH_NUMBERS.get(key, {}).get(name):
+            return functools.partial(found, language=language)
     if name.startswith("formatnum:"):
-        number = name.partition(":")[2]
-        return _text(measures.grouped(number.replace(",", "")))
-    if match := _ARABIC_LANGUAGE.match(name):
-        return _around(f"(بال{match[1]}: ", ")")
-    if _LANGUAGE_TEMPLATE.match(name) or _LINK_TEMPLATE.match(name):
+        text = name.partition(":")[2].strip()
+        return functools.partial(_magic_number, language=language, text=text)
+    if match := _LANGUAGE_TEMPLATE.fullmatch(name):
+        if code == "en":
+            return lambda values, named: _labelled(match[1], values)
         return _around("", "")
-    if match := _GERMAN_LANGUAGE.fullmatch(name):
+    if _LINK_TEMPLATE.fullmatch(name):
+        return _around("", "")
+    return None
+
+
+def _renderer_of_family(name: str, code: str) -> Renderer | None:
+    """Return the renderer of one of many templates of a kind in a wiki."""
+    if code == "ar" and (match := _ARABIC_LANGUAGE.fullmatch(name)):
+        return _around(f"(بال{match[1]}: ", ")")
+    if code == "de" and (match := _GERMAN_LANGUAGE.fullmatch(name)):
         if match[1] in _GERMAN_LANGUAGES:
             return _around(_GERMAN_LANGUAGES[match[1]] + " ", "")
+    if code == "fr" and _FRENCH_ORDINAL.fullmatch(name):
+        return lambda values, named: " ".join([name, *filter(None, values)])
+    if code == "fr" and (match := _FRENCH_CENTURY.fullmatch(name)):
+        number, ordinal, century, era = match.groups("")
+        era = " av. J.-C." if era else ""
+        return _text(f"{number.upper()}{ordinal}{century}{era}")
     return None

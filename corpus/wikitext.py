@@ -41,7 +41,7 @@ def to_sentences(
         text = block.text
         if not _MARKUP.isdisjoint(text):
             text = _plain(text, site)
-        text = repairs.repair(text, language)
+        text = repairs.repair(text, language, counts)
         found = sentences.split(text, language)
         for number, sentence in enumerate(found, 1):
             last = number == len(found)
@@ -134,9 +134,12 @@ def _render_link(node: nodes.Wikilink, site: Site) -> str:
 
 def _render_template(node: nodes.Template, site: Site) -> str:
     """Return the text of an inline template, or a mark if it is not known."""
-    name = templates.name_of("{{" + str(node.name))
-    if not templates.renderer_of(name):
-        return GAP if templates.SILENT.match(name) else LOST
+    source = str(node)
+    if templates.is_silent(source, site.language):
+        return GAP
+    name = templates.name_of(source)
+    if not templates.renderer_of(name, site.language):
+        return LOST
     values, named = [], {}
     for parameter in node.params:
         value = _render(parameter.value, site)

@@ -1,5 +1,7 @@
 """Traces of removed parts, and the judgement of sentences."""
 
+import collections
+
 import pytest
 
 from corpus import repairs
@@ -29,12 +31,15 @@ from corpus.markup import FORMULA, GAP, LOST
 )
 def test_repairs(text, expected):
     language = "zh" if "柏" in text else "en"
-    assert repairs.repair(text, language) == expected
+    counts = collections.Counter()
+    assert repairs.repair(text, language, counts) == expected
+    lost = "(" in text and (LOST in text or FORMULA in text)
+    assert counts["parts_of_parentheses"] == lost
 
 
 def test_french_keeps_its_spaces():
-    assert repairs.repair("Qui ? Moi : oui !", "fr") == "Qui ? Moi : oui !"
-    assert repairs.repair("Who ? Me : yes !", "en") == "Who? Me: yes!"
+    assert repairs.repair("Qui ? Moi : oui !", "fr", {}) == "Qui ? Moi : oui !"
+    assert repairs.repair("Who ? Me : yes !", "en", {}) == "Who? Me: yes!"
 
 
 @pytest.mark.parametrize(

@@ -20,22 +20,69 @@ def test_names(source, name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["citation needed", "sfn", "efn", "cite web", "who", "rp", "#tag:ref",
-     "infobox person", "page needed", "relevance inline", "нет аи", "要出典",
-     "來源請求", "بحاجة لمصدر", "източник", "reflist", "flagicon"],
-)  # fmt: skip
-def test_remarks_and_boxes_are_silent(name):
-    assert templates.SILENT.match(name)
+    ("source", "language"),
+    [
+        ("{{citation needed|date=May 2019}}", "en"),
+        ("{{Sfn|Ahmes|1905|p=5}}", "fr"),
+        ("{{efn|A note.}}", "en"),
+        ("{{rp|5}}", "en"),
+        ("{{#tag:ref|A note.}}", "en"),
+        ("{{page needed}}", "en"),
+        ("{{relevance inline|date=May 2019}}", "en"),
+        ("{{Quand|date=mai 2019}}", "fr"),
+        ("{{qui}}", "fr"),
+        ("{{anything|fecha=mayo de 2019}}", "es"),
+        ("{{нет АИ|5|6|2019}}", "ru"),
+        ("{{要出典|date=2019年5月}}", "ja"),
+        ("{{coord|51|30|N|display=title}}", "en"),
+    ],
+)
+def test_notes_and_remarks_are_silent(source, language):
+    assert templates.is_silent(source, language)
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["population", "convert", "lang", "ship", "whole", "noted", "country",
-     "wholesale", "#if: x", "currentyear", "metre"],
-)  # fmt: skip
-def test_others_are_not_silent(name):
-    assert not templates.SILENT.match(name)
+    ("source", "language"),
+    [
+        # These are words: the names begin like those of remarks.
+        ("{{s-|XIX|e}}", "fr"),
+        ("{{harvtxt|Ahmes|1905}}", "en"),
+        ("{{clarify span|a third}}", "en"),
+        ("{{sic|goverm|ent}}", "en"),
+        ("{{pagetype}}", "en"),
+        ("{{noted}}", "en"),
+        ("{{whole}}", "en"),
+        # What a remark is about.
+        ("{{cn|ebbe molti premi}}", "it"),
+        ("{{who|1=some authors}}", "en"),
+        # Names of another wiki.
+        ("{{qui}}", "en"),
+        ("{{кто}}", "de"),
+        ("{{#if: x}}", "en"),
+        ("{{coord|51|30|N|display=inline,title}}", "en"),
+    ],
+)
+def test_others_are_not_silent(source, language):
+    assert not templates.is_silent(source, language)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{x}}", False),
+        ("{{x| }}", False),
+        ("{{x|a=b|c={{d|e}}}}", False),
+        ("{{x|a=[[b|c]]}}", False),
+        ("{{x|a={{b}}=c|}}", False),
+        ("{{x|5}}", True),
+        ("{{x|a=b|5}}", True),
+        ("{{x|2=b}}", True),
+        ("{{x|[[b|c=d]]}}", True),
+        ("{{lc:TEXT}}", True),
+    ],
+)
+def test_positional_arguments_hold_text(source, expected):
+    assert templates.has_text(source) is expected
 
 
 @pytest.mark.parametrize(
@@ -55,39 +102,144 @@ def test_others_are_not_silent(name):
     ],
 )
 def test_remarks_by_the_text_around_them(before, after, remark):
-    assert templates.is_remark(before, after) is remark
+    assert templates.is_remark(before, after, with_text=False) is remark
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "named", "text"),
+    ("before", "after", "remark"),
     [
-        ("transl", ["ar", "DIN", "al-jabr"], {}, "al-jabr"),
-        ("lang", [], {"1": "fr", "2": "texte"}, "texte"),
-        ("abbr", ["UK", "United Kingdom"], {}, "UK"),
-        ("e", ["24"], {}, "×10²⁴"),
-        ("val", ["5", "2"], {}, "5±2"),
-        ("as of", ["2014", "3", "5"], {"df": "US"}, "As of March 5, 2014"),
-        ("frac", ["4"], {}, "1/4"),
-        ("ill", ["de", "Name", "Label"], {}, "Label"),
-        ("tsl", ["en", "Name", "名"], {}, "名"),
-        ("読み仮名", ["漢字", "かんじ"], {}, "漢字（かんじ）"),
-        ("ens", ["Text"], {}, "englisch Text"),
-        ("ألمانية", ["Spree"], {}, "(بالألمانية: Spree)"),
-        ("siècle", ["XIX"], {}, "XIXe siècle"),
-        ("ship", ["USS", "Hornet", "CV-12"], {}, "USS Hornet"),
-        ("höhe", ["28.1", "DE-NHN"], {}, "28,1 m"),
-        ("nowrap", [""], {}, None),
-        ("frac", [], {}, None),
-        ("population", ["5"], {}, None),
+        (".", " H", True),  # in 1990.{{x|y}} He
+        (".", "\n", True),
+        ("t", " p", False),  # most{{x|y}} people
+        ("t", ", ", False),
+        ("\n", " H", False),  # {{x|y}} He
+        ("。", "人", False),
+        ("。", "", True),
     ],
 )
-def test_rendered_text(name, values, named, text):
-    assert templates.render(name, values, named, "en") == text
+def test_remarks_with_words_stand_between_sentences(before, after, remark):
+    assert templates.is_remark(before, after, with_text=True) is remark
 
 
-def test_measures_outside_of_english_have_symbols():
-    values = ["891.82", "km2", "sqmi"]
-    assert templates.render("convert", values, {}, "ja") == "891.82 km²"
+@pytest.mark.parametrize(
+    ("language", "source", "text"),
+    [
+        ("en", "transl|ar|DIN|al-jabr", "al-jabr"),
+        ("en", "lang|fr|texte", "texte"),
+        ("en", "lang-de|Berlin", "German: Berlin"),
+        ("en", "langx|la|Opus", "Latin: Opus"),
+        ("en", "lang-xx|Berlin", None),
+        ("en", "abbr|UK|United Kingdom", "UK"),
+        ("en", "e|24", "×10²⁴"),
+        ("en", "10^|6", "10⁶"),
+        ("en", "val|5|2", "5±2"),
+        ("en", "val|12345.5|u=kg", "12,345.5 kg"),
+        ("de", "val|12345.5|u=kg", "12.345,5 kg"),
+        ("en", "as of|2014|3|5|df=US", "As of March 5, 2014"),
+        ("es", "as of|2014|3|5", None),
+        ("en", "frac|4", "1/4"),
+        ("en", "ill|de|Name|Label", "Label"),
+        ("en", "tsl|en|Name|名", "名"),
+        ("ja", "読み仮名|漢字|かんじ", "漢字（かんじ）"),
+        ("de", "ens|Text", "englisch Text"),
+        ("en", "ens|Text", None),
+        ("ar", "ألمانية|Spree", "(بالألمانية: Spree)"),
+        ("en", "ship|USS|Hornet|CV-12", "USS Hornet"),
+        ("de", "höhe|28.1|DE-NHN", "28,1 m"),
+        ("en", "flag|France", "France"),
+        ("en", "flag|FRA", None),
+        ("en", "harvtxt|Ahmes|Bell|1905|p=5", "Ahmes & Bell (1905, p. 5)"),
+        ("en", "harv|A|B|C|D|1905a", "(A et al. 1905a)"),
+        ("en", "harvnb|Ahmes|1905", "Ahmes 1905"),
+        ("en", "sic|goverm|ent", "goverment"),
+        ("en", "nowrap|", None),
+        ("en", "frac", None),
+        ("en", "population|5", None),
+        ("fr", "siècle|XIX", "XIXe siècle"),
+        ("fr", "s-|XIX|e", "XIXe siècle"),
+        ("fr", "-s-|I|er", "Ier siècle av. J.-C."),
+        ("fr", "sp-|XV|e|au|XVI|e", "XVe au XVIe siècle"),
+        ("fr", "xixe siècle", "XIXe siècle"),
+        ("fr", "2e", "2e"),
+        ("fr", "e|siècle", "e siècle"),
+        ("fr", "heure|8", "8 h"),
+        ("fr", "heure|8|05|3", "8 h 05 min 3 s"),
+        ("fr", "heure|midi", None),
+        ("fr", "date|1|janvier|1850", "1er janvier 1850"),
+        ("fr", "date|3|12|1850", "3 décembre 1850"),
+        ("fr", "date|mars|1850", "mars 1850"),
+        ("fr", "date|3|13|1850", None),
+        ("fr", "unité|12345,5|km/h", "12 345,5 km/h"),
+        ("fr", "nombre|-5000|habitants", "−5 000 habitants"),
+        ("fr", "unité|5|à|10|km", None),
+        ("fr", "unité|10|m|s|-1", None),
+        ("fr", "exp|2", "²"),
+        ("fr", "refnec|un tiers", "un tiers"),
+        ("de", "formatzahl|12345", "12.345"),
+        ("es", "siglo|XIX", "siglo XIX"),
+        ("es", "unidad|12345|km", "12 345 km"),
+        ("it", "cn|molti premi|maggio 2019", "molti premi"),
+    ],
+)
+def test_rendered_text(language, source, text):
+    name, *arguments = source.split("|")
+    values = [value for value in arguments if "=" not in value]
+    named = dict(value.split("=") for value in arguments if "=" in value)
+    assert templates.render(name, values, named, language) == text
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "text"),
+    [
+        ("en", "12345", "12,345"),
+        ("de", "12345.6", "12.345,6"),
+        ("fr", "-2.50", "−2,50"),
+        ("it", "1234", "1 234"),
+        ("es", "1234", "1234"),
+        ("es", "12345", "12 345"),
+        ("pl", "1234.5", "1234,5"),
+        ("pt-BR", "1234", "1 234"),
+        ("hi", "1234567", "12,34,567"),
+        ("bn", "1234567.8", "১২,৩৪,৫৬৭.৮"),
+        ("fa", "12345.6", "۱۲٬۳۴۵٫۶"),
+        ("ar", "12345.6", "12٬345٫6"),
+        ("my", "12345", "၁၂,၃၄၅"),
+        ("ja", "12345", "12,345"),
+        ("en", "0015", "0,015"),
+        ("en", "12 500 to 12500", "12 500 to 12,500"),
+        ("de", "12,345", "12,345"),  # as MediaWiki: no number
+        ("en", "1e6", None),
+        ("xx", "5", None),
+        ("sn", "5", None),  # no table, neither there nor in CLDR
+    ],
+)
+def test_numbers_are_those_of_the_wiki(language, source, text):
+    found = templates.render(f"formatnum:{source}", [], {}, language)
+    assert found == text
+
+
+def test_numbers_without_separators():
+    render = templates.render
+    assert render("formatnum:1234.5", ["NOSEP"], {}, "de") == "1234,5"
+    assert render("formatnum:1,234", ["R"], {}, "de") == "1,234"
+    assert render("formatnum:5", ["x"], {}, "de") is None
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "named", "text"),
+    [
+        ("ja", "12891.82|km2|sqmi", {"abbr": "on"}, "12,891.82 km²"),
+        ("es", "12891.82|km|mi", {"abbr": "on"}, "12 891,82 km"),
+        ("es", "12891.82|km|mi", {}, None),  # "kilómetros"
+        ("es", "5|mi|km", {"abbr": "on"}, None),
+        ("es", "5|to|10|km", {"abbr": "on"}, None),
+    ],
+)
+def test_measures_in_other_languages_have_metric_symbols(
+    language, source, named, text
+):
+    values = source.split("|")
+    assert templates.render("convert", values, named, language) == text
 
 
 @pytest.mark.parametrize(
@@ -95,7 +247,7 @@ def test_measures_outside_of_english_have_symbols():
     [
         ("1300|mi|km", {}, "1,300 miles"),
         ("1|mi|km", {}, "1 mile"),
-        ("-1|C", {}, "-1 °C"),
+        ("-1|C", {}, "−1 °C"),
         ("20.5|C|F", {"abbr": "on"}, "20.5 °C"),
         ("5|ft|10|in|cm", {}, "5 feet 10 inches"),
         ("5|to|10|km|mi", {}, "5 to 10 kilometres"),
@@ -118,7 +270,7 @@ def test_measures_outside_of_english_have_symbols():
     ],
 )
 def test_measures_are_shown_as_given(source, named, expected):
-    assert measures.convert(source.split("|"), named) == expected
+    assert measures.convert(source.split("|"), named, "en") == expected
 
 
 @pytest.mark.parametrize(
@@ -132,18 +284,4 @@ def test_measures_are_shown_as_given(source, named, expected):
     ],
 )
 def test_what_is_not_known_is_not_shown(source, named):
-    assert measures.convert(source.split("|"), named) is None
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        ("999", "999"),
-        ("1000", "1,000"),
-        ("-12500.75", "−12,500.75"),
-        ("0015", "0015"),
-        ("12 500", "12 500"),
-    ],
-)
-def test_thousands_are_grouped(number, expected):
-    assert measures.grouped(number) == expected
+    assert measures.convert(source.split("|"), named, "en") is None

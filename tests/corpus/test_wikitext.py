@@ -126,7 +126,7 @@ def test_each_construct_leaves_its_text(text, expected):
         ("It is {{convert|1300|mi|km}} long.", "It is 1,300 miles long."),
         ("A {{convert|5|ft|adj=on}} man.", "A 5-foot man."),
         ("A ({{lang|fr|texte}}) text.", "A (texte) text."),
-        ("A {{lang-de|''Text''}} text.", "A Text text."),
+        ("A {{lang-de|''Text''}} text.", "A German: Text text."),
         ("He is {{nowrap|5 [[metre]]s}} tall.", "He is 5 metres tall."),
         ("{{As of|2014|3}}, it is.", "As of March 2014, it is."),
         ("It was {{as of|2014|lc=y}} so.", "It was as of 2014 so."),
@@ -154,10 +154,9 @@ def test_inline_templates_with_plain_text_are_rendered(text, expected):
         ("Rome (Greek: {{x|y}}, born 1 May) is.", "Rome (born 1 May) is."),
         ("Rome (1 May{{sfn|x}} , {{x}}) is.", "Rome (1 May) is."),
         ("Rome (which has {{x}} of all) is.", "Rome is."),
-        ("Rome {{IPA-it|ˈroma}} is big.", "Rome is big."),
         ("Rome , {{dubious}}, is .", "Rome, is."),
         ("It is{{clarify}} , so ; no.", "It is, so; no."),
-        ("Most{{unknown remark|x}} people.", "Most people."),
+        ("Most{{unknown remark|a=x}} people.", "Most people."),
     ],
 )
 def test_traces_of_templates_are_repaired(text, expected):
@@ -171,6 +170,9 @@ def test_traces_of_templates_are_repaired(text, expected):
         ("{{population}} people live here.", "lost_words"),
         ("It is pronounced {{IPA-it|r}} here.", "lost_words"),
         ("It has 5{{unit}} of it.", "lost_words"),
+        ("It was{{note on|a|b}} so.", "lost_words"),
+        ("Rome {{IPA-it|ˈroma}} is big.", "lost_words"),
+        ("{{see|this}}Rome is big.", "lost_words"),
         ("The value <math>x</math> is so.", "formula"),
         ("The <code>for</code> loop is so.", "formula"),
         ("It is [[so.", "leftover_markup"),
@@ -216,9 +218,10 @@ def test_removed_parts_are_counted_by_kind():
             "de",
             "'''Berlin''' ({{IPA|b|Tondatei=x}}, {{enS|Berlin}}) ist groß."
             "[[Datei:a.jpg|mini|Das [[Tor]]]] Es lebte im 19. Jahrhundert von "
-            "z. B. {{FormatZahl|5}} Leuten. Im 20. Jahrhundert nicht.\n"
+            "z. B. {{FormatZahl|5000}} Leuten. Im 20. Jahrhundert nicht.\n"
             "[[Kategorie:Ort]]",
             ["Berlin (englisch Berlin) ist groß.",
+             "Es lebte im 19. Jahrhundert von z. B. 5.000 Leuten.",
              "Im 20. Jahrhundert nicht."],
         ),
         (
