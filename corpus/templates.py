@@ -78,9 +78,9 @@ _REMARKS = {
 }
 _SILENT_NOTES = {code: _names(text) for code, text in _NOTES.items()}
 _SILENT_REMARKS = {code: _names(text) for code, text in _REMARKS.items()}
-# What the names of remarks and citations are like in many wikis, and a remark
-# that tells its date, and nothing else.
-_REMARK = re.compile(r".*(?:\bneeded|\binline|\?)|cite [a-z ]+")
+# How the names of remarks end, and those of citations begin, in many wikis.
+_REMARK_ENDS = (" needed", " inline", "-inline", "?")
+# A remark that tells its date, and nothing else.
 _DATED = re.compile(
     r"\{\{[^|{}]*\|\s*(?:date|data|fecha|datum|dato|дата|日付|日期|تاريخ)\s*="
     r"[^|{}]*\}\}"
@@ -128,7 +128,8 @@ def is_silent(source: str, language: str) -> bool:
         return _BESIDE_TITLE.search(source) is not None
     return bool(
         any(name in _SILENT_REMARKS.get(key, ()) for key in ("", code))
-        or _REMARK.fullmatch(name)
+        or name.endswith(_REMARK_ENDS)
+        or name.startswith("cite ")
         or _DATED.fullmatch(source)
     )
 
@@ -625,8 +626,8 @@ _LANGUAGE_TEMPLATE = re.compile(r"lang-([a-z-]+)")
 _LINK_TEMPLATE = re.compile(r"link-[a-z-]+|internal link helper.*")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s")
 # {{1er}}, {{2e}} and {{e}}; {{XIXe siècle}} and {{Ve siècle av. J.-C.}}.
-_FRENCH_ORDINAL = re.compile(r"\d*(?:er|re|e|nd|nde|ème)")
-_FRENCH_CENTURY = re.compile(r"([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
+_FRENCH_ORDINAL = re.compile(r"\A\d*(?:er|re|e|nd|nde|ème)")
+_FRENCH_CENTURY = re.compile(r"\A([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
 
 
 def renderer_of(name: str, language: str) -> Renderer | None:
