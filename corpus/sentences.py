@@ -1,5 +1,6 @@
 """Split paragraphs into sentences by sentencex, with a few repairs."""
 
+import functools
 import re
 
 import sentencex
@@ -44,13 +45,16 @@ def split(paragraph: str, language: str) -> list[str]:
             raise Unusable(
                 "refused_text", f"sentencex fails: {error}"
             ) from error
-        for long_one in segments:
-            for sentence in _split_again(long_one.strip()):
-                between = found and _joint(found[-1], sentence, language)
-                if between:
-                    found[-1] += between.strip("+") + sentence
-                else:
+        is_glued = False
+        for segment in segments:
+            for part in _split_again(segment, language):
+                sentence = part.strip()
+                is_glued = is_glued and not part[:1].isspace()
+                if found and _is_one(found[-1], sentence, language, is_glued):
+                    found[-1] += f"{'' if is_glued else ' '}{sentence}"
+                elif sentence:
                     found.append(sentence)
+                is_glued = not part[-1:].isspace()
     return found
 
 
@@ -82,65 +86,230 @@ _MISSED_END = re.compile(
 )
 # One of these characters is in each match, not as the last of the sentence.
 _STOPS = ".!?؟。！？"
-# Words that end with a full stop in the middle of a sentence.
-_INNER = frozenset(
-    """approx vol vols fig figs cap caps esp dept est min max lit ext ssp subsp
-    var spp nom gen sect pref viz incl excl resp orig trans repr bzw evtl inkl
-    ggf vgl sog geb gest abs zzgl проф акад инж напр обл вид тыс млн млрд чел
-    бул гор соч изд éd apr env ред стр кор див пор нар нас пос дер кит лат
-    англ нем фр греч итал исп устар букв им ул ст род ум вел кв куб""".split()
-)
+# Words that sentencex takes for abbreviations, but that end sentences.
+_MAY_END = {
+    language: frozenset(words.split())
+    for language, words in {
+        "": "etc usw enz osv itd itp atd atď stb ecc art",
+        "en": "ill may miss fed ore ark arc ken mph wis",
+        "es": "mar",
+        "it": "mai mar bar col",
+    }.items()
+}
 _BRACKETS = re.compile(r"[(（「『“〈《【\[]|[)）」』”〉》】\]]")
 _OPENING = frozenset("(（「『“〈《【[")
 
 
-def _split_again(sentence: str) -> list[str]:
-    """Return a sentence, divided where sentencex misses an end."""
+def _split_again(segment: str, language: str) -> list[str]:
+    """Return a segment of sentencex, divided where it misses an end."""
     # Most have a full stop at their end only. Finding that takes a tenth of
     # the time of the search below.
-    inner = sentence[:-1]
+    length = len(segment.rstrip())
+    inner = segment[: length - 1]
     if not any(map(inner.__contains__, _STOPS)):
-        return [sentence] if sentence else []
+        return [segment]
     parts = []
     start = depth = position = 0
-    for match in _MISSED_END.finditer(sentence):
-        for bracket in _BRACKETS.findall(sentence, position, match.end()):
+    for match in _MISSED_END.finditer(segment, 0, length):
+        for bracket in _BRACKETS.findall(segment, position, match.end()):
             depth += 1 if bracket in _OPENING else -1
         position = match.end()
-        if match[1] in _INNER or sentence.count('"', start, position) % 2:
+        if (
+            depth > 0
+            or position == length
+            or segment.count('"', start, position) % 2
+            or not _is_end(segment, match, language)
+        ):
             continue
-        if depth <= 0 and match.end() < len(sentence):
-            parts.append(sentence[start : match.end()].strip())
-            start = match.end()
-            depth = 0
-    parts.append(sentence[start:].strip())
-    return [part for part in parts if part]
+        parts.append(segment[start:position])
+        start = position
+        depth = 0
+    return [*parts, segment[start:]]
+
+
+def _is_end(sentence: str, match: re.Match[str], language: str) -> bool:
+    """Return whether a match of _MISSED_END does end a sentence."""
+    base = language.partition("-")[0]
+    if any(match[1] in _MAY_END.get(key, ()) for key in ("", base)):
+        return True
+    if not match[1] and not sentence[match.end()].isdecimal():
+        return True
+    # No more than the last word is read: there may be many matches.
+    start = max(0, match.end() - 40)
+    word = sentence[start : match.end()].rstrip().rpartition(" ")[2]
+    return not word.endswith(".") or not (
+        _is_abbreviation(word, language, sentence[match.end()].isdecimal())
+        or _is_abbreviation_there(word, language)
+    )
+
+
+@functools.lru_cache(maxsize=2**14)
+def _is_abbreviation_there(word: str, language: str) -> bool:
+    """Return whether sentencex ends no sentence after a word with a stop."""
+    return len(sentencex.segment(language, f"Aa {word} Aa")) == 1
 
 
 # Languages in which a number with a full stop is an ordinal number.
 _ORDINALS = frozenset(
-    """de nds bar gsw als lb da no nb nn fi et hu cs sk sl hr bs sr sh lv tr
-    hsb dsb fo is""".split()
+    """de nds bar gsw als lb ksh pdc pfl frr stq da no nb nn fi et eu hu cs sk
+    sl hr bs sr sh lv tr hsb dsb fo is""".split()
 )
 _ORDINAL = re.compile(r"(?:^|[\s(–-])(?:\d{1,3}|[IVXLC]{1,5})\.$")
 # Abbreviations that stand before what they belong to, so that no sentence
-# ends with them.
+# ends with them; "" for all languages. One in small letters has a capital
+# letter at the beginning of a sentence or title, too.
 _BEFORE_NAMES = {
+    "": "prof dr проф акад доц инж арх",
+    "af": "mnr mev mej ds adv genl kapt St nr bl",
+    "ar": "أ.د",
+    "be": "св вул гл стар напр",
+    "bg": "т.е ген полк подп кап т.нар напр ок св д-р гр бул вж г-н г-жа",
+    "bn": """ড ডা ডাঃ মো মোঃ মোসা জনাব শ্রী শ্রীমতি শ্রীমতী অধ্যা নং খ্রি
+        এ বি সি ডি এফ জে এল এম এন পি টি ভি""",
+    "ca": "Sr Sra Srta Dra Mn St Sta Av núm pàg cap vol aprox",
+    "cs": """p pí ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt por mjr sv č čp ul
+        tzv tzn např cca str obr kap odd vyd red""",
+    "da": "hr frk pastor Skt St ca bl.a f.eks kap inkl ekskl nr jf",
+    "de": """z.B z u.a v.a bzw ca vgl sog geb gest Nr Bd Bde Hrsg St Hl hl
+        Mio Mrd Tsd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech
+        engl franz usw. Hr Hrn Frl Dipl Ing Lic Mag Fa Frhr Gebr Pf Präs Abt Jg
+        ahd allg amtl angebl bayer bes bspw byz christl dt ehem eigtl einschl
+        entspr erb erw europ evang evtl frz gegr gesch hebr hist insb insbes
+        ital jap jüd kath kgl königl luth mhd mind mtl nat niederl nördl od
+        österr östl poln preuß röm russ sächs schles schweiz span staatl
+        städt stellv südl techn teilw theol tschech türk urspr ugs verh
+        vermutl versch verst verw vollst vorm wahrsch westl wiss zit zus""",
+    "el": "κος κα κ Δρ Καθ Στρ Αγ πρβλ δηλ σελ τόμ π.χ",
     "en": """approx ca cf c e.g i.e viz esp fl lit Nos vol vols pp op Mt St Ft
         Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen Rep Gov Pres Prof Dr
-        Mr Mrs Ms Messrs vs Pvt Fr Sr. Msgr Brig Bvt Supt Insp Ven Rt""",
-    "de": """z.B z. d. u. u.a v.a bzw ca vgl sog geb gest Nr Bd Hrsg Dr Prof
-        St Mio Mrd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech
-        engl franz usw.""",
-    "fr": "M MM Mme Mlle Dr Pr St Ste av apr env cf p.ex ex c.-à-d éd vol",
-    "es": "Sr Sra Srta Dr Dra D Dña Ud Uds Prof Gral Cía núm pág aprox cf",
-    "bg": "т.е проф доц акад инж арх ген полк т.нар напр ок св д-р гр бул вж",
-    "ru": "т.н т.е им проф акад ген св напр ок ул см пр гр д-р ср им. р",
+        Mr Mrs Ms Mx Messrs vs Pvt Fr Sr. Msgr Brig Bvt Supt Insp Ven Rt Ste
+        Det Ald Bp Abp Mme Mlle Amb Atty Asst Assoc Dist nos circ""",
+    "es": """Sr Sra Sres Sras Srta Dra D Dª Dña Don Ud Uds Vd Vds Gral Cía núm
+        pág págs aprox cf Profa Lic Ing Arq Cnel Cap Tte Cte Sgto Alm Excmo
+        Excma Ilmo Ilma Mons Pbro Fr Rvdo Rdo Sto Sta Av Avda Pza vol""",
+    "et": "hr pr prl lk nt u",
+    "fa": "دکتر",
+    "fi": "toht hra rva nti esim ns",
+    "fr": """M MM Mme Mmes Mlle Mlles Mgr Me Mes Pr St Sts Ste av apr env cf
+        p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén cap capt
+        cdt lt adj bd pp""",
+    "gl": "Sr Sra Srta Dra D Da Sto Sta núm páx vol aprox",
+    "gu": "શ્રી શ્રીમતી ડૉ ડો પ્રા પ્રો સ્વ નં",
+    "he": 'ד"ר פרופ\' גב\'',
+    "hi": """श्री श्रीमती सुश्री डॉ डा प्रो पं कु मो सं नं पृ ई.पू ए बी सी डी
+        ई एफ एच जे के एल एम एन ओ आर एस टी यू वी डब्ल्यू""",
+    "hr": "mr gen puk gđa gđica g sv ul br str npr tzv tj mons vlč",
+    "hu": "ifj id özv ún kb ill Szt ker",
+    "hy": "դոկտ պրոֆ ակադ գեն պրն տկն",
+    "id": """Ir H Hj Drs Dra Tn Ny Nn Bpk Sdr Sdri Jend Letjen Mayjen Brigjen
+        Kol Letkol Kapt Jl""",
+    "is": "próf sr hr bls",
+    "it": """sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa ing
+        arch avv geom rag On mons Card Gent Egr Spett Rev Cav Comm Gen Col Cap
+        Ten Magg Sen S p pp pag pagg nn voll vol fig cfr ca a.C""",
+    "ka": "პროფ აკად დოც გენ ბ-ნი ქ-ნი ე.წ იხ",
+    "kn": "ಶ್ರೀ ಶ್ರೀಮತಿ ಡಾ ಪ್ರೊ ಕು",
+    "lt": "p gen plk kpt kun vysk šv Nr psl pvz t.y",
+    "lv": "k-gs k-dze ģen pulkv kpt sv Nr lpp piem",
+    "mk": "д-р ген г-дин г-ѓа св ул бр стр",
+    "ml": "ശ്രീ ശ്രീമതി ഡോ പ്രൊഫ",
+    "mr": "श्री श्रीमती सौ कु डॉ प्रा पं न्या डा ले कै क्र पृ इ.स",
+    "ms": "En Pn Cik Tn Hj Hjh Ir Jen Kol Mej Kapt Jln",
+    "ne": "श्री श्रीमती सुश्री डा डॉ प्रा प्रो पं वि.सं नं",
+    "nl": """dhr mevr mw mej drs mr ir ing ds jhr jkvr jonkvr past kol lt kap
+        kapt St nrs blz ca bijv d.w.z o.a evt incl excl gebr geb overl afb""",
+    "no": "hr frk St ca bl.a f.eks kap inkl ekskl nr jf maks",
+    "or": "ଶ୍ରୀ ଶ୍ରୀମତୀ ଡଃ ଡା",
+    "pa": "ਸ੍ਰੀ ਸ੍ਰੀਮਤੀ ਡਾ ਪ੍ਰੋ ਸ੍ਰ",
+    "pl": """hab mgr inż lek gen płk ppłk kpt por ppor mjr adm ks bp abp św bł
+        śp ul al im nr tzn tzw m.in np ok ca ur zm właśc pocz gm godz wyd""",
+    "pt": """Sr Sra Srs Sras Srta Dra Drs D Profa Profª Eng Engº Arq Exmo Exma
+        Ilmo Ilma Gen Cel Cap Ten Maj Sgt Alm Brig Pe Fr Mons Rev Sto Sta S St
+        Av núm nº pág págs pp vol aprox cf p.ex séc""",
+    "ro": "dl d-l dna d-na dra ing arh gen col lt cpt mr Sf sf str nr pag vol",
+    "ru": """т.н т.е им ген полк кап лейт адм св напр ок ул просп пл наб пер см
+        пр гр д-р ср им. р г-н г-жа канд тов пос дер изд ред прибл табл""",
+    "sl": "mag gen polk g ga gdč sv ul št str npr t.i",
+    "sq": "zt znj zonj gj kol nr",
+    "sr": "др ген пук г-дин г-ђа г-ца св ул бр стр нпр тзв тј",
+    "sv": "ing kapt hr fr fru ca cirka bl.a t.ex S:t inkl exkl nr sid",
+    "sk": """p pán ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt sv č ul tzv napr
+        str""",
+    "ta": "திரு திருமதி டாக்டர் முனைவர் பேரா செல்வி கி.பி கி.மு",
+    "te": "శ్రీ శ్రీమతి డా డాక్టర్ ప్రొ కుమారి క్రీ.శ",
+    "tr": """Doç Yrd Av Sn Yzb Alb Gen Org Korg Tümg Tuğg Müh Mim Öğr Arş Hz
+        örn bkz""",
+    "uk": "ім ген полк св д-р р вул просп див напр т.зв стор табл мал",
+    "ur": "ڈاکٹر پروفیسر",
+    "vi": "TS ThS GS PGS BS KS CN Dr TP",
+}  # fmt: skip
+# Abbreviated names of months (CLDR's, and some more), which stand before a
+# year or a day.
+_MONTHS = {
+    "": """jan feb febr mar mrt apr jun jul aug sep sept oct okt nov dec des dez
+        янв фев февр мар апр июн июл авг сен сент сеп окт ноя нояб ное дек""",
+    "az": "yan fev iyn iyl avq sen noy dek",
+    "be": "сту лют сак кра чэр ліп жні вер кас ліс сне",
+    "bg": "яну",
+    "ca": "gen abr ag set",
+    "cs": "led úno bře dub kvě čvn čvc srp zář říj lis pro",
+    "de": "mär mrz jän",
+    "el": """ιαν φεβ μαρ μάρ απρ μαΐ μάι ιουν ιούν ιουλ ιούλ αυγ αύγ σεπ οκτ νοε
+        νοέ δεκ""",
+    "es": "ene abr ago set dic",
+    "et": "jaan veebr dets",
+    "eu": "urt ots api mai eka uzt abu ira urr aza abe",
+    "fr": "janv fév févr avr juil déc",
+    "fy": "mai",
+    "gl": "xan abr xuñ xul ago set out",
+    "hr": "sij velj ožu tra svi lip srp kol ruj lis stu pro",
+    "hu": "márc ápr máj jún júl szept",
+    "hy": "հնվ փտվ մրտ ապր մյս հնս հլս օգս սեպ հոկ նոյ դեկ",
+    "id": "agu agt",
+    "is": "jún júl ágú nóv",
+    "it": "gen mag giu lug ago set sett ott dic",
+    "ka": "იან თებ მარ აპრ მაი ივნ ივლ აგვ სექ ოქტ ნოე დეკ",
+    "lt": "saus vas kov bal geg birž liep rugp rugs spal lapkr gruod",
+    "lv": "janv jūn jūl",
+    "mk": "јан јун јул",
+    "ms": "ogo dis",
+    "pl": "sty lut kwi cze lip sie wrz paź lis gru",
+    "pt": "fev abr mai ago set out",
+    "ro": "ian iun iul",
+    "sl": "avg",
+    "sq": "shk pri qer korr gush sht tet nën dhj",
+    "sr": "јан феб дец",
+    "tr": "oca şub nis may haz tem ağu eyl eki kas ara",
+    "uk": "січ лют бер квіт трав черв лип серп вер жовт лист груд",
 }
-_ABBREVIATIONS = {
-    language: frozenset(words.split())
-    for language, words in _BEFORE_NAMES.items()
-}
+_ABBREVIATIONS, _MONTH_NAMES = (
+    {
+        language: frozenset(words.split() + table[""].split())
+        for language, words in table.items()
+    }
+    for table in (_BEFORE_NAMES, _MONTHS)
+)
+# Wikis whose language is written as another's.
+_WRITTEN_AS = {
+    "als": "de", "bar": "de", "bs": "hr", "gsw": "de", "ksh": "de", "lb": "de",
+    "nb": "no", "nds": "de", "nn": "no", "sh": "hr", "simple": "en",
+    "stq": "de",
+}  # fmt: skip
+
+
+def _is_abbreviation(word: str, language: str, is_before_number: bool) -> bool:
+    """Return whether a word with a full stop stands before something else."""
+    base = language.split("-")[0]
+    base = _WRITTEN_AS.get(base, base)
+    word = word.lstrip("(\"'“„[«").removesuffix(".")
+    words = _ABBREVIATIONS.get(base) or _ABBREVIATIONS[""]
+    small = word[:1].lower() + word[1:] if len(word) > 1 else word
+    if word in words or small in words:
+        return True
+    months = _MONTH_NAMES.get(base) or _MONTH_NAMES[""]
+    return is_before_number and word.lower() in months
+
+
 _CLOSES = re.compile(r"\A[^()]*\)")
 # No sentence is longer: joining ever longer ones would take quadratic time.
 _LONGEST = 3000
@@ -151,17 +320,20 @@ _JAPANESE_PARTICLES = tuple(
 )
 
 
-def _joint(before: str, after: str, language: str) -> str:
-    """Return what joins two parts that are one sentence, "" if they are two.
+def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
+    """Return whether two parts, with text each, are one sentence.
 
-    " " joins with a space, "+" without.
+    `is_glued` says that there is no space between them.
     """
-    if len(before) > _LONGEST:
-        return ""
+    if not after or len(before) > _LONGEST:
+        return False
+    # sentencex takes 3.5 for one number, but not ৩.৫.
+    if is_glued and before[-2:-1].isdecimal() and after[0].isdecimal():
+        return True
     base = language.split("-")[0]
     if base in ("ja", "zh"):
         # After a quotation or parenthesis the sentence may go on.
-        continues = (
+        return (
             after[0] in "」』）”’》〉】，、；：,"
             or (
                 base == "ja"
@@ -174,24 +346,22 @@ def _joint(before: str, after: str, language: str) -> str:
                 and after[0] in "的等之"
             )
         )
-        return "+" if continues else ""
     if before.count("(") > before.count(")") and _CLOSES.match(after):
-        return " "
-    if after[0] == ")":
-        return "+"
-    if before[-1] in ",;":
-        return " "
+        return True
+    if after[0] == ")" or before[-1] in ",;":
+        return True
     if before[-1] not in ".!?…\"'”’“‘»)":
-        return ""
+        return False
     word = after.lstrip("(\"“„«‘' ")
     if (
         word[:1].islower()
         and not "ა" <= word[0] <= "ჿ"  # Georgian has no capital letters
         and not word[1:2].isupper()  # iPhone and eBay start sentences
     ):
-        return " "
+        return True
     if base in _ORDINALS and _ORDINAL.search(before[-12:]):
-        return " "
-    last = before.rpartition(" ")[2].lstrip("(\"'“„[")
-    words = _ABBREVIATIONS.get(base, ())
-    return " " if last.endswith(".") and last[:-1] in words else ""
+        return True
+    last = before.rpartition(" ")[2]
+    return last.endswith(".") and _is_abbreviation(
+        last, language, is_before_number=after[0].isdecimal()
+    )

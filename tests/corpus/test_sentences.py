@@ -76,3 +76,72 @@ def test_white_space_before_a_full_stop_does_not_end_the_run(space, language):
     text = f"We now come to plan A{space}. It is a good plan."
     found = sentences.split(text, language)
     assert " ".join(found) == text.replace(space, " ")
+
+
+@pytest.mark.parametrize(
+    ("language", "paragraph"),
+    [
+        # A number of native digits.
+        *((code, f"A {zero}.{zero}{zero} b c.") for code, zero in
+          (("bn", "৩"), ("hi", "३"), ("ar", "٣"), ("fa", "۳"), ("my", "၃"),
+           ("th", "๓"), ("te", "౩"), ("ja", "３"), ("en", "٣"))),
+        # A month and its year or day.
+        ("en", "He moved there in Jan. 2010."),
+        ("en", "It began on Sept. 5 of that year."),
+        ("de", "Sie starb im Dez. 1999 in Wien."),
+        ("nl", "Hij stierf in jan. 1999 te Gent."),
+        ("fr", "Il mourut en janv. 2010 à Lyon."),
+        ("es", "Murió en ene. 2010 en Lima."),
+        ("pt", "Morreu em fev. 1999 no Porto."),
+        ("ru", "Он умер в янв. 2010 года."),
+        ("pl", "Zmarł w sty. 1999 roku."),
+        ("tr", "Oca. 2010 tarihinde öldü."),
+        # Other abbreviations.
+        ("de", "Der Turm wurde urspr. 1350 gebaut."),
+        ("de", "Er war stellv. Vorsitzender."),
+        ("hi", "श्री. मोहन आए।"),
+        ("hi", "वह 300 ई.पू. में था।"),
+        ("bn", "ডা. রহিম এসেছেন।"),
+        ("mr", "डॉ. पाटील आले."),
+        ("it", "Ieri il prof. Rossi e il sig. Bianchi parlarono."),
+        ("it", "La dott.ssa Bianchi parlò."),
+        ("nl", "Daar kwam dhr. Jansen met mevr. De Vries."),
+        ("fr", "Hier Mlle. Dupont et Mgr. Martin vinrent."),
+        ("es", "Vino el Lic. Pérez con la Profa. Ruiz."),
+        ("pt", "Veio a Srta. Silva com o Eng. Costa."),
+        ("pl", "Przyszedł ks. Jan i prof. Nowak."),
+        ("cs", "Přišel prof. Novák a ing. Dvořák."),
+        ("ru", "Пришёл г-н. Иванов и проф. Петров."),
+        ("uk", "Прийшов проф. Петренко."),
+        ("sv", "Då kom prof. Berg."),
+        ("tr", "Doç. Yılmaz geldi."),
+        ("id", "Bpk. Joko datang."),
+        ("nb", "Der kom frk. Berg."),
+    ],
+)  # fmt: skip
+def test_no_sentence_ends_there(language, paragraph):
+    assert sentences.split(paragraph, language) == [paragraph]
+
+
+@pytest.mark.parametrize(
+    ("language", "parts"),
+    [
+        ("en", ["He fell ill.", "The doctor came."]),
+        ("en", ["They made works of art.", "Then he left."]),
+        ("en", ["‘It is so, miss.", "Good morning.’"]),
+        ("en", ["They were in the city.", "1990 was a good year."]),
+        ("de", ["Er zog nach Wien.", "1990 kam er zurück."]),
+        ("de", ["Dort gab es Äpfel usw.", "Sie ging."]),
+        ("hi", ["वह आया है.", "वह गया है."]),
+        ("hi", ["यह ३ था।", "५ लोग आए।"]),
+        ("it", ["Non venne mai.", "Poi partì."]),
+        ("fr", ["Il vit en mars.", "Puis il partit."]),
+    ],
+)
+def test_sentences_end_there(language, parts):
+    assert sentences.split(" ".join(parts), language) == parts
+
+
+def test_parts_are_joined_as_they_stood():
+    text = '"Well!" said he.'
+    assert sentences.split(text, "en") == [text]
