@@ -7,6 +7,7 @@ alone, so that any engine may call it in any order.
 
 import collections
 import functools
+import html
 import re
 import struct
 import unicodedata
@@ -148,6 +149,7 @@ _COUNTED_AS = {
     items.JSON_LINES: "json_lines",
     items.PARQUET: "rows",
     items.TEXT: "texts",
+    items.EXTRACTED: "texts",
 }
 
 _JSON_TYPES = {
@@ -178,6 +180,8 @@ def _sentences_of_text(
         ) from None
     if kind == items.JSON_LINES:
         text = _text_of_json(text, flags.text_column)
+    elif kind == items.EXTRACTED:
+        text = _text_of_extracted(text)
     # Before the sentences are split: a control character hides the end of a
     # sentence.
     text = clean_text(text)
@@ -186,6 +190,25 @@ def _sentences_of_text(
         for paragraph in paragraphs.split_paragraphs(text, flags.line_breaks)
         for sentence in sentences.split(paragraph, item.source.language)
     ]
+
+
+_EXTRACTED = re.compile(r"\A\s*<doc\s([^\n]*)>(.*)</doc>\s*", re.DOTALL)
+_TITLE = re.compile(r'\btitle="([^\n]*)"')
+
+
+def _text_of_extracted(text: str) -> str:
+    """Return the text of a document of WikiExtractor, without its title.
+
+    WikiExtractor writes &lt; for <, and the title as the first line.
+    """
+    match = _EXTRACTED.fullmatch(text)
+    if match is None:
+        raise Unusable("broken_item", "does not end (no </doc>)")
+    body = html.unescape(match[2]).strip()
+    title = _TITLE.search(match[1])
+    first, _, rest = body.partition("\n")
+    is_title = title and first.strip() == html.unescape(title[1])
+    return rest if is_title else body
 
 
 def _text_of_json(line: str, column: str) -> str:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 # The kinds of input files, as corpus/sources.py finds them by content.
 DUMP, JSON_LINES, PARQUET, TEXT = "dump", "json_lines", "parquet", "text"
+# WikiExtractor's <doc id="1" url="..." title="...">, text, </doc>.
+EXTRACTED = "extracted"
 
 # What an item of each kind is called in messages, with its number.
 ITEM_NAMES = {
@@ -14,6 +16,7 @@ ITEM_NAMES = {
     JSON_LINES: "line",
     PARQUET: "row",
     TEXT: "document",
+    EXTRACTED: "document",
 }
 
 

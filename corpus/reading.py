@@ -32,6 +32,9 @@ DOCUMENT_SEPARATORS = ("file", "blank_line")
 # Blank lines and the end of the line before them.
 _BLANK_LINES = re.compile(rb"\r?\n(?:[ \t\r\f\v]*\n)+")
 
+# Between two documents of WikiExtractor.
+_DOCUMENTS = re.compile(rb"(?<=</doc>)\s+(?=<doc\s)")
+
 # How much is kept of an item that is too long: a separator may stand across
 # two blocks.
 _TAIL_BYTES = 2**12
@@ -164,7 +167,7 @@ def _read_pages(
 def _read_texts(
     source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[Item]:
-    r"""Yield the lines of JSON, or the documents of plain text.
+    r"""Yield the lines of JSON, or the documents of text.
 
     Only \n ends a line of JSON. Blank ones are counted, so that numbers are
     those of an editor.
@@ -172,6 +175,8 @@ def _read_texts(
     what, separator = items.ITEM_NAMES[source.kind], None
     if source.kind == items.JSON_LINES:
         separator = re.compile(rb"\n")
+    elif source.kind == items.EXTRACTED:
+        separator = _DOCUMENTS
     elif flags.document_separator == "blank_line":
         separator = _BLANK_LINES
     number = 0

@@ -93,6 +93,20 @@ def test_bad_json_lines_are_named_and_the_others_are_used(tmp_path):
     assert len(found) == 7
 
 
+def test_documents_of_wikiextractor(tmp_path):
+    head = '<doc id="{0}" url="https://a.b/?curid={0}" title="{1}">\n'
+    first = head.format(1, "A &amp; B") + "A &amp; B\n\nA &lt; B. So.\n\n</doc>"
+    second = head.format(2, "Boat") + "\nBoats float.\n</doc>\n"
+    texts = ["A < B.\nSo.\n", "Boats float.\n"]
+    path = write(tmp_path / "wiki_00", f"{first}\n{second}")
+    assert texts_of(path) == texts
+    assert [i.number for i in items_of(path)] == [1, 2]
+    assert problems_of(path) == []
+    path = write(tmp_path / "cut", f"{first}\n{second}\n{first[:-9]}")
+    assert texts_of(path) == texts
+    assert problems_of(path) == ["F, document 3: does not end (no </doc>)"]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_document_is_a_file_or_between_blank_lines(tmp_path, end):
     path = write(tmp_path / "x", TWO.replace("\n", end))

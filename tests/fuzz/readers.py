@@ -447,6 +447,7 @@ _DUMP = corpus_runs.dump(
         "d.txt": _DUMP,
         "e.txt": "One. Two.\n\nThree? Four.\n",
         "f.jsonl": _lines({"text": "One. Two."}, {"text": None}),
+        "wiki_00": '<doc id="1" url="a" title="T">\nT\n\nOne.\n</doc>\n' * 2,
     }
 )
 def corpus(folder):
