@@ -11,7 +11,7 @@ transformers, for the models of the hub, and the original's for others.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from base import file_system, text_files
@@ -416,40 +416,96 @@ def looks_cased(vocab: Collection[str]) -> bool:
 
     A vocabulary in a script without capitals looks uncased.
     """
+    return _has_many(vocab, "do_lower_case")
+
+
+def _has_many(vocab: Collection[str], setting: str) -> bool:
+    """Return whether a text never has many of the tokens with a setting on."""
     # The special tokens have capitals in every vocabulary.
     special = len(tokenization.SPECIAL_TOKENS)
-    return _count_capitals(vocab) > _CASED_SHARE * len(vocab) + special
+    return _count_changed(vocab, setting) > _CASED_SHARE * len(vocab) + special
 
 
-def _count_capitals(vocab: Collection[str]) -> int:
-    return sum(token != token.lower() for token in vocab)
+def _count_changed(vocab: Collection[str], setting: str) -> int:
+    """Return how many tokens a field of Normalization changes if it is on."""
+    changes = _CHANGES[setting]
+    return sum(changes(token.removeprefix("##")) for token in vocab)
+
+
+_BASIC = tokenization.BasicTokenizer()
+_CHANGES: dict[str, Callable[[str], bool]] = {
+    "do_lower_case": lambda token: token != token.lower(),
+    # NFD also takes Korean syllables apart.
+    "strip_accents": lambda token: (
+        not token.isascii() and _BASIC._run_strip_accents(token) != token
+    ),
+    "tokenize_chinese_chars": lambda token: (
+        len(_BASIC._tokenize_chinese_chars(token).split()) > 1
+    ),
+}
 
 
 def choose(
-    vocab: Collection[str], vocab_file: str, do_lower_case: bool | None
-) -> bool:
-    """Return whether to lower-case: the flag's value, else as the tokens look.
+    vocab: Collection[str],
+    vocab_file: str,
+    do_lower_case: bool | None,
+    said: Mapping[str, Any],
+) -> Normalization:
+    """Return how to normalize text: by the flag, else as the tokens look.
 
-    Logs the choice, or warns where flag and vocabulary contradict each other.
+    What files say of the other fields is in `said`. Without a word there,
+    accents stay and ideographs are no words of their own if many tokens could
+    not be found in a text otherwise. Logs the choice, or warns where flag and
+    vocabulary contradict each other.
     """
     is_cased = looks_cased(vocab)
     look = "cased" if is_cased else "uncased"
+    has_accents = "strip_accents" not in said and _has_many(
+        vocab, "strip_accents"
+    )
+    capitals = _count_changed(vocab, "do_lower_case")
     if do_lower_case is None:
         logging.info(
             "do_lower_case = %s, as %s looks %s", not is_cased, vocab_file, look
         )
-        return not is_cased
-    if is_cased == do_lower_case:
+    elif do_lower_case == is_cased and (
+        # Without letters that have capitals, both values do the same.
+        is_cased or not has_accents and _has_letters_with_case(vocab)
+    ):
         logging.warning(
             "%s looks %s (%d of %d tokens have capitals), but --do_lower_case "
             "is %s",
             vocab_file,
             look,
-            _count_capitals(vocab),
+            capitals,
             len(vocab),
             do_lower_case,
         )
-    return do_lower_case
+    elif do_lower_case and has_accents:
+        logging.warning(
+            "%s keeps accents (%d of %d tokens have them), but --do_lower_case "
+            "takes them away: leave the flag out",
+            vocab_file,
+            _count_changed(vocab, "strip_accents"),
+            len(vocab),
+        )
+    trained = not is_cased if do_lower_case is None else do_lower_case
+    found = with_others(trained, said)
+    kept = {}
+    if has_accents and trained and do_lower_case is None:
+        kept["strip_accents"] = False
+    if "tokenize_chinese_chars" not in said and _has_many(
+        vocab, "tokenize_chinese_chars"
+    ):
+        kept["tokenize_chinese_chars"] = False
+    for name in kept:
+        logging.info("%s = False, as many tokens of %s need", name, vocab_file)
+    return found._replace(**kept)
+
+
+def _has_letters_with_case(vocab: Collection[str]) -> bool:
+    cased = sum(token != token.upper() for token in vocab)
+    return cased > _CASED_SHARE * len(vocab)
 
 
 def agreed(flag: bool | None, trained: bool, model: str) -> bool:
@@ -473,15 +529,13 @@ def of_vocabulary(
 ) -> Normalization:
     """Return how text is normalized for a vocabulary that belongs to no model.
 
-    The tokenizer's files beside it decide, else the flag, else its capitals.
+    The tokenizer's files beside it decide, else the flag, else its tokens.
     """
     said = read(os.path.dirname(vocab_file))
     trained = said.pop("do_lower_case", None)
     if trained is None:
-        trained = choose(vocab, vocab_file, do_lower_case)
-    else:
-        trained = agreed(do_lower_case, trained, vocab_file)
-    return with_others(trained, said)
+        return choose(vocab, vocab_file, do_lower_case, said)
+    return with_others(agreed(do_lower_case, trained, vocab_file), said)
 
 
 def with_others(do_lower_case: bool, said: Mapping[str, Any]) -> Normalization:

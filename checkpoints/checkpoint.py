@@ -388,7 +388,7 @@ def resolve_normalization(
             )
         trained = True
         if vocab:
-            trained = casing.choose(vocab, vocab_file, do_lower_case)
+            return casing.choose(vocab, vocab_file, do_lower_case, said)
     return casing.with_others(trained, said)
 
 

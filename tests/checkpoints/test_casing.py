@@ -50,9 +50,45 @@ def test_a_vocabulary_with_capitals_is_a_cased_one(tokens, is_cased):
 )
 def test_the_flag_or_the_vocabulary_decides(name, flag, words, caplog):
     with caplog.at_level(logging.INFO):
-        found = casing.choose(golden(name), "v.txt", flag)
-    assert found is (name == "uncased" if flag is None else flag)
+        found = casing.choose(golden(name), "v.txt", flag, {})
+    lower = name == "uncased" if flag is None else flag
+    assert found == tokenization.Normalization.of(lower)
     assert (words or "") in caplog.text and bool(caplog.text) is bool(words)
+
+
+HINDI = "में यहाँ यह है हैं ##ें ##् और भारत हिन्दी किताबें दिल्ली".split()
+KOREAN = "한국 ##어 서울 나라 사람 ##은".split()
+GERMAN_WORDS = "für über ##ück schön mädchen straße der das und".split()
+TWO_IDEOGRAPHS = "北京 大学 中国 ##人民".split()
+
+
+@pytest.mark.parametrize(
+    "tokens, flag, expected, words",
+    [
+        (HINDI, None, (True, False, True), "strip_accents = False, as many"),
+        (HINDI, False, (False, False, True), None),
+        (HINDI, True, (True, True, True), "v.txt keeps accents (36 of 53"),
+        (KOREAN, None, (True, False, True), "strip_accents = False, as many"),
+        (KOREAN, False, (False, False, True), None),
+        (GERMAN_WORDS, None, (True, False, True), "strip_accents = False"),
+        (CHINESE, None, (True, True, True), "looks uncased"),
+        (CHINESE, False, (False, False, True), None),
+        (TWO_IDEOGRAPHS, None, (True, True, False), "chinese_chars = False"),
+        ([*CHINESE, *"##北 ##京".split()], True, (True, True, True), None),
+    ],
+)
+def test_tokens_that_no_text_has_decide(tokens, flag, expected, words, caplog):
+    """Lower-casing, stripping and splitting would never give many of them."""
+    vocab = [*SPECIAL, *tokens * 4]  # the special tokens are few
+    with caplog.at_level(logging.INFO):
+        found = casing.choose(vocab, "v.txt", flag, {})
+    assert found == expected
+    assert (words or "") in caplog.text and bool(caplog.text) is bool(words)
+
+
+def test_files_say_more_than_tokens():
+    found = casing.choose(HINDI * 4, "v.txt", None, {"strip_accents": True})
+    assert found == (True, True, True)
 
 
 # --- Files of the tokenizer --------------------------------------------------
