@@ -463,6 +463,8 @@ def choose(
     has_accents = "strip_accents" not in said and _has_many(
         vocab, "strip_accents"
     )
+    if has_accents and not is_cased:
+        look += ", with accents"
     capitals = _count_changed(vocab, "do_lower_case")
     if do_lower_case is None:
         logging.info(

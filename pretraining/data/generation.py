@@ -182,16 +182,42 @@ def check_vocabulary(
     return casing.of_vocabulary(vocab, vocab_file, do_lower_case)
 
 
+def _warn_of_characters(vocab: Mapping[str, int], vocab_file: str) -> None:
+    """Warn if words are single tokens, which whole word masks do not change."""
+    tokens = [t for t in vocab if t not in tokenization.SPECIAL_TOKENS]
+    words = [token for token in tokens if token[:2] != "##"]
+    is_chinese = tokenization.BasicTokenizer()._is_chinese_char
+    characters = sum(len(w) == 1 and is_chinese(ord(w)) for w in words)
+    if characters > 0.5 * len(words):
+        logging.warning(
+            "--do_whole_word_mask changes nothing in Chinese text: %d of %d "
+            "words of %s are Chinese characters, each a word of its own",
+            characters,
+            len(words),
+            vocab_file,
+        )
+    elif len(words) == len(tokens):
+        logging.warning(
+            "--do_whole_word_mask changes nothing: %s has no token that "
+            "continues a word (##...)",
+            vocab_file,
+        )
+
+
 def masking_vocabulary(
     vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
 ) -> MaskingVocabulary:
     """Return the special tokens and replacements of a vocabulary, checked.
+
+    Warns where whole word masks change nothing.
 
     Raises:
         UserError: a special token is missing, or there are no others.
     """
     needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
     tokenization.validate_special_tokens(vocab, needed, vocab_file)
+    if config.do_whole_word_mask:
+        _warn_of_characters(vocab, vocab_file)
     found = MaskingVocabulary.from_vocab(vocab)
     if config.random_token_prob and not len(found.replacements):
         raise UserError(
