@@ -30,6 +30,9 @@ LESS = "\ue004"  # "<", which starts no tag any more
 _CUT = "\ue005"  # a table or list, on a line of its own
 _UNMARK = dict.fromkeys(map(ord, LOST + FORMULA + BROKEN + GAP + LESS + _CUT))
 
+# A line of these holds no text.
+_NOTHING = " \t" + GAP + LOST
+
 # --- Patterns ---------------------------------------------------------------
 # Tags whose content is no wikitext, or no text of the article. MediaWiki too
 # looks for the end tag only, whatever stands between.
@@ -304,7 +307,7 @@ def _template(
     """Return what stands in place of a template: itself, or a mark."""
     source = text[span.start : span.end]
     name = templates.name_of(source)
-    is_silent = templates.is_silent(source, language)
+    is_silent = templates.is_silent(name, source, language)
     if not is_silent and templates.renderer_of(name, language):
         counts["templates_rendered"] += 1
         # Lines decide what is a paragraph: a template is on one line.
@@ -340,7 +343,7 @@ def _kind_of_line(line: str) -> str:
     kind = _LINE_KINDS.get(line[:1], "text")
     if kind in ("text", "preformatted"):
         # A template alone on a line belongs to no sentence.
-        rest = line.strip(" \t" + GAP + LOST)
+        rest = line.strip(_NOTHING)
         if not rest:
             return "blank"
         if FORMULA in rest and not rest.strip(FORMULA + " .,;:"):

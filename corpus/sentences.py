@@ -172,7 +172,7 @@ _BEFORE_NAMES = {
     "da": "hr frk pastor Skt St ca bl.a f.eks kap inkl ekskl nr jf",
     "de": """z.B z u.a v.a bzw ca vgl sog geb gest Nr Bd Bde Hrsg St Hl hl
         Mio Mrd Tsd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech
-        engl franz usw. Hr Hrn Frl Dipl Ing Lic Mag Fa Frhr Gebr Pf Präs Abt Jg
+        engl franz Hr Hrn Frl Dipl Ing Lic Mag Fa Frhr Gebr Pf Präs Abt Jg
         ahd allg amtl angebl bayer bes bspw byz christl dt ehem eigtl einschl
         entspr erb erw europ evang evtl frz gegr gesch hebr hist insb insbes
         ital jap jüd kath kgl königl luth mhd mind mtl nat niederl nördl od
@@ -182,7 +182,7 @@ _BEFORE_NAMES = {
     "el": "κος κα κ Δρ Καθ Στρ Αγ πρβλ δηλ σελ τόμ π.χ",
     "en": """approx ca cf c e.g i.e viz esp fl lit Nos vol vols pp op Mt St Ft
         Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen Rep Gov Pres Prof Dr
-        Mr Mrs Ms Mx Messrs vs Pvt Fr Sr. Msgr Brig Bvt Supt Insp Ven Rt Ste
+        Mr Mrs Ms Mx Messrs vs Pvt Fr Msgr Brig Bvt Supt Insp Ven Rt Ste
         Det Ald Bp Abp Mme Mlle Amb Atty Asst Assoc Dist nos circ""",
     "es": """Sr Sra Sres Sras Srta Dra D Dª Dña Don Ud Uds Vd Vds Gral Cía núm
         pág págs aprox cf Profa Lic Ing Arq Cnel Cap Tte Cte Sgto Alm Excmo
@@ -228,7 +228,7 @@ _BEFORE_NAMES = {
         Av núm nº pág págs pp vol aprox cf p.ex séc""",
     "ro": "dl d-l dna d-na dra ing arh gen col lt cpt mr Sf sf str nr pag vol",
     "ru": """т.н т.е им ген полк кап лейт адм св напр ок ул просп пл наб пер см
-        пр гр д-р ср им. р г-н г-жа канд тов пос дер изд ред прибл табл""",
+        пр гр д-р ср р г-н г-жа канд тов пос дер изд ред прибл табл""",
     "sl": "mag gen polk g ga gdč sv ul št str npr t.i",
     "sq": "zt znj zonj gj kol nr",
     "sr": "др ген пук г-дин г-ђа г-ца св ул бр стр нпр тзв тј",
@@ -282,13 +282,6 @@ _MONTHS = {
     "tr": "oca şub nis may haz tem ağu eyl eki kas ara",
     "uk": "січ лют бер квіт трав черв лип серп вер жовт лист груд",
 }
-_ABBREVIATIONS, _MONTH_NAMES = (
-    {
-        language: frozenset(words.split() + table[""].split())
-        for language, words in table.items()
-    }
-    for table in (_BEFORE_NAMES, _MONTHS)
-)
 # Wikis whose language is written as another's.
 _WRITTEN_AS = {
     "als": "de", "bar": "de", "bs": "hr", "gsw": "de", "ksh": "de", "lb": "de",
@@ -299,15 +292,22 @@ _WRITTEN_AS = {
 
 def _is_abbreviation(word: str, language: str, is_before_number: bool) -> bool:
     """Return whether a word with a full stop stands before something else."""
-    base = language.split("-")[0]
+    words, months = _abbreviations(language)
+    word = word[:-1].lstrip("(\"'“„[«")
+    return word in words or is_before_number and word.lower() in months
+
+
+@functools.cache
+def _abbreviations(language: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the abbreviations and the names of months of a language."""
+    base = language.partition("-")[0]
     base = _WRITTEN_AS.get(base, base)
-    word = word.lstrip("(\"'“„[«").removesuffix(".")
-    words = _ABBREVIATIONS.get(base) or _ABBREVIATIONS[""]
-    small = word[:1].lower() + word[1:] if len(word) > 1 else word
-    if word in words or small in words:
-        return True
-    months = _MONTH_NAMES.get(base) or _MONTH_NAMES[""]
-    return is_before_number and word.lower() in months
+    words, months = (
+        table[""].split() + table.get(base, "").split()
+        for table in (_BEFORE_NAMES, _MONTHS)
+    )
+    capitals = [word[0].upper() + word[1:] for word in words if len(word) > 1]
+    return frozenset(words + capitals), frozenset(months)
 
 
 _CLOSES = re.compile(r"\A[^()]*\)")

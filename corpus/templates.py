@@ -76,8 +76,6 @@ _REMARKS = {
     "uk": "джерело уточнити",
     "zh": "來源請求 来源请求 谁 誰 何时 何時 哪里 查证请求 查證請求",
 }
-_SILENT_NOTES = {code: _names(text) for code, text in _NOTES.items()}
-_SILENT_REMARKS = {code: _names(text) for code, text in _REMARKS.items()}
 # How the names of remarks end, and those of citations begin, in many wikis.
 _REMARK_ENDS = (" needed", " inline", "-inline", "?")
 # A remark that tells its date, and nothing else.
@@ -119,21 +117,27 @@ def has_text(source: str) -> bool:
     return False
 
 
-def is_silent(source: str, language: str) -> bool:
-    """Return whether a template without renderer shows no word of the text."""
-    name, code = name_of(source), _code(language)
-    if any(name in _SILENT_NOTES.get(key, ()) for key in ("", code)):
+def is_silent(name: str, source: str, language: str) -> bool:
+    """Return whether a template shows no word of the text."""
+    notes, remarks = _silent_names(_code(language))
+    if name in notes:
         return True
-    if has_text(source):
-        return _BESIDE_TITLE.search(source) is not None
-    return bool(
-        any(name in _SILENT_REMARKS.get(key, ()) for key in ("", code))
-        or name.endswith(_REMARK_ENDS)
-        or name.startswith("cite ")
-        or _DATED.fullmatch(source)
+    if name in remarks or name.endswith(_REMARK_ENDS) or name[:5] == "cite ":
+        return not has_text(source)
+    return bool(_DATED.fullmatch(source) or _BESIDE_TITLE.search(source))
+
+
+@functools.cache
+def _silent_names(code: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of notes and of remarks in a wiki."""
+    notes, remarks = (
+        _names(f"{table['']} {table.get(code, '')}")
+        for table in (_NOTES, _REMARKS)
     )
+    return notes, remarks
 
 
+@functools.cache
 def _code(language: str) -> str:
     """Return the code by which the tables here know a wiki."""
     code = language.lower().partition("-")[0]

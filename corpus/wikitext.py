@@ -135,9 +135,9 @@ def _render_link(node: nodes.Wikilink, site: Site) -> str:
 def _render_template(node: nodes.Template, site: Site) -> str:
     """Return the text of an inline template, or a mark if it is not known."""
     source = str(node)
-    if templates.is_silent(source, site.language):
-        return GAP
     name = templates.name_of(source)
+    if templates.is_silent(name, source, site.language):
+        return GAP
     if not templates.renderer_of(name, site.language):
         return LOST
     values, named = [], {}

@@ -38,7 +38,7 @@ def test_names(source, name):
     ],
 )
 def test_notes_and_remarks_are_silent(source, language):
-    assert templates.is_silent(source, language)
+    assert templates.is_silent(templates.name_of(source), source, language)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_notes_and_remarks_are_silent(source, language):
     ],
 )
 def test_others_are_not_silent(source, language):
-    assert not templates.is_silent(source, language)
+    assert not templates.is_silent(templates.name_of(source), source, language)
 
 
 @pytest.mark.parametrize(
