@@ -327,8 +327,9 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
     """
     if not after or len(before) > _LONGEST:
         return False
-    # sentencex takes 3.5 for one number, but not ৩.৫.
-    if is_glued and before[-2:-1].isdecimal() and after[0].isdecimal():
+    # sentencex takes 3.5 for one number, but not ৩.৫; nor J.-C. for one word.
+    is_number = before[-2:-1].isdecimal() and after[0].isdecimal()
+    if is_glued and (is_number or after[0] == "-"):
         return True
     base = language.split("-")[0]
     if base in ("ja", "zh"):

@@ -64,6 +64,7 @@ _REMARKS = {
         référence_incomplète refnec refsou quand qui où lequel laquelle quoi
         pourquoi comment combien pas_clair précision_nécessaire à_sourcer
         à_confirmer préciser""",
+    "hi": "उद्धरण_आवश्यक संदर्भ_आवश्यक",
     "it": """senza_fonte citazione_necessaria cn chiarire chi dove quando quale
         cosa""",
     "ja": """要出典 独自研究 疑問点 いつ 誰 誰2 どこ 要検証 要説明 リンク切れ
@@ -96,9 +97,11 @@ def name_of(source: str) -> str:
 def has_text(source: str) -> bool:
     """Return whether a template has a positional argument that is not empty.
 
-    {{lc:text}} and {{name|1=text}} have one, {{name|key=text}} has none.
+    {{lc:text}}, {{name|1=text}} and {{2}}, an exponent, have one,
+    {{name|key=text}} has none.
     """
-    if ":" in name_of(source):
+    name = name_of(source)
+    if ":" in name or name.isdigit():
         return True
     # The name is no argument.
     depth, start, is_named = 0, 0, True
@@ -284,6 +287,13 @@ def _scientific(
     return f"{text} {unit}" if unit else text
 
 
+def _abbreviated_measure(
+    values: list[str], named: dict[str, str], language: str
+) -> str | None:
+    """Return "5 km" for {{cvt|5|km|mi}}."""
+    return measures.convert(values, {"abbr": "on", **named}, language)
+
+
 def _magic_number(
     values: list[str], named: dict[str, str], language: str, text: str
 ) -> str | None:
@@ -346,14 +356,12 @@ def _century(after: str = "siècle", era: str = "") -> Renderer:
 
     def render_century(values: list[str], named: dict[str, str]) -> str | None:
         number, ordinal, *more = [*values, "", ""]
-        is_century = re.fullmatch("[IVX]+", number) and ordinal in (
-            "",
-            "e",
-            "er",
-        )
+        number = number.upper()
+        ordinal = ordinal or ("er" if number == "I" else "e")
+        is_century = re.fullmatch("[IVX]+", number) and ordinal in ("e", "er")
         if not is_century or any(more) or named:
             return None
-        return f"{number}{ordinal or 'e'} {after}{era}"
+        return f"{number}{ordinal} {after}{era}"
 
     return render_century
 
@@ -476,7 +484,7 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
             small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub
             mono var mvar math strong em bold ital noitalic noitalics center
             underline u keypress kbd key samp tt crossreference comment
-            abréviation cp932フォント jis2004フォント
+            abréviation abréviation_discrète cp932フォント jis2004フォント
             補助漢字フォント 要出典範囲 ルビ ruby le internal_link_helper nts
             text typo not_a_typo as_written bdi dfn term
             إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
@@ -599,7 +607,7 @@ _RENDERERS = {
 _WITH_NUMBERS = {
     "": {
         "convert": measures.convert,
-        "cvt": measures.convert,
+        "cvt": _abbreviated_measure,
         "val": _scientific,
     },
     "de": {"formatzahl": _number_with_unit},

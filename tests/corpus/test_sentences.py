@@ -107,6 +107,7 @@ def test_white_space_before_a_full_stop_does_not_end_the_run(space, language):
         ("it", "La dott.ssa Bianchi parlò."),
         ("nl", "Daar kwam dhr. Jansen met mevr. De Vries."),
         ("fr", "Hier Mlle. Dupont et Mgr. Martin vinrent."),
+        ("fr", "Il vécut au Ve siècle av. J.-C. ici."),
         ("es", "Vino el Lic. Pérez con la Profa. Ruiz."),
         ("pt", "Veio a Srta. Silva com o Eng. Costa."),
         ("pl", "Przyszedł ks. Jan i prof. Nowak."),

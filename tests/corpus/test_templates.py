@@ -79,6 +79,7 @@ def test_others_are_not_silent(source, language):
         ("{{x|2=b}}", True),
         ("{{x|[[b|c=d]]}}", True),
         ("{{lc:TEXT}}", True),
+        ("{{2}}", True),
     ],
 )
 def test_positional_arguments_hold_text(source, expected):
@@ -138,6 +139,8 @@ def test_remarks_with_words_stand_between_sentences(before, after, remark):
         ("en", "as of|2014|3|5|df=US", "As of March 5, 2014"),
         ("es", "as of|2014|3|5", None),
         ("en", "frac|4", "1/4"),
+        ("en", "cvt|5|km|mi", "5 km"),
+        ("fr", "s-|i", "Ier siècle"),
         ("en", "ill|de|Name|Label", "Label"),
         ("en", "tsl|en|Name|名", "名"),
         ("ja", "読み仮名|漢字|かんじ", "漢字（かんじ）"),
