@@ -64,10 +64,14 @@ flags.DEFINE_bool(
     "Lower-case the text: true for uncased models. Default: what the files of "
     "a tokenizer beside the vocabulary say; they also say whether accents stay "
     "and whether ideographs are words. Without such files: true, unless the "
-    "vocabulary has capitals, as a cased model's has.",
+    "vocabulary has capitals, as a cased model's has; accents stay if many of "
+    "its tokens have them.",
 )
 flags.DEFINE_bool(
-    "do_whole_word_mask", False, "Predict all tokens of a word or none of them."
+    "do_whole_word_mask",
+    False,
+    "Predict all tokens of a word or none of them. In Chinese every character "
+    "is a word, so this changes nothing there.",
 )
 flags.DEFINE_integer(
     "max_seq_length",

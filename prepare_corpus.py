@@ -3,8 +3,8 @@ r"""Turn dumps and raw text into sentences for create_pretraining_data.py.
     python prepare_corpus.py --input_file='enwiki-*-pages-articles*.xml.bz2' \
         --output_dir=wiki --heldout_fraction=0.01
 
-Input: Wikipedia dumps, JSON lines, parquet or plain text, also compressed; the
-script recognises each by its content. Output: files
+Input: Wikipedia dumps, WikiExtractor's files, JSON lines, parquet or plain
+text, also compressed; the script recognises each by its content. Output: files
 `wiki/train-00000-of-00064.txt`, ... with one sentence per line and a blank line
 behind each document,
 `wiki/heldout/heldout-00000-of-00001.txt`, and `wiki/corpus.json` with
@@ -37,9 +37,9 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "input_file",
     None,
-    "Files to read: MediaWiki XML dumps, JSON lines, parquet or plain text, "
-    "also compressed (gzip, bzip2, xz); patterns such as dumps/*.bz2, "
-    "separated by commas.",
+    "Files to read: MediaWiki XML dumps, WikiExtractor's files, JSON lines, "
+    "parquet or plain text, also compressed (gzip, bzip2, xz); patterns such "
+    "as dumps/*.bz2, separated by commas.",
 )
 flags.DEFINE_string(
     "output_dir",
