@@ -161,85 +161,85 @@ _ORDINAL = re.compile(r"(?:^|[\s(–-])(?:\d{1,3}|[IVXLC]{1,5})\.$")
 _BEFORE_NAMES = {
     "": "prof dr проф акад доц инж арх",
     "af": "mnr mev mej ds adv genl kapt St nr bl",
-    "ar": "أ.د",
+    "ar": "أ.د ق.م",
     "be": "св вул гл стар напр",
     "bg": "т.е ген полк подп кап т.нар напр ок св д-р гр бул вж г-н г-жа",
-    "bn": """ড ডা ডাঃ মো মোঃ মোসা জনাব শ্রী শ্রীমতি শ্রীমতী অধ্যা নং খ্রি
-        এ বি সি ডি এফ জে এল এম এন পি টি ভি""",
+    "bn": """ড ডা ডাঃ মো মোঃ মোসা জনাব শ্রী শ্রীমতি শ্রীমতী অধ্যা নং খ্রি এ বি
+        সি ডি এফ জে এল এম এন পি টি ভি""",
     "ca": "Sr Sra Srta Dra Mn St Sta Av núm pàg cap vol aprox",
-    "cs": """p pí ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt por mjr sv č čp ul
-        tzv tzn např cca str obr kap odd vyd red""",
-    "da": "hr frk pastor Skt St ca bl.a f.eks kap inkl ekskl nr jf",
-    "de": """z.B z u.a v.a bzw ca vgl sog geb gest Nr Bd Bde Hrsg St Hl hl
-        Mio Mrd Tsd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech
-        engl franz Hr Hrn Frl Dipl Ing Lic Mag Fa Frhr Gebr Pf Präs Abt Jg
-        ahd allg amtl angebl bayer bes bspw byz christl dt ehem eigtl einschl
-        entspr erb erw europ evang evtl frz gegr gesch hebr hist insb insbes
-        ital jap jüd kath kgl königl luth mhd mind mtl nat niederl nördl od
-        österr östl poln preuß röm russ sächs schles schweiz span staatl
-        städt stellv südl techn teilw theol tschech türk urspr ugs verh
-        vermutl versch verst verw vollst vorm wahrsch westl wiss zit zus""",
+    "cs": """p pí r ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt por mjr sv č čp
+        ul tzv tzn např cca str obr kap odd vyd red""",
+    "da": "kl bd hr frk pastor Skt St ca bl.a f.eks kap inkl ekskl nr jf",
+    "de": """z.B z u.a v.a bzw ca vgl sog geb gest Nr Bd Bde Hrsg St Hl hl Mio
+        Mrd Tsd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech engl
+        franz Hr Hrn Frl Dipl Ing Lic Mag Fa Frhr Gebr Pf Präs Abt Jg ahd allg
+        amtl angebl bayer bes bspw byz christl dt ehem eigtl einschl entspr erb
+        erw europ evang evtl frz gegr gesch hebr hist insb insbes ital jap jüd
+        kath kgl königl luth mhd mind mtl nat niederl nördl od österr östl poln
+        preuß röm russ sächs schles schweiz span staatl städt stellv südl techn
+        teilw theol tschech türk urspr ugs verh vermutl versch verst verw vollst
+        vorm wahrsch westl wiss zit zus""",
     "el": "κος κα κ Δρ Καθ Στρ Αγ πρβλ δηλ σελ τόμ π.χ",
     "en": """approx ca cf c e.g i.e viz esp fl lit Nos vol vols pp op Mt St Ft
-        Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen Rep Gov Pres Prof Dr
-        Mr Mrs Ms Mx Messrs vs Pvt Fr Msgr Brig Bvt Supt Insp Ven Rt Ste
-        Det Ald Bp Abp Mme Mlle Amb Atty Asst Assoc Dist nos circ""",
+        Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen Rep Gov Pres Prof Dr Mr
+        Mrs Ms Mx Messrs vs Pvt Fr Msgr Brig Bvt Supt Insp Ven Rt Ste Det Ald Bp
+        Abp Mme Mlle Amb Atty Asst Assoc Dist nos circ""",
     "es": """Sr Sra Sres Sras Srta Dra D Dª Dña Don Ud Uds Vd Vds Gral Cía núm
         pág págs aprox cf Profa Lic Ing Arq Cnel Cap Tte Cte Sgto Alm Excmo
         Excma Ilmo Ilma Mons Pbro Fr Rvdo Rdo Sto Sta Av Avda Pza vol""",
     "et": "hr pr prl lk nt u",
-    "fa": "دکتر",
+    "fa": "دکتر ق.م",
     "fi": "toht hra rva nti esim ns",
-    "fr": """M MM Mme Mmes Mlle Mlles Mgr Me Mes Pr St Sts Ste av apr env cf
-        p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén cap capt
-        cdt lt adj bd pp""",
+    "fr": """n° M MM Mme Mmes Mlle Mlles Mgr Me Mes Pr St Sts Ste av apr env cf
+        p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén cap capt cdt
+        lt adj bd pp""",
     "gl": "Sr Sra Srta Dra D Da Sto Sta núm páx vol aprox",
     "gu": "શ્રી શ્રીમતી ડૉ ડો પ્રા પ્રો સ્વ નં",
     "he": 'ד"ר פרופ\' גב\'',
-    "hi": """श्री श्रीमती सुश्री डॉ डा प्रो पं कु मो सं नं पृ ई.पू ए बी सी डी
-        ई एफ एच जे के एल एम एन ओ आर एस टी यू वी डब्ल्यू""",
+    "hi": """श्री श्रीमती सुश्री डॉ डा प्रो पं कु मो सं नं पृ ई.पू ए बी सी डी ई
+        एफ एच जे के एल एम एन ओ आर एस टी यू वी डब्ल्यू""",
     "hr": "mr gen puk gđa gđica g sv ul br str npr tzv tj mons vlč",
     "hu": "ifj id özv ún kb ill Szt ker",
     "hy": "դոկտ պրոֆ ակադ գեն պրն տկն",
-    "id": """Ir H Hj Drs Dra Tn Ny Nn Bpk Sdr Sdri Jend Letjen Mayjen Brigjen
-        Kol Letkol Kapt Jl""",
+    "id": """hlm Ir H Hj Drs Dra Tn Ny Nn Bpk Sdr Sdri Jend Letjen Mayjen
+        Brigjen Kol Letkol Kapt Jl""",
     "is": "próf sr hr bls",
-    "it": """sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa ing
-        arch avv geom rag On mons Card Gent Egr Spett Rev Cav Comm Gen Col Cap
-        Ten Magg Sen S p pp pag pagg nn voll vol fig cfr ca a.C""",
+    "it": """n nn sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa
+        ing arch avv geom rag On mons Card Gent Egr Spett Rev Cav Comm Gen Col
+        Cap Ten Magg Sen S p pp pag pagg voll vol fig cfr ca a.C""",
     "ka": "პროფ აკად დოც გენ ბ-ნი ქ-ნი ე.წ იხ",
-    "kn": "ಶ್ರೀ ಶ್ರೀಮತಿ ಡಾ ಪ್ರೊ ಕು",
+    "kn": "ಕ್ರಿ.ಶ ಕ್ರಿ.ಪೂ ಶ್ರೀ ಶ್ರೀಮತಿ ಡಾ ಪ್ರೊ ಕು",
     "lt": "p gen plk kpt kun vysk šv Nr psl pvz t.y",
     "lv": "k-gs k-dze ģen pulkv kpt sv Nr lpp piem",
     "mk": "д-р ген г-дин г-ѓа св ул бр стр",
-    "ml": "ശ്രീ ശ്രീമതി ഡോ പ്രൊഫ",
+    "ml": "ക്രി.വ ശ്രീ ശ്രീമതി ഡോ പ്രൊഫ",
     "mr": "श्री श्रीमती सौ कु डॉ प्रा पं न्या डा ले कै क्र पृ इ.स",
-    "ms": "En Pn Cik Tn Hj Hjh Ir Jen Kol Mej Kapt Jln",
+    "ms": "hlm En Pn Cik Tn Hj Hjh Ir Jen Kol Mej Kapt Jln",
     "ne": "श्री श्रीमती सुश्री डा डॉ प्रा प्रो पं वि.सं नं",
     "nl": """dhr mevr mw mej drs mr ir ing ds jhr jkvr jonkvr past kol lt kap
         kapt St nrs blz ca bijv d.w.z o.a evt incl excl gebr geb overl afb""",
-    "no": "hr frk St ca bl.a f.eks kap inkl ekskl nr jf maks",
+    "no": "kl bd hr frk St ca bl.a f.eks kap inkl ekskl nr jf maks",
     "or": "ଶ୍ରୀ ଶ୍ରୀମତୀ ଡଃ ଡା",
     "pa": "ਸ੍ਰੀ ਸ੍ਰੀਮਤੀ ਡਾ ਪ੍ਰੋ ਸ੍ਰ",
-    "pl": """hab mgr inż lek gen płk ppłk kpt por ppor mjr adm ks bp abp św bł
-        śp ul al im nr tzn tzw m.in np ok ca ur zm właśc pocz gm godz wyd""",
-    "pt": """Sr Sra Srs Sras Srta Dra Drs D Profa Profª Eng Engº Arq Exmo Exma
-        Ilmo Ilma Gen Cel Cap Ten Maj Sgt Alm Brig Pe Fr Mons Rev Sto Sta S St
-        Av núm nº pág págs pp vol aprox cf p.ex séc""",
+    "pl": """s t hab mgr inż lek gen płk ppłk kpt por ppor mjr adm ks bp abp św
+        bł śp ul al im nr tzn tzw m.in np ok ca ur zm właśc pocz gm godz wyd""",
+    "pt": """n p Sr Sra Srs Sras Srta Dra Drs D Profa Profª Eng Engº Arq Exmo
+        Exma Ilmo Ilma Gen Cel Cap Ten Maj Sgt Alm Brig Pe Fr Mons Rev Sto Sta S
+        St Av núm nº pág págs pp vol aprox cf p.ex séc""",
     "ro": "dl d-l dna d-na dra ing arh gen col lt cpt mr Sf sf str nr pag vol",
     "ru": """т.н т.е им ген полк кап лейт адм св напр ок ул просп пл наб пер см
         пр гр д-р ср р г-н г-жа канд тов пос дер изд ред прибл табл""",
     "sl": "mag gen polk g ga gdč sv ul št str npr t.i",
-    "sq": "zt znj zonj gj kol nr",
+    "sq": "p.sh zt znj zonj gj kol nr",
     "sr": "др ген пук г-дин г-ђа г-ца св ул бр стр нпр тзв тј",
-    "sv": "ing kapt hr fr fru ca cirka bl.a t.ex S:t inkl exkl nr sid",
-    "sk": """p pán ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt sv č ul tzv napr
+    "sv": "kl ing kapt hr fr fru ca cirka bl.a t.ex S:t inkl exkl nr sid",
+    "sk": """p r pán ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt sv č ul tzv napr
         str""",
     "ta": "திரு திருமதி டாக்டர் முனைவர் பேரா செல்வி கி.பி கி.மு",
-    "te": "శ్రీ శ్రీమతి డా డాక్టర్ ప్రొ కుమారి క్రీ.శ",
-    "tr": """Doç Yrd Av Sn Yzb Alb Gen Org Korg Tümg Tuğg Müh Mim Öğr Arş Hz
-        örn bkz""",
-    "uk": "ім ген полк св д-р р вул просп див напр т.зв стор табл мал",
+    "te": "శ్రీ శ్రీమతి డా డాక్టర్ ప్రొ కుమారి క్రీ.శ క్రీ.పూ",
+    "tr": """Doç Yrd Av Sn Yzb Alb Gen Org Korg Tümg Tuğg Müh Mim Öğr Arş Hz örn
+        bkz""",
+    "uk": "рис гл ім ген полк св д-р р вул просп див напр т.зв стор табл мал",
     "ur": "ڈاکٹر پروفیسر",
     "vi": "TS ThS GS PGS BS KS CN Dr TP",
 }  # fmt: skip
@@ -363,6 +363,8 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
     if base in _ORDINALS and _ORDINAL.search(before[-12:]):
         return True
     last = before.rpartition(" ")[2]
+    if is_glued:  # वि.सं.
+        last += after.partition(" ")[0]
     return last.endswith(".") and _is_abbreviation(
         last, language, is_before_number=after[0].isdecimal()
     )
