@@ -458,14 +458,17 @@ def choose(
     not be found in a text otherwise. Logs the choice, or warns where flag and
     vocabulary contradict each other.
     """
-    is_cased = looks_cased(vocab)
-    look = "cased" if is_cased else "uncased"
     has_accents = "strip_accents" not in said and _has_many(
         vocab, "strip_accents"
     )
+    capitals = _count_changed(vocab, "do_lower_case")
+    # A cased vocabulary of Hindi has few capitals, an uncased one has none.
+    is_cased = looks_cased(vocab) or (
+        has_accents and capitals > len(tokenization.SPECIAL_TOKENS)
+    )
+    look = "cased" if is_cased else "uncased"
     if has_accents and not is_cased:
         look += ", with accents"
-    capitals = _count_changed(vocab, "do_lower_case")
     if do_lower_case is None:
         logging.info(
             "do_lower_case = %s, as %s looks %s", not is_cased, vocab_file, look

@@ -119,7 +119,7 @@ def convert(
     """
     if named.get("disp", "").startswith(("out", "num", "unit")):
         return None
-    is_english = language in ("en", "simple")
+    is_english = language.partition("-")[0] in ("en", "simple")
     text, position = "", 0
     while position + 1 < len(values) and _NUMBER.match(values[position]):
         number = numbers.formatted(values[position].lstrip("+"), language)

@@ -329,7 +329,8 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
         return False
     # sentencex takes 3.5 for one number, but not ৩.৫; nor J.-C. for one word.
     is_number = before[-2:-1].isdecimal() and after[0].isdecimal()
-    if is_glued and (is_number or after[0] == "-"):
+    has_hyphen = after[0] == "-" and after[1:2].isalpha()
+    if is_glued and (is_number or has_hyphen):
         return True
     base = language.split("-")[0]
     if base in ("ja", "zh"):
@@ -363,7 +364,7 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
     if base in _ORDINALS and _ORDINAL.search(before[-12:]):
         return True
     last = before.rpartition(" ")[2]
-    if is_glued:  # वि.सं.
+    if is_glued and last.endswith("."):  # वि.सं.
         last += after.partition(" ")[0]
     return last.endswith(".") and _is_abbreviation(
         last, language, is_before_number=after[0].isdecimal()

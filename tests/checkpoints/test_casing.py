@@ -67,6 +67,7 @@ TWO_IDEOGRAPHS = "北京 大学 中国 ##人民".split()
     [
         (HINDI, None, (True, False, True), "strip_accents = False, as many"),
         (HINDI, False, (False, False, True), None),
+        ([*HINDI, "NBA"], None, (False, False, True), "looks cased"),
         (HINDI, True, (True, True, True), "v.txt keeps accents (36 of 53"),
         (KOREAN, None, (True, False, True), "strip_accents = False, as many"),
         (KOREAN, False, (False, False, True), None),

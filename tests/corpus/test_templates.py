@@ -231,6 +231,7 @@ def test_numbers_without_separators():
 @pytest.mark.parametrize(
     ("language", "source", "named", "text"),
     [
+        ("en-gb", "5|km|mi", {}, "5 kilometres"),
         ("ja", "12891.82|km2|sqmi", {"abbr": "on"}, "12,891.82 km²"),
         ("es", "12891.82|km|mi", {"abbr": "on"}, "12 891,82 km"),
         ("es", "12891.82|km|mi", {}, None),  # "kilómetros"
