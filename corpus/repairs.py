@@ -84,7 +84,10 @@ def repair(text: str, language: str, counts: collections.Counter[str]) -> str:
         text = _CJK_SPACE.sub("", text)
     if ".." in text:
         text = _TWO_STOPS.sub(".", text)
-    return _SPACES.sub(" ", text).strip()
+    # All white space is " " by now.
+    if "  " in text:
+        text = _SPACES.sub(" ", text)
+    return text.strip()
 
 
 def _lost_in_parentheses(match: re.Match[str]) -> str:

@@ -127,7 +127,9 @@ def is_silent(name: str, source: str, language: str) -> bool:
         return True
     if name in remarks or name.endswith(_REMARK_ENDS) or name[:5] == "cite ":
         return not has_text(source)
-    return bool(_DATED.fullmatch(source) or _BESIDE_TITLE.search(source))
+    if "display" in source and _BESIDE_TITLE.search(source):
+        return True
+    return _DATED.fullmatch(source) is not None
 
 
 @functools.cache
