@@ -83,13 +83,13 @@ def test_tokens_that_no_text_has_decide(tokens, flag, expected, words, caplog):
     vocab = [*SPECIAL, *tokens * 4]  # the special tokens are few
     with caplog.at_level(logging.INFO):
         found = casing.choose(vocab, "v.txt", flag, {})
-    assert found == expected
+    assert found[:3] == expected
     assert (words or "") in caplog.text and bool(caplog.text) is bool(words)
 
 
 def test_files_say_more_than_tokens():
     found = casing.choose(HINDI * 4, "v.txt", None, {"strip_accents": True})
-    assert found == (True, True, True)
+    assert found[:3] == (True, True, True)
 
 
 # --- Files of the tokenizer --------------------------------------------------
