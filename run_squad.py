@@ -44,6 +44,7 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
 from tasks.squad import mistakes as squad_mistakes
+from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
@@ -155,10 +156,19 @@ flags.DEFINE_bool(
     False,
     "Find the threshold with the best F1 on predict_file, store it and use it.",
 )
+flags.DEFINE_enum(
+    "scoring",
+    "squad",
+    sorted(squad_scores.RULES),
+    "Whose official script scores the answers. F1 counts words for squad, "
+    "characters for korquad, and for cmrc, which is for Chinese, the longest "
+    "run of characters that two answers share.",
+)
 flags.DEFINE_bool(
     "verbose_logging",
     False,
-    "Log the answers whose text could not be located in the paragraph.",
+    "Ignored; the original logs the answers whose text it cannot locate in the "
+    "paragraph. Here the place of every answer is known.",
 )
 flags.DEFINE_string(
     "predictions_file",
@@ -216,7 +226,7 @@ def score_file() -> int:
     """Score --predictions_file; print the scores; return the exit status."""
     is_version_2 = FLAGS.version_2_with_negative
     data = squad_data.read_squad(
-        FLAGS.predict_file, False, is_version_2, FLAGS.strict
+        FLAGS.predict_file, False, is_version_2, FLAGS.strict, FLAGS.scoring
     )
     path = FLAGS.predictions_file
     answered = squad_answers.read_answers(path, data, is_version_2)
@@ -291,6 +301,7 @@ def create_reader(model_source: ModelSource) -> QuestionReader:
         num_workers=FLAGS.num_workers,
         version_2_with_negative=FLAGS.version_2_with_negative,
         strict=FLAGS.strict,
+        scoring=FLAGS.scoring,
         triviaqa_evidence_dir=FLAGS.triviaqa_evidence_dir,
         triviaqa_max_tokens=FLAGS.triviaqa_max_tokens,
     )

@@ -26,10 +26,11 @@ Character classes come from Python's `unicodedata`, as in the original. They
 depend on the interpreter's Unicode version.
 """
 
+import itertools
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -494,6 +495,7 @@ class BasicTokenizer:
         self._clean = _CLEAN[
             tokenize_chinese_chars, self.normalization.is_of_hub
         ]
+        self.of_char = _CharTable(self._replace_char)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the words of a text, normalized."""
@@ -515,6 +517,73 @@ class BasicTokenizer:
             # NFD makes an accent a character of its own, which is dropped.
             word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
         return word.translate(_PUNCTUATION).split()
+
+    def words_with_places(
+        self, text: str
+    ) -> Iterator[tuple[str, Sequence[int]]]:
+        """Yield the words of `tokenize` with the places of their characters.
+
+        A place is the index in the text of what a character was made of:
+        the text "It's \u00c9." gives ("it", [0, 1]), ("'", [2]), ("s", [3]),
+        ("e", [5]), (".", [6]).
+        """
+        words, places = self.clean_with_places(text)
+        first = 0
+        for word in words:
+            for part, own in self.split_with_places(word):
+                yield part, [places[first + at] for at in own]
+            first += len(word)
+
+    def clean_with_places(self, text: str) -> tuple[list[str], Sequence[int]]:
+        """Return the words of `clean`, and the places of all characters."""
+        words = self.clean(text).split()
+        if "".join(words) == text:
+            return words, range(len(text))
+        return words, [
+            at
+            for at, char in enumerate(text)
+            if not char.isspace() and self._clean[ord(char)] not in (None, " ")
+        ]
+
+    def split_with_places(
+        self, word: str
+    ) -> Iterator[tuple[str, Sequence[int]]]:
+        """Yield the words of `split_word` with places in its argument."""
+        parts, places = self.split_word(word), range(len(word))
+        if not word.isascii():
+            places = self._places_of_split(word, "".join(parts))
+        first = 0
+        for part in parts:
+            yield part, places[first : first + len(part)]
+            first += len(part)
+
+    def _places_of_split(self, word: str, split: str) -> list[int]:
+        """Return the places of the characters that `split_word` returns."""
+        alone = [self.of_char[ord(char)] for char in word]
+        # All that depends on a neighbor is which of two letters the small sigma
+        # is, and the order of marks.
+        if "".join(alone).replace("ς", "σ") == split.replace("ς", "σ"):
+            return [at for at, new in enumerate(alone) for _ in new]
+        marks = [
+            (mark, at)
+            for at, char in enumerate(word)
+            for mark in unicodedata.normalize(
+                "NFD", self.lower(char) if self.do_lower_case else char
+            )
+        ]
+        # NFD sorts the marks of a letter by their classes.
+        classes = [unicodedata.combining(mark) for mark, _ in marks]
+        letters = itertools.accumulate(kind == 0 for kind in classes)
+        keys = list(zip(letters, classes, strict=True))
+        order = sorted(range(len(marks)), key=keys.__getitem__)
+        return [marks[i][1] for i in order if marks[i][0].translate(_ACCENTS)]
+
+    def _replace_char(self, code: int) -> str:
+        """Return what is left of a character alone; " " for white space."""
+        clean = self.clean(chr(code))
+        if clean.isspace():
+            return " "
+        return "".join(map("".join, map(self.split_word, clean.split())))
 
     def lower(self, word: str) -> str:
         """Return the lower case of one word.
@@ -594,11 +663,11 @@ class WordpieceTokenizer:
 class _Cache(dict):
     """A bounded dict that computes a missing value from its key."""
 
-    def __init__(self, compute: Callable[[str], bytes]):
+    def __init__(self, compute: Callable[[str], Any]):
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, key: str) -> bytes:
+    def __missing__(self, key: str) -> Any:
         value = self._compute(key)
         if len(key) <= MAX_CACHED_CHARS:
             if len(self) >= MAX_CACHED_WORDS:
@@ -645,6 +714,7 @@ class FullTokenizer:
         # while a list has an object per id.
         self._word_ids = _Cache(self._compute_word)
         self._part_ids = _Cache(self._compute_part)
+        self._word_spans = _Cache(self._compute_spans)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.
@@ -712,6 +782,51 @@ class FullTokenizer:
         """Return the ids of a word without punctuation, or of one mark."""
         pieces = self.wordpiece_tokenizer.split_word(part)
         return array("i", [self.vocab[p] for p in pieces]).tobytes()
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [start, end) of each piece of `text_to_ids`.
+
+        An unknown token is all of its word. Characters that are dropped, such
+        as accents, belong to the piece before them: in "Cafe\u0301!" the piece
+        "cafe" has 5 characters.
+        """
+        if not self._special:
+            return self._spans(text)
+        found, at = [], 0
+        for number, part in enumerate(self._special.split(text)):
+            own = [(0, len(part))] if number % 2 else self._spans(part)
+            found += [(at + first, at + end) for first, end in own]
+            at += len(part)
+        return found
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Return `spans` of a text without special tokens."""
+        words, places = self.basic_tokenizer.clean_with_places(text)
+        of_char, size = self.basic_tokenizer.of_char, len(text)
+        found, start = [], 0
+        for word in words:
+            for first, last in self._word_spans[word]:
+                end = places[start + last] + 1
+                while end < size and not of_char[ord(text[end])]:
+                    end += 1
+                found.append((places[start + first], end))
+            start += len(word)
+        return found
+
+    def _compute_spans(self, word: str) -> list[tuple[int, int]]:
+        """Return the first and last character of each piece of a clean word."""
+        found = []
+        for part, places in self.basic_tokenizer.split_with_places(word):
+            ids = memoryview(self._part_ids[part]).cast("i")
+            first = 0
+            for index in ids:
+                # "##" marks all pieces of a word but the first. An unknown
+                # token is the only one of its word.
+                size = len(self.inv_vocab[index]) - 2 * (first > 0)
+                end = first + size if len(ids) > 1 else len(part)
+                found.append((places[first], places[end - 1]))
+                first = end
+        return found
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         """Return the id of each token; an unknown token is a UserError."""

@@ -17,7 +17,7 @@ import modeling
 import tokenization
 from compat import gone
 from compat.modeling import run_layer
-from tasks.squad import answers, data, decoding, texts, windows
+from tasks.squad import answers, data, decoding, windows
 
 v1 = tf.compat.v1
 
@@ -29,7 +29,9 @@ class SquadExample:
     """A question, and the words of its paragraph.
 
     start_position and end_position are words; -1 if it is impossible, None if
-    it is to be predicted.
+    it is to be predicted. `offsets` are the first character of the answer in
+    the first of its words, and the end of its last one in the last; None, as
+    for examples of the original: the answer is searched for in the words.
     """
 
     qas_id: str
@@ -39,6 +41,7 @@ class SquadExample:
     start_position: int | None = None
     end_position: int | None = None
     is_impossible: bool = False
+    offsets: tuple[int, int] | None = None
 
 
 def _flag(name: str) -> Any:
@@ -53,20 +56,23 @@ def read_squad_examples(
     is_version_2 = bool(_flag("version_2_with_negative"))
     found = data.read_squad([input_file], is_training, is_version_2)
     words = [paragraph.words() for paragraph in found.paragraphs]
-    return [
-        SquadExample(x.qas_id, x.question_text, words[x.paragraph])
-        if not is_training
-        else SquadExample(
-            x.qas_id,
-            x.question_text,
-            words[x.paragraph],
-            x.orig_answer_text,
-            x.start_position,
-            x.end_position,
-            x.is_impossible,
-        )
-        for x in found.examples
-    ]
+    examples = []
+    for x in found.examples:
+        example = SquadExample(x.qas_id, x.question_text, words[x.paragraph])
+        examples.append(example)
+        if is_training:
+            example.is_impossible = x.is_impossible
+            example.orig_answer_text = "" if x.is_impossible else x.answers[0]
+            example.start_position = example.end_position = -1
+        if is_training and x.place:
+            paragraph = found.paragraphs[x.paragraph]
+            first, last = paragraph.words_in(*x.place)
+            example.start_position, example.end_position = first, last
+            example.offsets = (
+                x.place[0] - int(paragraph.starts[first]),
+                x.place[1] - int(paragraph.starts[last]),
+            )
+    return examples
 
 
 def _squad_data(examples: Sequence[SquadExample]) -> data.SquadData:
@@ -82,19 +88,32 @@ def _squad_data(examples: Sequence[SquadExample]) -> data.SquadData:
             starts = ends - np.array([len(word) for word in last], np.int32)
             paragraph = data.Paragraph(" ".join(last), starts, ends)
             found.paragraphs.append(paragraph)
-        has_place = example.start_position is not None
         found.examples.append(
             data.SquadExample(
                 example.qas_id,
                 example.question_text,
                 len(found.paragraphs) - 1,
-                orig_answer_text=example.orig_answer_text or "",
-                start_position=example.start_position if has_place else -1,
-                end_position=example.end_position if has_place else -1,
+                place=_place(example, found.paragraphs[-1]),
                 is_impossible=bool(example.is_impossible),
             )
         )
     return found
+
+
+def _place(
+    example: SquadExample, paragraph: data.Paragraph
+) -> tuple[int, int] | None:
+    """Return the characters of an answer in the words, joined by blanks."""
+    first, last = example.start_position, example.end_position
+    if first is None or first < 0:
+        return None
+    start, end = int(paragraph.starts[first]), int(paragraph.ends[last])
+    if example.offsets:
+        last_start = int(paragraph.starts[last])
+        return start + example.offsets[0], last_start + example.offsets[1]
+    text = " ".join(data.split_words(example.orig_answer_text or ""))
+    at = paragraph.text.find(text, start, end) if text else -1
+    return (at, at + len(text)) if at >= 0 else (start, end)
 
 
 # --- Features ----------------------------------------------------------------
@@ -203,13 +222,35 @@ RawResult = collections.namedtuple(
 
 
 def get_final_text(pred_text: str, orig_text: str, do_lower_case: bool) -> str:
-    """Return the part of the words orig_text that the pieces pred_text are."""
-    split = tokenization.BasicTokenizer(do_lower_case).tokenize
-    words = orig_text.split(" ")
-    place = texts.final_place(
-        pred_text, words, lambda word: " ".join(split(word))
-    )
-    return orig_text[slice(*place)] if place else orig_text
+    """Return the part of the words orig_text that the pieces pred_text are.
+
+    Pieces are lower-cased, and may begin or end inside a word. Their place in
+    the words is found by counting characters other than blanks, whose number
+    is the same before and after normalization:
+
+        orig_text    (Steve Jobs)      12 characters, 11 without the blank
+        normalized   ( steve jobs )    14 characters, 11 without blanks
+        pred_text    steve jobs        at characters 1 to 9 of the 11
+        result       Steve Jobs        characters 1 to 9 of the 11
+
+    It is all of orig_text if that fails. `write_predictions` does not need it:
+    it knows the characters of each piece.
+    """
+    basic = tokenization.BasicTokenizer(do_lower_case)
+    seen = " ".join(basic.tokenize(orig_text))
+    at = seen.find(pred_text)
+    # Not found, for example, if a piece is [UNK]: no word contains that.
+    if at < 0 or not pred_text:
+        return orig_text
+    # Counting fails where normalization changes the number of characters: it
+    # splits a Hangul syllable into two or three letters.
+    places = [i for i, char in enumerate(orig_text) if char != " "]
+    if len(places) != len(seen) - seen.count(" "):
+        return orig_text
+    # The first and the last of the pieces among the characters without blanks.
+    first = at - seen.count(" ", 0, at)
+    last = first + len(pred_text) - pred_text.count(" ") - 1
+    return orig_text[places[first] : places[last] + 1]
 
 
 def write_predictions(
@@ -259,7 +300,6 @@ def write_predictions(
             n_best_size,
             max_answer_length,
             is_version_2,
-            bool(_flag("verbose_logging")),
             ignore_padding=False,
         ),
         has_bar=False,

@@ -57,6 +57,21 @@ def finished_2(folder, tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.parametrize("scoring, f1", [("squad", 0.0), ("korquad", 80.0)])
+def test_the_script_of_another_data_set(tmp_path, capsys, scoring, f1):
+    answer = {"text": "한국", "answer_start": 0}
+    asked = {"id": "a", "question": "?", "answers": [answer]}
+    article = {"paragraphs": [{"context": "한국은", "qas": [asked]}]}
+    status = scripts.run(
+        run_squad,
+        predict_file=write(tmp_path / "dev.json", {"data": [article]}),
+        predictions_file=write(tmp_path / "answers.json", {"a": "한국은"}),
+        scoring=scoring,
+    )
+    assert status == 0
+    assert f"f1 = {f1}\n" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
     for out, score, most in (

@@ -74,9 +74,12 @@ class Entities(Task):
         return {"words": words, "places": None, "text": None}
 
     def _words_of_text(self, text: str) -> dict[str, Any]:
-        words = self.basic.tokenize(text)
-        places = characters_of_words(text, words)
-        return {"words": words, "places": places, "text": text}
+        found = list(self.basic.words_with_places(text))
+        return {
+            "words": [word for word, _ in found],
+            "places": [(at[0], at[-1] + 1) for _, at in found],
+            "text": text,
+        }
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise BadInput for a text without a word."""
@@ -215,23 +218,3 @@ def _prediction(
         "scores": [number(score) for score in scores],
         "entities": found,
     }
-
-
-def characters_of_words(
-    text: str, words: Sequence[str]
-) -> list[tuple[int, int]]:
-    """Return the characters [start, end) of each word of a text.
-
-    The tokenizer, BasicTokenizer(do_lower_case=False), drops control
-    characters, and no word has one: in "a\\u0007b c" the words "ab" and "c" are
-    at 0 to 3 and at 4 to 5.
-    """
-    places, at = [], 0
-    for word in words:
-        starts = []
-        for char in word:
-            at = text.index(char, at)
-            starts.append(at)
-            at += 1
-        places.append((starts[0], at))
-    return places

@@ -6,19 +6,18 @@ A file has this form; is_impossible exists only in version 2.0:
       "qas": [{"id": "1", "question": "Who left?", "is_impossible": false,
         "answers": [{"text": "Steve Jobs", "answer_start": 13}]}]}]}]}
 
-The place of an answer is expressed in three units, each derived from the one
-before it:
+The place of an answer is expressed in two units:
 
-    characters  the file: answer_start = 13, 10 characters
-    words       SquadExample, this module: the context split at white space is
-                The, founder, (Steve, Jobs), left. and the answer is in words
-                2 to 3, with the parentheses
+    characters  the file and SquadExample, this module: answer_start = 13, 10
+                characters
     pieces      windows.py: the tokenizer makes the, founder, (, steve, jobs,
-                ), left, . of it and the answer is pieces 3 to 4, without them
+                ), left, . of the context, and the characters of the answer
+                are in pieces 3 to 4
 
 triviaqa.py reads TriviaQA's files into the same classes.
 """
 
+import bisect
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -33,9 +32,8 @@ from absl import logging
 # A word ends at every character that the tokenizer treats as white space. The
 # original splits at the first five of them only (blank, tab, CR, LF, U+202F),
 # so that "5\u00a0pounds" was one word and an answer "5" grew to "5 pounds".
-_WORD = re.compile(
-    "[^ \t\r\n\u202f\u00a0\u1680\u2000-\u200a\u2028\u2029\u205f\u3000]+"
-)
+_SPACES = " \t\r\n\u202f\u00a0\u1680\u2000-\u200a\u2028\u2029\u205f\u3000"
+_WORD = re.compile(f"[^{_SPACES}]+")
 
 
 class Paragraph(NamedTuple):
@@ -48,27 +46,30 @@ class Paragraph(NamedTuple):
     starts: np.ndarray  # [words] index of the first character of each word
     ends: np.ndarray  # [words] one past the index of the last
 
-    def words(self, first: int = 0, last: int | None = None) -> list[str]:
-        """Return the words first to last, inclusive; all by default."""
-        stop = len(self.starts) if last is None else last + 1
-        spans = zip(self.starts[first:stop], self.ends[first:stop], strict=True)
+    def words(self) -> list[str]:
+        """Return the words."""
+        spans = zip(self.starts, self.ends, strict=True)
         return [self.text[start:end] for start, end in spans]
+
+    def words_in(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first and the last word of the characters [start, end).
+
+        The last is before the first if there is no word.
+        """
+        first = bisect.bisect(self.ends, start)
+        return first, bisect.bisect_left(self.starts, end) - 1
 
 
 class SquadExample(NamedTuple):
-    """One question on one paragraph.
-
-    start_position and end_position are the first and the last word of the
-    answer to train on, -1 where there is none.
-    """
+    """One question on one paragraph."""
 
     qas_id: str
     question_text: str
     paragraph: int  # index in SquadData.paragraphs
     answers: tuple[str, ...] = ()  # reference answers, for scores
-    orig_answer_text: str = ""  # the answer to train on
-    start_position: int = -1
-    end_position: int = -1
+    # Characters [start, end) of the first of them, the one to train on; None
+    # if it is not in the paragraph, or is not to be trained on.
+    place: tuple[int, int] | None = None
     is_impossible: bool = False
 
 
@@ -77,10 +78,16 @@ class SquadData(NamedTuple):
 
     paragraphs: list[Paragraph]
     examples: list[SquadExample]
+    scoring: str = "squad"  # a key of scores.RULES
 
     def has_answers(self) -> bool:
         """Return whether any question can be scored."""
         return any(e.answers or e.is_impossible for e in self.examples)
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text."""
+    return _WORD.findall(text)
 
 
 def make_paragraph(text: str) -> Paragraph:
@@ -141,18 +148,22 @@ def read_squad(
     is_training: bool,
     version_2_with_negative: bool,
     strict: bool = False,
+    scoring: str = "squad",
 ) -> SquadData:
     """Return the questions of SQuAD files.
 
     For training, a question keeps one answer, the first one in the file. As
     in the original, a question is left out if the words at answer_start do
-    not contain the answer; with `strict` it is an error.
+    not contain the answer; with `strict` it is an error. In version 2.0 a
+    question without the key is_impossible is impossible if it has no answers,
+    as in the official script, which does not read the key. `scoring` is kept
+    in the result.
 
     Raises:
         UserError: a file is not in SQuAD's format, is of the other version,
             or leaves no question; names file and place.
     """
-    reader = _Reader(is_training, strict)
+    reader = _Reader(is_training, strict, scoring)
     for path in files:
         reader.read(path, version_2_with_negative)
     data, misplaced = reader.data, reader.misplaced
@@ -192,9 +203,9 @@ def read_squad(
 class _Reader:
     """Collects the examples of several files, and counts of problems."""
 
-    def __init__(self, is_training: bool, strict: bool):
+    def __init__(self, is_training: bool, strict: bool, scoring: str):
         self.is_training, self.strict = is_training, strict
-        self.data = SquadData([], [])
+        self.data = SquadData([], [], scoring)
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
         self.num_dropped = self.num_several = 0
@@ -218,29 +229,47 @@ class _Reader:
                 self.data.paragraphs.append(make_paragraph(text))
                 questions = require(value, "qas", list, place)
                 for index, qa in enumerate(questions):
-                    self._question(qa, f"{place}.qas[{index}]", found)
+                    where_qa = f"{place}.qas[{index}]"
+                    self._question(qa, where_qa, is_version_2, found)
         if found["impossible"] and not is_version_2:
             raise UserError(
                 f"{path}: {found['impossible']} of {found['all']} questions "
                 "have no answer: this is SQuAD 2.0, give "
                 "--version_2_with_negative"
             )
-        if is_version_2 and found["with answers"] and not found["with key"]:
-            raise UserError(
-                f"{path}: no question has the key is_impossible: this is SQuAD "
-                "1.1, leave --version_2_with_negative out"
-            )
-        lacking = found["all"] - found["impossible"] - found["with answers"]
-        if found["with answers"] and lacking and not self.is_training:
+        if is_version_2 and not found["with key"]:
+            self._check_without_key(path, content, found)
+        lacking = found["all"] - found["with answers"]
+        if found["with answers"] and lacking and not is_version_2:
             logging.warning(
                 "%s: %d of %d questions have no answers to compare with; "
-                "every prediction for them counts as wrong",
+                "every prediction for them counts as wrong. Is this SQuAD 2.0? "
+                "Then give --version_2_with_negative",
                 path,
                 lacking,
                 found["all"],
             )
 
-    def _question(self, qa: Any, where: str, found: Counter) -> None:
+    def _check_without_key(
+        self, path: str, content: dict, found: Counter
+    ) -> None:
+        """Raise a UserError unless a file without is_impossible fits 2.0."""
+        says_2 = str(content.get("version")).lower().lstrip("v")[:1] == "2"
+        if found["with answers"] == found["all"] > 0 and not says_2:
+            raise UserError(
+                f"{path}: every question has an answer, and none has the key "
+                "is_impossible: this is SQuAD 1.1, leave "
+                '--version_2_with_negative out, or write "version": "v2.0"'
+            )
+        if self.is_training and found["all"] and not found["with answers"]:
+            raise UserError(
+                f"{path}: no question has an answer or the key is_impossible: "
+                "this is a file to predict, not to train on"
+            )
+
+    def _question(
+        self, qa: Any, where: str, is_version_2: bool, found: Counter
+    ) -> None:
         """Add a question on the last paragraph, unless it has to be dropped."""
         qas_id = require(qa, "id", object, where)
         if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
@@ -258,6 +287,8 @@ class _Reader:
             qa, "is_impossible", bool, where
         )
         answers = self._answers(qa, where, qas_id)
+        if self.is_training and is_version_2 and qa.get("answers") == []:
+            is_impossible |= "is_impossible" not in qa
         found["all"] += 1
         found["impossible"] += is_impossible
         found["with answers"] += bool(answers)
@@ -267,22 +298,24 @@ class _Reader:
             text,
             len(self.data.paragraphs) - 1,
             answers=tuple(answer for answer, _ in answers),
+            place=self._place(*answers[0]) if answers else None,
             is_impossible=is_impossible,
         )
-        # To predict, the words of the answer are not needed; an impossible
-        # question is trained on with [CLS] for an answer.
-        if self.is_training and not is_impossible:
+        if self.is_training and is_impossible:
+            # It is trained on with [CLS] for an answer.
+            example = example._replace(place=None)
+        elif self.is_training:
             if not answers:
                 raise UserError(
                     f"{where} ({qas_id}) has no answer to train on; remove "
-                    "the question, or set is_impossible in SQuAD 2.0"
+                    "the question, or in SQuAD 2.0 set is_impossible and give "
+                    "--version_2_with_negative"
                 )
             self.num_several += len(set(example.answers)) > 1
-            example = self._with_words(example, answers[0][1])
-        if example:
-            self.data.examples.append(example)
-        else:
-            self.num_dropped += 1
+            if not example.place:
+                self.num_dropped += 1
+                return
+        self.data.examples.append(example)
 
     def _answers(
         self, qa: dict, where: str, qas_id: str
@@ -301,8 +334,8 @@ class _Reader:
             offset = require(answer, "answer_start", int, place)
             found.append((text, offset))
             seen = context[offset : offset + len(text)] if offset >= 0 else ""
-            # An answer next to its place is kept: its words may contain it
-            # (see _with_words), and a score needs its text only.
+            # An answer next to its place is kept: the words there may contain
+            # it (see _place), and a score needs its text only.
             if text.strip() and seen == text:
                 continue
             line = (
@@ -314,26 +347,30 @@ class _Reader:
             self.misplaced.append(line)
         return found
 
-    def _with_words(
-        self, example: SquadExample, offset: int
-    ) -> SquadExample | None:
-        """Return the example with the words of its first answer.
+    def _place(self, text: str, offset: int) -> tuple[int, int] | None:
+        """Return the characters [start, end) of an answer.
 
-        None if the words at the offset do not contain the answer. They may
-        contain more than it: "(Steve Jobs)" contains "Steve Jobs". So an
-        offset that is off by a character or two is often good enough.
+        Where the text is not at its offset, they are those of the text nearest
+        to it in the words there: an offset that is off by a character or two
+        is often good enough. None if the words do not contain the text.
         """
-        paragraph, text = self.data.paragraphs[-1], example.answers[0]
-        wanted = " ".join(_WORD.findall(text))
-        if not wanted or not len(paragraph.starts) or offset < 0:
+        paragraph, words = self.data.paragraphs[-1], split_words(text)
+        end = offset + len(text)
+        inside = 0 <= offset < len(paragraph.text)
+        if not words or not len(paragraph.starts) or not inside:
             return None
-        last = offset + len(text) - 1
+        if paragraph.text[offset:end] == text:
+            return offset, end
         # The last word that starts at or before the character. A blank thereby
         # belongs to the word before it, as in the original.
-        ends = np.searchsorted(paragraph.starts, [offset, last], "right") - 1
-        start, end = ends.clip(0).tolist()
-        if wanted not in " ".join(paragraph.words(start, end)):
-            return None
-        return example._replace(
-            orig_answer_text=text, start_position=start, end_position=end
+        seen = np.searchsorted(paragraph.starts, [offset, end - 1], "right") - 1
+        first, last = seen.clip(0).tolist()
+        pattern = re.compile(f"[{_SPACES}]+".join(map(re.escape, words)))
+        found = pattern.finditer(
+            paragraph.text, paragraph.starts[first], paragraph.ends[last]
+        )
+        return min(
+            (match.span() for match in found),
+            key=lambda place: abs(place[0] - offset),
+            default=None,
         )

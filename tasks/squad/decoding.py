@@ -57,13 +57,21 @@ class AnswerOptions(NamedTuple):
     n_best_size: int = 20
     max_answer_length: int = 30  # in word pieces
     version_2_with_negative: bool = False
-    verbose_logging: bool = False  # log spans that are not found in the text
     # None: not given, so that a stored threshold is used.
     null_score_diff_threshold: float | None = None
     tune_null_threshold: bool = False
     # Keep padding out of the k best starts and ends. The original does not, so
     # its answers depend on how far a row is padded.
     ignore_padding: bool = True
+
+
+class Span(NamedTuple):
+    """Where an answer is."""
+
+    window: int
+    start: int  # position in the window's row
+    end: int  # inclusive
+    place: tuple[int, int]  # characters [start, end) of the paragraph
 
 
 class Candidate(NamedTuple):
@@ -74,8 +82,7 @@ class Candidate(NamedTuple):
     probability: float | None
     start_logit: float
     end_logit: float
-    # Window, first and last position in its row; None: no answer.
-    span: tuple[int, int, int] | None = None
+    span: Span | None = None  # None: no answer
 
 
 class Decoded(NamedTuple):
@@ -224,7 +231,7 @@ def decode(
 
     Logits are [W, S], of the windows of all questions.
     """
-    texts = SpanTexts(data, windows, tokenizer, options.verbose_logging)
+    texts = SpanTexts(data, windows, tokenizer)
     result = Decoded({}, {})
     count = len(data.examples)
     # Question q has the windows from bounds[q] to bounds[q + 1]: none if its
@@ -296,13 +303,14 @@ def _add_question(
         if at == len(spans.window):
             text, pair, span = "", null, None
         else:
-            span = tuple(int(field[at]) for field in spans[:3])
-            text = texts.text(*span)
+            found = [int(field[at]) for field in spans[:3]]
+            text, place = texts.find(*found)
             # As in the original, spans of the same text count once. Scores
             # fall, so the first one has the best.
             if text in seen:
                 continue
             pair = float(spans.start_logit[at]), float(spans.end_logit[at])
+            span = Span(*found, place)
         seen.add(text)
         best.append(Candidate(text, 0.0, *pair, span))
     # As in the original, a list of SQuAD 2.0 always has "". It may thereby

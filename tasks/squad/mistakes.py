@@ -97,7 +97,7 @@ def wrong_answers(
             given.probability,
             context_of(
                 data.paragraphs[example.paragraph].text,
-                (*example.answers, given.text),
+                example.place or (given.span.place if given.span else (0, 0)),
             ),
         )
         for example, f1, given in wrong[:count]
@@ -107,19 +107,14 @@ def wrong_answers(
     )
 
 
-def context_of(paragraph: str, texts: Sequence[str]) -> str:
-    """Return a part of a paragraph around the first text that is in it.
+def context_of(paragraph: str, place: tuple[int, int]) -> str:
+    """Return a part of a paragraph around the characters [start, end).
 
-    It is the first place of the text, which is not always the one that is
-    meant. Without such a text it is the beginning of the paragraph.
-
-    >>> context_of("a " * 90 + "Paris fell." + " b" * 90, ["Rome", "Paris"])[:9]
+    >>> context_of("a " * 90 + "Paris fell." + " b" * 90, (180, 185))[:9]
     '... a a a'
     """
-    places = ((paragraph.find(text), len(text)) for text in texts if text)
-    start, size = next((pair for pair in places if pair[0] >= 0), (0, 0))
-    first = max(0, start - _CONTEXT)
-    last = min(len(paragraph), start + size + _CONTEXT)
+    first = max(0, place[0] - _CONTEXT)
+    last = min(len(paragraph), place[1] + _CONTEXT)
     before = "... " if first else ""
     after = " ..." if last < len(paragraph) else ""
     return f"{before}{paragraph[first:last].strip()}{after}"

@@ -177,9 +177,8 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
     Windows, max-context and the search for the best span follow windows.py and
     decoding.py, in TensorFlow operations, with two differences. Every span of
     the paragraph up to max_answer_length is a candidate, not those of the
-    n_best_size best starts and ends only. And the answer is cut out of the
-    paragraph at word pieces, while texts.py returns whole words where
-    it cannot locate the pieces.
+    n_best_size best starts and ends only. And the answer has the white space of
+    the paragraph, while texts.py puts a blank between words.
 
     Outputs:
         answer: [n], part of the context.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from base import file_system
 from base.errors import UserError
 
+import numpy as np
 from absl import logging
 
 import tokenization
@@ -39,6 +40,7 @@ class QuestionReader:
     num_workers: int
     version_2_with_negative: bool
     strict: bool
+    scoring: str
     triviaqa_evidence_dir: str | None
     triviaqa_max_tokens: int
 
@@ -64,6 +66,8 @@ class QuestionReader:
                     self.tokenizer, self.lengths.max_seq_length
                 ),
             }
+            if is_training:  # they were once found by a search
+                self._fingerprints[key]["labels"] = "by character"
         return self._fingerprints[key]
 
     def read(self, files: Sequence[str], is_training: bool) -> SquadData:
@@ -73,7 +77,11 @@ class QuestionReader:
                 files, self.triviaqa_evidence_dir, self.triviaqa_max_tokens
             )
         return squad_data.read_squad(
-            files, is_training, self.version_2_with_negative, self.strict
+            files,
+            is_training,
+            self.version_2_with_negative,
+            self.strict,
+            self.scoring,
         )
 
     def questions(
@@ -92,6 +100,17 @@ class QuestionReader:
                 "%d questions are cut to max_query_length = %d tokens",
                 (windows.left_out > 0).sum(),
                 self.lengths.max_query_length,
+            )
+        lost = sum(x.place is not None for x in data.examples) - len(
+            np.unique(windows.example[windows.end_positions > 0])
+        )
+        if is_training and lost:
+            logging.warning(
+                "%d questions are trained on as if they had no answer: no "
+                "window of max_seq_length = %d, doc_stride = %d has all of it",
+                lost,
+                self.lengths.max_seq_length,
+                self.lengths.doc_stride,
             )
         if not len(windows):
             raise UserError(

@@ -9,13 +9,21 @@ The scripts of versions 1.1 and 2.0 differ in three rules:
     reference answers that are        are compared    are left out; "" stands
     empty once normalized             like others     for no answer
 
+Data sets in SQuAD's format have scripts of their own (`RULES`):
+
+    squad     F1 counts words; exact match is without articles
+    korquad   F1 counts characters, as Korean words have endings
+    cmrc      Chinese, CMRC 2018 and DRCD: F1 is of the longest part that two
+              answers share, in ideographs and in words of other letters
+
 The module also tunes the null threshold of SQuAD 2.0 (`tune_threshold`).
 """
 
+import difflib
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -41,21 +49,77 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
-def exact(answer: str, prediction: str) -> bool:
+_KOREAN_MARKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+
+
+def _normalize_korean(text: str) -> str:
+    """Return an answer in lower case without punctuation."""
+    text = text.translate(_KOREAN_MARKS).lower().translate(_NO_PUNCTUATION)
+    return " ".join(text.split())
+
+
+_CHINESE_MARKS = str.maketrans(
+    "", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"
+)
+
+
+def _normalize_chinese(text: str) -> str:
+    """Return an answer in lower case without the marks of CMRC's script."""
+    return text.lower().strip().translate(_CHINESE_MARKS)
+
+
+_CHINESE_UNIT = re.compile("[\u4e00-\u9fa5]|[^\\s\u4e00-\u9fa5]+")
+
+
+def _num_common(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return how many units two answers share, in any order."""
+    return sum((Counter(a) & Counter(b)).values())
+
+
+def _longest_run(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return how many units the longest part has that two answers share."""
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    return matcher.find_longest_match().size
+
+
+class Rule(NamedTuple):
+    """How the script of a data set compares two answers."""
+
+    normalize: Callable[[str], str]  # equal results are an exact match
+    units: Callable[[str], Sequence[str]]  # of a normalized answer, for F1
+    num_shared: Callable[[Sequence[str], Sequence[str]], int] = _num_common
+
+
+RULES = {
+    "squad": Rule(normalize, str.split),
+    "korquad": Rule(_normalize_korean, lambda x: x.replace(" ", "")),
+    # The script splits words of other letters with NLTK, not at white space.
+    "cmrc": Rule(_normalize_chinese, _CHINESE_UNIT.findall, _longest_run),
+}
+
+
+def exact(answer: str, prediction: str, rule: Rule = RULES["squad"]) -> bool:
     """Return whether two answers are the same once normalized."""
-    return normalize(answer) == normalize(prediction)
+    return rule.normalize(answer) == rule.normalize(prediction)
 
 
-def f1(answer: str, prediction: str, is_version_2: bool) -> float:
-    """Return the F1 of two answers as bags of normalized words.
+def f1(
+    answer: str,
+    prediction: str,
+    is_version_2: bool,
+    rule: Rule = RULES["squad"],
+) -> float:
+    """Return the F1 of two answers in units of the rule, SQuAD's are words.
 
     "the cat sat" and "cat sat down" share 2 words. Precision is 2/3,
     recall 2/2 and F1 their harmonic mean, 4/5.
     """
-    wanted, given = normalize(answer).split(), normalize(prediction).split()
+    wanted, given = (
+        rule.units(rule.normalize(text)) for text in (answer, prediction)
+    )
     if is_version_2 and not (wanted and given):
         return float(wanted == given)
-    shared = sum((Counter(wanted) & Counter(given)).values())
+    shared = rule.num_shared(wanted, given)
     if not shared:
         return 0.0
     precision, recall = shared / len(given), shared / len(wanted)
@@ -133,7 +197,7 @@ def score_each(
     A question without a prediction has the scores 0 by the rules of version
     1.1, none by those of 2.0.
     """
-    scored = QuestionScores({}, {}, {})
+    scored, rule = QuestionScores({}, {}, {}), RULES[data.scoring]
     for example in data.examples:
         key = example.qas_id
         scored.has_answer[key] = bool(example.answers)
@@ -144,11 +208,13 @@ def score_each(
         answers = example.answers
         if is_version_2:
             # A question without an answer has the reference answer "".
-            answers = [a for a in answers if normalize(a)] or [""]
+            answers = [a for a in answers if rule.normalize(a)] or [""]
         given = predictions[key]
-        scored.exact[key] = max((exact(a, given) for a in answers), default=0)
+        scored.exact[key] = max(
+            (exact(a, given, rule) for a in answers), default=0
+        )
         scored.f1[key] = max(
-            (f1(a, given, is_version_2) for a in answers), default=0.0
+            (f1(a, given, is_version_2, rule) for a in answers), default=0.0
         )
     return scored
 

@@ -143,7 +143,6 @@ class QuestionAnswering(Task):
             self.options,
             has_bar=False,
         )
-        texts = squad_texts.SpanTexts(data, windows, self.tokenizer)
         bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
             part = slice(bounds[place], bounds[place + 1])
@@ -154,13 +153,10 @@ class QuestionAnswering(Task):
             ).all():
                 yield NOT_FINITE
             else:
-                yield self._answer(nbest, decoded.null_odds.get(key), texts)
+                yield self._answer(nbest, decoded.null_odds.get(key))
 
     def _answer(
-        self,
-        nbest: Sequence[Candidate],
-        null_odds: float | None,
-        texts: squad_texts.SpanTexts,
+        self, nbest: Sequence[Candidate], null_odds: float | None
     ) -> Prediction:
         """Return the answer from an n-best list, as run_squad.py does."""
         best, odds = nbest[0], {}
@@ -168,10 +164,10 @@ class QuestionAnswering(Task):
             is_null = null_odds > self.settings.null_threshold
             best = squad_decoding.best_answer(nbest, is_null)
             odds = {"null_odds": number(null_odds)}
-        result = _entry("answer", best, texts) | odds
+        result = _entry("answer", best) | odds
         if self.settings.num_answers > 1:
             listed = nbest[: self.settings.num_answers]
-            result["nbest"] = [_entry("text", c, texts) for c in listed]
+            result["nbest"] = [_entry("text", c) for c in listed]
         return result
 
     def _span_of_record(
@@ -234,13 +230,9 @@ class QuestionAnswering(Task):
         )
 
 
-def _entry(
-    name: str, candidate: Candidate, texts: squad_texts.SpanTexts
-) -> dict[str, Any]:
+def _entry(name: str, candidate: Candidate) -> dict[str, Any]:
     """Return a candidate with its characters; these are null for no answer."""
-    start = end = None
-    if candidate.span:
-        start, end = texts.characters(*candidate.span)
+    start, end = candidate.span.place if candidate.span else (None, None)
     return {
         name: candidate.text,
         "start": start,

@@ -111,8 +111,6 @@ def _add_question(
         if not match:
             counts["without"] += 1
             continue
-        span = [match.start(), match.end() - 1]
-        words = starts.searchsorted(span, "right") - 1
         data.paragraphs.append(Paragraph(context, starts, ends))
         data.examples.append(
             SquadExample(
@@ -120,8 +118,7 @@ def _add_question(
                 text,
                 len(data.paragraphs) - 1,
                 (match.group(),),
-                match.group(),
-                *words.tolist(),
+                match.span(),
             )
         )
 

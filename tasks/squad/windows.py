@@ -11,9 +11,8 @@ Every window is a training example or a sequence to predict of its own. A
 piece in two windows is predicted in the one with more context
 (decoding.max_context).
 
-The place of an answer is given in words (data.py has the whole example). Here
-it becomes pieces: of the words "(Steve Jobs)" the pieces "steve jobs", without
-the parentheses, if those spell the answer.
+The place of an answer is given in characters (data.py has the whole example).
+Here it becomes the pieces that these are in.
 
 Windows stores only where a window is: ids are stored once per paragraph and
 once per question, and the rows of records are built when they are written.
@@ -23,9 +22,11 @@ Dimensions: W windows, E questions (examples), D paragraphs (documents), S
 tokens of a row.
 """
 
+import bisect
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import workers
@@ -213,13 +214,17 @@ def _convert_chunk(
     number = np.concatenate([np.arange(n) for n in counts] or [[]])
     of_word = np.repeat(number.astype(np.int32), np.diff(offsets))
     offsets = offsets[np.cumsum([0, *counts])]  # of the paragraphs
+    # Questions on the same paragraph follow one another.
+    pieces_in = functools.lru_cache(maxsize=256)(tokenizer.spans)
     cells: list[tuple[int, int, int, int, int]] = []
     for at, (example, query_size) in enumerate(
         zip(chunk.examples, query_sizes.tolist(), strict=True)
     ):
         own = example.paragraph - chunk.first_paragraph
         part = slice(offsets[own], offsets[own + 1])
-        answer = answer_pieces(example, doc_ids[part], of_word[part], tokenizer)
+        answer = example.place and answer_pieces(
+            example.place, chunk.paragraphs[own], of_word[part], pieces_in
+        )
         for start, length in spans(
             int(part.stop - part.start),
             lengths.max_seq_length - query_size - 3,  # [CLS], two [SEP]
@@ -263,33 +268,43 @@ def spans(
 
 
 def answer_pieces(
-    example: SquadExample,
-    ids: np.ndarray,
+    place: tuple[int, int],
+    paragraph: Paragraph,
     of_word: np.ndarray,
-    tokenizer: tokenization.FullTokenizer,
+    pieces_in: Callable[[str], Sequence[tuple[int, int]]],
 ) -> tuple[int, int] | None:
-    """Return the first and the last piece of an answer, None without one.
+    """Return the first and the last piece of an answer.
 
-    ids and of_word [pieces] are the pieces of the paragraph and their words.
+    They are the pieces that its first and its last character are in. None if
+    the answer has no piece: the tokenizer drops all of its characters.
+
+    Args:
+        place: the characters [start, end) of the paragraph.
+        paragraph: its text and words.
+        of_word: [pieces] the word of each piece of the paragraph.
+        pieces_in: returns the characters [start, end) of each piece of a word.
     """
-    if example.start_position < 0:
+    start, end = place
+    first_word, last_word = paragraph.words_in(start, end)
+    if last_word < first_word:
         return None
-    first = int(np.searchsorted(of_word, example.start_position))
-    last = int(np.searchsorted(of_word, example.end_position, "right")) - 1
-    # The words of an answer may hold more than the answer. Of the words
-    #
-    #     (Steve   Jobs)       with the pieces   ( steve jobs )
-    #
-    # only "steve jobs" is to be predicted if the answer is "Steve Jobs". So the
-    # pieces of the words are searched for those of the answer.
-    wanted = tokenizer.text_to_ids(example.orig_answer_text)
-    found, size = ids[first : last + 1].tolist(), len(wanted)
-    for at in range(len(found) - size + 1 if size else 0):
-        if found[at : at + size] == wanted:
-            return first + at, first + at + size - 1
-    # They are not found if the answer ends inside a piece: "Japan" in the word
-    # "Japanese", which is one piece. All pieces of the words are returned then.
-    return first, last
+
+    def pieces(word: int) -> tuple[int, Sequence[tuple[int, int]]]:
+        at = int(paragraph.starts[word])
+        return at, pieces_in(paragraph.text[at : paragraph.ends[word]])
+
+    # In "(Steve Jobs)", "steve" is the second piece of its word, and "jobs" the
+    # last but one. The pieces of a word are looked at where it has several.
+    first = bisect.bisect_left(of_word, first_word)
+    last = bisect.bisect(of_word, last_word, first) - 1
+    if of_word[first : first + 2].tolist() == [first_word] * 2:
+        at, own = pieces(first_word)
+        first += bisect.bisect(own, start - at, key=lambda piece: piece[1])
+    if of_word[last - 1 : last + 1].tolist() == [last_word] * 2:
+        at, own = pieces(last_word)
+        last -= len(own)
+        last += bisect.bisect_left(own, end - at, key=lambda piece: piece[0])
+    return (first, last) if first <= last else None
 
 
 # --- Records -----------------------------------------------------------------

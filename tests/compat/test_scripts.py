@@ -88,6 +88,26 @@ def test_squad_features_are_the_originals(
     )
 
 
+def test_squad_labels_are_at_the_places_of_the_file(tokenizer, tmp_path):
+    """Of examples without places they are searched for, as in the original."""
+    questions = [squad_files.question("1", "?", ("7", 12))]
+    value = squad_files.content(("It  ended 7-7", questions))
+    path = squad_files.write(tmp_path, value)
+    (example,) = squad.read_squad_examples(path, True)
+    assert (example.start_position, example.end_position) == (2, 2)
+    assert example.orig_answer_text == "7" and example.offsets == (2, 3)
+    for offsets, start in (((2, 3), 7), (None, 5)):
+        example.offsets = offsets
+        found = []
+        squad.convert_examples_to_features(
+            [example], tokenizer, 32, 16, 8, True, found.append
+        )
+        assert (found[0].start_position, found[0].end_position) == (
+            start,
+            start,
+        )
+
+
 def without_empty(text):
     """The original answers with the word "empty" where no span fits."""
     return "" if text == "empty" else text
@@ -133,6 +153,11 @@ def test_squad_predictions_are_the_originals(
         ("smith ' s", "Smith's house", "Smith's"),
         ("unknown", "Smith's house", "Smith's house"),
         ("cafe", "Le Caf\u00e9, Paris", "Caf\u00e9"),
+        ("1895", "(1895-1943).", "1895"),
+        ("[UNK]", "some \u2603\u2603", "some \u2603\u2603"),
+        ("x", "x\ud55c", "x\ud55c"),  # 2 characters, then 4
+        ("i", "\u0130stanbul", "\u0130"),
+        ("a b", "x(a b)y", "a b"),
     ],
 )
 def test_final_text_is_cut_from_the_words(pieces, words, wanted):

@@ -8,6 +8,7 @@ import pytest
 from squad_files import content, question, write
 
 from tasks.squad import data as squad_data
+from tasks.squad import scores as squad_scores
 
 
 def reading_error(tmp_path, value, training=True, version_2=False, **more):
@@ -19,7 +20,7 @@ def reading_error(tmp_path, value, training=True, version_2=False, **more):
 
 
 def test_the_first_answer_is_trained_on(tmp_path):
-    """With the words that hold it, as in the module's docstring."""
+    """With its characters, as in the module's docstring."""
     qas = [question("1", "Who left?", ("Steve Jobs", 13))]
     qas.append(question("2", "Who?", ("Steve", 13), ("Jobs", 19)))
     path = write(tmp_path, content(("The founder (Steve Jobs) left.", qas)))
@@ -27,8 +28,7 @@ def test_the_first_answer_is_trained_on(tmp_path):
     words = data.paragraphs[0].words()
     assert words == ["The", "founder", "(Steve", "Jobs)", "left."]
     first, several = data.examples
-    assert (first.start_position, first.end_position) == (2, 3)
-    assert (several.start_position, several.end_position) == (2, 2)
+    assert (first.place, several.place) == ((13, 23), (13, 18))
     assert several.answers == ("Steve", "Jobs")
 
 
@@ -44,6 +44,7 @@ def test_answers_that_are_elsewhere(tmp_path, caplog):
         "near": ("two", 5),  # the word still holds it
         "gone": ("two", 8),
         "empty": ("", 0),  # not an answer
+        "outside": ("a\x0cb", 10**30),
         "control": ("a\x0cb", 14),  # a form feed parts no words
     }
     qas = [question(key, "?", answer) for key, answer in questions.items()]
@@ -52,13 +53,13 @@ def test_answers_that_are_elsewhere(tmp_path, caplog):
     data = squad_data.read_squad([path], True, False)
     kept = [example.qas_id for example in data.examples]
     assert kept == ["right", "near", "control"]
-    assert "3 answers are not where answer_start points" in caplog.text
+    assert "4 answers are not where answer_start points" in caplog.text
     assert "(near): answer_start 5 is not where 'two' is" in caplog.text
-    assert "2 questions are left out" in caplog.text
+    assert "3 questions are left out" in caplog.text
     value["data"][0]["paragraphs"][0]["qas"].append(question("none"))
     data = squad_data.read_squad([write(tmp_path, value)], False, False)
-    assert len(data.examples) == 6
-    assert "1 of 6 questions have no answers to compare with" in caplog.text
+    assert len(data.examples) == 7
+    assert "1 of 7 questions have no answers to compare with" in caplog.text
     line = reading_error(tmp_path, value, strict=True)
     assert "(near): answer_start 5" in line and "--strict" in line
 
@@ -69,7 +70,7 @@ def test_an_impossible_question_with_answers(tmp_path):
     (scored,) = squad_data.read_squad([path], False, True).examples
     assert scored.answers == ("one",)
     (trained,) = squad_data.read_squad([path], True, True).examples
-    assert trained.start_position == -1
+    assert trained.place is None
 
 
 @pytest.mark.parametrize(
@@ -145,3 +146,50 @@ def test_version_1_is_not_read_as_version_2(tmp_path):
     plain = of_question(question("x", "Who?", ("a", 0)))
     line = reading_error(tmp_path, plain, version_2=True)
     assert "leave --version_2_with_negative out" in line
+    path = write(tmp_path, plain | {"version": "v2.0"})  # a part of 2.0
+    assert squad_data.read_squad([path], True, True).examples[0].place == (0, 1)
+
+
+# With the key, with it in one question, without it.
+VERSION_2 = [
+    [question("a", "?", ("b", 2), **first), question("b", "?", **second)]
+    for first, second in (
+        ({"is_impossible": False}, {"is_impossible": True}),
+        ({"is_impossible": False}, {}),
+        ({}, {}),
+    )
+]
+
+
+@pytest.mark.parametrize("qas", VERSION_2, ids=["both", "one", "none"])
+def test_version_2_without_is_impossible(tmp_path, qas, caplog):
+    """A question without answers has none, as in the official script."""
+    path = write(tmp_path, content(("a b", qas)))
+    trained = squad_data.read_squad([path], True, True).examples
+    assert [x.place for x in trained] == [(2, 3), None]
+    assert [x.is_impossible for x in trained] == [False, True]
+    data = squad_data.read_squad([path], False, True)
+    found = squad_scores.score(data, {"a": "b", "b": ""}, True)
+    assert (found["exact"], found["f1"]) == (100.0, 100.0)
+    assert (found["HasAns_total"], found["NoAns_total"]) == (1, 1)
+    assert not [x for x in caplog.records if x.levelname == "WARNING"]
+
+
+def test_version_2_without_is_impossible_read_as_version_1(tmp_path, caplog):
+    value = content(("a b", VERSION_2[2]))
+    assert "--version_2_with_negative" in reading_error(tmp_path, value)
+    squad_data.read_squad([write(tmp_path, value)], False, False)
+    assert "1 of 2 questions have no answers" in caplog.text
+    assert "Is this SQuAD 2.0? Then give --version_2" in caplog.text
+
+
+def test_a_file_without_any_answer_is_not_trained_on(tmp_path):
+    """It is one to predict, not one of impossible questions."""
+    value = of_question(question("x"))
+    line = reading_error(tmp_path, value, version_2=True)
+    assert "a file to predict, not to train on" in line
+    data = squad_data.read_squad([write(tmp_path, value)], False, True)
+    assert not data.has_answers()
+    del value["data"][0]["paragraphs"][0]["qas"][0]["answers"]
+    line = reading_error(tmp_path, value, version_2=True)
+    assert "(x) has no answer to train on" in line

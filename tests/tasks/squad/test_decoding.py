@@ -117,30 +117,6 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
 # --- Texts of spans ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "pieces, text, wanted",
-    [
-        ("steve jobs", "(Steve Jobs)", "Steve Jobs"),
-        ("steve smith", "Steve Smith's", "Steve Smith"),
-        ("1895", "(1895-1943).", "1895"),
-        ("beyonce", "Beyoncé's", "Beyoncé"),
-        ("[UNK]", "some ☃☃", None),
-        ("x", "x한", None),  # 2 characters, then 4
-        ("i", "İstanbul", "İ"),
-        ("a b", "x(a b)y", "a b"),
-    ],
-)
-def test_final_place(pieces, text, wanted):
-    """A part of the words; None where that fails."""
-    basic = tokenization.BasicTokenizer()
-
-    def normal(word: str) -> str:
-        return " ".join(basic.tokenize(word))
-
-    found = squad_texts.final_place(pieces, text.split(), normal)
-    assert (found and text[slice(*found)]) == wanted
-
-
 def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
     """Of two equal words the right one, with its white space between."""
     text = "He (Paul),  Paul\u00a0and Paul's\n dog."
@@ -149,9 +125,41 @@ def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
     pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
     begins = int(windows.query_length()[0]) + 2
     pauls = [at for at, piece in enumerate(pieces) if piece == "paul"]
-    found = [texts.characters(0, begins + at, begins + at) for at in pauls]
+    found = [texts.find(0, begins + at, begins + at)[1] for at in pauls]
     assert found == [(4, 8), (12, 16), (21, 25)]
-    span = (0, begins + pauls[0], begins + pauls[2])
-    start, end = texts.characters(*span)
+    found, (start, end) = texts.find(0, begins + pauls[0], begins + pauls[2])
     assert text[start:end] == "Paul),  Paul\u00a0and Paul"
-    assert texts.text(*span) == "Paul), Paul and Paul"
+    assert found == "Paul), Paul and Paul"
+
+
+@pytest.mark.parametrize(
+    "text, piece, wanted",
+    [
+        ("It ended 7-7", -1, (11, 12)),
+        ("The US/us", -1, (7, 9)),
+        ("AT&T", -1, (3, 4)),
+        ("aab-ab", -1, (4, 6)),
+        ("北京大學在北京", -2, (5, 6)),
+        # A whole unknown word, Hangul, an accent that is dropped, a lower case
+        # of two letters, a character of two code units before the answer.
+        ("snow \u2603\u2603, \u2603\u2603", -1, (9, 11)),
+        ("b한국 b", -1, (4, 5)),
+        ("ete e\u0301te\u0301-e\u0301te\u0301!", -2, (10, 15)),
+        ("\u0130b ab\u0130b", -1, (5, 7)),
+        ("\U0001f600 ab ab", -1, (5, 7)),
+    ],
+)
+def test_the_characters_of_one_of_several_equal_pieces(
+    tmp_path, text, piece, wanted
+):
+    """Not those of the first piece of the word that looks the same."""
+    han = "北京大學在"
+    tokens = ["it", "ended", "7", "-", "us", "the", "/", "at", "&", "t", *han]
+    tokens += ["ab", "a", "##ab", "##ib", "ete", "!", ",", "b", "i", "##b", "?"]
+    vocab = [*tokenization.SPECIAL_TOKENS, "who", "snow", *tokens]
+    path = squad_files.write(tmp_path, "\n".join(vocab) + "\n", "vocab.txt")
+    tokenizer = tokenization.FullTokenizer(path)
+    data, windows = windows_on(text, tokenizer)
+    texts = squad_texts.SpanTexts(data, windows, tokenizer)
+    at = int(windows.length()[0]) - 1 + piece  # before the last [SEP]
+    assert texts.find(0, at, at) == (text[slice(*wanted)], wanted)

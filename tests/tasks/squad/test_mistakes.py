@@ -7,7 +7,7 @@ import pytest
 
 from tasks.squad import mistakes, scores
 from tasks.squad.data import SquadData, SquadExample, make_paragraph
-from tasks.squad.decoding import Candidate
+from tasks.squad.decoding import Candidate, Span
 
 TEXT = "Mia met Tom Smith of the old red barn in Rome"
 DATA = SquadData(
@@ -66,12 +66,21 @@ def test_answers_without_a_right_word_come_first():
     assert [row[0] for row in found.rows] == ["d", "b", "e", "f", "c", "a"]
 
 
-def test_the_context_is_around_the_first_text_that_is_there():
-    text = "x " * 100 + "Rome fell. " + "y " * 100
-    found = mistakes.context_of(text, ["", "Paris", "Rome"])
-    assert found.startswith("... x x") and found.endswith("y y ...")
-    assert "Rome" in found and len(found) <= 2 * 80 + 4 + 8
-    assert mistakes.context_of("short", ["no"]) == "short"
+def test_the_context_is_around_the_place_of_the_answer():
+    """Not around another one of the same text."""
+    text = "Rome " + "x " * 100 + "Rome fell. " + "y " * 100
+    question = SquadExample("a", "Where?", 0, ("Rome",), (205, 209))
+    data = SquadData([make_paragraph(text)], [question])
+    given = {"a": Candidate("x", None, 0.0, 0.0, Span(0, 9, 9, (5, 6)))}
+    for example, wanted in (
+        (question, f"... {text[125:289].strip()} ..."),
+        (question._replace(place=None), f"{text[:86].strip()} ..."),
+    ):
+        data = data._replace(examples=[example])
+        scored = scores.score_each(data, {"a": "x"}, False)
+        found = mistakes.wrong_answers(data, given, scored, 1)
+        assert found.rows[0][-1] == wanted
+    assert mistakes.context_of("short", (0, 0)) == "short"
 
 
 def test_scores_by_length():

@@ -69,6 +69,34 @@ def test_version_2_by_hand():
     }
 
 
+@pytest.mark.parametrize(
+    "scoring, answer, given, exact, f1",
+    [
+        # 2 characters of 2, and of 3: a word with its ending.
+        ("korquad", "한국", "한국은", 0.0, 80.0),
+        ("squad", "한국", "한국은", 0.0, 0.0),
+        # In any order, without blanks and marks.
+        ("korquad", "《서울 시》", "시 서울!", 0.0, 100.0),
+        ("korquad", "The U.S.", "the (us)", 100.0, 100.0),
+        ("korquad", "a cat", "cat", 0.0, 100 * 2 * 0.75 / 1.75),
+        # The longest run, 3 of 4 and 3 of 5 units.
+        ("cmrc", "北京大学", "京大学北京", 0.0, 100 * 2 / 3),
+        ("cmrc", "1998年，冬", "1998年冬", 100.0, 100.0),
+        # A number is a unit: 1 of 2 and 1 of 1.
+        ("cmrc", "1998年", "1998", 0.0, 100 * 2 / 3),
+        ("cmrc", "1998年", "98年", 0.0, 50.0),
+        ("cmrc", "the Cat 猫", "the dog", 0.0, 40.0),
+    ],
+)
+def test_other_scripts_by_hand(scoring, answer, given, exact, f1):
+    data = scored({"a": [answer]})._replace(scoring=scoring)
+    found = squad_scores.score(data, {"a": given}, False)
+    assert found == pytest.approx({"exact_match": exact, "f1": f1})
+    data = scored({"a": [answer], "b": []})._replace(scoring=scoring)
+    found = squad_scores.score(data, {"a": given, "b": ""}, True)
+    assert found["f1"] == pytest.approx((f1 + 100) / 2)
+
+
 def test_threshold_is_tuned_on_the_best_answers():
     """The example of the docstring; answers are those before a threshold."""
     data = scored({"a": ["cat"], "b": [], "c": ["dog"]})

@@ -32,17 +32,21 @@ def test_the_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
     data = read(tmp_path, GOOD | {"Answer": answer}, text)
     (example,) = data.examples
     assert example.qas_id == "q1--wikipedia/Doc.txt"
-    assert example.orig_answer_text == "MARIO  Puzo"
     (paragraph,) = data.paragraphs
     assert len(paragraph.starts) == 400
-    words = paragraph.words(example.start_position, example.end_position)
-    assert words == ["MARIO", "Puzo"]
+    assert paragraph.text[slice(*example.place)] == "MARIO  Puzo"
     assert "1 documents are not in" in caplog.text
     lengths = squad_windows.Lengths(64, 32, 16)
     windows = squad_windows.convert(data, tokenizer, lengths)
     assert (windows.start_positions > 0).sum() >= 1
     data = read(tmp_path, GOOD | {"Answer": {"Value": "Ann"}}, "Anna and Ann.")
-    assert data.examples[0].start_position == 2  # a whole word
+    assert data.examples[0].place == (9, 12)  # a whole word
+    # Not the first "7" of the word that the answer is in.
+    data = read(tmp_path, GOOD | {"Answer": {"Value": "7"}}, "It was a7-7.")
+    windows = squad_windows.convert(data, tokenizer, lengths)
+    pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
+    assert pieces == ["it", "was", "a", "##7", "-", "7", "."]
+    assert windows.start_positions.tolist() == [2 + 2 + 5]
 
 
 @pytest.mark.parametrize(

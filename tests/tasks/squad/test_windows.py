@@ -1,6 +1,7 @@
 """Windows and their records: goldens and hand-made cases."""
 
 import doctest
+import itertools
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import squad_files
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import GOLDEN
+from squad_files import content, question
 
 import tokenization
 from records import tfrecord
@@ -53,6 +55,72 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
     np.testing.assert_array_equal(
         windows.example, wanted[f"{kind}_example_index"]
     )
+
+
+def original_label(words, first, last, answer, tokenizer) -> tuple[int, int]:
+    """Return the pieces of an answer as the original finds them.
+
+    It takes the first pieces of the words from first to last that spell the
+    answer, or else all pieces of these.
+    """
+    pieces = [tokenizer.tokenize(word) for word in words]
+    before = sum(map(len, pieces[:first]))
+    own = list(itertools.chain(*pieces[first : last + 1]))
+    wanted = tokenizer.tokenize(answer)
+    for at in range(len(own) - len(wanted) + 1):
+        if own[at : at + len(wanted)] == wanted:
+            return before + at, before + at + len(wanted) - 1
+    return before, before + len(own) - 1
+
+
+def test_labels_that_differ_from_the_originals(tokenizer, tmp_path):
+    """Of the golden files' none; of others those in words like 7-7."""
+    others = content(
+        (
+            "The Japanese won 7-7, (Jobs) (7-7) and 2015 in (2015).",
+            [
+                question(name, "?", (answer, start))
+                for name, answer, start in (
+                    ("ends in a piece", "Japan", 4),
+                    ("alone", "won", 13),
+                    ("first", "7", 17),
+                    ("second", "7", 19),
+                    ("brackets", "Jobs", 23),
+                    ("second in brackets", "7", 32),
+                    ("in a word of one piece", "15", 41),
+                    ("in a word of several", "15", 50),
+                )
+            ],
+        )
+    )
+    different, num_compared = [], 0
+    for version in ("v1", "v2", "others"):
+        if version == "others":
+            path = squad_files.write(tmp_path, others)
+        else:
+            path = squad_files.golden_file(version, tmp_path)
+        data = squad_data.read_squad([path], True, version == "v2")
+        for example in data.examples:
+            paragraph = data.paragraphs[example.paragraph]
+            words = paragraph.words()
+            if example.place is None:
+                continue
+            num_compared += 1
+            counts = [len(tokenizer.tokenize(word)) for word in words]
+            of_word = np.repeat(np.arange(len(words)), counts)
+            found = squad_windows.answer_pieces(
+                example.place, paragraph, of_word, tokenizer.spans
+            )
+            first, last = paragraph.words_in(*example.place)
+            answer = example.answers[0]
+            if found != original_label(words, first, last, answer, tokenizer):
+                different.append(example.qas_id)
+    assert num_compared == 150 + 53 + 8
+    assert different == [
+        "second",
+        "second in brackets",
+        "in a word of several",
+    ]
 
 
 def test_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
@@ -101,24 +169,86 @@ def test_spans_cover_the_paragraph(length, limit, stride):
 
 
 @pytest.mark.parametrize(
-    "answer, wanted",
+    "text, answer, start, wanted",
     [
-        ("Steve Jobs", (3, 4)),  # without the parentheses
-        ("Japan", (7, 7)),  # the end is inside of a piece: the whole word
+        ("The founder (Steve Jobs) left", "Steve Jobs", 13, (3, 4)),
+        ("left Japanese, left", "Japan", 5, (1, 1)),  # ends inside of a piece
+        ("left (Japanese)", "panes", 8, (2, 2)),
+        ("It ended 7-7", "7", 11, (4, 4)),
+        ("jobs 7-jobs jobs", "jobs", 7, (3, 3)),
+        (
+            "北京大學在北京",
+            "北京",
+            5,
+            (5, 6),
+        ),
+        # White space and dropped characters at the edges of an answer.
+        ("It (jobs jobs)", " (jobs ", 2, (1, 2)),
+        ("jobs \u200bjobs jobs", "\u200bjobs", 5, (1, 1)),
+        ("jobs jobs\u0301 jobs", "jobs\u0301 ", 5, (1, 1)),
+        # Accents, and letters that become two: U+0130 and Hangul.
+        ("7\u00e9, e\u0301", "e\u0301", 4, (3, 3)),
+        ("\u0130ee-7", "e", 2, (2, 2)),
+        ("x한한-7-7", "7", 6, (4, 4)),
+        # Unknown words are one piece.
+        ("\u2603\u2603 left \u2603\u2603,", "\u2603", 9, (2, 2)),
+        # Two code units in UTF-16, one character.
+        ("\U0001f600 7-7", "7", 4, (3, 3)),
+        # The text is not at its place: the nearest one in the words there.
+        ("7-7 7-7-7 7", "7", 7, (5, 5)),
+        ("jobs7jobs7 7", "7", 5, (1, 1)),
+        ("The  founder\n(Steve Jobs)", "founder (Steve", 5, (1, 3)),
     ],
+    ids=ascii,
 )
-def test_the_examples_of_answer_pieces(tmp_path, answer, wanted):
-    pieces = "the founder ( steve jobs ) left japanese".split()
-    vocab = [*tokenization.SPECIAL_TOKENS, *pieces, "japan"]
+def test_labels_are_the_pieces_of_the_characters(
+    tmp_path, text, answer, start, wanted
+):
+    """Not the first pieces of the words that look the same."""
+    tokens = "the founder it ended left ( steve jobs ) japanese 7 - , e ##7"
+    tokens += " ##e ##jobs i 北 京 大 在 ?"
+    vocab = [*tokenization.SPECIAL_TOKENS, *tokens.split()]
     path = squad_files.write(tmp_path, "\n".join(vocab) + "\n", "vocab.txt")
     tokenizer = tokenization.FullTokenizer(path)
-    text = "The founder (Steve Jobs) left Japanese"
-    qas = [squad_files.question("1", "?", (answer, text.index(answer)))]
-    path = squad_files.write(tmp_path, squad_files.content((text, qas)))
+    qas = [question("1", "?", (answer, start))]
+    path = squad_files.write(tmp_path, content((text, qas)))
     data = squad_data.read_squad([path], True, False)
     lengths = squad_windows.Lengths(32, 8, 8)
     windows = squad_windows.convert(data, tokenizer, lengths)
-    assert windows.doc_words.tolist() == [0, 1, 2, 2, 3, 3, 4, 5]
-    begins = windows.query_length()[0] + 2
-    assert windows.start_positions[0] == begins + wanted[0]
-    assert windows.end_positions[0] == begins + wanted[1]
+    found = windows.start_positions[0] - 3, windows.end_positions[0] - 3
+    assert found == wanted  # behind [CLS] ? [SEP]
+
+
+def test_labels_by_the_published_vocabulary(tokenizer, tmp_path):
+    """Their positions in rows; in several windows where the answer is whole."""
+    beijing = "北京"
+    chinese = f"{beijing}大学在{beijing}。上海大学在上海。"
+    paragraphs = [
+        (chinese, "大学在哪里？", beijing, 5),
+        ("It ended 7-9 and 9-7 then. " + "x " * 20, "Who?", "7", 19),
+        ("Nagoya is big. It was 7-7 then.", "Who?", "7", 24),
+    ]
+    path = squad_files.write(
+        tmp_path,
+        content(
+            *(
+                (text, [question(text, asked, (answer, start))])
+                for text, asked, answer, start in paragraphs
+            )
+        ),
+    )
+    data = squad_data.read_squad([path], True, False)
+    lengths = squad_windows.Lengths(24, 4, 16)
+    windows = squad_windows.convert(data, tokenizer, lengths)
+    ids = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
+    rows = {0: [], 1: [], 2: []}
+    for number, of in enumerate(windows.example.tolist()):
+        start = int(windows.start_positions[number])
+        assert windows.end_positions[number] >= start
+        if start:
+            begins = int(windows.query_length()[number]) + 2
+            at = int(windows.doc_place()[number]) + start - begins
+            rows[of].append(at - int(windows.doc_offsets[of]))
+            assert ids[at] in (beijing[0], "7")
+    # Pieces of the paragraphs, in each window that has them.
+    assert rows == {0: [5, 5], 1: [8, 8, 8], 2: [8]}
