@@ -70,15 +70,16 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "dev_file",
     None,
-    "Pairs to score the model on: by the correlation of cosines and scores, "
-    "or, if the pairs have no scores, by how well each first text finds its "
-    "second among all second texts.",
+    "Pairs to score the model on: by the correlation of scores with cosines, "
+    "or what else the model compares vectors by; or, if the pairs have no "
+    "scores, by how well each first text finds its second among all second "
+    "texts.",
 )
 flags.DEFINE_string(
     "retrieval_dir",
     None,
     "Folder with a collection to search, in BEIR's format: corpus.jsonl, "
-    "queries.jsonl, qrels/test.tsv.",
+    "queries.jsonl, qrels/test.tsv, with a header or without.",
 )
 flags.DEFINE_string(
     "qrels", "test", "File in the folder qrels of retrieval_dir, without .tsv."
@@ -149,7 +150,7 @@ flags.DEFINE_integer(
     "embedding_size",
     None,
     "Without --do_train: keep only this many numbers of each vector, the first "
-    "ones.",
+    "ones; default: as many as the model's truncate_dim says, else all.",
     lower_bound=1,
 )
 

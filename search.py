@@ -77,7 +77,8 @@ flags.DEFINE_integer(
     "embedding_size",
     None,
     "Keep only this many numbers of each vector, the first ones, for a model "
-    "trained with --matryoshka_dims; default: all.",
+    "trained with --matryoshka_dims; default: as many as the model's "
+    "truncate_dim says, else all.",
     lower_bound=1,
 )
 training_flags.define_dtype_flag()
@@ -102,7 +103,8 @@ flags.DEFINE_enum(
     "it with all vectors in a byte per number, a quarter of the memory, then "
     "with the exact vectors of the sentences that are near; the answers are "
     "the same. graph: walk through a graph, for millions of sentences; needs "
-    "usearch, and may miss some answers.",
+    "usearch, and may miss some answers. A model that does not compare by the "
+    "cosine may need exact.",
 )
 
 

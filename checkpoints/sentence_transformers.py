@@ -2,10 +2,13 @@
 
 A model there is a list of modules, modules.json: the encoder, the pooling of
 its tokens' vectors (1_Pooling/config.json), and often their normalization. Two
-more files have the length of texts and prompts, which are put before a text:
+more files have the length of texts, the prompts, which are put before a text,
+how vectors are compared, and how many of their numbers are kept:
 
     sentence_bert_config.json          {"max_seq_length": 256}
-    config_sentence_transformers.json  {"prompts": {"query": "query: "}}
+    config_sentence_transformers.json  {"prompts": {"query": "query: "},
+                                        "similarity_fn_name": "dot",
+                                        "truncate_dim": 64}
 
 A cross-encoder, which gives a pair of texts a number or classes, is a
 classifier with a function on its outputs. Here all are fields of TrainedFor.
@@ -20,7 +23,7 @@ from base import file_system, text_files
 from base.errors import UserError
 
 from checkpoints import casing, known_settings
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import SIMILARITIES, TrainedFor
 
 # TrainedFor.output_activation to torch's name of the function's class.
 TORCH_NAMES = {
@@ -184,12 +187,20 @@ def _vectors(
         "do_lower_case", True
     ):
         raise _Lacking(f"{_LENGTH} lower-cases texts of a cased model")
+    similarity = others.get("similarity_fn_name")
+    if similarity not in (None, *SIMILARITIES):
+        raise UserError(
+            f"{os.path.join(directory, _PROMPTS)}: similarity_fn_name is "
+            f"{similarity!r}, wanted one of {', '.join(SIMILARITIES)}"
+        )
     return {
         "task": TASK,
         "pooling": modes,
         "normalize": "Normalize" in kinds,
         "prompts": prompts or None,
         "default_prompt_name": others.get("default_prompt_name"),
+        "similarity_fn_name": similarity,
+        "truncate_dim": others.get("truncate_dim"),
     }
 
 
@@ -298,7 +309,8 @@ def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:
         _PROMPTS: {
             "prompts": dict(trained_for.prompts or {}),
             "default_prompt_name": trained_for.default_prompt_name,
-            "similarity_fn_name": "cosine",
+            "similarity_fn_name": trained_for.similarity_fn_name or "cosine",
+            "truncate_dim": trained_for.truncate_dim,
         },
         _MODULES: [
             {

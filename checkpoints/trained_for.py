@@ -6,7 +6,7 @@ describes the encoder alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from base.errors import UserError
 
@@ -17,6 +17,11 @@ POOLINGS = ("mean", "max")  # of windows
 
 # Functions that a number may go through: TrainedFor.output_activation.
 OUTPUT_ACTIVATIONS = ("sigmoid", "tanh")
+
+# How two vectors are compared: by the cosine or the product, or by minus the
+# distance. The names are those of sentence-transformers.
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
+SIMILARITIES: tuple[str, ...] = get_args(Similarity)
 
 
 class LongTexts(NamedTuple):
@@ -106,6 +111,9 @@ class TrainedFor(NamedTuple):
         normalize: whether that vector is divided by its length.
         prompts: texts by name, one of which is put before a text.
         default_prompt_name: name of the prompt to use if none is asked for.
+        similarity_fn_name: how vectors are compared; None: by the cosine.
+        truncate_dim: how many numbers of a vector are kept, after it was
+            normalized.
     """
 
     objective: str | None = None
@@ -126,12 +134,15 @@ class TrainedFor(NamedTuple):
     normalize: bool | None = None
     prompts: dict[str, str] | None = None
     default_prompt_name: str | None = None
+    similarity_fn_name: Similarity | None = None
+    truncate_dim: int | None = None
 
     @classmethod
     def from_dict(cls, json_object: Mapping[str, Any]) -> "TrainedFor":
         """Return the keys of a configuration that are fields here.
 
-        Labels that are numbers become strings, as which they are written.
+        Labels that are numbers become strings, as which they are written, and
+        the similarity `cosine` None.
 
         Raises:
             UserError: a value is of another type.
@@ -149,8 +160,9 @@ class TrainedFor(NamedTuple):
                 f"bert config: output_activation is {found.output_activation}, "
                 f"known are {', '.join(OUTPUT_ACTIVATIONS)}"
             )
-        names = found.id2label
+        names, similarity = found.id2label, found.similarity_fn_name
         return found._replace(
+            similarity_fn_name=None if similarity == "cosine" else similarity,
             id2label=names and {i: str(name) for i, name in names.items()},
             long_texts=found.long_texts
             and LongTexts.from_dict(found.long_texts, "bert config"),
@@ -211,6 +223,10 @@ _TYPES = {
     int | None: (
         "a whole number of at least 1, of 32 bits",
         lambda value: type(value) is int and 1 <= value < 2**31,
+    ),
+    Similarity | None: (
+        f"one of {', '.join(SIMILARITIES)}",
+        lambda value: value in SIMILARITIES,
     ),
     LongTexts | None: ("an object", lambda value: isinstance(value, dict)),
     Sequence[float] | None: (

@@ -67,7 +67,8 @@ def define_model_options() -> None:
         "embedding_size",
         None,
         "For embeddings: keep only this many numbers of each vector, the first "
-        "ones, for a model trained with --matryoshka_dims; default: all.",
+        "ones, for a model trained with --matryoshka_dims; default: as many as "
+        "the model's truncate_dim says, else all.",
         lower_bound=1,
     )
     flags.DEFINE_string(

@@ -1,19 +1,24 @@
-"""Which vectors are nearest to a query by the cosine, exactly.
+"""Which vectors are nearest to a query by the model's similarity, exactly.
 
-Products of matrices in float32 name candidates, whose cosines are then computed
-again, with digits that do not depend on the block a row was in. No TensorFlow.
+A similarity is one of trained_for.SIMILARITIES; None: the cosine, which is the
+product of vectors of length 1 (`prepared`). Scores in float32 name candidates,
+whose scores are then computed again, with digits that do not depend on the
+block a row was in. No TensorFlow.
 
 Letters in shapes: Q queries, n vectors, D numbers of a vector.
 """
 
 from collections.abc import Iterator
 
+from base.errors import UserError
+
 import numpy as np
 
-_DIGITS = 6  # of a cosine; vectors with equal cosines keep their order
+_DIGITS = 6  # of a score; vectors with equal scores keep their order
 
-# How far products in float32 may be from the rounded cosines.
-_ROUNDING = 1e-4
+# How far scores in float32 may be from exact ones that are rounded: a share of
+# the lengths, and a sum.
+_ROUNDING, _LAST_DIGIT = 1e-4, 1e-6
 
 # Numbers in a block of vectors: for one query 1 MB of float32, which stays in a
 # processor's cache; for many more, since products of large matrices are faster.
@@ -22,80 +27,157 @@ _BLOCK, _BLOCKS = 1 << 18, 16
 _QUERIES = 128  # compared together
 
 
-def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors [n, D] divided by their lengths; 0 stays 0."""
+def prepared(vectors: np.ndarray, similarity: str | None = None) -> np.ndarray:
+    """Return vectors [n, D] as they are compared.
+
+    For the cosine they are divided by their lengths; 0 stays 0, and its cosine
+    with every vector is 0.
+    """
+    if similarity not in (None, "cosine"):
+        return vectors
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(norms, 1e-12)
 
 
-def nearest(
-    vectors: np.ndarray, queries: np.ndarray, count: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (places, cosines) of the vectors nearest to each query.
+def scores(
+    first: np.ndarray, second: np.ndarray, similarity: str | None = None
+) -> np.ndarray:
+    """Return the similarities [...] of prepared vectors [..., D]."""
+    # No matrix product: its last bits depend on the place of a row.
+    if similarity == "euclidean":
+        return -np.sqrt(((first - second) ** 2).sum(axis=-1))
+    if similarity == "manhattan":
+        return -np.abs(first - second).sum(axis=-1)
+    return (first * second).sum(axis=-1)
 
-    They are `count` at most, the nearest first; equal cosines are in the order
+
+def nearest(
+    vectors: np.ndarray,
+    queries: np.ndarray,
+    count: int,
+    similarity: str | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (places, scores) of the vectors nearest to each query.
+
+    They are `count` at most, the nearest first; equal scores are in the order
     of the vectors.
 
     Args:
-        vectors: float32 [n, D], of length 1.
-        queries: float32 [Q, D], of length 1.
+        vectors: float32 [n, D], prepared.
+        queries: float32 [Q, D], prepared.
         count: how many are to be found.
+        similarity: how they are compared.
+
+    Raises:
+        UserError: a number is not finite.
     """
-    found = candidates(vectors, queries, count)
+    found = candidates(vectors, queries, count, similarity=similarity)
     for query, places in zip(queries, found, strict=True):
-        yield ranked(vectors, query, places, count)
+        yield ranked(vectors, query, places, count, similarity)
 
 
 def ranked(
-    vectors: np.ndarray, query: np.ndarray, places: np.ndarray, count: int
+    vectors: np.ndarray,
+    query: np.ndarray,
+    places: np.ndarray,
+    count: int,
+    similarity: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return those of the places [m] that are nearest to a query; cosines."""
-    # No matrix product: its last bits depend on the place of a row.
-    products = vectors[places] * query.astype(np.float64)
-    scores = products.sum(axis=1).round(_DIGITS)
-    order = np.lexsort((places, -scores))[:count]
-    return places[order], scores[order]
+    """Return those of the places [m] that are nearest to a query; scores."""
+    found = scores(vectors[places], query.astype(np.float64), similarity)
+    check_finite(found)
+    found = found.round(_DIGITS)
+    order = np.lexsort((places, -found))[:count]
+    return places[order], found[order]
+
+
+def check_finite(numbers: np.ndarray) -> None:
+    """Raise a UserError for vectors or scores that are not finite."""
+    if not np.isfinite(numbers).all():
+        raise UserError("a vector has numbers that are not finite")
 
 
 def candidates(
-    data: np.ndarray, queries: np.ndarray, count: int, error: float = 0.0
+    data: np.ndarray,
+    queries: np.ndarray,
+    count: int,
+    error: float = 0.0,
+    similarity: str | None = None,
 ) -> Iterator[np.ndarray]:
     """Yield, for each query, places among which its nearest vectors are.
 
-    A product is at most `error` from the true one. Let p be the `count`-th
-    largest product: `count` rows have true products of at least p - error. So a
-    row whose product is below p - 2 error is not among the best.
+    A score is at most `error` from the true one. Let p be the `count`-th
+    largest score: `count` rows have true scores of at least p - error. So a
+    row whose score is below p - 2 error is not among the best.
 
     Args:
         data: [n, D], float32 or codes.
         queries: float32 [Q, D].
         count: how many are to be found.
-        error: bound of a product's error.
+        error: bound of a score's error, beside that of float32.
+        similarity: how they are compared.
+
+    Raises:
+        UserError: a number is not finite.
     """
     for start in range(0, len(queries), _QUERIES):
         block = queries[start : start + _QUERIES]
-        yield from _of_block(data, block, count, 2 * error + _ROUNDING)
+        yield from _of_block(data, block, count, 2 * error, similarity)
 
 
 def _of_block(
-    data: np.ndarray, queries: np.ndarray, count: int, margin: float
+    data: np.ndarray,
+    queries: np.ndarray,
+    count: int,
+    error: float,
+    similarity: str | None,
 ) -> Iterator[np.ndarray]:
     """Yield what `candidates` does, for queries that are compared together."""
-    floor = np.full([len(queries)], -np.inf, np.float32)
-    parts = []
+    floor = np.full([len(queries), 1], -np.inf, np.float32)
+    margin, parts = np.zeros([len(queries), 1], np.float32), []
     block_size = _BLOCK * min(len(queries), _BLOCKS)
     size = max(count, block_size // data.shape[1])
     for start in range(0, len(data), size):
         block = data[start : start + size].astype(np.float32, copy=False)
-        products = queries @ block.T  # [Q, size]
-        floor = np.maximum(floor, _last_of(products, count))
-        query, row = np.nonzero(products >= floor[:, None] - margin)
-        parts.append((query, start + row, products[query, row]))
+        values, rounding = _coarse_scores(queries, block, similarity)
+        check_finite(values)
+        margin = np.maximum(margin, error + rounding)
+        floor = np.maximum(floor, _last_of(values, count)[:, None])
+        query, row = np.nonzero(values >= floor - margin)
+        parts.append((query, start + row, values[query, row]))
     query, rows, values = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(query, kind="stable")
-    for own in np.split(order, np.cumsum(np.bincount(query))[:-1]):
+    ends = np.cumsum(np.bincount(query))[:-1]
+    for own, slack in zip(np.split(order, ends), margin, strict=True):
         found = values[own]
-        yield rows[own][found >= _last_of(found, count) - margin]
+        yield rows[own][found >= _last_of(found, count) - slack]
+
+
+def _coarse_scores(
+    queries: np.ndarray, block: np.ndarray, similarity: str | None
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """Return numbers [Q, n] in the order of the scores, and how far off.
+
+    For the euclidean distance d they are |q|^2 - d^2.
+    """
+    if similarity in (None, "cosine"):
+        return queries @ block.T, _ROUNDING
+    if similarity == "manhattan":
+        found = np.stack(
+            [scores(query, block, similarity) for query in queries]
+        )
+        far = -found.min(axis=1, keepdims=True)
+        return found, _ROUNDING * far + _LAST_DIGIT
+    squares = np.einsum("nd,nd->n", block, block)
+    longest = np.sqrt(squares.max())
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    found = queries @ block.T
+    if similarity == "dot":
+        return found, _ROUNDING * longest * lengths + _LAST_DIGIT
+    far = longest + lengths
+    with np.errstate(invalid="ignore"):  # which the caller refuses
+        found = 2 * found - squares
+    return found, _ROUNDING * far**2 + 2 * _LAST_DIGIT * far
 
 
 def _last_of(values: np.ndarray, count: int) -> np.ndarray:

@@ -111,6 +111,14 @@ class TaskGraph(tf.Module):
         names = self.task.text_names
 
         def from_texts(**texts):
+            first, *others = names
+            for name in others:
+                # Ragged operations would repeat a single text, or none.
+                tf.debugging.assert_equal(
+                    tf.shape(texts[name])[0],
+                    tf.shape(texts[first])[0],
+                    f"{first} and {name} must have the same length",
+                )
             return self.from_texts(*(texts[name] for name in names))
 
         function = tf.function(from_texts, autograph=False)
@@ -129,6 +137,15 @@ class TaskGraph(tf.Module):
         reads_windows = self.task.settings.windows is not None
 
         def from_ids(input_ids, input_mask, segment_ids):
+            for name, value in (
+                ("input_mask", input_mask),
+                ("segment_ids", segment_ids),
+            ):
+                tf.debugging.assert_equal(
+                    tf.shape(value),
+                    tf.shape(input_ids),
+                    f"input_ids and {name} must have the same shape",
+                )
             # BertModel checks lengths that are known while tracing only.
             if not reads_windows:
                 tf.debugging.assert_less_equal(

@@ -72,8 +72,9 @@ class Settings(NamedTuple):
         explain: whether a classifier's predictions have attributions.
         vectors: names of an encoder's outputs to write.
         pooling, normalize: of an embedding, as in TrainedFor.
-        embedding_size: how many numbers of it to keep, from the first; None:
-            all.
+        embedding_size: how many numbers of it to keep, from the first, before
+            it is normalized; None: all.
+        truncate_dim, similarity_fn_name: of an embedding, as in TrainedFor.
         prompt_name: name of one of the model's prompts; None: the default.
         prompt: the text of that prompt, which is put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
@@ -107,6 +108,8 @@ class Settings(NamedTuple):
     pooling: str = "mean"
     normalize: bool = False
     embedding_size: int | None = None
+    truncate_dim: int | None = None
+    similarity_fn_name: str | None = None
     prompt_name: str | None = None
     prompt: str = ""
     text_columns: tuple[str, ...] = ()

@@ -62,11 +62,14 @@ TEXTS = {
 TEXTS["classifier with a BiLSTM"] = TEXTS["classifier"]
 
 
-def write_model(folder: Path, kind: str) -> Path:
-    """Write a checkpoint of a kind of TEXTS; return its directory."""
+def write_model(folder: Path, kind: str, length: int = 24) -> Path:
+    """Write a checkpoint of a kind of TEXTS; return its directory.
+
+    Classifiers and models of embeddings read `length` tokens.
+    """
     config, vocab = classifier_runs.CONFIG, classifier_runs.VOCAB
     write = functools.partial(
-        fine_tuned_models.write_classifier, folder, config, vocab, length=24
+        fine_tuned_models.write_classifier, folder, config, vocab, length=length
     )
     if kind == "classifier":
         return write(["bad", "good"])
@@ -78,7 +81,9 @@ def write_model(folder: Path, kind: str) -> Path:
         return write(None)
     if kind == "embeddings":
         source = write_model(folder.with_suffix(".plain"), "encoder")
-        return fine_tuned_models.changed(source, folder, task=kind)
+        return fine_tuned_models.changed(
+            source, folder, task=kind, max_seq_length=length
+        )
     if kind == "encoder":
         return tiny.write_model(folder, config, vocab)
     if kind in ("masked_lm", "sentence_score"):

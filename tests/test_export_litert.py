@@ -74,6 +74,10 @@ def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
         model.predict([texts[0], 5])
     found = LiteRtModel(str(two)).predict(texts)
     prediction_runs.check_same(found, wanted)
+    ids = np.ones([2, 8], np.int32)
+    one = {"input_ids": ids, "input_mask": ids[:1], "segment_ids": ids * 0}
+    with pytest.raises(UserError, match="have different shapes"):
+        model(one)
 
 
 @pytest.mark.slow

@@ -188,6 +188,43 @@ def test_vectors_are_cut_and_have_length_1_again(
     assert "--embedding_size" in message
 
 
+def test_vectors_are_compared_by_the_similarity_of_the_model(
+    ask, corpus, embeddings_model, tmp_path
+):
+    """The dot product of vectors that are cut, those of batch prediction."""
+    entries = {"similarity_fn_name": "dot", "truncate_dim": 5}
+    folder = embeddings_model(**entries)
+    (found,) = ask(
+        input_file=corpus, query="a bad film", init_checkpoint=folder
+    )
+    settings = loading.find(str(folder))
+    task, run = registry.create_task(settings), loading.load(settings)
+    query, *others = [
+        np.array(one["embedding"])
+        for one in predict.predict(
+            task,
+            run,
+            [
+                Input(0, Place("", 1), {"text": t})
+                for t in ("a bad film", *TEXTS)
+            ],
+            2,
+        )
+    ]
+    products = np.sort([query @ other for other in others])[::-1]
+    assert len(query) == 5
+    scores = [one["score"] for one in found["results"]]
+    np.testing.assert_allclose(scores, products, rtol=1e-5)
+    assert max(products) > 1.1
+    # An index of cosines does not answer for such a model.
+    config = json.loads((folder / "bert_config.json").read_text())
+    del config["similarity_fn_name"]
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    flags = {"init_checkpoint": folder, "index": tmp_path / "index"}
+    message = scripts.error_of(search, **flags, query="film")
+    assert "--similarity_fn_name was dot, is None" in message
+
+
 def test_prompts_stand_before_queries_and_documents(
     ask, corpus, embeddings_model, tmp_path
 ):

@@ -96,17 +96,28 @@ def with_metadata(
     data: bytes,
     name: str,
     describe: Callable[[list[str], list[str]], bytes],
+    length: int,
 ) -> bytes:
     """Return a LiteRT file with one more piece of metadata inside.
 
     `describe` makes the metadata from the names of the inputs and the outputs
     of the first graph: the converter does not keep the signature's order.
+
+    Inputs of that graph that may have any size get the shape [1, length], and
+    can be resized as before. MediaPipe cuts and pads texts to the length of the
+    inputs; where they have none it cuts nothing, and a text that is longer than
+    the model's positions makes it fail for all later ones.
     """
     import flatbuffers
     from tensorflow.lite.python import schema_py_generated as schema
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
     content = describe(_names(model, "inputs"), _names(model, "outputs"))
+    graph = model.subgraphs[0]
+    for index in graph.inputs:
+        tensor = graph.tensors[index]
+        if tensor.shapeSignature is not None:  # it has a size -1
+            tensor.shape, tensor.shapeSignature = [1, length], None
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(content, np.uint8)
     model.buffers.append(buffer)

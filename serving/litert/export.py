@@ -70,6 +70,7 @@ def create(
             outputs,
             has_labels=settings.task == "classifier" and bool(labels),
         ),
+        settings.row_length,
     )
     described = {
         "version": metadata.VERSION,

@@ -181,6 +181,10 @@ class LiteRtModel:
                 f"rows of {length} tokens, but {self.path} takes "
                 f"{self.longest} at most"
             )
+        if len({value.shape for value in features.values()}) > 1:
+            raise UserError(
+                "input_ids, input_mask and segment_ids have different shapes"
+            )
         rows = {
             name: np.ascontiguousarray(value, np.int32).reshape(-1, length)
             for name, value in features.items()

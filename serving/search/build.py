@@ -49,6 +49,17 @@ _BATCH_SIZE = 32
 
 _FILES = {"int8": (CODES, STEPS), "graph": (GRAPH,)}
 
+# Method -> the similarities it knows; those of the graph with usearch's names,
+# and the type of the numbers it keeps: 8 bits hold those of unit vectors alone.
+_SIMILARITIES = {
+    "int8": {None: ()},
+    "graph": {
+        None: ("cos", "i8"),
+        "dot": ("ip", "bf16"),
+        "euclidean": ("l2sq", "bf16"),
+    },
+}
+
 
 def task_for(settings: Settings, use: str) -> Task:
     """Return the task of the vectors of queries or documents.
@@ -67,7 +78,7 @@ def vectors_of(
     inputs: Sequence[Input],
     update: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-    """Return the vectors of texts, float32 [n, D], of length 1.
+    """Return the vectors of texts, float32 [n, D], as they are compared.
 
     Args:
         task: one of OUTPUTS.
@@ -88,7 +99,7 @@ def vectors_of(
         update(len(rows))
     if not np.isfinite(found).all():
         raise UserError(NOT_FINITE)
-    return nearest.unit_length(found)
+    return nearest.prepared(found, task.settings.similarity_fn_name)
 
 
 def fingerprint_of(task: Task) -> dict[str, Any]:
@@ -263,9 +274,15 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
         raise UserError(
             f"{path} is missing or damaged: give --input_file to build it"
         )
+    similarity = found.get("similarity_fn_name")
     if method in _FILES:
-        add_method(method, folder, job_of(folder, found, method))
-    return Index(folder, method)
+        if similarity not in _SIMILARITIES[method]:
+            raise UserError(
+                f"--method={method} cannot compare vectors as this model does "
+                f"(similarity_fn_name is {similarity}): give --method=exact"
+            )
+        add_method(method, folder, job_of(folder, found, method), similarity)
+    return Index(folder, method, similarity)
 
 
 def _missing(job: Job, manifest: dict[str, Any]) -> str | None:
@@ -282,17 +299,26 @@ def _missing(job: Job, manifest: dict[str, Any]) -> str | None:
     return None
 
 
-def add_method(method: str, folder: str, job: Job) -> None:
-    """Make the files of a method, unless they are there."""
+def add_method(
+    method: str, folder: str, job: Job, similarity: str | None = None
+) -> None:
+    """Make the files of a method, unless they are there.
+
+    Raises:
+        UserError: vectors of the index are not finite.
+    """
     manifest = jobs_run.read_manifest(job.manifest)
     is_same = manifest.get("fingerprint") == job.fingerprint
     if is_same and not _missing(job, manifest):
         return
     with jobs_run.open_run(job) as run:
-        vectors = Index(folder).vectors
-        write = {"int8": _write_codes, "graph": _write_graph}[method]
+        vectors = Index(folder).finite_vectors()
         with progress.Bar(len(vectors), "vectors", f"Making {method}") as bar:
-            write(job, vectors, bar.update)
+            if method == "int8":
+                _write_codes(job, vectors, bar.update)
+            else:
+                how = _SIMILARITIES[method][similarity]
+                _write_graph(job, vectors, how, bar.update)
         run.finish({})
 
 
@@ -323,11 +349,15 @@ def _write_codes(
 
 
 def _write_graph(
-    job: Job, vectors: np.ndarray, update: Callable[[int], None]
+    job: Job,
+    vectors: np.ndarray,
+    how: tuple[str, str],
+    update: Callable[[int], None],
 ) -> None:
-    """Write the graph of the vectors, whose numbers it keeps in 8 bits."""
+    """Write the graph of the vectors; `how` is of _SIMILARITIES."""
+    metric, dtype = how
     graph = load_usearch().Index(
-        ndim=vectors.shape[1], metric="cos", dtype="i8"
+        ndim=vectors.shape[1], metric=metric, dtype=dtype
     )
     for at in range(0, len(vectors), _PART):
         block = vectors[at : at + _PART]

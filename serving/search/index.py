@@ -1,7 +1,7 @@
 """Search the vectors of an index: exactly, by 8-bit codes, or by a graph.
 
 A method names candidates, among which the nearest are (exact, int8) or almost
-always are (graph). Their cosines are then computed again from the vectors, so
+always are (graph). Their scores are then computed again from the vectors, so
 all methods give the same scores.
 
     exact   products with all vectors, in blocks
@@ -34,6 +34,8 @@ CODES, STEPS, GRAPH = "codes.npy", "steps.npy", "graph.usearch"
 
 REQUIREMENTS = "requirements-search.txt"
 
+_PART = 4096  # vectors checked together
+
 # How many candidates the graph names: at least, and per sentence asked for.
 _LEAST, _MORE = 128, 4
 
@@ -44,14 +46,20 @@ class Index:
     Args:
         folder: a complete index.
         method: one of METHODS, whose files are there.
+        similarity: how vectors are compared; None: by the cosine.
 
     Raises:
         UserError: a file is damaged, or usearch is not installed.
     """
 
-    def __init__(self, folder: str, method: str = "exact"):
-        self.folder = folder
-        self.vectors = self._array(VECTORS)  # [n, D], of length 1
+    def __init__(
+        self,
+        folder: str,
+        method: str = "exact",
+        similarity: str | None = None,
+    ):
+        self.folder, self.similarity = folder, similarity
+        self.vectors = self._array(VECTORS)  # [n, D], prepared
         self._offsets = self._array(OFFSETS)  # [n + 1], of the lines of TEXTS
         self._texts = open(os.path.join(folder, TEXTS), "rb")  # noqa: SIM115
         self._graph = None
@@ -73,11 +81,14 @@ class Index:
     ) -> Iterator[list[dict[str, Any]]]:
         """Yield the sentences nearest to each query, the nearest first.
 
-        They are objects with rank, score (the cosine), id, line and text.
+        They are objects with rank, score (the similarity), id, line and text.
 
         Args:
-            queries: float32 [Q, D], of length 1.
+            queries: float32 [Q, D], prepared.
             count: sentences for each query; all if there are fewer.
+
+        Raises:
+            UserError: vectors of the index are not finite.
         """
         for places, scores in self.nearest(queries, count):
             pairs = zip(places.tolist(), scores.tolist(), strict=True)
@@ -89,7 +100,7 @@ class Index:
     def nearest(
         self, queries: np.ndarray, count: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (places, cosines) of the sentences nearest to each query."""
+        """Yield (places, scores) of the sentences nearest to each query."""
         if self._graph is not None:
             wanted = min(len(self.vectors), max(_LEAST, _MORE * count))
             keys = self._graph.search(queries, wanted).keys
@@ -99,10 +110,28 @@ class Index:
         else:
             # The low ends of codes change all products of a query alike.
             candidates = nearest.candidates(
-                self._scanned, queries * self._steps, count, self._error
+                self._scanned,
+                queries * self._steps,
+                count,
+                self._error,
+                self.similarity,
             )
-        for query, places in zip(queries, candidates, strict=True):
-            yield nearest.ranked(self.vectors, query, places, count)
+        try:
+            for query, places in zip(queries, candidates, strict=True):
+                yield nearest.ranked(
+                    self.vectors, query, places, count, self.similarity
+                )
+        except UserError as error:  # a number that is not finite
+            raise self._damaged(VECTORS) from error
+
+    def finite_vectors(self) -> np.ndarray:
+        """Return the vectors; a UserError if a number is not finite."""
+        try:
+            for at in range(0, len(self.vectors), _PART):
+                nearest.check_finite(self.vectors[at : at + _PART])
+        except UserError as error:
+            raise self._damaged(VECTORS) from error
+        return self.vectors
 
     def _sentence(self, place: int) -> dict[str, Any]:
         start, end = map(int, self._offsets[place : place + 2])

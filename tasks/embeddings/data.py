@@ -9,6 +9,7 @@ like meaning; the others, and the items of a list in JSON, are hard negatives:
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -220,8 +221,8 @@ def read_collection(folder: str, part: str) -> Collection:
     """Return the collection in a folder of BEIR's format.
 
     That is corpus.jsonl (`_id`, `title`, `text`), queries.jsonl (`_id`, `text`)
-    and qrels/PART.tsv (query, document, relevance, with a header). Title and
-    text are one text. Queries without a relevant document are left out.
+    and qrels/PART.tsv (see `_qrels`). Title and text are one text. Queries
+    without a relevant document are left out.
 
     Raises:
         UserError: a file is missing or damaged.
@@ -230,26 +231,46 @@ def read_collection(folder: str, part: str) -> Collection:
     queries = _texts_by_id(os.path.join(folder, "queries.jsonl"))
     path = os.path.join(folder, "qrels", f"{part}.tsv")
     relevant: dict[str, dict[str, int]] = {}
-    for at, row in _rows(path):
-        cells = [*map(str.strip, row.values())]
-        if len(cells) != 3 or not cells[2].lstrip("-").isdecimal():
-            raise UserError(
-                f"{at}: wanted the ids of a query and a document, and how "
-                "relevant it is, a whole number"
-            )
-        for name, texts in ((cells[0], queries), (cells[1], documents)):
+    for at, query, document, relevance in _qrels(path):
+        for name, texts, of in (
+            (query, queries, "queries"),
+            (document, documents, "corpus"),
+        ):
             if name not in texts:
                 raise UserError(
-                    f"{at}: no text has the id {name!r} in queries.jsonl or "
-                    "corpus.jsonl"
+                    f"{at}: no text has the id {name!r} in {of}.jsonl"
                 )
-        if int(cells[2]) > 0:
-            relevant.setdefault(cells[0], {})[cells[1]] = int(cells[2])
+        if relevance > 0:
+            relevant.setdefault(query, {})[document] = relevance
     if not relevant:
         raise UserError(f"{path} holds no relevant document")
     return Collection(
         {name: queries[name] for name in relevant}, documents, relevant
     )
+
+
+def _qrels(path: str) -> Iterator[tuple[str, str, str, int]]:
+    """Yield ("file, line n", query, document, relevance) of each line.
+
+    BEIR's files have a header and the three columns, separated by tabs;
+    trec_eval's have no header and, after the query, a column that nothing
+    reads, separated by any white space. A header is a first line whose last
+    column is a word, such as `score`, in place of a number.
+    """
+    lines = text_files.read_text(path).split("\n")
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+    for place, (number, line) in enumerate(numbered):
+        at = f"{path}, line {number}"
+        cells = line.split("\t" if "\t" in line else None)
+        cells = [*map(str.strip, cells)]
+        if not place and re.match(r"[^\W\d]", cells[-1]):
+            continue
+        if len(cells) not in (3, 4) or not re.fullmatch("-?[0-9]+", cells[-1]):
+            raise UserError(
+                f"{at}: wanted the ids of a query and a document, and how "
+                "relevant it is, a whole number"
+            )
+        yield at, cells[0], cells[-2], int(cells[-1])
 
 
 def _texts_by_id(path: str) -> dict[str, str]:

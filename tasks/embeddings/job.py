@@ -98,8 +98,14 @@ class EmbeddingsJob(FineTuningJob):
                 self.prompts[name] = text
         width = self.config.hidden_size
         check_size(options.embedding_size, width, "embedding_size")
+        self.truncate_dim = None
+        if not options.embedding_size:
+            self.truncate_dim = own.truncate_dim
+        width = min(width, self.truncate_dim or width)
         for size in options.matryoshka_dims:
             check_size(size, width, "matryoshka_dims")
+        self.width = options.embedding_size or width
+        self.similarity = own.similarity_fn_name
         self.teacher = None
         if options.teacher_checkpoint and is_training:
             self.teacher = loading.find(options.teacher_checkpoint)
@@ -108,6 +114,8 @@ class EmbeddingsJob(FineTuningJob):
                     f"--teacher_checkpoint={options.teacher_checkpoint} makes "
                     f"no sentence vectors: its task is {self.teacher.task}"
                 )
+        if is_training:
+            self._choose_similarity()
         dev = []
         if options.dev_file:
             dev.append(DataSet("eval", "dev", options.dev_file))
@@ -135,6 +143,19 @@ class EmbeddingsJob(FineTuningJob):
         )
         if is_training:
             self._choose_learning()
+
+    def _choose_similarity(self) -> None:
+        """Set how the vectors are to be compared that training will give."""
+        own, teacher = self.similarity, self.teacher
+        self.similarity = teacher and teacher.similarity_fn_name
+        if self.similarity != own:
+            logging.warning(
+                "The model compares vectors by similarity_fn_name %s. It is "
+                "trained for %s, %s, and written with that",
+                own or "cosine",
+                self.similarity or "cosine",
+                "as its teacher" if teacher else "which the losses use",
+            )
 
     def _choose_learning(self) -> None:
         """Set what is learned, which follows from the training file."""
@@ -177,6 +198,8 @@ class EmbeddingsJob(FineTuningJob):
             "pooling": self.pooling,
             "normalize": self.normalize,
             "embedding_size": self.flags.embedding_size,
+            "truncate_dim": self.truncate_dim,
+            "similarity_fn_name": self.similarity,
             "prompt": self._prompt(None),
         }
 
@@ -193,6 +216,8 @@ class EmbeddingsJob(FineTuningJob):
                 normalize=self.normalize,
                 prompts=self.prompts or None,
                 default_prompt_name=own.default_prompt_name,
+                similarity_fn_name=self.similarity,
+                truncate_dim=own.truncate_dim,
             )
         )
 
@@ -233,10 +258,14 @@ class EmbeddingsJob(FineTuningJob):
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         files = embeddings_data.files_of(data.source, self.flags.qrels)
+        prompts = [*map(self._prompt, (None, "query", "document"))]
+        # Earlier versions numbered the texts with their prompts.
+        numbered = {"text_ids": "of bare texts"} if any(prompts) else {}
         return {
+            **numbered,
             "data": [file_system.sha256(path) for path in files],
             "columns": self.flags.columns._asdict(),
-            "prompts": [*map(self._prompt, (None, "query", "document"))],
+            "prompts": prompts,
             "is_taught": data == self.train and self.teacher is not None,
             **self.text_fingerprint(),
         }
@@ -255,11 +284,11 @@ class EmbeddingsJob(FineTuningJob):
         """Return the rows that are computed together."""
         return {"cache_chunk": self.flags.cache_chunk or None}
 
-    def texts(self, data: DataSet) -> list[str | None]:
-        """Return the texts of a data set with their prompts, one per record.
+    def texts(self, data: DataSet) -> list[tuple[str, str | None]]:
+        """Return (prompt, text) of each record of a data set.
 
-        None fills up examples of fewer texts. A collection's queries come
-        before its documents.
+        A text None fills up examples of fewer texts. A collection's queries
+        come before its documents.
         """
         examples = self.examples(data)
         if isinstance(examples, Collection):
@@ -279,7 +308,7 @@ class EmbeddingsJob(FineTuningJob):
             names *= len(examples)
         prompts = {name: self._prompt(name) for name in {*names}}
         return [
-            text if text is None else prompts[name] + text
+            (prompts[name], text)
             for text, name in zip(found, names, strict=True)
         ]
 
@@ -297,8 +326,10 @@ class EmbeddingsJob(FineTuningJob):
         for at in range(0, len(texts), _PART):
             part = texts[at : at + _PART]
             found = [
-                rows.row_of_texts(text or "", None, length, self.tokenizer, how)
-                for text in part
+                rows.row_of_texts(
+                    _prompted(prompt, text), None, length, self.tokenizer, how
+                )
+                for prompt, text in part
             ]
             features = rows.pad([row for row, _ in found], length)
             lengths.append(features["input_mask"].sum(axis=1))
@@ -306,8 +337,10 @@ class EmbeddingsJob(FineTuningJob):
             for row in range(min(_SHOWN, len(part)) if not at else 0):
                 log_example(row, ("tokens", self.tokens_of(features, row)))
             yield features | {
+                # Of the bare texts: one with the prompt of a query is the
+                # same as one with that of a document.
                 learning.TEXT_IDS: np.array(
-                    [numbers.setdefault(text, len(numbers)) for text in part]
+                    [numbers.setdefault(text, len(numbers)) for _, text in part]
                 ),
                 learning.SCORE: values[at : at + _PART],
             }
@@ -352,18 +385,19 @@ class EmbeddingsJob(FineTuningJob):
             },
             self._run_teacher,
         )
-        own = self.flags.embedding_size or self.config.hidden_size
-        if found.shape[1] != own:
+        if found.shape[1] != self.width:
             raise UserError(
                 f"--teacher_checkpoint={path} has vectors of "
-                f"{found.shape[1]} numbers, this model of {own}"
+                f"{found.shape[1]} numbers, this model of {self.width}"
             )
         return found
 
     def _run_teacher(self) -> np.ndarray:
         task = registry.create_task(self.teacher)
-        texts = [text or "" for text in self.texts(self.train)]
-        units = [[task.row(text)[0]] for text in texts]
+        units = [
+            [task.row(_prompted(prompt, text))[0]]
+            for prompt, text in self.texts(self.train)
+        ]
         with progress.Bar(len(units), "texts", "Running the teacher") as bar:
             outputs = tasks_predict.run_units(
                 task,
@@ -379,31 +413,21 @@ class EmbeddingsJob(FineTuningJob):
     def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
         """Return correlations, or the scores of a retrieval."""
         examples = self.examples(data)
-        vectors = nearest.unit_length(outputs["embedding"])
+        vectors = nearest.prepared(outputs["embedding"], self.similarity)
         if _is_scored(examples):
             wanted = np.array([example.score for example in examples])
-            cosines = (vectors[::2] * vectors[1::2]).sum(-1)
-            sign = signs.same_number(cosines, wanted)
+            found = nearest.scores(vectors[::2], vectors[1::2], self.similarity)
+            sign = signs.same_number(found, wanted)
             return Scored(
-                scores.correlations(cosines, wanted),
+                scores.correlations(found, wanted, self.similarity),
                 [sign] if sign else [],
-                cosines,
+                found,
             )
         collection = examples
         if not isinstance(examples, Collection):
             collection = embeddings_data.collection_of(examples)
             vectors = _of_collection(examples, collection, vectors)
-        count = len(collection.queries)
-        names = [*collection.documents]
-        # One more than is ranked: a text is not to find itself.
-        found = nearest.nearest(
-            vectors[count:], vectors[:count], scores.DEPTH + 1
-        )
-        ranked = [
-            [names[at] for at in row.tolist() if names[at] != query]
-            for query, (row, _) in zip(collection.queries, found, strict=True)
-        ]
-        ranked = [row[: scores.DEPTH] for row in ranked]
+        ranked = ranked_documents(collection, vectors, self.similarity)
         relevant = [collection.relevant[name] for name in collection.queries]
         return Scored(
             scores.retrieval(ranked, relevant), (), (collection, ranked)
@@ -416,6 +440,8 @@ class EmbeddingsJob(FineTuningJob):
             header = ("row", "truth", "prediction", "error", "text_a", "text_b")
             wanted = np.array([example.score for example in examples])
             errors = scored.predictions - wanted
+            if self.similarity:  # of another scale than the scores
+                errors = _standard(scored.predictions) - _standard(wanted)
             listed = [
                 (
                     row,
@@ -463,11 +489,48 @@ class EmbeddingsJob(FineTuningJob):
         self.write_lines(EMBEDDINGS, lines)
 
 
+def _prompted(prompt: str, text: str | None) -> str:
+    """Return a text after its prompt; "" for None."""
+    return "" if text is None else prompt + text
+
+
+def _standard(values: np.ndarray) -> np.ndarray:
+    """Return values in standard deviations from their mean."""
+    return (values - values.mean()) / max(values.std(), 1e-12)
+
+
 def _is_scored(examples: Sequence[Example] | Collection) -> bool:
     """Whether the pairs of a data set have scores."""
     return (
         not isinstance(examples, Collection) and examples[0].score is not None
     )
+
+
+def ranked_documents(
+    collection: Collection, vectors: np.ndarray, similarity: str | None
+) -> list[list[str]]:
+    """Return the ids of the documents nearest to each query.
+
+    A document that has the query's id is the same text, as in BEIR's Quora and
+    ArguAna, and is left out, unless it is among the relevant ones.
+
+    Args:
+        collection: n queries and documents together.
+        vectors: [n, D] of the queries, then of the documents, prepared.
+        similarity: how they are compared; None: by the cosine.
+    """
+    count = len(collection.queries)
+    names = [*collection.documents]
+    # One more than is ranked: a text is not to find itself.
+    found = nearest.nearest(
+        vectors[count:], vectors[:count], scores.DEPTH + 1, similarity
+    )
+    ranked = []
+    for query, (row, _) in zip(collection.queries, found, strict=True):
+        own = {query} - {*collection.relevant[query]}
+        kept = [names[at] for at in row.tolist() if names[at] not in own]
+        ranked.append(kept[: scores.DEPTH])
+    return ranked
 
 
 def _of_collection(

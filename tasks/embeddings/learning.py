@@ -210,7 +210,7 @@ def vectors_of(
         )
         return found
 
-    size = model.size or model.config.hidden_size
+    size = model.width
 
     @tf.custom_gradient
     def all_vectors(_):

@@ -21,9 +21,10 @@ class SentenceEncoder(TaskModel):
         pooling: mean or max over all tokens, [CLS] and [SEP] included; cls:
             the one that represents a row (see modeling.class_vectors).
         normalize: whether vectors are divided by their length.
-        size: numbers of a vector that are kept, D; None: all, H.
+        size: numbers of a vector that are normalized; None: all, H.
         windows: how long rows are read; the vectors of windows are pooled
             before they are cut and normalized.
+        truncate_dim: numbers that are kept after that, D; None: all.
     """
 
     uses_pooler = False
@@ -36,10 +37,18 @@ class SentenceEncoder(TaskModel):
         normalize: bool = False,
         size: int | None = None,
         windows: ops_windows.Windows | None = None,
+        truncate_dim: int | None = None,
     ):
         super().__init__(config, dtype)
         self.windows = windows
         self.pooling, self.normalize, self.size = pooling, normalize, size
+        self.truncate_dim = truncate_dim
+
+    @property
+    def width(self) -> int:
+        """The numbers of a vector, D."""
+        sizes = (self.config.hidden_size, self.size, self.truncate_dim)
+        return min(filter(None, sizes))
 
     def __call__(
         self,
@@ -67,7 +76,7 @@ class SentenceEncoder(TaskModel):
         x = x[:, : self.size or self.config.hidden_size]
         if self.normalize:
             x = unit_length(x)
-        return tf.reshape(x, [*leading, x.shape[-1]])
+        return tf.reshape(x[:, : self.width], [*leading, self.width])
 
 
 def pool(

@@ -1,4 +1,4 @@
-"""Scores of sentence vectors: correlations of cosines, and of retrieval."""
+"""Scores of sentence vectors: correlations of pairs, and of retrieval."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,14 +10,22 @@ DEPTH = 100  # documents of each query that are ranked
 
 
 def correlations(
-    cosines: np.ndarray, wanted: Sequence[float]
+    similarities: np.ndarray,
+    wanted: Sequence[float],
+    kind: str | None = None,
 ) -> dict[str, float]:
-    """Return Spearman's and Pearson's correlation, and the squared error."""
+    """Return Spearman's and Pearson's correlation of pairs' similarities.
+
+    Of cosines, whose scale is that of the scores, also the squared error. For
+    `kind` see nearest.py.
+    """
     found = {
-        name: classifier_scores.score(name, wanted, cosines)
+        name: classifier_scores.score(name, wanted, similarities)
         for name in ("spearman", "pearson")
     }
-    return found | {"loss": float(np.mean((cosines - wanted) ** 2))}
+    if kind in (None, "cosine"):
+        found["loss"] = float(np.mean((similarities - wanted) ** 2))
+    return found
 
 
 def retrieval(

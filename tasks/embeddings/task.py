@@ -28,6 +28,8 @@ class Embeddings(RowTask):
         "pooling",
         "normalize",
         "embedding_size",
+        "truncate_dim",
+        "similarity_fn_name",
         "prompt",
     )
     required = "^bert/(?!pooler/)"
@@ -47,12 +49,14 @@ class Embeddings(RowTask):
     def options_of(
         cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return also the pooling, and the prompt that a name stands for."""
+        """Return also what vectors are made of, and how they are compared."""
         trained_for, size = checkpoint.trained_for, given.get("embedding_size")
         check_size(size, checkpoint.config.hidden_size, "embedding_size")
         return dict(given) | {
             "pooling": trained_for.pooling or "mean",
             "normalize": bool(trained_for.normalize),
+            "truncate_dim": None if size else trained_for.truncate_dim,
+            "similarity_fn_name": trained_for.similarity_fn_name,
             "prompt": prompt_of(trained_for, given.get("prompt_name")),
         }
 
@@ -70,6 +74,7 @@ class Embeddings(RowTask):
             settings.normalize,
             settings.embedding_size,
             settings.windows,
+            settings.truncate_dim,
         )
 
 

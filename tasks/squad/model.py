@@ -206,11 +206,6 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
         self, question: tf.Tensor, context: tf.Tensor
     ) -> saved_model.Outputs:
         """Return the answers to questions [n] on contexts [n]."""
-        tf.debugging.assert_equal(
-            tf.size(question),
-            tf.size(context),
-            "question and context must have the same length",
-        )
         limit = self.lengths.max_query_length
         query = self.tokenizer(question)[:, :limit]
         pieces = self.tokenizer.with_offsets(context)

@@ -1,4 +1,4 @@
-"""Answers of an index of random vectors, against a sort of all cosines."""
+"""Answers of an index of random vectors, against a sort of all scores."""
 
 from pathlib import Path
 
@@ -23,9 +23,15 @@ def random_vectors(count: int, seed: int = 0) -> np.ndarray:
     return unit(rng.normal(0.5, 1, [count, 24]) * wide)
 
 
-def write_index(folder: Path, vectors: np.ndarray, name: str = "") -> None:
+def write_index(
+    folder: Path,
+    vectors: np.ndarray,
+    name: str = "",
+    similarity: str | None = None,
+) -> None:
     """Write an index of vectors, whose texts are their numbers."""
-    job = build.job_of(str(folder), {"vectors": name})
+    content = {"vectors": name, "similarity_fn_name": similarity}
+    job = build.job_of(str(folder), content)
     with jobs_run.open_run(job) as run:
         lines = [b'{"text": "%d"}\n' % row for row in range(len(vectors))]
         with jobs_run.publish(job.target(0)) as (file, _):
@@ -41,9 +47,15 @@ def rows_of(results: list[dict]) -> list[int]:
     return [int(one["text"]) for one in results]
 
 
-def by_hand(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Return all cosines with six digits."""
-    return (vectors.astype(float) @ query.astype(float)).round(6)
+def by_hand(
+    vectors: np.ndarray, query: np.ndarray, similarity: str | None = None
+) -> np.ndarray:
+    """Return all scores with six digits; cosines of vectors of length 1."""
+    vectors, query = vectors.astype(float), query.astype(float)
+    if similarity in ("euclidean", "manhattan"):
+        order = 2 if similarity == "euclidean" else 1
+        return -np.linalg.norm(vectors - query, order, axis=1).round(6)
+    return (vectors @ query).round(6)
 
 
 @pytest.fixture
@@ -55,19 +67,77 @@ def small_blocks(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 10, 45, 2000])
-@pytest.mark.parametrize("method", ["exact", "int8"])
-def test_answers_are_those_of_a_sort(method, count, tmp_path, small_blocks):
-    """Equal cosines in the order of lines; all lines if more are asked for."""
-    vectors = random_vectors(1001)
+@pytest.mark.parametrize(
+    "method, similarity, scale",
+    [
+        ("exact", None, 1),
+        ("int8", None, 1),
+        ("exact", "dot", 20),
+        ("exact", "euclidean", 20),
+        ("exact", "euclidean", 1e-4),  # many are equal in six digits
+        ("exact", "manhattan", 20),
+    ],
+)
+def test_answers_are_those_of_a_sort(
+    method, similarity, scale, count, tmp_path, small_blocks
+):
+    """Equal scores in the order of lines; all lines if more are asked for."""
+    vectors = random_vectors(1001) * np.float32(scale)
+    if similarity:
+        vectors *= np.linspace(0.1, 2, 1001, dtype=np.float32)[:, None]
     vectors[500:520] = vectors[100]  # copies, in several blocks
-    queries = np.concatenate([vectors[100:105], random_vectors(10, 1)])
-    write_index(tmp_path, vectors)
+    others = random_vectors(10, 1) * np.float32(scale)
+    queries = np.concatenate([vectors[100:105], others])
+    write_index(tmp_path, vectors, similarity=similarity)
     found = build.open_index(str(tmp_path), method, {}).search(queries, count)
     for query, results in zip(queries, found, strict=True):
-        cosines = by_hand(vectors, query)
-        order = np.argsort(-cosines, kind="stable")[:count]
+        scores = by_hand(vectors, query, similarity)
+        order = np.argsort(-scores, kind="stable")[:count]
         assert rows_of(results) == order.tolist()
-        assert [one["score"] for one in results] == cosines[order].tolist()
+        assert [one["score"] for one in results] == scores[order].tolist()
+
+
+@pytest.mark.parametrize(
+    "similarity, order, scores",
+    [
+        (None, [0, 1, 3, 2], [1, 0.948683, 0.907959, 0.894427]),
+        ("dot", [0, 3, 2, 1], [10, 6.5, 6, 3]),
+        ("euclidean", [1, 2, 3, 0], [-1, -1.414214, -1.5, -2.236068]),
+        ("manhattan", [1, 3, 2, 0], [-1, -1.5, -2, -3]),
+    ],
+)
+def test_similarities_by_hand(similarity, order, scores):
+    """Of (2, 1), whose order is another by each."""
+    vectors = np.array([[4, 2], [1, 1], [3, 0], [2, 2.5]], np.float32)
+    query = np.array([[2, 1]], np.float32)
+    vectors, query = (nearest.prepared(x, similarity) for x in (vectors, query))
+    ((rows, found),) = nearest.nearest(vectors, query, 4, similarity)
+    assert rows.tolist() == order
+    np.testing.assert_allclose(found, scores, atol=1e-6)
+
+
+def test_the_cosine_of_nothing_is_0():
+    vectors = nearest.prepared(np.array([[0, 0], [3, 4]], np.float32))
+    ((rows, found),) = nearest.nearest(vectors, vectors[:1], 2)
+    assert rows.tolist() == [0, 1] and found.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("method", ["exact", "int8", "graph"])
+def test_vectors_that_are_not_finite_are_refused(method, number, tmp_path):
+    if method == "graph":
+        pytest.importorskip("usearch", reason=index.REQUIREMENTS)
+    vectors = random_vectors(50)
+    vectors[3, 5] = number
+    write_index(tmp_path, vectors)
+    for count in (1, 2, 5):
+        with pytest.raises(build.UserError, match="vectors.npy is damaged"):
+            opened = build.open_index(str(tmp_path), method, {})
+            list(opened.search(vectors[:1], count))
+    for similarity in (None, "dot", "euclidean", "manhattan"):
+        for one, other in ((vectors, vectors[:1]), (vectors[:1], vectors)):
+            with pytest.raises(build.UserError, match="not finite"):
+                list(nearest.nearest(one, other, 1, similarity))
 
 
 def test_few_candidates_are_compared_exactly(tmp_path):
@@ -83,10 +153,14 @@ def test_few_candidates_are_compared_exactly(tmp_path):
     assert size < (tmp_path / "vectors.npy").stat().st_size / 3.9
 
 
-def test_the_graph_finds_nearly_all(tmp_path):
+@pytest.mark.parametrize("similarity", [None, "dot", "euclidean"])
+def test_the_graph_finds_nearly_all(tmp_path, similarity):
     pytest.importorskip("usearch", reason=index.REQUIREMENTS)
     vectors, queries = random_vectors(5000), random_vectors(50, 1)
-    write_index(tmp_path, vectors)
+    if similarity:
+        vectors *= np.linspace(5, 20, 5000, dtype=np.float32)[:, None]
+        queries *= 10
+    write_index(tmp_path, vectors, similarity=similarity)
     exact, graph = (
         build.open_index(str(tmp_path), name, {}).search(queries, 10)
         for name in ("exact", "graph")
@@ -96,12 +170,25 @@ def test_the_graph_finds_nearly_all(tmp_path):
     assert np.mean(shared) > 0.97
     graph = build.open_index(str(tmp_path), "graph", {})
     one, many = (list(graph.search(queries[:n], 5000)) for n in (1, 3))
-    assert one[0] == many[0] and len(one[0]) > 4900
+    # Vectors with small products have few neighbors.
+    least = 4000 if similarity == "dot" else 4900
+    assert one[0] == many[0] and len(one[0]) > least
     assert len({*rows_of(one[0])}) == len(one[0])
     path = tmp_path / "graph.usearch"
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(build.UserError, match="graph.usearch is damaged"):
         build.open_index(str(tmp_path), "graph", {})
+
+
+@pytest.mark.parametrize(
+    "method, similarity",
+    [("int8", "dot"), ("int8", "euclidean"), ("graph", "manhattan")],
+)
+def test_similarities_that_a_method_lacks(method, similarity, tmp_path):
+    write_index(tmp_path, random_vectors(9), similarity=similarity)
+    words = f"--method={method} cannot .* {similarity}"
+    with pytest.raises(build.UserError, match=words):
+        build.open_index(str(tmp_path), method, {})
 
 
 @pytest.mark.parametrize("method", ["exact", "int8"])

@@ -150,6 +150,42 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     assert found["tokens"].shape[-1] == len(VOCAB)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "head, first, second",
+    [
+        ("pairs", "text_a", "text_b"),
+        ("question_answering", "question", "context"),
+        ("multiple_choice", "context", "choices"),
+    ],
+)
+def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
+    """One text is not repeated for several others, nor left out for none."""
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("\n".join(VOCAB))
+    task = create_task(head, str(vocab_file))
+    graph = task.graph(
+        task.create_model(CONFIG, "float32"),
+        graph_tokenizer.Tokenizer(str(vocab_file)),
+    )
+    made = graph.signatures()
+
+    def ask(count: int) -> dict:
+        """Give one first text and `count` second ones."""
+        shape = [count, 2] if second == "choices" else [count]
+        texts = {first: tf.constant(["good"]), second: tf.fill(shape, "bad")}
+        return made["serving_default"](**texts)
+
+    assert {len(value) for value in ask(1).values()} == {1}
+    message = f"{first} and {second} must have the same length"
+    for count in (0, 2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            ask(count)
+    ids = tf.ones([2] * (len(graph.ids.shape) - 1) + [8], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the same shape"):
+        made["ids"](ids, ids[:1], ids * 0)
+
+
 def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
     ended = subprocess.Popen(["true"])
     ended.wait()

@@ -67,7 +67,7 @@ def vectors(
 ) -> tuple[np.ndarray, int]:
     """Return the vectors of texts, and how many of the texts were cut.
 
-    The vectors are float32 [n, D], of length 1.
+    The vectors are float32 [n, D], as they are compared.
 
     Args:
         model: any; without `use` one of sentence embeddings.

@@ -58,12 +58,14 @@ class Collection:
         sentences: what `sentences_of` returns.
 
     Attributes:
-        vectors: float32 [n, D], of length 1.
+        vectors: float32 [n, D], as they are compared.
+        similarity: how they are compared; None: by the cosine.
         num_cut: sentences of more tokens than the model reads.
     """
 
     def __init__(self, model: PageModel, sentences: Mapping[int, str]):
         self.sentences = [*sentences.items()]
+        self.similarity = model.vector_settings.similarity_fn_name
         texts = [*sentences.values()]
         what = f"Encoding sentences with {model.name}"
         with progress.Bar(len(texts), "sentences", what) as bar:
@@ -74,8 +76,10 @@ class Collection:
     def search(
         self, queries: np.ndarray, count: int
     ) -> Iterator[list[dict[str, Any]]]:
-        """Yield score (the cosine), id (the line) and text of the nearest."""
-        for places, scores in nearest.nearest(self.vectors, queries, count):
+        """Yield score (the similarity), id (the line), text of the nearest."""
+        for places, scores in nearest.nearest(
+            self.vectors, queries, count, self.similarity
+        ):
             found = [self.sentences[place] for place in places.tolist()]
             yield [
                 {"score": score, "id": line, "text": text}

