@@ -234,7 +234,7 @@ def read_examples(
     if path.endswith(".jsonl"):
         found = _json_rows(path, text, split.columns, files.multi_label)
     else:
-        found = _table_rows(path, text, split.columns)
+        found = _table_rows(path, text, split.columns, files.labels or ())
     for number, row, at in found:
         # XNLI's development and test files have this column, for 15 languages.
         if files.language and files.language != row.get(
@@ -307,7 +307,9 @@ def _check_label(
 _Row = tuple[int, dict[str, str], str]
 
 
-def _table_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
+def _table_rows(
+    path: str, text: str, columns: Columns, labels: Sequence[str]
+) -> Iterator[_Row]:
     """Yield the rows of a table: .csv, or separated by tabs."""
     if path.endswith(".csv"):
         table = text_files.csv_table(path, text)
@@ -325,6 +327,15 @@ def _table_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
             header = cells if columns.has_header else None
             places = _places(path, columns, header, width)
             if columns.has_header:
+                # Columns by number: an example in this line would be lost.
+                for part in ("label", "guid"):
+                    cell = cells[places[part]] if part in places else ""
+                    if cell in labels or cell.isdecimal():
+                        raise UserError(
+                            f"{path}, line {line}: found an example ({part} "
+                            f"{cell}), wanted the header of the columns; put "
+                            "one before it"
+                        )
                 continue
         # A tab inside a text would shift the columns after it: the label would
         # be read from the wrong one.

@@ -458,6 +458,22 @@ def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
 
 
 @pytest.mark.parametrize(
+    "name, line, found",
+    [
+        ("mrpc", "1\t702876\t702977\tA b .\tC d .", "label 1"),
+        ("xnli", "A b .\tC d .\tneutral", "label neutral"),
+    ],
+)
+def test_an_example_in_place_of_a_header(tmp_path, name, line, found):
+    task = glue.find(name)
+    path = tmp_path / task.train.file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(UserError, match=rf"line 1: found an example \({found}"):
+        classifier_data.read_examples(str(tmp_path), task.train, task)
+
+
+@pytest.mark.parametrize(
     "name, lines",
     [
         ("train.jsonl", ["1", "0", "1.0"]),
