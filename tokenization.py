@@ -26,6 +26,7 @@ Character classes come from Python's `unicodedata`, as in the original. They
 depend on the interpreter's Unicode version.
 """
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -303,21 +304,21 @@ def _is_cjk(code: int) -> bool:
     return any(first <= code <= last for first, last in _CJK_RANGES)
 
 
-def _clean_char(code: int) -> str | int | None:
-    """Return the replacement of a character in step 1; None drops it."""
+def _clean_char(
+    code: int, spaces_cjk: bool, is_of_hub: bool
+) -> str | int | None:
+    """Return the replacement of a character in steps 1 and 2; None drops it.
+
+    For the arguments see Normalization (tokenize_chinese_chars, is_of_hub).
+    """
     char = chr(code)
     if code in (0, 0xFFFD) or _is_control(char):
         return None
+    if is_of_hub and unicodedata.category(char) == "Co":
+        return None
+    if spaces_cjk and _is_cjk(code):
+        return f" {char} "
     return " " if _is_whitespace(char) else code
-
-
-def _is_private(code: int) -> bool:
-    return unicodedata.category(chr(code)) == "Co"
-
-
-def _clean_and_space_char(code: int) -> str | int | None:
-    """Return the replacement of a character in steps 1 and 2."""
-    return f" {chr(code)} " if _is_cjk(code) else _clean_char(code)
 
 
 def _space_punctuation(code: int) -> str | int:
@@ -342,16 +343,15 @@ class _CharTable(dict):
         return replacement
 
 
-# By Normalization.tokenize_chinese_chars and is_of_hub.
+# By the arguments of `_clean_char`.
 _CLEAN = {
-    (False, False): _CharTable(_clean_char),
-    (True, False): _CharTable(_clean_and_space_char),
-    (False, True): _CharTable(
-        lambda code: None if _is_private(code) else _clean_char(code)
-    ),
-    (True, True): _CharTable(
-        lambda code: None if _is_private(code) else _clean_and_space_char(code)
-    ),
+    (spaces_cjk, is_of_hub): _CharTable(
+        functools.partial(
+            _clean_char, spaces_cjk=spaces_cjk, is_of_hub=is_of_hub
+        )
+    )
+    for spaces_cjk in (False, True)
+    for is_of_hub in (False, True)
 }
 
 # Characters that cleaning does not change: those of European words and their
@@ -663,11 +663,11 @@ class WordpieceTokenizer:
 class _Cache(dict):
     """A bounded dict that computes a missing value from its key."""
 
-    def __init__(self, compute: Callable[[str], Any]):
+    def __init__(self, compute: Callable[[str], bytes]):
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, key: str) -> Any:
+    def __missing__(self, key: str) -> bytes:
         value = self._compute(key)
         if len(key) <= MAX_CACHED_CHARS:
             if len(self) >= MAX_CACHED_WORDS:
@@ -714,7 +714,6 @@ class FullTokenizer:
         # while a list has an object per id.
         self._word_ids = _Cache(self._compute_word)
         self._part_ids = _Cache(self._compute_part)
-        self._word_spans = _Cache(self._compute_spans)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.
@@ -805,7 +804,7 @@ class FullTokenizer:
         of_char, size = self.basic_tokenizer.of_char, len(text)
         found, start = [], 0
         for word in words:
-            for first, last in self._word_spans[word]:
+            for first, last in self._word_spans(word):
                 end = places[start + last] + 1
                 while end < size and not of_char[ord(text[end])]:
                     end += 1
@@ -813,7 +812,7 @@ class FullTokenizer:
             start += len(word)
         return found
 
-    def _compute_spans(self, word: str) -> list[tuple[int, int]]:
+    def _word_spans(self, word: str) -> list[tuple[int, int]]:
         """Return the first and last character of each piece of a clean word."""
         found = []
         for part, places in self.basic_tokenizer.split_with_places(word):

@@ -214,8 +214,7 @@ def _convert_chunk(
     number = np.concatenate([np.arange(n) for n in counts] or [[]])
     of_word = np.repeat(number.astype(np.int32), np.diff(offsets))
     offsets = offsets[np.cumsum([0, *counts])]  # of the paragraphs
-    # Questions on the same paragraph follow one another.
-    pieces_in = functools.lru_cache(maxsize=256)(tokenizer.spans)
+    pieces_in = functools.lru_cache(maxsize=2**12)(tokenizer.spans)
     cells: list[tuple[int, int, int, int, int]] = []
     for at, (example, query_size) in enumerate(
         zip(chunk.examples, query_sizes.tolist(), strict=True)
