@@ -217,38 +217,3 @@ def test_labels_are_the_pieces_of_the_characters(
     windows = squad_windows.convert(data, tokenizer, lengths)
     found = windows.start_positions[0] - 3, windows.end_positions[0] - 3
     assert found == wanted  # behind [CLS] ? [SEP]
-
-
-def test_labels_by_the_published_vocabulary(tokenizer, tmp_path):
-    """Their positions in rows; in several windows where the answer is whole."""
-    beijing = "北京"
-    chinese = f"{beijing}大学在{beijing}。上海大学在上海。"
-    paragraphs = [
-        (chinese, "大学在哪里？", beijing, 5),
-        ("It ended 7-9 and 9-7 then. " + "x " * 20, "Who?", "7", 19),
-        ("Nagoya is big. It was 7-7 then.", "Who?", "7", 24),
-    ]
-    path = squad_files.write(
-        tmp_path,
-        content(
-            *(
-                (text, [question(text, asked, (answer, start))])
-                for text, asked, answer, start in paragraphs
-            )
-        ),
-    )
-    data = squad_data.read_squad([path], True, False)
-    lengths = squad_windows.Lengths(24, 4, 16)
-    windows = squad_windows.convert(data, tokenizer, lengths)
-    ids = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
-    rows = {0: [], 1: [], 2: []}
-    for number, of in enumerate(windows.example.tolist()):
-        start = int(windows.start_positions[number])
-        assert windows.end_positions[number] >= start
-        if start:
-            begins = int(windows.query_length()[number]) + 2
-            at = int(windows.doc_place()[number]) + start - begins
-            rows[of].append(at - int(windows.doc_offsets[of]))
-            assert ids[at] in (beijing[0], "7")
-    # Pieces of the paragraphs, in each window that has them.
-    assert rows == {0: [5, 5], 1: [8, 8, 8], 2: [8]}
