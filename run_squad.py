@@ -226,8 +226,8 @@ def score_file() -> int:
     """Score --predictions_file; print the scores; return the exit status."""
     is_version_2 = FLAGS.version_2_with_negative
     data = squad_data.read_squad(
-        FLAGS.predict_file, False, is_version_2, FLAGS.strict, FLAGS.scoring
-    )
+        FLAGS.predict_file, False, is_version_2, FLAGS.strict
+    )._replace(scoring=FLAGS.scoring)
     path = FLAGS.predictions_file
     answered = squad_answers.read_answers(path, data, is_version_2)
     results = answered.scores(data, is_version_2)

@@ -45,7 +45,7 @@ _PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
 _NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
 
 # The flags that name what a script writes.
-_OUTPUTS = (
+OUTPUTS = (
     "rows_file",
     "output_dir",
     "output_file",
@@ -205,7 +205,7 @@ def _check_outputs() -> None:
     """
     from base import cluster, file_system  # they import this module
 
-    names = _OUTPUTS if "output" in flags.FLAGS else _OUTPUTS[:1]
+    names = OUTPUTS if "output" in flags.FLAGS else OUTPUTS[:1]
     for name in names:
         value = name in flags.FLAGS and flags.FLAGS[name].value
         if value and cluster.is_chief():

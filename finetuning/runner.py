@@ -158,9 +158,9 @@ def identity_of(job: FineTuningJob) -> run.Identity:
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
         # The best weights are chosen by scores of one development set.
-        "heldout_data": settings.training.eval_steps > 0
-        and [job.fingerprint(data) for data in job.dev]
-        or None,
+        "heldout_data": [job.fingerprint(data) for data in job.dev]
+        if settings.training.eval_steps
+        else None,
         "pad_to_max_length": settings.pad_to_max_length,
         "reinit_top_layers": settings.reinit_top_layers or None,
         "long_texts": job.trained_for().to_dict().get("long_texts"),

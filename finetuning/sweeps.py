@@ -44,9 +44,6 @@ _HYPERPARAMETERS = (
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "output", "flagfile")
 
-# Flags that name what a run writes.
-_OUTPUTS = ("output_dir", "records_dir")
-
 # Names of files that need no checksum: those in records_dir, which are made of
 # other files, and weights beside an index that has a checksum of each.
 _MADE = re.compile(r"\.(data-\d+-of-\d+|(tf_record|npy)(\.json)?)$")
@@ -278,7 +275,7 @@ def _files_named(
         place
         for name, argument in arguments.items()
         for place in argument.partition("=")[2].split(",")
-        if name not in _OUTPUTS
+        if name not in errors.OUTPUTS
     }
     for place in sorted(places):
         if not place or hub.is_name(place):  # a commit does not change

@@ -148,7 +148,6 @@ def read_squad(
     is_training: bool,
     version_2_with_negative: bool,
     strict: bool = False,
-    scoring: str = "squad",
 ) -> SquadData:
     """Return the questions of SQuAD files.
 
@@ -156,14 +155,13 @@ def read_squad(
     in the original, a question is left out if the words at answer_start do
     not contain the answer; with `strict` it is an error. In version 2.0 a
     question without the key is_impossible is impossible if it has no answers,
-    as in the official script, which does not read the key. `scoring` is kept
-    in the result.
+    as in the official script, which does not read the key.
 
     Raises:
         UserError: a file is not in SQuAD's format, is of the other version,
             or leaves no question; names file and place.
     """
-    reader = _Reader(is_training, strict, scoring)
+    reader = _Reader(is_training, strict)
     for path in files:
         reader.read(path, version_2_with_negative)
     data, misplaced = reader.data, reader.misplaced
@@ -203,9 +201,9 @@ def read_squad(
 class _Reader:
     """Collects the examples of several files, and counts of problems."""
 
-    def __init__(self, is_training: bool, strict: bool, scoring: str):
+    def __init__(self, is_training: bool, strict: bool):
         self.is_training, self.strict = is_training, strict
-        self.data = SquadData([], [], scoring)
+        self.data = SquadData([], [])
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
         self.num_dropped = self.num_several = 0

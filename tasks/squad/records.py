@@ -76,13 +76,10 @@ class QuestionReader:
             return triviaqa.read_triviaqa(
                 files, self.triviaqa_evidence_dir, self.triviaqa_max_tokens
             )
-        return squad_data.read_squad(
-            files,
-            is_training,
-            self.version_2_with_negative,
-            self.strict,
-            self.scoring,
+        data = squad_data.read_squad(
+            files, is_training, self.version_2_with_negative, self.strict
         )
+        return data._replace(scoring=self.scoring)
 
     def questions(
         self, files: Sequence[str], is_training: bool = False
