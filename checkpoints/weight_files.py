@@ -113,7 +113,7 @@ def compare(
     return LoadReport(
         restored=[path for path, (ours, its) in shapes.items() if ours == its],
         new=[path for path in wanted if path not in found],
-        unused=[path for path in weights_in(found) if path not in wanted],
+        unused=[path for path in _weight_names(found) if path not in wanted],
         mismatched=[
             f"{path}: the model has shape {ours}, the checkpoint holds {its}"
             for path, (ours, its) in shapes.items()
@@ -264,7 +264,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     reader = open_weights(prefix)
     return {
         name: read_tensor(reader, prefix, name)
-        for name in weights_in(reader.get_variable_to_shape_map())
+        for name in _weight_names(reader.get_variable_to_shape_map())
     }
 
 
@@ -287,7 +287,7 @@ def read_step(reader: Reader, prefix: str) -> int:
     return int(value)
 
 
-def weights_in(shapes: Mapping[str, Sequence[int]]) -> list[str]:
+def _weight_names(shapes: Mapping[str, Sequence[int]]) -> list[str]:
     """Return the names of the weights in {name: shape} of a checkpoint, sorted.
 
     The other variables belong to training. They are the numbers of _NUMBERS,

@@ -599,9 +599,7 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
 }
 _RENDERERS = {
     code: {
-        name.replace("_", " "): renderer
-        for names, renderer in table
-        for name in names.split()
+        name: renderer for names, renderer in table for name in _names(names)
     }
     for code, table in _RENDERED.items()
 }

@@ -54,11 +54,7 @@ def placing() -> list:
     found = []
     special = ("[SEP]", "[MASK]")
     hub = True, None, True, 100, special, tokenization.SPECIAL_TOKENS, True
-    for casing, normalization in (
-        ("uncased", (True,)),
-        ("cased", (False,)),
-        ("uncased", hub),
-    ):
+    for casing, normalization in (("cased", (False,)), ("uncased", hub)):
         arguments = vocab_file(casing), *normalization
         graph = tf.function(
             graph_tokenizer.Tokenizer(*arguments).with_offsets,
@@ -242,7 +238,7 @@ PLACED = HARD.replace("\U0001d15f", "") + " İk7-\u00a0\ud55c\U0001f600"
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.text(st.sampled_from(PLACED)) | st.text(max_size=30),
