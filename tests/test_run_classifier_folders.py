@@ -145,9 +145,6 @@ def finished(model_dir, tmp_path_factory) -> dict:
         ("learning_rate", 1e-4, "learning_rate = 0.005, not 0.0001"),
         ("layer_decay", 0.9, "layer_decay = None, not 0.9"),
         ("label_smoothing", 0.1, "label_smoothing = None, not 0.1"),
-        ("class_weights", "balanced", "class_weights = None, not balanced"),
-        ("weight_decay_rate", 0.1, "weight_decay_rate = 0.01, not 0.1"),
-        ("warmup_proportion", 0.2, "warmup_proportion = 0.1, not 0.2"),
         ("num_train_epochs", 0.25, "num_train_epochs = 0.5, not 0.25"),
     ],
 )
