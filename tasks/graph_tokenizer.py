@@ -37,8 +37,8 @@ _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2  # capital; small, at the end of a word
 
 _SPACE = 32
 
-# Around special tokens in a text. No text has it: the tokenizer drops both
-# characters.
+# Around special tokens in a text. A text that has it itself is split there,
+# where FullTokenizer drops the characters.
 _MARK = "\0\ufffd\0"
 
 # Replaces longer words. Its id is [UNK]: the tokenizer drops the character from
