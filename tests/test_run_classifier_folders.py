@@ -185,6 +185,7 @@ def test_a_run_cannot_have_begun_with_another_model(
     assert "belongs to a run with other init_checkpoint" in line
 
 
+@pytest.mark.slow
 def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
     """Thresholds of labels, and the temperature of a calibrated model."""
     rows = {
@@ -262,6 +263,7 @@ def test_interrupted_runs_end_with_the_same_bits(flags, monkeypatch):
         assert curves.read(str(parts), 100, ("loss",), "accuracy") == wanted
 
 
+@pytest.mark.slow
 def test_best_weights_are_chosen_by_scores_of_one_set(flags, monkeypatch):
     """Another development set is refused while the run is not finished."""
     flags |= {"eval_steps": 20, "save_checkpoints_steps": 16}
