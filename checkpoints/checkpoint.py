@@ -204,7 +204,7 @@ def open_checkpoint(
             )
     own = casing.find_vocabulary(lookup.folder_of(prefix)) if prefix else None
     if vocab_file and own:
-        check_same_vocabulary(vocab_file, own)
+        _check_same_vocabulary(vocab_file, own)
     return Checkpoint(
         prefix,
         config,
@@ -215,7 +215,7 @@ def open_checkpoint(
     )
 
 
-def check_same_vocabulary(vocab_file: str, own: str) -> None:
+def _check_same_vocabulary(vocab_file: str, own: str) -> None:
     """Check that a vocabulary is a model's own, whose file is `own`.
 
     Words may stand in the places of its [unused1], [unused2], ...
@@ -235,7 +235,7 @@ def check_same_vocabulary(vocab_file: str, own: str) -> None:
             found = (
                 f"{token!r} in line {line}" if token else f"{line - 1} lines"
             )
-            there = f"{known!r}" if known else f"{line - 1} lines"
+            there = repr(known) if known else f"{line - 1} lines"
             raise UserError(
                 f"--vocab_file={vocab_file} has {found}, and the model's own "
                 f"vocabulary {own} {there}: leave --vocab_file out "
