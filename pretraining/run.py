@@ -150,7 +150,7 @@ def identity_of(
         **settings.fingerprint(),
         **plan.describe(settings.num_train_steps),
         # Last, since other records have other names and counts, too.
-        "vocabulary": vocab_file and file_system.content_digest(vocab_file),
+        "vocabulary": vocab_file and file_system.sha256(vocab_file),
         "records": dict(
             zip(pretraining_records.names_of(files), digests, strict=True)
         ),
@@ -185,7 +185,7 @@ def check_same_vocabulary(resume_from: str, vocab_file: str | None) -> None:
     """
     folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
     found = (run_settings.read_fingerprint(folder) or {}).get("vocabulary")
-    own = vocab_file and file_system.content_digest(vocab_file)
+    own = vocab_file and file_system.sha256(vocab_file)
     if found and own and found != own:
         raise UserError(
             f"--resume_from={resume_from} is a run with another vocabulary "
