@@ -136,13 +136,15 @@ def content_digest(path: str) -> str:
     """
     size, _ = file_state(path) or [0, 0]
     last = max(0, size - _BLOCK_BYTES)
+    places = sorted({last * n // (_BLOCKS - 1) for n in range(_BLOCKS)})
     digest = hashlib.sha256(str(size).encode())
-    with open_for_reading(path) as file:
-        for place in sorted(
-            {last * n // (_BLOCKS - 1) for n in range(_BLOCKS)}
-        ):
-            file.seek(place)
-            digest.update(file.read(_BLOCK_BYTES))
+    try:
+        with open_for_reading(path) as file:
+            for place in places:
+                file.seek(place)
+                digest.update(file.read(_BLOCK_BYTES))
+    except file_errors() as error:
+        raise unreadable(path, error) from error
     return digest.hexdigest()
 
 

@@ -153,10 +153,12 @@ def test_text_is_written_as_utf_8_and_its_checksum_read(tmp_path):
     assert file_system.sha256(path) == (
         "edd3a863872a04239eb29ad4bc12fc892b3d4ae57cc7e786a3697816f8e141c2"
     )
-    with pytest.raises(UserError, match="none: cannot be read: No such file"):
-        file_system.sha256(str(tmp_path / "none"))
-    with pytest.raises(UserError, match="cannot be read: Is a directory"):
-        file_system.sha256(str(tmp_path))
+    none, words = str(tmp_path / "none"), "cannot be read: "
+    for digest in (file_system.sha256, file_system.content_digest):
+        with pytest.raises(UserError, match=f"none: {words}No such file"):
+            digest(none)
+        with pytest.raises(UserError, match=f"{words}Is a directory"):
+            digest(str(tmp_path))
 
 
 def test_state_of_a_file(tmp_path):
