@@ -411,6 +411,7 @@ def test_what_was_applied_is_written(tmp_path, settings):
         assert loading.choose_task(one) == loading.choose_task(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings, others, function",
     [
