@@ -119,7 +119,24 @@ def read(folder: str) -> dict[str, Any]:
     vocab_file = find_vocabulary(folder)  # does vocab.txt contradict it?
     if files.whole is not None:
         path = files.paths[TOKENIZER_NAME]
-        for name, value in _read_whole(files, names).items():
+        theirs = _read_whole(files, names)
+        if not files.is_generic:
+            usual = Normalization.of(found.get("do_lower_case", True))
+            unread = {
+                name: getattr(usual, name)
+                for name, value in theirs.items()
+                if name not in found and value != getattr(usual, name)
+            }
+            if unread:
+                known_settings.warn(
+                    f"{path}: its normalizer contradicts "
+                    f"{', '.join(f'{n} = {x}' for n, x in unread.items())}, "
+                    "which BertTokenizer, the class of this tokenizer, has "
+                    f"where {TOKENIZER_CONFIG_NAME} does not say it, and "
+                    "which is used"
+                )
+            theirs |= unread
+        for name, value in theirs.items():
             if found.setdefault(name, value) != value:
                 raise UserError(
                     f"{config_path} says {name} = {found[name]}, but {path} "

@@ -253,7 +253,9 @@ _TOKENIZER = _settings(
     (APPLIED, "the vocabulary; vocab.txt must agree", "model.vocab"),
     (APPLIED, "special ones are found in a text; others are warned of",
      "added_tokens"),
-    (APPLIED, "before words are split; tokenizer_config.json must agree",
+    (APPLIED,
+     "before words are split; tokenizer_config.json must agree, and where it "
+     "is silent, BertTokenizer's own are used, with a warning",
      """normalizer.lowercase normalizer.strip_accents
         normalizer.handle_chinese_chars"""),
     (REFUSED, "BERT's tokenizer has one", "normalizer pre_tokenizer model"),
