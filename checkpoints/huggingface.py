@@ -333,7 +333,8 @@ def _cross_encoder(
     name = own or theirs.get(_OLD_CROSS_ENCODER)
     if name:
         return {
-            "sentence_pairs": True,
+            # Written by this project it may be false.
+            "sentence_pairs": theirs.get("sentence_pairs", True),
             "output_activation": sentence_transformers.output_activation(
                 name, count, f"{path}: activation function"
             ),
@@ -370,6 +371,7 @@ def write_config(
         activation = theirs.pop("output_activation", None)
         if activation != "sigmoid":
             theirs["problem_type"] = "regression"
+        theirs.setdefault("sentence_pairs", False)
         theirs[_CROSS_ENCODER] = {
             "activation_fn": sentence_transformers.TORCH_NAMES[activation]
         }

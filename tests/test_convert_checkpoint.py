@@ -450,9 +450,15 @@ def test_the_function_on_a_number(tmp_path, settings, others, function):
         wanted = function(wanted).numpy()
     convert(source, tmp_path / "ours", "original")
     convert(tmp_path / "ours", tmp_path / "back", "huggingface")
+    pairs = []
     for place in (source, tmp_path / "ours", tmp_path / "back"):
-        run = loading.load(loading.find(str(place)))
+        settings_of = loading.find(str(place))
+        pairs.append(settings_of.sentence_pairs)
+        run = loading.load(settings_of)
         np.testing.assert_allclose(run(batch)["value"], wanted, rtol=1e-5)
+    # A number of one text stays one, though the file names a function.
+    is_cross_encoder = bool(others or {*settings} - {"problem_type"})
+    assert pairs == [is_cross_encoder] * 3
     config = json.loads((tmp_path / "back" / "config.json").read_text())
     is_sigmoid = function == tf.sigmoid
     problem = None if is_sigmoid else "regression"
