@@ -333,7 +333,7 @@ def _cross_encoder(
     name = own or theirs.get(_OLD_CROSS_ENCODER)
     if name:
         return {
-            # Written by this project it may be false.
+            # This project writes false, or null where it does not know.
             "sentence_pairs": theirs.get("sentence_pairs", True),
             "output_activation": sentence_transformers.output_activation(
                 name, count, f"{path}: activation function"
@@ -371,7 +371,7 @@ def write_config(
         activation = theirs.pop("output_activation", None)
         if activation != "sigmoid":
             theirs["problem_type"] = "regression"
-        theirs.setdefault("sentence_pairs", False)
+        theirs.setdefault("sentence_pairs", None)
         theirs[_CROSS_ENCODER] = {
             "activation_fn": sentence_transformers.TORCH_NAMES[activation]
         }
