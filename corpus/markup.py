@@ -323,7 +323,7 @@ def _template(
         return GAP
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]
-    with_text = templates.has_text(source)
+    with_text = any(templates.positional(source))
     return GAP if templates.is_remark(before, after, with_text) else LOST
 
 

@@ -119,6 +119,11 @@ def convert(
     """
     if named.get("disp", "").startswith(("out", "num", "unit")):
         return None
+    # Words before or after the unit, numbers in words, other separators.
+    if named.get("adj", "").startswith(("mid", "pre")) or (
+        not named.keys().isdisjoint(("spell", "comma"))
+    ):
+        return None
     is_english = language.partition("-")[0] in ("en", "simple")
     text, position = "", 0
     while position + 1 < len(values) and _NUMBER.match(values[position]):
@@ -169,7 +174,7 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
             unit.replace("metre", "meter").replace("litre", "liter")
             for unit in names
         )
-    if named.get("adj", "").startswith(("on", "mid")):
+    if named.get("adj") == "on":
         return "-" + " ".join(filter(None, (multiple, singular))).replace(
             " ", "-"
         )

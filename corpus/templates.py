@@ -35,15 +35,14 @@ _NOTES = {
         webarchive wayback""",
     "ar": "هامش",
     "de": "fnz anker",
-    "es": "ancla",
+    "fa": "پک یاد",
     "fr": "ancre note référence",
-    "it": "ancora",
+    "he": "הערה ביאור הערת_שוליים",
     "ja": "脚注 アンカー",
-    "pl": "odn uwaga kotwica",
-    "pt": "carece_de_fontes âncora nre",
-    "ru": """нет_аи уточнить когда кто где какой чей чего источник? не_аи
-        прояснить достоверность значимость_факта якорь""",
-    "uk": "джерело? хто коли де якір",
+    "pl": "odn uwaga u",
+    "pt": "nre",
+    "ru": "якорь",
+    "uk": "якір",
     "zh": "noteta",
 }
 # Remarks of editors, which show no word unless an argument holds some.
@@ -72,9 +71,11 @@ _REMARKS = {
     "nl": "feit wie wanneer waar",
     "no": "kilde_mangler trenger_referanse når hvem hvor",
     "pl": "fakt kto kiedy gdzie dlaczego przypis",
-    "pt": "quem quando onde qual",
+    "pt": "carece_de_fontes quem quando onde qual",
+    "ru": """нет_аи уточнить когда кто где какой чей чего не_аи прояснить
+        достоверность значимость_факта""",
     "sv": "källa_behövs när vem var fakta",
-    "uk": "джерело уточнити",
+    "uk": "джерело уточнити хто коли де",
     "zh": "來源請求 来源请求 谁 誰 何时 何時 哪里 查证请求 查證請求",
 }
 # How the names of remarks end, and those of citations begin, in many wikis.
@@ -94,15 +95,16 @@ def name_of(source: str) -> str:
     return match[1].replace("_", " ").strip().lower() if match else ""
 
 
-def has_text(source: str) -> bool:
-    """Return whether a template has a positional argument that is not empty.
+def positional(source: str) -> list[str]:
+    """Return the positional arguments of a template, stripped.
 
     {{lc:text}}, {{name|1=text}} and {{2}}, an exponent, have one,
     {{name|key=text}} has none.
     """
     name = name_of(source)
     if ":" in name or name.isdigit():
-        return True
+        return [name]
+    found = []
     # The name is no argument.
     depth, start, is_named = 0, 0, True
     for match in _PARTS.finditer(source):
@@ -113,11 +115,21 @@ def has_text(source: str) -> bool:
             is_named = not source[start : match.start()].strip().isdigit()
             start = match.end()
         elif depth == 1 and token in ("|", "}}"):
-            if not is_named and source[start : match.start()].strip():
-                return True
+            if not is_named:
+                found.append(source[start : match.start()].strip())
             start, is_named = match.end(), False
         depth -= token in ("}}", "]]")
-    return False
+    return found
+
+
+def _is_date(values: list[str]) -> bool:
+    """Return whether a remark's arguments are a date or nothing.
+
+    {{нет АИ|5|6|2019}}, {{bron?||2019|06|05}}; {{quand|2019}} has words.
+    """
+    first, *more = [*values, ""]
+    is_text = first and not (first.isdecimal() and len(values) == 3)
+    return not is_text and all(v.isdecimal() for v in more if v)
 
 
 def is_silent(name: str, source: str, language: str) -> bool:
@@ -126,7 +138,7 @@ def is_silent(name: str, source: str, language: str) -> bool:
     if name in notes:
         return True
     if name in remarks or name.endswith(_REMARK_ENDS) or name[:5] == "cite ":
-        return not has_text(source)
+        return _is_date(positional(source))
     if "display" in source and _BESIDE_TITLE.search(source):
         return True
     return _DATED.fullmatch(source) is not None
@@ -228,6 +240,11 @@ def _language(values: list[str], named: dict[str, str]) -> str:
     return named.get("2") or named.get("text") or _argument(2, values, named)
 
 
+def _local_link(values: list[str], named: dict[str, str]) -> str | None:
+    """Return the label of {{link-en|名|Name|label}}, 名 without one."""
+    return next(filter(None, (*values[2:3], *values[:1])), None)
+
+
 _MONTHS = """January February March April May June July August September
     October November December""".split()
 
@@ -277,7 +294,7 @@ def _scientific(
     values: list[str], named: dict[str, str], language: str
 ) -> str | None:
     """Return "6.24×10¹⁸ kg" for {{val|6.24|e=18|u=kg}}."""
-    if len(values) > 2 or not values or "ul" in named or "up" in named:
+    if not 1 <= len(values) <= 2 or named.keys() - {"e", "u"}:
         return None
     parts = [numbers.formatted(value, language) for value in values]
     if None in parts:
@@ -368,6 +385,16 @@ def _century(after: str = "siècle", era: str = "") -> Renderer:
     return render_century
 
 
+def _spanish_century(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "siglo V a. C." for {{siglo|V|a|s}}."""
+    number, era, word, *_ = [*values, "", "", ""]
+    word = {"s": "siglo", "S": "Siglo"}.get(word)
+    eras = {"": "", "a": " a. C.", "d": " d. C."}
+    if not number or word is None or era not in eras or named or values[3:]:
+        return None
+    return f"{word} {number}{eras[era]}"
+
+
 def _centuries(values: list[str], named: dict[str, str]) -> str | None:
     """Return "XVe au XVIe siècle" for {{sp-|XV|e|au|XVI|e}}."""
     if len(values) < 5 or any(values[5:]) or named:
@@ -400,9 +427,11 @@ def _with_error(values: list[str], named: dict[str, str]) -> str | None:
     return "".join(values)
 
 
-def _nihongo(values: list[str], named: dict[str, str]) -> str:
+def _nihongo(values: list[str], named: dict[str, str]) -> str | None:
     """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}."""
-    inside = ", ".join(filter(None, values[1:3]))
+    inside = ", ".join(filter(None, values[1:4]))
+    if named or any(values[4:]):
+        return None
     if not values or not values[0]:
         return inside
     return f"{values[0]} ({inside})" if inside else values[0]
@@ -410,7 +439,7 @@ def _nihongo(values: list[str], named: dict[str, str]) -> str:
 
 def _link(values: list[str], named: dict[str, str]) -> str | None:
     """Return the label of a link to another wiki, as {{ill|Name|de}}."""
-    for key in ("lt", "label", "نص", "عر", "trad", "text", "redigir"):
+    for key in ("lt", "label", "نص", "عر", "texte", "fr", "text", "redigir"):
         if named.get(key):
             return named[key]
     filled = list(filter(None, values))
@@ -421,9 +450,9 @@ def _link(values: list[str], named: dict[str, str]) -> str | None:
 
 
 def _translated_link(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the label of {{tsl|en|Name|label}} and {{нп5|Name|label}}."""
+    """Return the label of {{tsl|en|Name|名|label}} and {{нп5|Name|label}}."""
     if len(values) > 1 and re.fullmatch(r"[a-z]{2,3}", values[0]):
-        values = values[1:]
+        return next(filter(None, reversed(values[1:])), None)
     return next(filter(None, (*values[1:2], *values[:1])), None)
 
 
@@ -474,6 +503,24 @@ def _quotation(values: list[str], named: dict[str, str]) -> str:
 
 _MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
 
+
+def _ship(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "USS Hornet (CV-12)" for {{ship|USS|Hornet|CV-12}}.
+
+    A fourth argument of 2 shows the name alone, of 6 all but the number.
+    """
+    prefix, name, number, shown, *_ = [*values, "", "", "", ""]
+    if not name or named or shown not in ("", "2", "6"):
+        return None
+    text = name if shown == "2" else f"{prefix} {name}"
+    return f"{text} ({number})" if number and not shown else text
+
+
+def _ship_of(prefix: str) -> Renderer:
+    """Return a renderer for {{USS|Hornet|CV-12}}."""
+    return lambda values, named: _ship([prefix, *values], named)
+
+
 _SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
     ijn hmt rrs rfa ov"""
 
@@ -482,12 +529,12 @@ _SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
 _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
     "": [
         (
-            """nowrap nobr nobreak j small smaller big large larger sc smallcaps
+            """nowrap nobr nobreak small smaller big large larger sc smallcaps
             small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub
             mono var mvar math strong em bold ital noitalic noitalics center
             underline u keypress kbd key samp tt crossreference comment
             abréviation abréviation_discrète cp932フォント jis2004フォント
-            補助漢字フォント 要出典範囲 ルビ ruby le internal_link_helper nts
+            補助漢字フォント 要出典範囲 ルビ ruby nts
             text typo not_a_typo as_written bdi dfn term
             إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
             tlit script vr uni hebrew polytonic pre2 пнл""",
@@ -513,6 +560,7 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
         ("harv harvcol", _harvard("({} {})")),
         ("harvnb harvcolnb", _harvard("{} {}")),
         ("ill interlanguage_link interlanguage_link_multi illm", _link),
+        ("le internal_link_helper", _local_link),
         ("仮リンク وإو وصلة_إنترويكي lien ill2 liên_kết_ngôn_ngữ", _link),
         (
             """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2
@@ -547,16 +595,18 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
         ("zwj", _text("\u200d")),
         ("zwnj", _text("\u200c")),
         (
-            "ship bibleref bibleverse oldstyledate",
+            "bibleref bibleverse",
             lambda values, named: " ".join(filter(None, values[:2])),
         ),
         ("music", lambda v, n: _MUSIC.get((v or [""])[0].lower())),
-        *((name, _around(f"{name.upper()} ", "")) for name in _SHIPS.split()),
+        ("ship", _ship),
+        *((name, _ship_of(name.upper())) for name in _SHIPS.split()),
     ],
     "de": [('"', _around("„", "“")), ("höhe", _height)],
     "en": [
         ("as_of asof", _as_of),
-        ("circa c. c ca. ca", _joined(" – ", "c. ", most=2)),
+        ("j", _around("", "")),
+        ("circa c. c ca. ca", _joined(" – c. ", "c. ")),
         ("floruit fl. fl", _joined(" – ", "fl. ", most=2)),
         ("reign r.", _joined(" – ", "r. ", most=2)),
         ("nihongo nihongo_core", _nihongo),
@@ -577,7 +627,7 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
         ("us_patent", _around("U.S. Patent ", "")),
     ],
     "es": [
-        ("siglo", _around("siglo ", "")),
+        ("siglo", _spanish_century),
         ("esd", _around("", "")),
         ("cita", _quotation),
     ],
@@ -660,7 +710,7 @@ def renderer_of(name: str, language: str) -> Renderer | None:
             return lambda values, named: _labelled(match[1], values)
         return _around("", "")
     if _LINK_TEMPLATE.fullmatch(name):
-        return _around("", "")
+        return _local_link
     return None
 
 
@@ -676,5 +726,6 @@ def _renderer_of_family(name: str, code: str) -> Renderer | None:
     if code == "fr" and (match := _FRENCH_CENTURY.fullmatch(name)):
         number, ordinal, century, era = match.groups("")
         era = " av. J.-C." if era else ""
-        return _text(f"{number.upper()}{ordinal}{century}{era}")
+        text = f"{number.upper()}{ordinal}{century}{era}"
+        return lambda values, named: " ".join([text, *filter(None, values)])
     return None

@@ -130,7 +130,7 @@ def test_each_construct_leaves_its_text(text, expected):
         ("He is {{nowrap|5 [[metre]]s}} tall.", "He is 5 metres tall."),
         ("{{As of|2014|3}}, it is.", "As of March 2014, it is."),
         ("It was {{as of|2014|lc=y}} so.", "It was as of 2014 so."),
-        ("In {{circa|1200|1210}} it was.", "In c. 1200 – 1210 it was."),
+        ("In {{circa|1200|1210}} it was.", "In c. 1200 – c. 1210 it was."),
         ("It has {{formatnum:12500}} of it.", "It has 12,500 of it."),
         ("It is {{frac|2|1|2}} of it.", "It is 2 1/2 of it."),
         ("It is {{val|6.24|e=18|u=kg}}.", "It is 6.24×10¹⁸ kg."),
