@@ -90,10 +90,11 @@ _STOPS = ".!?؟。！？"
 _MAY_END = {
     language: frozenset(words.split())
     for language, words in {
-        "": "etc usw enz osv itd itp atd atď stb ecc art",
+        "": "etc usw enz osv itd itp atd atď apod stb ecc art",
         "en": "ill may miss fed ore ark arc ken mph wis",
         "es": "mar",
         "it": "mai mar bar col",
+        "sv": "maj",
     }.items()
 }
 _BRACKETS = re.compile(r"[(（「『“〈《【\[]|[)）」』”〉》】\]]")
@@ -164,47 +165,51 @@ _BEFORE_NAMES = {
     "ar": "أ.د ق.م",
     "be": "св вул гл стар напр",
     "bg": "т.е ген полк подп кап т.нар напр ок св д-р гр бул вж г-н г-жа",
-    "bn": """ড ডা ডাঃ মো মোঃ মোসা জনাব শ্রী শ্রীমতি শ্রীমতী অধ্যা নং খ্রি এ বি
-        সি ডি এফ জে এল এম এন পি টি ভি""",
+    "bn": """মি টা ড ডা ডাঃ মো মোঃ মোসা জনাব শ্রী শ্রীমতি শ্রীমতী অধ্যা নং খ্রি
+        এ বি সি ডি এফ জে এল এম এন পি টি ভি""",
     "ca": "Sr Sra Srta Dra Mn St Sta Av núm pàg cap vol aprox",
     "cs": """p pí r ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt por mjr sv č čp
         ul tzv tzn např cca str obr kap odd vyd red""",
-    "da": "kl bd hr frk pastor Skt St ca bl.a f.eks kap inkl ekskl nr jf",
-    "de": """z.B z u.a v.a bzw ca vgl sog geb gest Nr Bd Bde Hrsg St Hl hl Mio
-        Mrd Tsd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech engl
-        franz Hr Hrn Frl Dipl Ing Lic Mag Fa Frhr Gebr Pf Präs Abt Jg ahd allg
-        amtl angebl bayer bes bspw byz christl dt ehem eigtl einschl entspr erb
-        erw europ evang evtl frz gegr gesch hebr hist insb insbes ital jap jüd
-        kath kgl königl luth mhd mind mtl nat niederl nördl od österr östl poln
-        preuß röm russ sächs schles schweiz span staatl städt stellv südl techn
-        teilw theol tschech türk urspr ugs verh vermutl versch verst verw vollst
-        vorm wahrsch westl wiss zit zus""",
+    "da": "Sdr kl bd hr frk pastor Skt St ca bl.a f.eks kap inkl ekskl nr jf",
+    "de": """z.B z u.a v.a Th Joh Seb Wilh Friedr Heinr Ludw Ferd bzw ca vgl sog
+        geb gest Nr Bd Bde Hrsg St Hl hl Mio Mrd Tsd inkl evtl ggf i.d.R d.h S
+        Abs Art Aufl Kap Abb lat griech engl franz Hr Hrn Frl Dipl Ing Lic Mag
+        Fa Frhr Gebr Pf Präs Abt Jg ahd allg amtl angebl bayer bes bspw byz
+        christl dt ehem eigtl einschl entspr erb erw europ evang evtl frz gegr
+        gesch hebr hist insb insbes ital jap jüd kath kgl königl luth mhd mind
+        mtl nat niederl nördl od österr östl poln preuß röm russ sächs schles
+        schweiz span staatl städt stellv südl techn teilw theol tschech türk
+        urspr ugs verh vermutl versch verst verw vollst vorm wahrsch westl wiss
+        zit zus""",
     "el": "κος κα κ Δρ Καθ Στρ Αγ πρβλ δηλ σελ τόμ π.χ",
-    "en": """approx ca cf c e.g i.e viz esp fl lit Nos vol vols pp op Mt St Ft
-        Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen Rep Gov Pres Prof Dr Mr
-        Mrs Ms Mx Messrs vs Pvt Fr Msgr Brig Bvt Supt Insp Ven Rt Ste Det Ald Bp
-        Abp Mme Mlle Amb Atty Asst Assoc Dist nos circ""",
-    "es": """Sr Sra Sres Sras Srta Dra D Dª Dña Don Ud Uds Vd Vds Gral Cía núm
-        pág págs aprox cf Profa Lic Ing Arq Cnel Cap Tte Cte Sgto Alm Excmo
-        Excma Ilmo Ilma Mons Pbro Fr Rvdo Rdo Sto Sta Av Avda Pza vol""",
+    "en": """Wm Chas Geo Thos Benj eds approx ca cf c e.g i.e viz esp fl lit Nos
+        vol vols pp op Mt St Ft Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen
+        Rep Gov Pres Prof Dr Mr Mrs Ms Mx Messrs vs Pvt Fr Msgr Brig Bvt Supt
+        Insp Ven Rt Ste Det Ald Bp Abp Mme Mlle Amb Atty Asst Assoc Dist nos
+        circ""",
+    "es": """Fco Ma Ntra Ntro Sr Sra Sres Sras Srta Dra D Dª Dña Don Ud Uds Vd
+        Vds Gral Cía núm pág págs aprox cf Profa Lic Ing Arq Cnel Cap Tte Cte
+        Sgto Alm Excmo Excma Ilmo Ilma Mons Pbro Fr Rvdo Rdo Sto Sta Av Avda Pza
+        vol""",
     "et": "hr pr prl lk nt u",
     "fa": "دکتر ق.م",
-    "fi": "toht hra rva nti esim ns",
-    "fr": """n° M MM Mme Mmes Mlle Mlles Mgr Me Mes Pr St Sts Ste av apr env cf
-        p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén cap capt cdt
-        lt adj bd pp""",
+    "fi": "tri toht hra rva nti esim ns",
+    "fr": """Ch Ph Th n° M MM Mme Mmes Mlle Mlles Mgr Me Mes Pr St Sts Ste av
+        apr env cf p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén
+        cap capt cdt lt adj bd pp""",
     "gl": "Sr Sra Srta Dra D Da Sto Sta núm páx vol aprox",
     "gu": "શ્રી શ્રીમતી ડૉ ડો પ્રા પ્રો સ્વ નં",
     "he": 'ד"ר פרופ\' גב\'',
-    "hi": """श्री श्रीमती सुश्री डॉ डा प्रो पं कु मो सं नं पृ ई.पू ए बी सी डी ई
-        एफ एच जे के एल एम एन ओ आर एस टी यू वी डब्ल्यू""",
+    "hi": """मि ले न स्व रु वि कि.मी श्री श्रीमती सुश्री डॉ डा प्रो पं कु मो सं
+        नं पृ ई.पू ए बी सी डी ई एफ एच जे के एल एम एन ओ आर एस टी यू वी
+        डब्ल्यू""",
     "hr": "mr gen puk gđa gđica g sv ul br str npr tzv tj mons vlč",
     "hu": "ifj id özv ún kb ill Szt ker",
     "hy": "դոկտ պրոֆ ակադ գեն պրն տկն",
     "id": """hlm Ir H Hj Drs Dra Tn Ny Nn Bpk Sdr Sdri Jend Letjen Mayjen
         Brigjen Kol Letkol Kapt Jl""",
     "is": "próf sr hr bls",
-    "it": """n nn sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa
+    "it": """on n nn sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa
         ing arch avv geom rag On mons Card Gent Egr Spett Rev Cav Comm Gen Col
         Cap Ten Magg Sen S p pp pag pagg voll vol fig cfr ca a.C""",
     "ka": "პროფ აკად დოც გენ ბ-ნი ქ-ნი ე.წ იხ",
@@ -213,7 +218,8 @@ _BEFORE_NAMES = {
     "lv": "k-gs k-dze ģen pulkv kpt sv Nr lpp piem",
     "mk": "д-р ген г-дин г-ѓа св ул бр стр",
     "ml": "ക്രി.വ ശ്രീ ശ്രീമതി ഡോ പ്രൊഫ",
-    "mr": "श्री श्रीमती सौ कु डॉ प्रा पं न्या डा ले कै क्र पृ इ.स",
+    "mr": """इ.स.पू पु ल मु श्री श्रीमती सौ कु डॉ प्रा पं न्या डा ले कै क्र पृ
+        इ.स""",
     "ms": "hlm En Pn Cik Tn Hj Hjh Ir Jen Kol Mej Kapt Jln",
     "ne": "श्री श्रीमती सुश्री डा डॉ प्रा प्रो पं वि.सं नं",
     "nl": """dhr mevr mw mej drs mr ir ing ds jhr jkvr jonkvr past kol lt kap
@@ -223,22 +229,22 @@ _BEFORE_NAMES = {
     "pa": "ਸ੍ਰੀ ਸ੍ਰੀਮਤੀ ਡਾ ਪ੍ਰੋ ਸ੍ਰ",
     "pl": """s t hab mgr inż lek gen płk ppłk kpt por ppor mjr adm ks bp abp św
         bł śp ul al im nr tzn tzw m.in np ok ca ur zm właśc pocz gm godz wyd""",
-    "pt": """n p Sr Sra Srs Sras Srta Dra Drs D Profa Profª Eng Engº Arq Exmo
-        Exma Ilmo Ilma Gen Cel Cap Ten Maj Sgt Alm Brig Pe Fr Mons Rev Sto Sta S
-        St Av núm nº pág págs pp vol aprox cf p.ex séc""",
+    "pt": """Cia n p Sr Sra Srs Sras Srta Dra Drs D Profa Profª Eng Engº Arq
+        Exmo Exma Ilmo Ilma Gen Cel Cap Ten Maj Sgt Alm Brig Pe Fr Mons Rev Sto
+        Sta S St Av núm nº pág págs pp vol aprox cf p.ex séc""",
     "ro": "dl d-l dna d-na dra ing arh gen col lt cpt mr Sf sf str nr pag vol",
-    "ru": """т.н т.е им ген полк кап лейт адм св напр ок ул просп пл наб пер см
-        пр гр д-р ср р г-н г-жа канд тов пос дер изд ред прибл табл""",
+    "ru": """рис т.н т.е им ген полк кап лейт адм св напр ок ул просп пл наб пер
+        см пр гр д-р ср р г-н г-жа канд тов пос дер изд ред прибл табл""",
     "sl": "mag gen polk g ga gdč sv ul št str npr t.i",
     "sq": "p.sh zt znj zonj gj kol nr",
     "sr": "др ген пук г-дин г-ђа г-ца св ул бр стр нпр тзв тј",
     "sv": "kl ing kapt hr fr fru ca cirka bl.a t.ex S:t inkl exkl nr sid",
     "sk": """p r pán ing mgr Bc MUDr JUDr PhDr RNDr plk gen kpt sv č ul tzv napr
         str""",
-    "ta": "திரு திருமதி டாக்டர் முனைவர் பேரா செல்வி கி.பி கி.மு",
+    "ta": "மு திரு திருமதி டாக்டர் முனைவர் பேரா செல்வி கி.பி கி.மு",
     "te": "శ్రీ శ్రీమతి డా డాక్టర్ ప్రొ కుమారి క్రీ.శ క్రీ.పూ",
-    "tr": """Doç Yrd Av Sn Yzb Alb Gen Org Korg Tümg Tuğg Müh Mim Öğr Arş Hz örn
-        bkz""",
+    "tr": """M.Ö M.S İ.Ö İ.S Doç Yrd Av Sn Yzb Alb Gen Org Korg Tümg Tuğg Müh
+        Mim Öğr Arş Hz örn bkz""",
     "uk": "рис гл ім ген полк св д-р р вул просп див напр т.зв стор табл мал",
     "ur": "ڈاکٹر پروفیسر",
     "vi": "TS ThS GS PGS BS KS CN Dr TP",
@@ -249,6 +255,7 @@ _MONTHS = {
     "": """jan feb febr mar mrt apr jun jul aug sep sept oct okt nov dec des dez
         янв фев февр мар апр июн июл авг сен сент сеп окт ноя нояб ное дек""",
     "az": "yan fev iyn iyl avq sen noy dek",
+    "bn": "জানু ফেব সেপ্টে অক্টো নভে ডিসে",
     "be": "сту лют сак кра чэр ліп жні вер кас ліс сне",
     "bg": "яну",
     "ca": "gen abr ag set",
@@ -262,6 +269,7 @@ _MONTHS = {
     "fr": "janv fév févr avr juil déc",
     "fy": "mai",
     "gl": "xan abr xuñ xul ago set out",
+    "hi": "जन फर फ़र जुल अग सित अक्टू अक्तू नव दिस",
     "hr": "sij velj ožu tra svi lip srp kol ruj lis stu pro",
     "hu": "márc ápr máj jún júl szept",
     "hy": "հնվ փտվ մրտ ապր մյս հնս հլս օգս սեպ հոկ նոյ դեկ",
@@ -279,6 +287,7 @@ _MONTHS = {
     "sl": "avg",
     "sq": "shk pri qer korr gush sht tet nën dhj",
     "sr": "јан феб дец",
+    "ta": "ஜன பிப் ஆக செப் அக் நவ டிச",
     "tr": "oca şub nis may haz tem ağu eyl eki kas ara",
     "uk": "січ лют бер квіт трав черв лип серп вер жовт лист груд",
 }
@@ -294,7 +303,12 @@ def _is_abbreviation(word: str, language: str, is_before_number: bool) -> bool:
     """Return whether a word with a full stop stands before something else."""
     words, months = _abbreviations(language)
     word = word[:-1].lstrip("(\"'“„[«")
-    return word in words or is_before_number and word.lower() in months
+    # L'on. Moro
+    return (
+        not words.isdisjoint((word, re.split(r"['’](?=\w\w)", word)[-1]))
+        or is_before_number
+        and word.lower() in months
+    )
 
 
 @functools.cache
@@ -310,6 +324,20 @@ def _abbreviations(language: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(words + capitals), frozenset(months)
 
 
+# Initials of names, which no sentence ends with: in scripts of which sentencex
+# knows no initials, and J.-J. (but J.-C., Christ).
+_INITIALS = re.compile(
+    r"(?:\A|[\s(„“«.])[\u0370-\u03ff\u0400-\u042f\u0490\u05d0-\u064a]\.\Z"
+    r"|\b[A-ZÀ-ÞΑ-ΩА-Я]\w?\.-(?!C\.)[A-ZÀ-ÞΑ-ΩА-Я]\w?\.\Z"
+    r"|\A[A-ZÀ-Ž]\.\Z"
+)
+# In these languages sentencex ends a sentence behind a single initial. Most
+# words behind one are names; the shortest are articles, pronouns or the like.
+_CUT_AFTER_INITIALS = frozenset("fr es pt ca gl oc da cs sk pl".split())
+_INITIAL = re.compile(r"[\s(][A-ZÀ-Ž]\.\Z")
+_NAME = re.compile(r"[^\W\d_]{4}")
+# The first letter of an abbreviation without spaces, such as î.Hr.
+_LETTER = re.compile(r"(?:\A|[\W_])[^\W\d_]\.\Z")
 _CLOSES = re.compile(r"\A[^()]*\)")
 # No sentence is longer: joining ever longer ones would take quadratic time.
 _LONGEST = 3000
@@ -330,9 +358,18 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
     # sentencex takes 3.5 for one number, but not ৩.৫; nor J.-C. for one word.
     is_number = before[-2:-1].isdecimal() and after[0].isdecimal()
     has_hyphen = after[0] == "-" and after[1:2].isalpha()
-    if is_glued and (is_number or has_hyphen):
+    if is_glued and (
+        is_number or has_hyphen or after[0].isalpha() and _LETTER.search(before)
+    ):
         return True
     base = language.split("-")[0]
+    # Korean sentences end with a verb, not with the 3. of 1990. 5. 3., and go
+    # on behind a quotation.
+    if base == "ko" and (
+        before[-2:-1].isdecimal()
+        or (is_glued and before[-1] in "\"'”’" and after[0].isalpha())
+    ):
+        return True
     if base in ("ja", "zh"):
         # After a quotation or parenthesis the sentence may go on.
         return (
@@ -350,7 +387,7 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
         )
     if before.count("(") > before.count(")") and _CLOSES.match(after):
         return True
-    if after[0] == ")" or before[-1] in ",;":
+    if after[0] == ")" or before[-1] in (",;" if base != "el" else ","):
         return True
     if before[-1] not in ".!?…\"'”’“‘»)":
         return False
@@ -363,7 +400,15 @@ def _is_one(before: str, after: str, language: str, is_glued: bool) -> bool:
         return True
     if base in _ORDINALS and _ORDINAL.search(before[-12:]):
         return True
-    last = before.rpartition(" ")[2]
+    if _INITIALS.search(before, max(0, len(before) - 12)) or (
+        base in _CUT_AFTER_INITIALS
+        and _INITIAL.search(before, max(0, len(before) - 3))
+        and _NAME.match(word)
+    ):
+        return True
+    *_, first, last = ["", *before[-40:].split(" ")]
+    if len(first) == len(last) == 2 and first[1] == ".":  # т. е.
+        last = first + last
     if is_glued and last.endswith("."):  # वि.सं.
         last += after.partition(" ")[0]
     return last.endswith(".") and _is_abbreviation(

@@ -149,3 +149,35 @@ def test_sentences_end_there(language, parts):
 def test_parts_are_joined_as_they_stood():
     text = '"Well!" said he.'
     assert sentences.split(text, "en") == [text]
+
+
+@pytest.mark.parametrize(
+    ("language", "found"),
+    [
+        ("fr", "J.-P. Sartre et J.-J. Rousseau sont là."),
+        ("fr", "Il meurt vers 300 av. J.-C.|Puis il part."),
+        ("fr", "Il épouse J. Martin.|Le plan B.|Il part."),
+        ("fr", "Th. Gautier vient."),
+        ("it", "G. Verdi scrisse.|L'on. Moro venne."),
+        ("pl", "J. Kowalski i A. Nowak."),
+        ("bg", "П. Петров и Г. Иванов."),
+        ("sr", "П. П. Петров је ту."),
+        ("ru", "Ж.-Ж. Руссо, т. е. Руссо."),
+        ("ru", "См. рис. 5."),
+        ("en", "Wm. Shakespeare came.|He is in Company B.|He left."),
+        ("de", "Joh. Seb. Bach schrieb."),
+        ("ar", "د. أحمد جاء."),
+        ("he", 'ח. נ. ביאליק כתב.|הוא רץ 3.5 ק"מ.|הוא בא.'),
+        ("hi", "स्व. राजीव आए।|सित. 2010 में हुआ।|वह आया है.|वह गया."),
+        ("bn", "জানু. ২০১০ সালে হয়।"),
+        ("mr", "इ.स.पू. ३०० मध्ये झाले."),
+        ("ro", "S-a născut în 300 î.Hr. la Roma."),
+        ("ko", '그는 1990. 5. 3. 태어났다.|그는 "네."라고 말했다.'),
+        ("el", "Ήρθε ο Νίκος;|Ναι, ήρθε."),
+        ("sv", "Han kom den 3 maj.|Sedan gick han."),
+        ("cs", "Koupil chléb apod.|Pak odjel."),
+    ],
+)
+def test_initials_abbreviations_and_ends_in_many_languages(language, found):
+    paragraph = found.replace("|", " ")
+    assert sentences.split(paragraph, language) == found.split("|")
