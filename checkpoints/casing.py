@@ -479,10 +479,9 @@ def choose(
         vocab, "strip_accents"
     )
     capitals = _count_changed(vocab, "do_lower_case")
+    has_capitals = capitals > len(tokenization.SPECIAL_TOKENS)
     # A cased vocabulary of Hindi has few capitals, an uncased one has none.
-    is_cased = looks_cased(vocab) or (
-        has_accents and capitals > len(tokenization.SPECIAL_TOKENS)
-    )
+    is_cased = looks_cased(vocab) or (has_accents and has_capitals)
     look = "cased" if is_cased else "uncased"
     if has_accents and not is_cased:
         look += ", with accents"
@@ -490,9 +489,20 @@ def choose(
         logging.info(
             "do_lower_case = %s, as %s looks %s", not is_cased, vocab_file, look
         )
+        if has_capitals and not is_cased:
+            logging.warning(
+                "%d of %d tokens of %s have capitals, and no text gives them: "
+                "if it is cased, give --do_lower_case=False",
+                capitals,
+                len(vocab),
+                vocab_file,
+            )
     elif do_lower_case == is_cased and (
         # Without letters that have capitals, both values do the same.
-        is_cased or not has_accents and _has_letters_with_case(vocab)
+        is_cased
+        or not has_accents
+        and not has_capitals
+        and _has_letters_with_case(vocab)
     ):
         logging.warning(
             "%s looks %s (%d of %d tokens have capitals), but --do_lower_case "

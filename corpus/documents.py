@@ -12,7 +12,7 @@ import re
 import struct
 import unicodedata
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import text_files
 from base.hashing import hash64
@@ -204,11 +204,16 @@ def _text_of_extracted(text: str) -> str:
     match = _EXTRACTED.fullmatch(text)
     if match is None:
         raise Unusable("broken_item", "does not end (no </doc>)")
-    body = html.unescape(match[2]).strip()
     title = _TITLE.search(match[1])
-    first, _, rest = body.partition("\n")
-    is_title = title and first.strip() == html.unescape(title[1])
-    return rest if is_title else body
+    return _without_title(
+        html.unescape(match[2]), html.unescape(title[1]) if title else ""
+    )
+
+
+def _without_title(text: str, title: Any) -> str:
+    """Return a text without its first line if that is the title."""
+    first, _, rest = text.strip().partition("\n")
+    return rest if first.strip() == title else text
 
 
 def _text_of_json(line: str, column: str) -> str:
@@ -228,7 +233,7 @@ def _text_of_json(line: str, column: str) -> str:
     if text is not None and not isinstance(text, str):
         detail = f"has {_JSON_TYPES[type(text)]} as {column!r}; wanted text"
         raise Unusable("broken_item", detail)
-    return text or ""
+    return _without_title(text or "", value.get("title"))
 
 
 @functools.lru_cache(maxsize=64)

@@ -33,7 +33,7 @@ DOCUMENT_SEPARATORS = ("file", "blank_line")
 _BLANK_LINES = re.compile(rb"\r?\n(?:[ \t\r\f\v]*\n)+")
 
 # Between two documents of WikiExtractor.
-_DOCUMENTS = re.compile(rb"(?<=</doc>)\s+(?=<doc\s)")
+_DOCUMENTS = re.compile(rb"(?<=</doc>)\s*(?=<doc\s)")
 
 # How much is kept of an item that is too long: a separator may stand across
 # two blocks.

@@ -87,7 +87,7 @@ _KINDS = [
             "a JSON array; wanted one JSON object per line (jq -c '.[]')",
         ),
         (rb'\s*\{\s*("|\})', items.JSON_LINES, ""),
-        (rb'\s*<doc\s+id="', items.EXTRACTED, ""),
+        (rb"\s*<doc\s[^\n]*\bid=", items.EXTRACTED, ""),
     )
 ]
 

@@ -59,6 +59,7 @@ def test_the_flag_or_the_vocabulary_decides(name, flag, words, caplog):
 HINDI = "में यहाँ यह है हैं ##ें ##् और भारत हिन्दी किताबें दिल्ली".split()
 KOREAN = "한국 ##어 서울 나라 사람 ##은".split()
 GERMAN_WORDS = "für über ##ück schön mädchen straße der das und".split()
+FEW_CAPITALS = [*"one two three four five six seven eight".split() * 20, "NBA"]
 TWO_IDEOGRAPHS = "北京 大学 中国 ##人民".split()
 
 
@@ -74,6 +75,8 @@ TWO_IDEOGRAPHS = "北京 大学 中国 ##人民".split()
         (GERMAN_WORDS, None, (True, False, True), "strip_accents = False"),
         (CHINESE, None, (True, True, True), "looks uncased"),
         (CHINESE, False, (False, False, True), None),
+        (FEW_CAPITALS, None, (True, True, True), "9 of 649 tokens of v.txt"),
+        (FEW_CAPITALS, False, (False, False, True), None),
         (TWO_IDEOGRAPHS, None, (True, True, False), "chinese_chars = False"),
         ([*CHINESE, *"##北 ##京".split()], True, (True, True, True), None),
     ],

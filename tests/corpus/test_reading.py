@@ -102,9 +102,18 @@ def test_documents_of_wikiextractor(tmp_path):
     assert texts_of(path) == texts
     assert [i.number for i in items_of(path)] == [1, 2]
     assert problems_of(path) == []
+    path = write(tmp_path / "glued", f"{first}{second}".replace('"1"', "1"))
+    assert texts_of(path) == texts
+    prose = 'A tag <doc id="1"> opens it, and </doc> ends it.\n'
+    assert texts_of(write(tmp_path / "prose", prose)) == [prose]
     path = write(tmp_path / "cut", f"{first}\n{second}\n{first[:-9]}")
     assert texts_of(path) == texts
     assert problems_of(path) == ["F, document 3: does not end (no </doc>)"]
+
+
+def test_a_title_at_the_beginning_of_json_is_no_sentence(tmp_path):
+    lines = '{"title": "A", "text": "A\\n\\nSo."}\n{"title": 5, "text": "B."}'
+    assert texts_of(write(tmp_path / "wiki_00", lines)) == ["So.\n", "B.\n"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
