@@ -428,10 +428,17 @@ def _with_error(values: list[str], named: dict[str, str]) -> str | None:
 
 
 def _nihongo(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}."""
-    inside = ", ".join(filter(None, values[1:4]))
-    if named or any(values[4:]):
+    """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}.
+
+    With lead=yes it is "Tokyo (Japanese: 東京, Hepburn: Tōkyō)".
+    """
+    if named.keys() - {"lead"} or any(values[4:]):
         return None
+    parts = values[1:4]
+    if named:
+        labels = ("Japanese: ", "Hepburn: ", "")
+        parts = [v and a + v for a, v in zip(labels, parts, strict=False)]
+    inside = ", ".join(filter(None, parts))
     if not values or not values[0]:
         return inside
     return f"{values[0]} ({inside})" if inside else values[0]

@@ -169,6 +169,11 @@ def test_remarks_with_words_stand_between_sentences(before, after, remark):
             "nihongo|Tokyo|東京|Tōkyō|capital",
             "Tokyo (東京, Tōkyō, capital)",
         ),
+        (
+            "en",
+            "nihongo|Tokyo|東京|Tōkyō|lead=yes",
+            "Tokyo (Japanese: 東京, Hepburn: Tōkyō)",
+        ),
         ("en", "val|1234|fmt=none", None),
         ("fr", "lien|fr=Londres|trad=London", "Londres"),
         ("fr", "lien|Londres|trad=London|texte=la ville", "la ville"),
