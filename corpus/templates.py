@@ -56,26 +56,40 @@ _REMARKS = {
         contradict shy wbr zwsp""",
     "ar": "بحاجة_لمصدر بحاجة_لتوضيح بحاجة_إلى_مصدر توضيح متى تحقق مصدر",
     "bg": "източник факт кой кога къде нуждае_се_от_източник",
+    "ca": "citació_necessària qui quan",
+    "cs": "doplňte_zdroj kdo kdy kde",
     "da": "kilde_mangler når hvem",
     "de": "belege quelle fakt zitat_fehlt toter_link",
+    "el": "πηγή εκκρεμεί_παραπομπή",
     "es": "cita_requerida cr quién cuándo dónde cuál demostrar aclarar",
+    "fa": "مدرک",
+    "fi": "lähde selvennä kenen_mukaan milloin",
     "fr": """référence_nécessaire référence_souhaitée citation_nécessaire
         référence_incomplète refnec refsou quand qui où lequel laquelle quoi
         pourquoi comment combien pas_clair précision_nécessaire à_sourcer
         à_confirmer préciser""",
+    "he": "מקור דרוש_מקור",
     "hi": "उद्धरण_आवश्यक संदर्भ_आवश्यक",
+    "hr": "nedostaje_izvor",
+    "hu": "forrás mikor",
+    "id": "butuh_rujukan",
     "it": """senza_fonte citazione_necessaria cn chiarire chi dove quando quale
         cosa""",
     "ja": """要出典 独自研究 疑問点 いつ 誰 誰2 どこ 要検証 要説明 リンク切れ
         信頼性要検証 要ページ番号 出典無効""",
+    "ko": "출처 출처_필요 언제 누가",
     "nl": "feit wie wanneer waar",
     "no": "kilde_mangler trenger_referanse når hvem hvor",
     "pl": "fakt kto kiedy gdzie dlaczego przypis",
     "pt": "carece_de_fontes quem quando onde qual",
+    "ro": "necesită_citare",
     "ru": """нет_аи уточнить когда кто где какой чей чего не_аи прояснить
         достоверность значимость_факта""",
+    "sr": "чињеница",
     "sv": "källa_behövs när vem var fakta",
+    "tr": "kaynak_belirt olgu kim",
     "uk": "джерело уточнити хто коли де",
+    "vi": "cần_dẫn_nguồn cần_chú_thích",
     "zh": "來源請求 来源请求 谁 誰 何时 何時 哪里 查证请求 查證請求",
 }
 # How the names of remarks end, and those of citations begin, in many wikis.
@@ -254,7 +268,7 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
     if named.get("alt"):
         return named["alt"]
     parts = list(filter(None, values))
-    if not parts:
+    if not parts or named.get("bare") or named.get("post"):
         return None
     if len(parts) > 1 and parts[1].isdigit() and 1 <= int(parts[1]) <= 12:
         parts[1] = _MONTHS[int(parts[1]) - 1]
@@ -264,6 +278,14 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
     if named.get("df", "").lower() == "us" and len(parts) == 3:
         return f"{start}{parts[1]} {parts[2]}, {parts[0]}"
     return start + " ".join(parts[2::-1])
+
+
+def _old_date(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "2 May [O.S. 20 April] 1705"."""
+    day, year, old, *more = [*values, "", "", ""]
+    if not (day and year and old) or any(more) or named:
+        return None
+    return f"{day} [O.S. {old}] {year}"
 
 
 def _fraction(values: list[str], named: dict[str, str]) -> str | None:
@@ -297,10 +319,11 @@ def _scientific(
     if not 1 <= len(values) <= 2 or named.keys() - {"e", "u"}:
         return None
     parts = [numbers.formatted(value, language) for value in values]
-    if None in parts:
+    if None in parts or not parts[-1][-1:].isdecimal():
         return None
     text = "±".join(parts)
     if power := named.get("e", "").strip():
+        text = f"({text})" if len(parts) > 1 else text
         text += "×10" + power.translate(RAISED)
     unit = named.get("u", "").strip()
     return f"{text} {unit}" if unit else text
@@ -463,10 +486,26 @@ def _translated_link(values: list[str], named: dict[str, str]) -> str | None:
     return next(filter(None, (*values[1:2], *values[:1])), None)
 
 
-def _labelled(code: str, values: list[str]) -> str | None:
-    """Return "German: Text" for {{lang-de|Text}} in English."""
+def _labelled(
+    code: str, values: list[str], named: dict[str, str]
+) -> str | None:
+    """Return "German: Text" for {{lang-de|Text}} in English.
+
+    {{lang-ru|текст|tekst|text}} is "Russian: текст, romanized: tekst, lit.
+    'text'".
+    """
     language = _ENGLISH_LANGUAGES.get(code.partition("-")[0])
-    return f"{language}: {values[0]}" if language and values else None
+    text, romanized, meaning, *more = [*values, "", "", ""]
+    if not (language and text) or any(more):
+        return None
+    if romanized and text < "\u0250":  # Latin letters: it means something else
+        return None
+    text = f"{language}: {text}"
+    if romanized := romanized or named.get("translit", ""):
+        text += f", romanized: {romanized}"
+    if meaning := meaning or named.get("lit", ""):
+        text += f", lit. '{meaning}'"
+    return text
 
 
 _ENGLISH_LANGUAGES = {
@@ -612,13 +651,14 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
     "de": [('"', _around("„", "“")), ("höhe", _height)],
     "en": [
         ("as_of asof", _as_of),
+        ("oldstyledate", _old_date),
         ("j", _around("", "")),
         ("circa c. c ca. ca", _joined(" – c. ", "c. ")),
         ("floruit fl. fl", _joined(" – ", "fl. ", most=2)),
         ("reign r.", _joined(" – ", "r. ", most=2)),
         ("nihongo nihongo_core", _nihongo),
         ("flag flagcountry flagu", _country),
-        ("langx", lambda v, n: _labelled((v or [""])[0], v[1:])),
+        ("langx", lambda v, n: _labelled((v or [""])[0], v[1:], n)),
         (
             """citation_needed_span cn-span clarify_span fact_span dubious_span
             disputed_span""",
@@ -714,7 +754,7 @@ def renderer_of(name: str, language: str) -> Renderer | None:
         return functools.partial(_magic_number, language=language, text=text)
     if match := _LANGUAGE_TEMPLATE.fullmatch(name):
         if code == "en":
-            return lambda values, named: _labelled(match[1], values)
+            return lambda values, named: _labelled(match[1], values, named)
         return _around("", "")
     if _LINK_TEMPLATE.fullmatch(name):
         return _local_link
