@@ -185,18 +185,18 @@ _BEFORE_NAMES = {
     "en": """Wm Chas Geo Thos Benj eds approx ca cf c e.g i.e viz esp fl lit Nos
         vol vols pp op Mt St Ft Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen
         Rep Gov Pres Prof Dr Mr Mrs Ms Mx Messrs vs Pvt Fr Msgr Brig Bvt Supt
-        Insp Ven Rt Ste Det Ald Bp Abp Mme Mlle Amb Atty Asst Assoc Dist nos
-        circ""",
+        Insp Ven Rt Ste Det Ald Bp Sect Eq Eqs ch Abp Mme Mlle Amb Atty Asst
+        Assoc Dist nos circ""",
     "es": """Fco Ma Ntra Ntro Sr Sra Sres Sras Srta Dra D Dª Dña Don Ud Uds Vd
         Vds Gral Cía núm pág págs aprox cf Profa Lic Ing Arq Cnel Cap Tte Cte
         Sgto Alm Excmo Excma Ilmo Ilma Mons Pbro Fr Rvdo Rdo Sto Sta Av Avda Pza
-        vol""",
+        vol Sma Pte Pdte""",
     "et": "hr pr prl lk nt u",
     "fa": "دکتر ق.م",
     "fi": "tri toht hra rva nti esim ns",
     "fr": """Ch Ph Th n° M MM Mme Mmes Mlle Mlles Mgr Me Mes Pr St Sts Ste av
         apr env cf p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén
-        cap capt cdt lt adj bd pp""",
+        cap capt cdt lt adj bd pp Cie""",
     "gl": "Sr Sra Srta Dra D Da Sto Sta núm páx vol aprox",
     "gu": "શ્રી શ્રીમતી ડૉ ડો પ્રા પ્રો સ્વ નં",
     "he": 'ד"ר פרופ\' גב\'',
