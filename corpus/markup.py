@@ -42,7 +42,7 @@ _FORMULA_TAGS = frozenset(
 _RAW_TAGS = _FORMULA_TAGS | frozenset(
     """nowiki ref references pre gallery timeline imagemap graph mapframe
     maplink templatedata inputbox categorytree indicator templatestyles poem
-    includeonly style script noinclude""".split()
+    includeonly style script noinclude rt rp rtc""".split()
 )
 _RAW = re.compile(
     rf"<!--|<({'|'.join(sorted(_RAW_TAGS))})\b([^<>]*)>", re.IGNORECASE
@@ -323,7 +323,8 @@ def _template(
         return GAP
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]
-    with_text = any(templates.positional(source))
+    # The shortest names show themselves: n.{{o}} 5.
+    with_text = len(name) < 3 or any(templates.positional(source))
     return GAP if templates.is_remark(before, after, with_text) else LOST
 
 

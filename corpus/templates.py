@@ -734,8 +734,11 @@ _ARABIC_LANGUAGE = re.compile(
 _LANGUAGE_TEMPLATE = re.compile(r"lang-([a-z-]+)")
 _LINK_TEMPLATE = re.compile(r"link-[a-z-]+|internal link helper.*")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s")
-# {{1er}}, {{2e}} and {{e}}; {{XIXe siècle}} and {{Ve siècle av. J.-C.}}.
-_FRENCH_ORDINAL = re.compile(r"\A\d*(?:er|re|e|nd|nde|ème)")
+# {{1er}}, {{2e}} and {{e}}, {{me}} in M{{me}}; {{XIXe siècle}} and {{Ve siècle
+# av. J.-C.}}.
+_FRENCH_ORDINAL = re.compile(
+    r"\A(?:\d*(?:er|re|e|nd|nde|ème)|o|os|me|mes|lle|lles|gr)"
+)
 _FRENCH_CENTURY = re.compile(r"\A([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
 
 

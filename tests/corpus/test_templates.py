@@ -208,6 +208,7 @@ def test_remarks_with_words_stand_between_sentences(before, after, remark):
         ("fr", "xixe siècle", "XIXe siècle"),
         ("fr", "2e", "2e"),
         ("fr", "e|siècle", "e siècle"),
+        ("fr", "lle", "lle"),
         ("fr", "heure|8", "8 h"),
         ("fr", "heure|8|05|3", "8 h 05 min 3 s"),
         ("fr", "heure|midi", None),

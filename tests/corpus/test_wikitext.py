@@ -106,6 +106,8 @@ def sentences(text: str, language: str = "en") -> list[str]:
         ("It is\n<!-- a line -->\nso.", ["It is so."]),
         ("Use <nowiki>''two'' marks</nowiki>.", ["Use ''two'' marks."]),
         ("Use <nowiki>[[a]]</nowiki> here. It is.", ["It is."]),
+        ("A <ruby>word<rt>read so</rt></ruby> is.", ["A word is."]),
+        ("It is n{{o}} 5.", []),
         # Magic words, entities, invisible characters.
         ("__NOTOC__\n__FORCETOC__It is.", ["It is."]),
         ("A&nbsp;B &amp; C &#8211; D.", ["A B & C – D."]),
