@@ -153,7 +153,7 @@ def _is_abbreviation_there(word: str, language: str) -> bool:
 # Languages in which a number with a full stop is an ordinal number.
 _ORDINALS = frozenset(
     """de nds bar gsw als lb ksh pdc pfl frr stq da no nb nn fi et eu hu cs sk
-    sl hr bs sr sh lv tr hsb dsb fo is""".split()
+    sl hr bs sr sh mk pl lv tr hsb dsb fo is""".split()
 )
 _ORDINAL = re.compile(r"(?:^|[\s(–-])(?:\d{1,3}|[IVXLC]{1,5})\.$")
 # Abbreviations that stand before what they belong to, so that no sentence
@@ -198,7 +198,7 @@ _BEFORE_NAMES = {
         apr env cf p.ex ex c.-à-d c-à-d éd rééd vol coll chap fig trad dir gén
         cap capt cdt lt adj bd pp Cie""",
     "gl": "Sr Sra Srta Dra D Da Sto Sta núm páx vol aprox",
-    "gu": "શ્રી શ્રીમતી ડૉ ડો પ્રા પ્રો સ્વ નં",
+    "gu": "ઈ.સ શ્રી શ્રીમતી ડૉ ડો પ્રા પ્રો સ્વ નં",
     "he": 'ד"ר פרופ\' גב\'',
     "hi": """मि ले न स्व रु वि कि.मी श्री श्रीमती सुश्री डॉ डा प्रो पं कु मो सं
         नं पृ ई.पू ए बी सी डी ई एफ एच जे के एल एम एन ओ आर एस टी यू वी
@@ -225,7 +225,7 @@ _BEFORE_NAMES = {
     "nl": """dhr mevr mw mej drs mr ir ing ds jhr jkvr jonkvr past kol lt kap
         kapt St nrs blz ca bijv d.w.z o.a evt incl excl gebr geb overl afb""",
     "no": "kl bd hr frk St ca bl.a f.eks kap inkl ekskl nr jf maks",
-    "or": "ଶ୍ରୀ ଶ୍ରୀମତୀ ଡଃ ଡା",
+    "or": "ଡ ଶ୍ରୀ ଶ୍ରୀମତୀ ଡଃ ଡା",
     "pa": "ਸ੍ਰੀ ਸ੍ਰੀਮਤੀ ਡਾ ਪ੍ਰੋ ਸ੍ਰ",
     "pl": """s t hab mgr inż lek gen płk ppłk kpt por ppor mjr adm ks bp abp św
         bł śp ul al im nr tzn tzw m.in np ok ca ur zm właśc pocz gm godz wyd""",
@@ -293,7 +293,8 @@ _MONTHS = {
 }
 # Wikis whose language is written as another's.
 _WRITTEN_AS = {
-    "als": "de", "bar": "de", "bs": "hr", "gsw": "de", "ksh": "de", "lb": "de",
+    "als": "de", "as": "bn",
+    "bar": "de", "bs": "hr", "gsw": "de", "ksh": "de", "lb": "de",
     "nb": "no", "nds": "de", "nn": "no", "sh": "hr", "simple": "en",
     "stq": "de",
 }  # fmt: skip

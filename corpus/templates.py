@@ -353,7 +353,9 @@ def _number_with_unit(
     """Return "10 km²" for {{unité|10|km|2}}."""
     number, unit, power, *more = [*values, "", "", ""]
     is_number = re.fullmatch(r"[-−]?[\d ]+(?:[.,]\d+)?", number)
-    if not is_number or any(more) or named or unit in _BETWEEN_NUMBERS:
+    if not is_number or any(more) or named or unit.isdigit():
+        return None
+    if unit in _BETWEEN_NUMBERS:
         return None
     if power and not re.fullmatch(r"[-−]?\d", power):
         return None
@@ -386,7 +388,9 @@ _FRENCH_MONTHS = """janvier février mars avril mai juin juillet août septembre
 def _french_time(values: list[str], named: dict[str, str]) -> str | None:
     """Return "14 h 30" for {{heure|14|30}}, "8 h 5 min 3 s" with seconds."""
     filled = list(filter(None, values))
-    if named or not filled or len(filled) > 3 or not "".join(filled).isdigit():
+    if named or not filled or filled != values[: len(filled)]:
+        return None  # {{heure||30}} is 30 min.
+    if len(filled) > 3 or not "".join(filled).isdigit():
         return None
     units = ("h", "min", "s") if len(filled) == 3 else ("h", "")
     parts = zip(filled, units, strict=False)
@@ -770,7 +774,13 @@ def _renderer_of_family(name: str, code: str) -> Renderer | None:
         return _around(f"(بال{match[1]}: ", ")")
     if code == "de" and (match := _GERMAN_LANGUAGE.fullmatch(name)):
         if match[1] in _GERMAN_LANGUAGES:
-            return _around(_GERMAN_LANGUAGES[match[1]] + " ", "")
+            show = _around(_GERMAN_LANGUAGES[match[1]] + " ", "")
+            # A translation may follow.
+            return lambda values, named: (
+                None
+                if any(values[1:]) or "de" in named
+                else show(values, named)
+            )
     if code == "fr" and _FRENCH_ORDINAL.fullmatch(name):
         return lambda values, named: " ".join([name, *filter(None, values)])
     if code == "fr" and (match := _FRENCH_CENTURY.fullmatch(name)):
