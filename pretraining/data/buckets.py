@@ -191,6 +191,9 @@ def _count_text(
         unknown_tokens=np.count_nonzero(
             documents.ids == maker.vocabulary.unk_id
         ),
+        continued_tokens=np.count_nonzero(
+            maker.vocabulary.continues[documents.ids]
+        ),
         lines_without_tokens=num_empty,
         sentences_too_long=np.count_nonzero(lengths > max_tokens),
         parts_with_text=len(documents.numbers),

@@ -63,6 +63,12 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
             f"{unknown:.1%} of the tokens are [UNK]: does the vocabulary fit "
             "the language and casing (--do_lower_case) of the text?"
         )
+    continued = c["continued_tokens"] / c["tokens"]
+    if config.do_whole_word_mask and continued < 0.01:
+        found.append(
+            f"--do_whole_word_mask changes next to nothing: {continued:.2%} of "
+            "the tokens continue a word (##...), as in Chinese text"
+        )
     single = c["one_sentence_parts"] / c["parts_with_text"]
     if single > 0.5:
         found.append(

@@ -214,7 +214,7 @@ def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
             "3 of 4 words",
         ),
         (
-            "北 京 大 学 人 民 ##re",
+            "北 京 大 学 人 民 ##re [u0] [u1] [u2] [u3] [u4] [u5] [u6]",
             {"do_whole_word_mask": True},
             "6 of 6 words",
         ),

@@ -30,6 +30,7 @@ def test_good_text_gives_no_warning(tmp_path, caplog):
         ("One two.\n\nThree.\nfour", {}, "filled to"),
         ("a b\n\x01\n\x02\n\nc d", {}, "2 lines hold no token"),
         ("a b\n\nc d", {"do_lower_case": False}, "looks uncased"),
+        ("a b\n\nc d", {"do_whole_word_mask": True}, "0.00% of the tokens"),
         ("a b\n\nc d", {"max_seq_length": 512}, "caps the 77 predictions"),
     ],
 )
