@@ -266,8 +266,8 @@ def _files_named(
 ) -> dict[str, str]:
     """Return {path: SHA-256} of the files that the values of flags name.
 
-    Any flag may name some: a file, a folder, a pattern, the beginning of the
-    names of a checkpoint's files, or a module. What the runs write is left out.
+    Any flag may name some: a file, a folder, a pattern, a checkpoint, or a
+    module. What the runs write is left out.
     """
     found, output = {}, os.path.join(file_system.real_path(output_dir), "")
     own = tuple(f"{output}{name}/" for name in (sweep_folder.RUNS, "hparams"))
@@ -281,9 +281,11 @@ def _files_named(
         if not place or hub.is_name(place):  # a commit does not change
             continue
         module = place.partition(":")[0].replace(".", "/")
-        paths = []
+        names, paths = (place, f"{place}.index", f"{module}.py"), []
         with contextlib.suppress(tf.errors.UnimplementedError):  # no path
-            paths = tf.io.gfile.glob([place, f"{place}.*", f"{module}.py"])
+            # A name may have the characters of a pattern.
+            paths = list(filter(file_system.exists, names))
+            paths = paths or tf.io.gfile.glob(place)
         for path in paths:
             files = [path]
             if tf.io.gfile.isdir(path):

@@ -98,7 +98,7 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     named = {
         "data_dir": tmp_path / "data" / "qrels" / "test.tsv",
-        "class_weights": tmp_path / "weights.json",
+        "class_weights": tmp_path / "weights [1].json",
         "transfer_file": tmp_path / "more-1.txt",
         "processor": tmp_path / "my_module.py",
         "init_checkpoint": tmp_path / "model.ckpt.index",
@@ -112,7 +112,7 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         "tpu": "--tpu=grpc://host:8470",
         "records_dir": f"--records_dir={tmp_path}/data",
         "data_dir": f"--data_dir={tmp_path}/data",
-        "class_weights": "--class_weights=weights.json",
+        "class_weights": "--class_weights=weights [1].json",
         "transfer_file": f"--transfer_file={tmp_path}/more-*.txt",
         "processor": "--processor=my_module:Mine",
         "init_checkpoint": f"--init_checkpoint={tmp_path}/model.ckpt",
@@ -129,7 +129,8 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         path.write_text("b")
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
         sweeps.run_all(sweep, out, "accuracy")
-        (tmp_path / "data" / "train.tf_record").write_text(path.name)
+        for made in ("data/train.tf_record", "data.log"):
+            (tmp_path / made).write_text(path.name)
         sweeps.run_all(sweep, out, "accuracy")
         assert [folder.name for folder in folders] == ["a", "b"] * 2, path
         del folders[:2]
