@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import hashlib
 import math
 import os
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+import tokenization
 from checkpoints import (
     lookup,
     run_settings,
@@ -150,7 +152,7 @@ def identity_of(
         **settings.fingerprint(),
         **plan.describe(settings.num_train_steps),
         # Last, since other records have other names and counts, too.
-        "vocabulary": vocab_file and file_system.sha256(vocab_file),
+        "vocabulary": _vocabulary_digest(vocab_file),
         "records": dict(
             zip(pretraining_records.names_of(files), digests, strict=True)
         ),
@@ -163,6 +165,14 @@ def identity_of(
         **settings.adjustable(),
     }
     return run.Identity(fixed, adjustable)
+
+
+def _vocabulary_digest(vocab_file: str | None) -> str | None:
+    """Return a digest of the tokens, in whatever form a file has them."""
+    if not vocab_file:
+        return None
+    tokens = "\n".join(tokenization.load_vocab(vocab_file))
+    return hashlib.sha256(tokens.encode()).hexdigest()
 
 
 # What to say if the files of a run that is resumed are others.
@@ -185,7 +195,7 @@ def check_same_vocabulary(resume_from: str, vocab_file: str | None) -> None:
     """
     folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
     found = (run_settings.read_fingerprint(folder) or {}).get("vocabulary")
-    own = vocab_file and file_system.sha256(vocab_file)
+    own = _vocabulary_digest(vocab_file)
     if found and own and found != own:
         raise UserError(
             f"--resume_from={resume_from} is a run with another vocabulary "

@@ -491,6 +491,9 @@ def test_files_of_the_same_name_and_size_with_other_content(
     )
     assert "is a run with another vocabulary than" in line
     write_vocab(other / "words.txt", CASED)
+    same = (other / "words.txt").read_bytes().replace(b"\n", b"\r\n")
+    (other / "words.txt").write_bytes(same)
+    assert scripts.run(run_pretraining, **values) == 0
     pretraining_runs.write_records(other / "train-1", 41, seed=8)
     line = scripts.error_of(run_pretraining, **values)
     assert "other records (train-1); restore them" in line
