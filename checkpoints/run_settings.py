@@ -158,9 +158,21 @@ def write_settings(
     fingerprint: Mapping[str, object],
     adjustable: Mapping[str, object],
 ) -> None:
-    """Write `training_config.json`, the fingerprint under the key "fixed"."""
+    """Write `training_config.json`, the fingerprint under the key "fixed".
+
+    What a run that goes on knows of IF_KNOWN stays, if this command lacks it.
+    """
     path = os.path.join(output_dir, CONFIG_NAME)
-    file_system.write_text(path, _as_json(fingerprint, adjustable))
+    parts = {"fixed": fingerprint, "adjustable": adjustable}
+    if _has_weights(output_dir) and tf.io.gfile.exists(path):
+        before = _read_run(path)
+        for key, own in parts.items():
+            lacking = {n for n in IF_KNOWN if own.get(n) is None}
+            parts[key] = {
+                **own,
+                **{n: v for n, v in before[key].items() if n in lacking},
+            }
+    file_system.write_text(path, _as_json(parts["fixed"], parts["adjustable"]))
 
 
 def _as_json(

@@ -108,6 +108,16 @@ def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
     assert "rate changes from 2.0 to 3.0: since then" in caplog.text
 
 
+def test_what_a_resumed_command_lacks_stays_known(model, tmp_path):
+    folder = str(tmp_path)
+    run_settings.claim_output_dir(folder, {"vocabulary": "a"}, {})
+    training_state.TrainingState(folder, model.variables, {}).save(1)
+    run_settings.claim_output_dir(folder, {"vocabulary": None}, {})
+    run_settings.write_settings(folder, {"vocabulary": None}, {})
+    with pytest.raises(UserError, match="vocabulary"):
+        run_settings.claim_output_dir(folder, {"vocabulary": "b"}, {})
+
+
 def test_a_checkpoint_that_is_missing_is_passed_over(model, tmp_path, caplog):
     state = training_state.TrainingState(str(tmp_path), model.variables, {})
     for step in (1, 2, 3):
