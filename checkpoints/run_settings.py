@@ -126,7 +126,11 @@ def claim_output_dir(
                     name,
                     old,
                     value,
-                    hints.get(name, f"the run in {output_dir} goes on with it"),
+                    hints.get(
+                        name,
+                        f"the run in {output_dir} goes on with it, if it has "
+                        "steps left",
+                    ),
                 )
         return
     if not tf.io.gfile.exists(path):
