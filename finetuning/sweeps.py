@@ -284,7 +284,7 @@ def _files_named(
         names, paths = (place, f"{place}.index", f"{module}.py"), []
         with contextlib.suppress(tf.errors.UnimplementedError):  # no path
             # A name may have the characters of a pattern.
-            paths = list(filter(file_system.exists, names))
+            paths = list(filter(tf.io.gfile.exists, names))
             paths = paths or tf.io.gfile.glob(place)
         for path in paths:
             files = [path]

@@ -210,7 +210,7 @@ def test_damaged_files_are_named(tmp_path, files):
         bad.write_bytes(metadata.with_files(graph, inside | {name: content}))
         check(words)
     for change, words in (
-        ({"version": 3}, "has version 3"),
+        ({"version": 4}, "has version 4"),
         ({"task": "poetry"}, "task is 'poetry'"),
         ({"task": "encoder"}, "its graph is damaged, or is"),
         ({"max_seq_length": 10**30}, "more than the file holds"),
