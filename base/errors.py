@@ -105,9 +105,10 @@ def _parse_flags(argv: list[str]) -> list[str]:
 
 
 def is_utf_8(text: str) -> bool:
-    """Whether text has no byte of a file's name that is not UTF-8.
+    """Whether an argument or the name of a file is UTF-8 as a whole.
 
-    TensorFlow and JSON take no such name.
+    Python keeps other bytes as surrogates, which neither TensorFlow nor JSON
+    takes.
     """
     try:
         text.encode()

@@ -173,7 +173,7 @@ def _check_types(files: _Files) -> None:
 
 
 def _token_names(files: _Files) -> list[str]:
-    """Return what a tokenizer calls SPECIAL_TOKENS.
+    """Return the names of [PAD], [UNK], [CLS], [SEP], [MASK] in a tokenizer.
 
     special_tokens_map.json is read as in transformers: not at all beside an
     added_tokens_decoder, and before tokenizer_config.json without one.

@@ -344,15 +344,20 @@ def check(name: str, path: str, found: Mapping[str, Any]) -> None:
         warn(words)
     if unknown:
         warn(
-            f"{path}: {', '.join(map(repr, unknown))} are unknown here and "
-            "not applied: the model may compute something else"
+            f"{path}: unknown settings, which are not applied: "
+            f"{', '.join(map(repr, unknown))}; the model may compute something "
+            "else"
         )
 
 
 def _flat(
     known: Mapping[str, Setting], found: Mapping[str, Any], start: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (key, value), of objects whose keys are known those within."""
+    """Yield (key, value) of each setting.
+
+    The table has some objects key by key, as object.key: of these, what they
+    hold is yielded in place of them.
+    """
     for name, value in found.items():
         key = start + name
         if isinstance(value, dict) and any(
@@ -363,7 +368,7 @@ def _flat(
             yield key, value
 
 
-@functools.cache  # a process reads a file several times
+@functools.cache
 def warn(message: str) -> None:
-    """Log a warning, the same one once."""
+    """Log a warning; the same message is logged once in a process."""
     logging.warning("%s", message)

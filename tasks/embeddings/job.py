@@ -145,7 +145,7 @@ class EmbeddingsJob(FineTuningJob):
             self._choose_learning()
 
     def _choose_similarity(self) -> None:
-        """Set how the vectors are to be compared that training will give."""
+        """Set the similarity by which the trained model compares vectors."""
         own, teacher = self.similarity, self.teacher
         self.similarity = teacher and teacher.similarity_fn_name
         if self.similarity != own:

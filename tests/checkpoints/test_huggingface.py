@@ -130,7 +130,7 @@ def test_a_published_model_on_real_sentences():
             {"auto_map": {"AutoModel": "x.y"}},
             "auto_map is {'AutoModel': 'x.y'}",
         ),
-        ({"colors": 3}, "'colors' are unknown here"),
+        ({"colors": 3}, "unknown settings, which are not applied: 'colors'"),
         (
             {
                 "id2label": {"0": "a", "1": "b", "2": "c"},
