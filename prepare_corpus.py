@@ -92,13 +92,6 @@ flags.DEFINE_integer(
     "Drop documents with fewer characters of text.",
     lower_bound=0,
 )
-flags.DEFINE_integer(
-    "drop_repeated_lines",
-    0,
-    "Drop sentences that occur more often than this in all documents, such as "
-    "the notices of a web site; 0 keeps all.",
-    lower_bound=0,
-)
 flags.DEFINE_float(
     "heldout_fraction",
     0.0,

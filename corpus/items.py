@@ -32,7 +32,6 @@ class CorpusFlags(NamedTuple):
     line_breaks: str = "auto"
     min_document_chars: int = 0
     max_document_mb: int = 8
-    drop_repeated_lines: int = 0
     heldout_fraction: float = 0.0
     num_shards: int = 64
 

@@ -19,9 +19,7 @@ from typing import IO, Any
 from base.errors import InputError, UserError
 from base.jobs.steps import Report, Steps
 
-import numpy as np
-
-from corpus import documents, reading, repeated_lines, summary
+from corpus import documents, reading, summary
 from corpus.documents import TRAIN
 from corpus.items import Chunk, CorpusFlags
 
@@ -57,13 +55,6 @@ class CorpusSteps(Steps):
     def num_buckets(self) -> int:
         """The number of buckets of all files."""
         return sum(self.num_files.values()) * self.buckets_per_file
-
-    @property
-    def survey(self) -> repeated_lines.LineSurvey | None:
-        """The count of all lines, where repeated ones are dropped."""
-        most = self.flags.drop_repeated_lines
-        number = max(1, self.num_buckets // 16)
-        return repeated_lines.LineSurvey(number, most) if most else None
 
     def bucket_of(self, key: int, split: str) -> int:
         """Return the bucket of a document: ranges of keys of equal width."""
@@ -157,7 +148,7 @@ class CorpusSteps(Steps):
             raise InputError(f"no document in {self.input_name}{why}")
 
     def reduce(
-        self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
+        self, bucket: int, values: Iterable[bytes], file: IO[bytes]
     ) -> dict[str, Any]:
         """Write the documents of a bucket in the order of their keys.
 
@@ -167,17 +158,9 @@ class CorpusSteps(Steps):
         del bucket
         texts, num_duplicates = documents.distinct_texts(values)
         counts = collections.Counter(duplicates=num_duplicates)
-        repeated = np.frombuffer(found, np.uint64)
         for text in texts:
-            text, dropped = repeated_lines.without_lines(text, repeated)
-            counts["repeated_lines"] += dropped
             num_sentences = text.count(b"\n")
             num_characters = len(text.decode()) - num_sentences
-            if dropped and num_characters < max(
-                self.flags.min_document_chars, 1
-            ):
-                counts["too_short_without_repeated_lines"] += 1
-                continue
             file.write(text + b"\n")
             counts["documents"] += 1
             counts["sentences"] += num_sentences

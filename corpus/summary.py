@@ -32,7 +32,6 @@ DROPPED = {
     "without_text": "without text",
     "too_short": "shorter than --min_document_chars",
     "duplicates": "duplicates",
-    "too_short_without_repeated_lines": "too short without repeated lines",
 }
 
 # Prefixes of what wikitext.to_sentences counts: parts of pages, by kind, and
@@ -84,7 +83,7 @@ def make_report(
             }
         sizes = {name: sums.pop(name, 0) for name in _SIZES}
         splits[split] = {**sizes, "files": files}
-        counts.update(sums)  # duplicates and repeated lines
+        counts.update(sums)  # duplicates
     lost = {
         name.removeprefix(_WIKITEXT): number
         for name, number in sorted(counts.items())
@@ -111,7 +110,6 @@ def make_report(
             for name, number in lost.items()
             if not name.startswith(_SENTENCES)
         },
-        "repeated_lines": counts["repeated_lines"],
         **splits,
     }
 
@@ -136,8 +134,6 @@ def summarize(report: dict[str, Any]) -> list[str]:
                 f"{title.replace('_', ' ')}: {sum(counts.values()):,} "
                 f"({in_words(counts, {**plain, **names})})"
             )
-    if report["flags"]["drop_repeated_lines"]:
-        lines.append(f"repeated lines dropped: {report['repeated_lines']:,}")
     for split in (TRAIN, HELDOUT):
         sizes = report[split]
         if sizes["files"]:

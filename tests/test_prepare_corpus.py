@@ -58,7 +58,7 @@ def test_documents_of_a_real_dump(tmp_path):
 def test_bytes_do_not_depend_on_workers_order_and_splitting(tmp_path):
     """Of texts in one file, or in many of other kinds and another order."""
     pages = ["\n".join(page) for page in manual(40)]
-    flags = {**BLANK, "heldout_fraction": 0.2, "drop_repeated_lines": 3}
+    flags = {**BLANK, "heldout_fraction": 0.2}
     write(tmp_path / "one", [page.split("\n") for page in pages])
     run(tmp_path / "one", tmp_path / "a", **flags)
     random.Random(1).shuffle(pages)
@@ -98,22 +98,6 @@ def test_an_interrupted_run_ends_with_the_same_bytes(tmp_path, monkeypatch):
     (tmp_path / "out" / "train-00001-of-00002.txt").unlink()
     run(tmp_path / "x", tmp_path / "out", **flags)
     assert bytes_of(tmp_path / "out") == whole
-
-
-def test_repeated_lines_are_dropped(tmp_path):
-    texts = [
-        [article(n), "Subscribe to our newsletter."] + ["Read more."] * (n < 3)
-        for n in range(20)
-    ]
-    texts.append(["Subscribe to our newsletter."])
-    write(tmp_path / "x", texts)
-    run(tmp_path / "x", tmp_path / "out", drop_repeated_lines=3, **BLANK)
-    report = report_of(tmp_path / "out")
-    assert report["repeated_lines"] == 21
-    assert report["dropped"] == {"too_short_without_repeated_lines": 1}
-    text = "".join(documents_in(tmp_path / "out"))
-    assert "Subscribe" not in text and text.count("Read more.") == 3
-    assert report["train"]["documents"] == 20
 
 
 @pytest.fixture

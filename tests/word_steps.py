@@ -1,4 +1,4 @@
-"""Steps of a small job: words that occur twice or more, and how often."""
+"""Steps of a small job: words, and how often they occur."""
 
 import collections
 import zlib
@@ -7,28 +7,11 @@ from base.errors import InputError, UserError
 from base.jobs.steps import Steps
 
 
-class Survey:
-    """Finds the words that occur twice or more."""
-
-    num_buckets = 3
-
-    def map(self, values):
-        """Yield the words of a bucket."""
-        for value in values:
-            yield len(value) % 3, value + b" "
-
-    def reduce(self, values):
-        """Return words, each with a space behind it."""
-        counts = collections.Counter(values)
-        return b"".join(sorted(v for v, n in counts.items() if n > 1))
-
-
 class WordSteps(Steps):
     """Counts the words of texts; even and odd buckets make a file each."""
 
     name = "count"
     num_buckets = 4
-    survey = Survey()
 
     def __init__(self, fails_in: int = -1):
         self.fails_in = fails_in
@@ -45,11 +28,10 @@ class WordSteps(Steps):
         if not total["counts"]["texts"]:
             raise InputError("no text")
 
-    def reduce(self, bucket, values, found, file):
+    def reduce(self, bucket, values, file):
         if bucket == self.fails_in:
             raise UserError("no more")
-        repeated = set(bytes(found[:]).split(b" "))
-        counts = collections.Counter(v for v in values if v in repeated)
+        counts = collections.Counter(values)
         for word in sorted(counts):
             file.write(b"%s %d\n" % (word, counts[word]))
         return {"bounds": [0, file.tell()], "counts": {"words": len(counts)}}

@@ -10,8 +10,6 @@ memory needed does not grow with the input. The scratch folder holds:
 
     chunk-000012      values, each with its length before it, by bucket; then
                       uint64 [buckets + 1], offsets at which the buckets begin
-    survey-000003     the same for the values of the survey, of bucket 3
-    found-000000      result of a bucket of the survey; joined in `found`
     bucket-000003     what is made of bucket 3, until its files are written
     *.json            sizes and counts of a file; written last, so it shows
                       that the file is complete
@@ -20,13 +18,12 @@ memory needed does not grow with the input. The scratch folder holds:
 import collections
 import contextlib
 import itertools
-import mmap
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, progress, read_ahead, text_files, workers
+from base import progress, read_ahead, text_files, workers
 from base.errors import InputError, UserError
 from base.jobs import run as job_run
 from base.jobs import steps as job_steps
@@ -64,18 +61,17 @@ class _Scratch(NamedTuple):
 
     def write_unit(
         self,
-        kind: str,
         index: int,
         pairs: Iterable[tuple[int, bytes]],
         num_buckets: int,
         **result: Any,
     ) -> None:
-        """Write values by bucket."""
+        """Write the values of a chunk by bucket."""
         buckets = collections.defaultdict(list)
         for bucket, value in pairs:
             buckets[bucket] += _LENGTH.pack(len(value)), value
         bounds = np.zeros(num_buckets + 1, np.uint64)
-        with self.open(kind, index) as (file, entry):
+        with self.open("chunk", index) as (file, entry):
             for bucket in sorted(buckets):
                 bounds[bucket + 1] = sum(map(len, buckets[bucket]))
                 file.writelines(buckets[bucket])
@@ -83,11 +79,11 @@ class _Scratch(NamedTuple):
             entry.update(result)
 
     def read_bucket(
-        self, kind: str, num_units: int, bucket: int, num_buckets: int
+        self, num_units: int, bucket: int, num_buckets: int
     ) -> Iterator[bytes]:
         """Yield the values of a bucket from all units."""
         for index in range(num_units):
-            with open(self.path(kind, index), "rb") as file:
+            with open(self.path("chunk", index), "rb") as file:
                 file.seek(8 * (bucket - num_buckets - 1), os.SEEK_END)
                 start, end = struct.unpack("<QQ", file.read(16))
                 file.seek(start)
@@ -103,7 +99,7 @@ class _Work(NamedTuple):
     """A job of a worker process.
 
     Attributes:
-        kind: what file to make: "chunk", "survey", "found" or "bucket".
+        kind: what file to make: "chunk" or "bucket".
         index: the number of that file.
         chunk: to map, and the place behind it.
         num_units: files to read values from.
@@ -121,47 +117,20 @@ class _Worker:
     def __init__(self, settings: tuple[Steps, _Scratch]):
         self.steps, self.scratch = settings
         self.steps.setup()
-        self.found = b""
 
     def do(self, work: _Work, report: Report) -> dict[str, Any] | None:
         """Make the file of a job; return the result of a chunk."""
         steps, scratch, index = self.steps, self.scratch, work.index
-        survey = steps.survey
         if work.kind == "chunk":
             chunk, place = work.chunk
             pairs, result = steps.map(chunk, report)
             scratch.write_unit(
-                "chunk",
-                index,
-                pairs,
-                steps.num_buckets,
-                place=place,
-                result=result,
+                index, pairs, steps.num_buckets, place=place, result=result
             )
             return result
-        if work.kind == "found":
-            values = scratch.read_bucket(
-                "survey", work.num_units, index, survey.num_buckets
-            )
-            with scratch.open("found", index) as (file, _):
-                file.write(survey.reduce(values))
-            return None
-        values = scratch.read_bucket(
-            "chunk", work.num_units, index, steps.num_buckets
-        )
-        if work.kind == "survey":
-            pairs = survey.map(values)
-            scratch.write_unit("survey", index, pairs, survey.num_buckets)
-            return None
-        path = os.path.join(scratch.folder, "found")
-        if survey and not len(self.found) and os.path.getsize(path):
-            # Mapped: it takes memory only as far as some is free.
-            with open(path, "rb") as file:
-                self.found = mmap.mmap(
-                    file.fileno(), 0, access=mmap.ACCESS_READ
-                )
+        values = scratch.read_bucket(work.num_units, index, steps.num_buckets)
         with scratch.open("bucket", index) as (file, entry):
-            entry.update(steps.reduce(index, values, self.found, file))
+            entry.update(steps.reduce(index, values, file))
         return None
 
 
@@ -188,7 +157,6 @@ def make_files(
             total = steps.add(engine.results(num_units))
             steps.check(total)
             if run.todo:
-                engine.survey(num_units)
                 engine.reduce(num_units)
         except InputError:
             run.discard()
@@ -246,22 +214,6 @@ class _Engine(NamedTuple):
                 )
             yield found["result"]
 
-    def survey(self, num_units: int) -> None:
-        """Write the file `found`, where the job has a survey."""
-        survey, num_buckets = self.steps.survey, self.steps.num_buckets
-        path = os.path.join(self.scratch.folder, "found")
-        if not survey or os.path.exists(path):
-            return
-        found = range(survey.num_buckets)
-        for _ in self.make("survey", range(num_buckets), num_units):
-            pass
-        for _ in self.make("found", found, num_buckets):
-            pass
-        with file_system.atomic_file(path, sync=False) as file:
-            for index in found:
-                with open(self.scratch.path("found", index), "rb") as part:
-                    file.write(part.read())
-
     def reduce(self, num_units: int) -> None:
         """Make the buckets that are not complete, and write the files."""
         steps, scratch = self.steps, self.scratch
@@ -293,23 +245,12 @@ class _Engine(NamedTuple):
 
         missing = [bucket for bucket in needed if bucket not in made]
         publish(self.run.todo)
-        for bucket in self.make("bucket", missing, num_units):
-            path = scratch.path("bucket", bucket)
-            made[bucket] = path, scratch.result("bucket", bucket)
-            publish(steps.files_of(bucket))
-
-    def make(
-        self, kind: str, indices: Iterable[int], num_units: int
-    ) -> Iterator[int]:
-        """Make the files that are not complete; yield the index of each."""
-        missing = [
-            _Work(kind, index, num_units=num_units)
-            for index in indices
-            if self.scratch.result(kind, index) is None
-        ]
-        what = "Writing" if kind == "bucket" else "Surveying"
-        with progress.Bar(len(missing), "buckets", what) as bar:
-            for event in self.pool.run(missing):
+        work = [_Work("bucket", b, num_units=num_units) for b in missing]
+        with progress.Bar(len(work), "buckets", "Writing") as bar:
+            for event in self.pool.run(work):
                 if isinstance(event, workers.Done):
                     bar.update(1)
-                    yield event.job.index
+                    bucket = event.job.index
+                    path = scratch.path("bucket", bucket)
+                    made[bucket] = path, scratch.result("bucket", bucket)
+                    publish(steps.files_of(bucket))

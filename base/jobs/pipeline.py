@@ -71,15 +71,11 @@ def _build(
     )
     total = mapped.results | "AddResults" >> beam.CombineGlobally(steps.add)
     _ = total | "WriteTotal" >> beam.Map(_write_total, steps, folder)
-    values = mapped.values
-    if not steps.survey:
-        values |= "Needed" >> beam.Filter(_IsNeeded(steps, run.todo))
-    buckets = values | "GroupByBucket" >> beam.GroupByKey()
-    found = beam.pvalue.AsSingleton(_survey(pipeline, buckets, steps))
     made = (
-        buckets
-        | "NeededBuckets" >> beam.Filter(_IsNeeded(steps, run.todo))
-        | "Reduce" >> beam.ParDo(_Reduce(steps, folder, run.todo), found)
+        mapped.values
+        | "Needed" >> beam.Filter(_IsNeeded(steps, run.todo))
+        | "GroupByBucket" >> beam.GroupByKey()
+        | "Reduce" >> beam.ParDo(_Reduce(steps, folder, run.todo))
     )
     targets = create(
         pipeline,
@@ -109,24 +105,6 @@ def create(
         | f"{label} path" >> beam.Create([path])
         | f"{label} read" >> beam.FlatMap(text_files.read_own_json)
         | f"{label} spread" >> beam.Reshuffle()
-    )
-
-
-def _survey(
-    pipeline: beam.Pipeline, buckets: beam.PCollection, steps: Steps
-) -> beam.PCollection:
-    """Return one element: the results of the survey's buckets, joined."""
-    if not steps.survey:
-        return pipeline | "NoSurvey" >> beam.Create([b""])
-    survey = steps.survey
-    return (
-        buckets
-        | "Survey" >> beam.FlatMap(lambda element: survey.map(element[1]))
-        | "GroupSurvey" >> beam.GroupByKey()
-        | "ReduceSurvey"
-        >> beam.MapTuple(lambda bucket, some: (bucket, survey.reduce(some)))
-        | "AllFound" >> beam.CombineGlobally(beam.combiners.ToListCombineFn())
-        | "Found" >> beam.Map(lambda all: b"".join(v for _, v in sorted(all)))
     )
 
 
@@ -183,14 +161,14 @@ class _Reduce(beam.DoFn):
         self._steps.setup()
 
     def process(
-        self, element: tuple[int, Iterable[bytes]], found: bytes
+        self, element: tuple[int, Iterable[bytes]]
     ) -> Iterator[tuple[int, tuple]]:
         bucket, values = element
         # A runner may run the same element twice at once.
         name = f"bucket-{bucket:06}.{uuid.uuid4().hex}"
         path = f"{self._folder}/{name}"
         with file_system.atomic_file(path, sync=False) as file:
-            result = self._steps.reduce(bucket, values, found, file)
+            result = self._steps.reduce(bucket, values, file)
         base_beam.count(self._steps.name, result["counts"])
         for index in self._steps.files_of(bucket):
             if index in self._todo:

@@ -8,7 +8,7 @@ or how often it was interrupted. So a bucket is made from the set of its values
 import collections
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from base import file_system
 from base.errors import InputError
@@ -22,32 +22,18 @@ Made = tuple[str, dict[str, Any]]
 NOTHING: Made = ("", {"bounds": [0], "counts": {}})
 
 
-class Survey(Protocol):
-    """A pass over all buckets before `Steps.reduce`, which gets its result."""
-
-    num_buckets: int
-
-    def map(self, values: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
-        """Yield (bucket of the survey, value) for a bucket of the job."""
-
-    def reduce(self, values: Iterable[bytes]) -> bytes:
-        """Return the result of a bucket of the survey."""
-
-
 class Steps:
     """The work of a tool. Instances are pickled and sent to the workers.
 
     Attributes:
         name: the job's name in the lists of Beam's runners.
         num_buckets: how many buckets there are.
-        survey: None for most jobs.
         empty_file: the error for an output file without a byte; "" if there
             may be such files.
     """
 
     name: str
     num_buckets: int
-    survey: Survey | None = None
     empty_file = ""
 
     def chunks(
@@ -87,16 +73,11 @@ class Steps:
         """Raise an InputError if nothing can be made of this input."""
 
     def reduce(
-        self,
-        bucket: int,
-        values: Iterable[bytes],
-        found: Any,
-        file: IO[bytes],
+        self, bucket: int, values: Iterable[bytes], file: IO[bytes]
     ) -> dict[str, Any]:
         """Write a bucket to an open file.
 
-        The values come in any order and can be iterated over once. `found` are
-        the results of the survey's buckets, joined: bytes, or a mapped file.
+        The values come in any order and can be iterated over once.
 
         Returns:
             bounds: offsets in the file, the first 0, the last its size. The

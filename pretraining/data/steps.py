@@ -161,10 +161,9 @@ class GeneratorSteps(Steps):
     # --- Buckets to files ---
 
     def reduce(
-        self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
+        self, bucket: int, values: Iterable[bytes], file: IO[bytes]
     ) -> dict[str, Any]:
         """Write the records of a bucket."""
-        del found
         parts = sorted(map(Part.from_bytes, values))
         return self._maker.write(bucket, parts, file)
 

@@ -197,10 +197,10 @@ class WordSteps(Steps):
             raise InputError(self.no_words)
 
     def reduce(
-        self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
+        self, bucket: int, values: Iterable[bytes], file: IO[bytes]
     ) -> dict[str, Any]:
         """Add up the numbers of the words of a bucket."""
-        del bucket, found
+        del bucket
         words = _read_lines(values)
         for word in sorted(words):
             file.write(f"{words[word]} {word}\n".encode())

@@ -200,7 +200,7 @@ def expected(steps) -> list[bytes]:
     files = [b"", b""]
     for bucket in range(steps.num_buckets):
         for word in sorted(words):
-            if steps.bucket(word) == bucket and words[word] > 1:
+            if steps.bucket(word) == bucket:
                 files[bucket % 2] += f"{word} {words[word]}\n".encode()
     return files
 
@@ -232,9 +232,8 @@ def test_a_file_that_was_cut_by_a_power_failure_is_made_again(tmp_path):
     with pytest.raises(UserError, match="no more"):
         engine.make_files(job, WordSteps(fails_in=3), TEXTS, 1)
     files = sorted(os.listdir(job.scratch_dir))
-    assert "found" in files and "bucket-000001.json" in files
+    assert "bucket-000001.json" in files
     os.truncate(scratch.path("chunk", 7), 9)
-    os.remove(scratch.path("survey", 1))
     os.truncate(scratch.path("bucket", 1), 0)
     (tmp_path / ".out.scratch" / "chunk-000004.json").write_text('{"by')
     engine.make_files(job, steps, TEXTS, 1)

@@ -13,7 +13,7 @@ IN_PROCESS = {"runner": "beam", "beam_options": "--runner=FnApiRunner"}
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory) -> str:
-    """Dumps with duplicates and repeated lines, JSON lines, damaged files."""
+    """Dumps with duplicates, JSON lines, damaged files."""
     folder = tmp_path_factory.mktemp("inputs")
     (folder / "en.xml.bz2").write_bytes(corpus_runs.ENGLISH.read_bytes())
     texts = [
@@ -34,7 +34,6 @@ FLAGS = {
     "language": "en",
     "num_shards": 3,
     "heldout_fraction": 0.2,
-    "drop_repeated_lines": 5,
     "min_document_chars": 30,
 }
 
@@ -54,7 +53,6 @@ def test_the_bytes_are_those_of_the_local_runner(
     assert found == corpus_runs.bytes_of(tmp_path.parent / "local")
     report = json.loads(found["corpus.json"])
     assert report["dropped"]["duplicates"] == 12
-    assert report["repeated_lines"] > 20
     assert sum(report["problems"].values()) == 4
     assert {path.name for path in tmp_path.iterdir()} == {
         *(name for name in found if "/" not in name),
