@@ -9,8 +9,8 @@ object per line, in the order of the input: the number of the line as
 the chosen layers, with six decimals.
 
 --layers chooses the layers, -1 for the last. --pooling=cls or mean writes a
-vector per line and layer instead of one per token. --output_format=npz or
-tfrecord writes float32 instead of text. Longer lines are cut to
+vector per line and layer instead of one per token. --output_format=npz
+writes float32 instead of text. Longer lines are cut to
 --max_seq_length tokens. The input may be larger than memory. --input_file=-
 reads standard input, --output_file=- writes standard output.
 """
@@ -60,8 +60,8 @@ flags.DEFINE_enum(
     "output_format",
     "jsonl",
     features_writers.FORMATS,
-    "Format of the output. jsonl: the original's JSON lines; tfrecord: a "
-    "tf.train.Example per line; npz: arrays for numpy.load.",
+    "Format of the output. jsonl: the original's JSON lines; npz: arrays for "
+    "numpy.load.",
 )
 
 # Model and layers

@@ -230,31 +230,6 @@ def test_pooled_npz(model_dir, input_file, by_hand, tmp_path):
 
 
 @pytest.mark.slow
-def test_tfrecord(model_dir, input_file, by_hand, tmp_path):
-    out = tmp_path / "out.tfrecord"
-    flags = flags_for(model_dir, input_file, out, output_format="tfrecord")
-    scripts.run(extract_features, **flags)
-    sequence = tf.io.FixedLenSequenceFeature
-    spec = {
-        "linex_index": tf.io.FixedLenFeature([], tf.int64),
-        "input_ids": sequence([], tf.int64, allow_missing=True),
-        "features": sequence([4, 16], tf.float32, allow_missing=True),
-    }
-    found = [
-        tf.io.parse_single_example(record, spec)
-        for record in tf.data.TFRecordDataset(str(out))
-    ]
-    assert len(found) == len(LINES)
-    for number, (example_, wanted) in enumerate(
-        zip(found, by_hand, strict=True)
-    ):
-        assert example_["linex_index"] == number
-        tokens = [VOCAB[i] for i in example_["input_ids"].numpy()]
-        assert tokens == sequence_of(LINES[number])[0]
-        np.testing.assert_allclose(example_["features"], wanted, atol=5e-5)
-
-
-@pytest.mark.slow
 def test_several_devices_give_the_same(
     model_dir, input_file, extracted, tmp_path
 ):

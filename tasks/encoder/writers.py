@@ -1,6 +1,6 @@
-"""Write extracted features as the original's JSON lines, TFRecords or npz.
+"""Write extracted features as the original's JSON lines or npz.
 
-All three formats are written line by line, so that memory does not grow with
+Both formats are written line by line, so that memory does not grow with
 the input, and the file appears when it is complete.
 
 Numbers in the original's JSON lines are what Python prints for
@@ -26,9 +26,7 @@ from base.errors import UserError
 import numpy as np
 import tensorflow as tf
 
-from records import tfrecord
-
-FORMATS = ("jsonl", "tfrecord", "npz")
+FORMATS = ("jsonl", "npz")
 
 # Rows with larger values are formatted by Python. BERT's vectors do not have
 # them: its layers end in a layer norm.
@@ -172,31 +170,6 @@ class JsonWriter:
         """Do nothing: every line is written already."""
 
 
-class ExampleWriter:
-    """Writes a tf.train.Example per line: linex_index, input_ids, features.
-
-    `features` are float32 [T, K, H], pooled [K, H], flattened; parse them with
-    FixedLenSequenceFeature([K, H], tf.float32, allow_missing=True).
-    """
-
-    def __init__(self, file: IO[bytes]):
-        self._writer = tfrecord.RecordWriter(file)
-
-    def write(self, line: LineFeatures) -> None:
-        """Write one record."""
-        self._writer.write_examples(
-            {
-                "linex_index": np.array([[line.index]], np.int64),
-                "input_ids": np.array([line.input_ids], np.int64),
-                "features": line.values.reshape(1, -1),
-            }
-        )
-
-    def close(self) -> None:
-        """End the last record."""
-        self._writer.close()
-
-
 class NpzWriter:
     """Writes an archive for np.load: features, offsets, input_ids, layers.
 
@@ -297,9 +270,7 @@ _FAILURES = (OSError, tf.errors.OpError)  # of local and of remote files
 class Writer:
     """Writes lines in one of the formats; errors name the output file."""
 
-    def __init__(
-        self, path: str, writer: JsonWriter | ExampleWriter | NpzWriter
-    ):
+    def __init__(self, path: str, writer: JsonWriter | NpzWriter):
         self.path, self._writer = path, writer
 
     def write(self, line: LineFeatures) -> None:
@@ -338,8 +309,6 @@ def open_writer(
         with file_system.atomic_file(path) as file:
             if output_format == "jsonl":
                 writer = JsonWriter(file, layers, inv_vocab)
-            elif output_format == "tfrecord":
-                writer = ExampleWriter(file)
             else:
                 # Beside the output if possible: /tmp may be small.
                 spools = tempfile.gettempdir()
