@@ -99,12 +99,10 @@ flags.DEFINE_enum(
     "method",
     "exact",
     list(METHODS),
-    "How to search. exact: compare the query with all vectors. int8: compare "
-    "it with all vectors in a byte per number, a quarter of the memory, then "
-    "with the exact vectors of the sentences that are near; the answers are "
-    "the same. graph: walk through a graph, for millions of sentences; needs "
-    "usearch, and may miss some answers. A model that does not compare by the "
-    "cosine may need exact.",
+    "How to search. exact: compare the query with all vectors, for up to a "
+    "million sentences. graph: walk through a graph, for more; needs usearch, "
+    "and may miss some answers. A model that compares vectors by the Manhattan "
+    "distance needs exact.",
 )
 
 

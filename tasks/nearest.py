@@ -71,7 +71,7 @@ def nearest(
     Raises:
         UserError: a number is not finite.
     """
-    found = candidates(vectors, queries, count, similarity=similarity)
+    found = candidates(vectors, queries, count, similarity)
     for query, places in zip(queries, found, strict=True):
         yield ranked(vectors, query, places, count, similarity)
 
@@ -98,50 +98,39 @@ def check_finite(numbers: np.ndarray) -> None:
 
 
 def candidates(
-    data: np.ndarray,
+    vectors: np.ndarray,
     queries: np.ndarray,
     count: int,
-    error: float = 0.0,
     similarity: str | None = None,
 ) -> Iterator[np.ndarray]:
     """Yield, for each query, places among which its nearest vectors are.
 
-    A score is at most `error` from the true one. Let p be the `count`-th
-    largest score: `count` rows have true scores of at least p - error. So a
-    row whose score is below p - 2 error is not among the best.
-
-    Args:
-        data: [n, D], float32 or codes.
-        queries: float32 [Q, D].
-        count: how many are to be found.
-        error: bound of a score's error, beside that of float32.
-        similarity: how they are compared.
-
-    Raises:
-        UserError: a number is not finite.
+    A score in float32 is at most e from the true one. Let p be the `count`-th
+    largest score: `count` rows have true scores of at least p - e. So a row
+    whose score is below p - 2 e is not among the best. The arguments and the
+    error are those of `nearest`.
     """
     for start in range(0, len(queries), _QUERIES):
         block = queries[start : start + _QUERIES]
-        yield from _of_block(data, block, count, 2 * error, similarity)
+        yield from _of_block(vectors, block, count, similarity)
 
 
 def _of_block(
-    data: np.ndarray,
+    vectors: np.ndarray,
     queries: np.ndarray,
     count: int,
-    error: float,
     similarity: str | None,
 ) -> Iterator[np.ndarray]:
     """Yield what `candidates` does, for queries that are compared together."""
     floor = np.full([len(queries), 1], -np.inf, np.float32)
     margin, parts = np.zeros([len(queries), 1], np.float32), []
     block_size = _BLOCK * min(len(queries), _BLOCKS)
-    size = max(count, block_size // data.shape[1])
-    for start in range(0, len(data), size):
-        block = data[start : start + size].astype(np.float32, copy=False)
+    size = max(count, block_size // vectors.shape[1])
+    for start in range(0, len(vectors), size):
+        block = vectors[start : start + size]
         values, rounding = _coarse_scores(queries, block, similarity)
         check_finite(values)
-        margin = np.maximum(margin, error + rounding)
+        margin = np.maximum(margin, rounding)
         floor = np.maximum(floor, _last_of(values, count)[:, None])
         query, row = np.nonzero(values >= floor - margin)
         parts.append((query, start + row, values[query, row]))

@@ -1,8 +1,7 @@
-"""Build the index of a corpus: its texts, their vectors, codes or a graph.
+"""Build the index of a corpus: its texts, their vectors, and a graph.
 
     corpus -> texts.jsonl, offsets.npy -> parts of vectors -> vectors.npy
-    vectors.npy -> codes.npy, steps.npy    (int8)
-    vectors.npy -> graph.usearch            (graph)
+    vectors.npy -> graph.usearch, where --method=graph asks for it
 
 It is a job (base/jobs/run.py), so a file appears when it is complete, and a run
 that was killed resumes after the last part. The texts come first: a mistake
@@ -23,10 +22,8 @@ from base.jobs.run import Job
 import numpy as np
 
 from serving.search.index import (
-    CODES,
     GRAPH,
     OFFSETS,
-    STEPS,
     TEXTS,
     VECTORS,
     Index,
@@ -47,17 +44,12 @@ _PART = 4096  # sentences whose vectors are written together
 
 _BATCH_SIZE = 32
 
-_FILES = {"int8": (CODES, STEPS), "graph": (GRAPH,)}
-
-# Method -> the similarities it knows; those of the graph with usearch's names,
-# and the type of the numbers it keeps: 8 bits hold those of unit vectors alone.
-_SIMILARITIES = {
-    "int8": {None: ()},
-    "graph": {
-        None: ("cos", "i8"),
-        "dot": ("ip", "bf16"),
-        "euclidean": ("l2sq", "bf16"),
-    },
+# The similarities that a graph knows, usearch's names for them, and the type of
+# the numbers it keeps: 8 bits hold those of unit vectors alone.
+_OF_GRAPH = {
+    None: ("cos", "i8"),
+    "dot": ("ip", "bf16"),
+    "euclidean": ("l2sq", "bf16"),
 }
 
 
@@ -114,20 +106,11 @@ def fingerprint_of(task: Task) -> dict[str, Any]:
 # --- The job -----------------------------------------------------------------
 
 
-def job_of(folder: str, fingerprint: dict[str, Any], method: str = "") -> Job:
-    """Return the job of the vectors, or of the files of a method beside them.
-
-    The files of a method are made again if they belong to other vectors.
-    """
+def job_of(folder: str, fingerprint: dict[str, Any]) -> Job:
+    """Return the job of the texts and their vectors."""
     folder = file_system.absolute_path(folder)
-    names = _FILES.get(method, (TEXTS, OFFSETS, VECTORS))
-    return jobs_run.create_job(
-        [os.path.join(folder, name) for name in names],
-        folder,
-        method or "index",
-        "" if method else "index",
-        fingerprint,
-    )
+    paths = [os.path.join(folder, name) for name in (TEXTS, OFFSETS, VECTORS)]
+    return jobs_run.create_job(paths, folder, "index", "index", fingerprint)
 
 
 def build(
@@ -239,11 +222,11 @@ def _write_header(file: IO[bytes], kind: str, shape: Sequence[int]) -> None:
     np.lib.format.write_array_header_1_0(file, header)
 
 
-# --- Methods -----------------------------------------------------------------
+# --- Questions ---------------------------------------------------------------
 
 
 def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
-    """Return an index; the files of the method are made if they are missing.
+    """Return an index; a graph that is asked for is made if it is missing.
 
     Args:
         folder: the folder of the index.
@@ -275,13 +258,13 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
             f"{path} is missing or damaged: give --input_file to build it"
         )
     similarity = found.get("similarity_fn_name")
-    if method in _FILES:
-        if similarity not in _SIMILARITIES[method]:
+    if method == "graph":
+        if similarity not in _OF_GRAPH:
             raise UserError(
                 f"--method={method} cannot compare vectors as this model does "
                 f"(similarity_fn_name is {similarity}): give --method=exact"
             )
-        add_method(method, folder, job_of(folder, found, method), similarity)
+        _add_graph(folder, found)
     return Index(folder, method, similarity)
 
 
@@ -299,70 +282,37 @@ def _missing(job: Job, manifest: dict[str, Any]) -> str | None:
     return None
 
 
-def add_method(
-    method: str, folder: str, job: Job, similarity: str | None = None
-) -> None:
-    """Make the files of a method, unless they are there.
+def _add_graph(folder: str, fingerprint: dict[str, Any]) -> None:
+    """Make the graph of the vectors, unless it is there.
+
+    That of other vectors is made again.
+
+    Args:
+        folder: a complete index.
+        fingerprint: all that its bytes depend on.
 
     Raises:
         UserError: vectors of the index are not finite.
     """
+    folder = file_system.absolute_path(folder)
+    path = os.path.join(folder, GRAPH)
+    job = jobs_run.create_job([path], folder, "graph", "", fingerprint)
     manifest = jobs_run.read_manifest(job.manifest)
     is_same = manifest.get("fingerprint") == job.fingerprint
     if is_same and not _missing(job, manifest):
         return
+    metric, dtype = _OF_GRAPH[fingerprint.get("similarity_fn_name")]
     with jobs_run.open_run(job) as run:
         vectors = Index(folder).finite_vectors()
-        with progress.Bar(len(vectors), "vectors", f"Making {method}") as bar:
-            if method == "int8":
-                _write_codes(job, vectors, bar.update)
-            else:
-                how = _SIMILARITIES[method][similarity]
-                _write_graph(job, vectors, how, bar.update)
+        graph = load_usearch().Index(
+            ndim=vectors.shape[1], metric=metric, dtype=dtype
+        )
+        with progress.Bar(len(vectors), "vectors", "Making graph") as bar:
+            for at in range(0, len(vectors), _PART):
+                block = vectors[at : at + _PART]
+                graph.add(np.arange(at, at + len(block)), np.asarray(block))
+                bar.update(len(block))
+        with jobs_run.publish(job.target(0)) as (file, _):
+            graph.save(file.name)
+            file.seek(0, os.SEEK_END)
         run.finish({})
-
-
-def _write_codes(
-    job: Job, vectors: np.ndarray, update: Callable[[int], None]
-) -> None:
-    """Write vectors as codes: the range of each dimension in 255 steps.
-
-    The steps are float32 [D + 1]: the last number is the largest distance of a
-    vector from its code. By the inequality of Cauchy and Schwarz, a product
-    with a query of length 1 is off by that at most.
-    """
-    blocks = [vectors[at : at + _PART] for at in range(0, len(vectors), _PART)]
-    low = np.min([block.min(axis=0) for block in blocks], axis=0)
-    high = np.max([block.max(axis=0) for block in blocks], axis=0)
-    step = np.maximum((high - low) / 255, 1e-12)
-    error = 0.0
-    with jobs_run.publish(job.target(0)) as (file, _):
-        _write_header(file, "|u1", vectors.shape)
-        for block in blocks:
-            codes = np.rint((block - low) / step).clip(0, 255)
-            rest = np.linalg.norm(block - (codes * step + low), axis=1)
-            error = max(error, float(rest.max()))
-            file.write(codes.astype(np.uint8).tobytes())
-            update(len(block))
-    with jobs_run.publish(job.target(1)) as (file, _):
-        np.save(file, np.append(step, np.float32(error)))
-
-
-def _write_graph(
-    job: Job,
-    vectors: np.ndarray,
-    how: tuple[str, str],
-    update: Callable[[int], None],
-) -> None:
-    """Write the graph of the vectors; `how` is of _SIMILARITIES."""
-    metric, dtype = how
-    graph = load_usearch().Index(
-        ndim=vectors.shape[1], metric=metric, dtype=dtype
-    )
-    for at in range(0, len(vectors), _PART):
-        block = vectors[at : at + _PART]
-        graph.add(np.arange(at, at + len(block)), np.asarray(block))
-        update(len(block))
-    with jobs_run.publish(job.target(0)) as (file, _):
-        graph.save(file.name)
-        file.seek(0, os.SEEK_END)

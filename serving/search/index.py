@@ -1,13 +1,10 @@
-"""Search the vectors of an index: exactly, by 8-bit codes, or by a graph.
+"""Search the vectors of an index: exactly, or by a graph.
 
-A method names candidates, among which the nearest are (exact, int8) or almost
-always are (graph). Their scores are then computed again from the vectors, so
-all methods give the same scores.
+A method names candidates, among which the nearest are (exact) or almost always
+are (graph). Their scores are then computed again from the vectors, so both
+methods give the same scores.
 
     exact   products with all vectors, in blocks
-    int8    products with their codes, a byte per number. The error of these
-            products has a bound; every sentence that is near enough for it is
-            a candidate, so the answers are those of exact
     graph   a walk through a graph of neighbors (HNSW, Malkov and Yashunin 2018,
             arXiv:1603.09320), by usearch
 
@@ -27,10 +24,10 @@ import numpy as np
 
 from tasks import nearest
 
-METHODS = ("exact", "int8", "graph")
+METHODS = ("exact", "graph")
 
 TEXTS, OFFSETS, VECTORS = "texts.jsonl", "offsets.npy", "vectors.npy"
-CODES, STEPS, GRAPH = "codes.npy", "steps.npy", "graph.usearch"
+GRAPH = "graph.usearch"
 
 REQUIREMENTS = "requirements-search.txt"
 
@@ -63,12 +60,6 @@ class Index:
         self._offsets = self._array(OFFSETS)  # [n + 1], of the lines of TEXTS
         self._texts = open(os.path.join(folder, TEXTS), "rb")  # noqa: SIM115
         self._graph = None
-        # What queries are multiplied by, and how far the products may be off.
-        self._scanned, self._steps, self._error = self.vectors, 1.0, 0.0
-        if method == "int8":
-            self._scanned = self._array(CODES)  # uint8 [n, D]
-            steps = self._array(STEPS)
-            self._steps, self._error = steps[:-1], float(steps[-1])
         if method == "graph":
             restore = load_usearch().Index.restore
             try:
@@ -108,13 +99,8 @@ class Index:
             keys = keys.astype(np.int64).reshape(len(queries), -1)
             candidates = map(np.unique, keys)
         else:
-            # The low ends of codes change all products of a query alike.
             candidates = nearest.candidates(
-                self._scanned,
-                queries * self._steps,
-                count,
-                self._error,
-                self.similarity,
+                self.vectors, queries, count, self.similarity
             )
         try:
             for query, places in zip(queries, candidates, strict=True):

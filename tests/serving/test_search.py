@@ -71,7 +71,6 @@ def small_blocks(monkeypatch) -> None:
     "method, similarity, scale",
     [
         ("exact", None, 1),
-        ("int8", None, 1),
         ("exact", "dot", 20),
         ("exact", "euclidean", 20),
         ("exact", "euclidean", 1e-4),  # many are equal in six digits
@@ -123,7 +122,7 @@ def test_the_cosine_of_nothing_is_0():
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("method", ["exact", "int8", "graph"])
+@pytest.mark.parametrize("method", ["exact", "graph"])
 def test_vectors_that_are_not_finite_are_refused(method, number, tmp_path):
     if method == "graph":
         pytest.importorskip("usearch", reason=index.REQUIREMENTS)
@@ -140,17 +139,10 @@ def test_vectors_that_are_not_finite_are_refused(method, number, tmp_path):
                 list(nearest.nearest(one, other, 1, similarity))
 
 
-def test_few_candidates_are_compared_exactly(tmp_path):
-    """Of 20,000 vectors; the codes have an error that is not 0."""
+def test_few_candidates_are_compared_exactly():
     vectors, queries = random_vectors(20_000), random_vectors(20, 1)
-    write_index(tmp_path, vectors)
-    found = build.open_index(str(tmp_path), "int8", {})
-    assert 1e-3 < found._error < 0.05
-    scaled = queries * found._steps
-    for rows in nearest.candidates(found._scanned, scaled, 10, found._error):
-        assert 10 <= len(rows) < 1000
-    size = (tmp_path / "codes.npy").stat().st_size
-    assert size < (tmp_path / "vectors.npy").stat().st_size / 3.9
+    for rows in nearest.candidates(vectors, queries, 10):
+        assert 10 <= len(rows) < 100
 
 
 @pytest.mark.parametrize("similarity", [None, "dot", "euclidean"])
@@ -180,19 +172,17 @@ def test_the_graph_finds_nearly_all(tmp_path, similarity):
         build.open_index(str(tmp_path), "graph", {})
 
 
-@pytest.mark.parametrize(
-    "method, similarity",
-    [("int8", "dot"), ("int8", "euclidean"), ("graph", "manhattan")],
-)
-def test_similarities_that_a_method_lacks(method, similarity, tmp_path):
-    write_index(tmp_path, random_vectors(9), similarity=similarity)
-    words = f"--method={method} cannot .* {similarity}"
+def test_a_similarity_that_the_graph_lacks(tmp_path):
+    write_index(tmp_path, random_vectors(9), similarity="manhattan")
+    words = "--method=graph cannot .* manhattan"
     with pytest.raises(build.UserError, match=words):
-        build.open_index(str(tmp_path), method, {})
+        build.open_index(str(tmp_path), "graph", {})
 
 
-@pytest.mark.parametrize("method", ["exact", "int8"])
+@pytest.mark.parametrize("method", ["exact", "graph"])
 def test_a_folder_that_was_moved_answers(method, tmp_path):
+    if method == "graph":
+        pytest.importorskip("usearch", reason=index.REQUIREMENTS)
     vectors = random_vectors(50)
     write_index(tmp_path / "here", vectors)
     build.open_index(str(tmp_path / "here"), method, {})
@@ -205,12 +195,13 @@ def test_a_folder_that_was_moved_answers(method, tmp_path):
         build.open_index(str(tmp_path / "there"), method, {})
 
 
-def test_codes_of_other_vectors_are_made_again(tmp_path):
+def test_a_graph_of_other_vectors_is_made_again(tmp_path):
+    pytest.importorskip("usearch", reason=index.REQUIREMENTS)
     for name in ("one", "other"):
         vectors = random_vectors(50, len(name))
         for path in tmp_path.iterdir():
-            if "codes" not in path.name and "int8" not in path.name:
+            if "graph" not in path.name:
                 path.unlink()
         write_index(tmp_path, vectors, name)
-        found = build.open_index(str(tmp_path), "int8", {})
+        found = build.open_index(str(tmp_path), "graph", {})
         assert rows_of(next(found.search(vectors[7:8], 1))) == [7]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from serving.search import build
-from serving.search.index import CODES, OFFSETS, TEXTS, VECTORS, Index
+from serving.search.index import OFFSETS, TEXTS, VECTORS, Index
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 
@@ -27,7 +26,7 @@ def random_vectors(count: int, seed: int) -> np.ndarray:
 
 
 def measure() -> Iterator[Row]:
-    """Time each way to search; the answers are the same."""
+    """Time an exact search."""
     with tempfile.TemporaryDirectory(prefix="benchmark") as folder:
         np.save(os.path.join(folder, VECTORS), random_vectors(NUM_VECTORS, 0))
         # All vectors have one text.
@@ -35,16 +34,12 @@ def measure() -> Iterator[Row]:
         np.save(os.path.join(folder, OFFSETS), offsets)
         with open(os.path.join(folder, TEXTS), "wb"):
             pass
-        build.add_method("int8", folder, build.job_of(folder, {}, "int8"))
-        for method in ("exact", "int8"):
-            index = Index(folder, method)
-            yield from _rows(
-                method,
-                lambda few, index=index: list(index.nearest(few, _TOP_K)),
-                os.path.getsize(
-                    os.path.join(folder, CODES if method == "int8" else VECTORS)
-                ),
-            )
+        index = Index(folder)
+        yield from _rows(
+            "exact",
+            lambda few: list(index.nearest(few, _TOP_K)),
+            os.path.getsize(os.path.join(folder, VECTORS)),
+        )
         if importlib.util.find_spec("faiss"):
             import faiss
 
