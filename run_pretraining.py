@@ -46,7 +46,6 @@ from checkpoints.checkpoint import (
     resolve_normalization,
 )
 from modeling import BertConfig
-from ops import token_dropping
 from pretraining import objectives, phases
 from pretraining import run as pretraining_run
 from pretraining.data import generation
@@ -271,15 +270,6 @@ flags.DEFINE_list(
     "{length} in input_file stands. The last length is max_seq_length; shorter "
     "ones have max_predictions_per_seq in proportion, rounded up.",
 )
-flags.DEFINE_float(
-    "drop_tokens",
-    0.0,
-    "Share of the tokens that skip the middle layers in the first nine tenths "
-    "of the steps; [CLS], [SEP] and tokens to predict never do. A step takes "
-    "less time, and the model is an ordinary BERT.",
-    lower_bound=0.0,
-    upper_bound=1.0,
-)
 flags.DEFINE_integer(
     "stop_after_steps",
     0,
@@ -365,9 +355,6 @@ def train_and_evaluate() -> int:
     eval_data = read_evaluation_data(config, masks, data)
     check_masks(*by_length.values(), eval_data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
-    if FLAGS.drop_tokens:
-        for files in by_length.values():
-            check_dropping(config, objective, files)
     if data:
         identity_of = functools.partial(
             pretraining_run.identity_of,
@@ -438,9 +425,6 @@ def read_plan() -> Plan:
     batches = phases.constant(FLAGS.train_batch_size)
     if FLAGS.batch_schedule:
         batches = phases.parse("batch_schedule", FLAGS.batch_schedule)
-    drop = phases.constant(0.0)
-    if FLAGS.drop_tokens:
-        drop = ((FLAGS.drop_tokens, 0.9), (0.0, 1.0))
     lengths = phases.constant(FLAGS.max_seq_length)
     if FLAGS.length_schedule:
         lengths = phases.parse("length_schedule", FLAGS.length_schedule)
@@ -459,7 +443,7 @@ def read_plan() -> Plan:
                 f"--input_file with {_LENGTH} in its names, such as "
                 f"data/train{_LENGTH}-*"
             )
-    return Plan(FLAGS.train_hours, batches, lengths, drop)
+    return Plan(FLAGS.train_hours, batches, lengths)
 
 
 def of_this_training(config: BertConfig) -> BertConfig:
@@ -673,26 +657,6 @@ def check_masks(*data: PretrainingFiles | None) -> None:
             logging.warning("%s, and keep them", problem)
     for masks in found[:1]:
         generation.warn_of_few_predictions(masks.largest())
-
-
-def check_dropping(
-    config: BertConfig,
-    objective: objectives.PretrainingObjective,
-    data: PretrainingFiles,
-) -> None:
-    """Raise a UserError if --drop_tokens is of no use for this training."""
-    layers = config.num_hidden_layers
-    if not token_dropping.middle_layers(layers):
-        raise UserError(
-            f"--drop_tokens needs a model of 3 layers or more, found {layers}: "
-            "the first and the last one see all tokens"
-        )
-    if objective.has_one_direction:
-        raise UserError(
-            f"--drop_tokens is not for --objective={objective.name}, which "
-            "predicts every token"
-        )
-    data.num_kept(FLAGS.drop_tokens)
 
 
 def read_training_data(

@@ -57,8 +57,6 @@ class Phase(NamedTuple):
         first_example: number of its first example in the stream of the records
             of its length.
         length: tokens of a sequence.
-        drop_tokens: share of the tokens without a prediction that skip the
-            middle layers.
     """
 
     first_step: int
@@ -67,13 +65,11 @@ class Phase(NamedTuple):
     batch_size: int
     first_example: int = 0
     length: int = 128
-    drop_tokens: float = 0.0
 
     def __str__(self) -> str:
         return (
             f"steps {self.first_step:,} to {self.last_step:,}, batches of "
-            f"{self.batch_size} x {self.length}, {self.drop_tokens:.0%} of the "
-            "tokens dropped"
+            f"{self.batch_size} x {self.length}"
         )
 
     def done_before(self, numbers: np.ndarray) -> np.ndarray:
@@ -90,13 +86,11 @@ class Plan(NamedTuple):
         batch_size: schedule of the examples in a step.
         length: schedule of the length of sequences; each length has records of
             its own.
-        drop_tokens: schedule of the share of tokens to drop.
     """
 
     hours: float | None
     batch_size: Schedule
     length: Schedule = constant(128)
-    drop_tokens: Schedule = constant(0.0)
 
     def phases(self, num_steps: int) -> list[Phase]:
         """Return the phases of so many steps, but for phases without a step.
@@ -104,20 +98,20 @@ class Plan(NamedTuple):
         100 steps of 8:0.3,32:1 are 30 steps of 8 from example 0, and 70 steps
         of 32 from example 240 on.
         """
-        schedules = (self.batch_size, self.length, self.drop_tokens)
+        schedules = (self.batch_size, self.length)
         shares = sorted({share for pairs in schedules for _, share in pairs})
         phases, first = [], 0
         examples: dict[int, int] = collections.Counter()  # of each length
         for share in shares:
             last = round(share * num_steps)
-            size, length, drop = (
+            size, length = (
                 next(value for value, end in pairs if share <= end)
                 for pairs in schedules
             )
             if last > first:
                 example = examples[length]
                 phases.append(
-                    Phase(first, last, num_steps, size, example, length, drop)
+                    Phase(first, last, num_steps, size, example, length)
                 )
             examples[length] += (last - first) * size
             first = last

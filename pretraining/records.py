@@ -13,7 +13,6 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from pretraining import dropping
 from pretraining.data import packing
 from pretraining.data import schema as pretraining_schema
 from pretraining.data.schema import MASKED_FEATURE, PACKED_FEATURE
@@ -168,36 +167,6 @@ class PretrainingFiles(streaming.RecordFiles):
         return files
 
     def prepare(
-        self, batch: Batch, numbers: tf.Tensor, seed: int | None
-    ) -> Batch:
-        """Return the batch; see `_masked` and dropping.py."""
-        batch = self._masked(batch, numbers, seed)
-        if self.phase and self.phase.drop_tokens and seed is not None:
-            count = self.num_kept(self.phase.drop_tokens)
-            kept = dropping.kept_positions(batch, numbers, seed, count)
-            batch["kept_positions"] = kept
-        return batch
-
-    def num_kept(self, drop_tokens: float) -> int:
-        """Return how many tokens of a record are kept if a share is dropped.
-
-        Raises:
-            UserError: more tokens may have to be kept.
-        """
-        length = self.batch_schema["input_ids"].length
-        predictions = self.batch_schema["masked_lm_ids"].length
-        count = dropping.num_kept(length, predictions, drop_tokens)
-        # [CLS] and two [SEP] of each sequence.
-        needed = predictions + 3 * self.max_sequences
-        if count < needed:
-            raise UserError(
-                f"--drop_tokens={drop_tokens:g} leaves {count} of the {length} "
-                f"tokens of a record, which may have {needed} to keep "
-                "(predictions, [CLS] and [SEP]): drop fewer"
-            )
-        return count
-
-    def _masked(
         self, batch: Batch, numbers: tf.Tensor, seed: int | None
     ) -> Batch:
         """Return the batch; unmasked records get masks (on_the_fly.py)."""

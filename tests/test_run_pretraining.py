@@ -174,11 +174,9 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
     if in_phases:
         del values["train_batch_size"]
         values |= {
-            "bert_config_file": data / "deep.json",
             "batch_schedule": "4:0.2,8:1",
             "length_schedule": "8:0.2,16:1",
             "input_file": f"{data}/by{{length}}",
-            "drop_tokens": 0.5,
             "jit_compile": False,
         }
     scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
@@ -382,16 +380,6 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
                 "wanted values",
             )
             for text in ("8", "8:0.5", "8:0.5,9:0.5,4:1", "0:1", "8:2,8:1", ":")
-        ),
-        ({"drop_tokens": 0.5}, "needs a model of 3 layers or more, found 1"),
-        (
-            {"drop_tokens": 0.9, "bert_config_file": "DATA/deep.json"},
-            "leaves 5 of the 16 tokens of a record, which may have 6 to keep",
-        ),
-        (
-            {"drop_tokens": 0.5, "bert_config_file": "DATA/deep.json"}
-            | {"objective": "ltr"},
-            "--drop_tokens is not for --objective=ltr",
         ),
         (
             {"batch_schedule": "8:0.5,9:1", "train_batch_size": None}

@@ -34,26 +34,12 @@ def test_phases_by_hand():
         None,
         parse("", ["4:0.5", "8:1"]),
         parse("", ["64:0.5", "128:1"]),
-        ((0.5, 0.9), (0.0, 1.0)),
     )
     assert plan.phases(10) == [
-        Phase(0, 5, 10, 4, 0, 64, 0.5),
-        Phase(5, 9, 10, 8, 0, 128, 0.5),
-        Phase(9, 10, 10, 8, 32, 128, 0.0),
+        Phase(0, 5, 10, 4, 0, 64),
+        Phase(5, 10, 10, 8, 0, 128),
     ]
     assert Plan(None, constant(8)).phases(9) == [Phase(0, 9, 9, 8)]
-
-
-def test_the_last_tenth_of_the_steps_drops_no_tokens():
-    scripts.parse(run_pretraining, drop_tokens=0.5)
-    early, late = run_pretraining.read_plan().phases(100)
-    assert (early.first_step, early.last_step, early.drop_tokens) == (
-        0,
-        90,
-        0.5,
-    )
-    assert (late.first_step, late.last_step, late.drop_tokens) == (90, 100, 0.0)
-    scripts.parse(run_pretraining)  # forgets it
 
 
 def without(flags: dict, *names: str, **changes) -> dict:
@@ -104,8 +90,7 @@ def test_phases_on_two_devices(data, tmp_path, caplog):
     flags = without(
         flags_for(data, tmp_path / "one", batch_schedule="4:0.9,8:1"),
         "train_batch_size",
-        bert_config_file=data / "deep.json",
-        drop_tokens=0.5,
+        bert_config_file=data / "no_dropout.json",
         jit_compile=False,
     )
     scripts.run(run_pretraining, **flags)
