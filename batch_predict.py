@@ -23,7 +23,7 @@ words that decided. Usual choices: --batch_size, --max_seq_length, --dtype.
 """
 
 from base import beam as base_beam
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError, counted
 from base.jobs import run as jobs_run
 
@@ -244,4 +244,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -17,7 +17,7 @@ the best of several, with the median beside it.
 import json
 from collections.abc import Iterator
 
-from base import errors, interrupts, logs
+from base import interrupts, logs, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -304,4 +304,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -29,7 +29,7 @@ new piece ##ug in all words, and so on until the vocabulary is full.
 import collections
 from collections.abc import Sequence
 
-from base import beam, errors, file_system
+from base import beam, file_system, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -226,4 +226,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from base import errors, interrupts, logs
+from base import interrupts, logs, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -192,4 +192,4 @@ def _check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -17,7 +17,7 @@ one.
 import re
 from collections.abc import Mapping
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 import numpy as np
@@ -250,4 +250,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

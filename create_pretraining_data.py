@@ -21,7 +21,7 @@ is killed, the same command resumes it and ends with the same bytes.
 import dataclasses
 import time
 
-from base import beam, errors, lazy
+from base import beam, lazy, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -240,4 +240,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 from base import (
     child_processes,
-    errors,
     file_system,
     pictures,
+    script,
     startup,
     text_files,
 )
@@ -357,4 +357,4 @@ def summarize(steps: Steps, scale: Scale, vocab_size: int) -> bool:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

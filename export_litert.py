@@ -11,7 +11,7 @@ platform makes the ids, outside of the file. MediaPipe's
 TextClassifier and TextEmbedder run classifiers and encoders as they are.
 """
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -103,4 +103,4 @@ def check_flags() -> list[int]:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -19,7 +19,7 @@ A SavedModel is a program, which TensorFlow runs: load one only of an origin
 that you trust (docs/SECURITY.md).
 """
 
-from base import errors
+from base import script
 
 from absl import flags
 
@@ -67,4 +67,4 @@ def main(_: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

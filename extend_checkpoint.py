@@ -24,7 +24,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 import numpy as np
@@ -299,4 +299,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -17,7 +17,7 @@ reads standard input, --output_file=- writes standard output.
 
 import os
 
-from base import cluster, errors, file_system, interrupts, lazy
+from base import cluster, file_system, interrupts, lazy, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -236,4 +236,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -27,7 +27,7 @@ the checkpoint, where run_pretraining.py and the published models have them. No
 file is written.
 """
 
-from base import errors, logs, text_files
+from base import logs, script, text_files
 from base.errors import UserError
 
 from absl import flags, logging
@@ -169,4 +169,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from base import errors, file_system, progress
+from base import file_system, progress, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -236,4 +236,4 @@ def check_output(path: str) -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -16,7 +16,7 @@ import os
 import threading
 import webbrowser
 
-from base import errors
+from base import script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -156,4 +156,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -23,7 +23,7 @@ counted, and the rest is used. The exit status is 0 if there is at least one
 document; with --strict the first such problem ends the run with status 1.
 """
 
-from base import beam, errors
+from base import beam, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -151,4 +151,4 @@ def main(_: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

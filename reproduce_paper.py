@@ -30,7 +30,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 
-from base import errors, file_system, text_files
+from base import file_system, script, text_files
 from base.errors import UserError
 
 from absl import flags
@@ -356,4 +356,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

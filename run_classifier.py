@@ -28,7 +28,7 @@ import functools
 import os
 import sys
 
-from base import errors, file_system, lazy
+from base import file_system, lazy, script
 from base.errors import UserError
 
 from absl import flags
@@ -295,4 +295,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -26,7 +26,7 @@ A model of sentence-transformers keeps its pooling, length, prompts and
 normalization; without --do_train any BERT is scored.
 """
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 from absl import flags
@@ -259,4 +259,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

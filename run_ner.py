@@ -20,7 +20,7 @@ line between sentences, or are .jsonl with `tokens` and `tags`. With
 that --feature_layers names, the rows of the paper's table 7.
 """
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -213,4 +213,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

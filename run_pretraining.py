@@ -30,7 +30,7 @@ import dataclasses
 import functools
 import math
 
-from base import errors, file_system, lazy
+from base import file_system, lazy, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -759,4 +759,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

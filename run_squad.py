@@ -30,7 +30,7 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 
 import math
 
-from base import errors, file_system, lazy
+from base import file_system, lazy, script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -362,4 +362,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -24,7 +24,7 @@ dev.jsonl and test.jsonl, one object per line:
 `label`.
 """
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 from absl import flags
@@ -100,4 +100,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -27,7 +27,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from base import errors, file_system
+from base import file_system, script
 from base.errors import UserError
 
 from absl import flags
@@ -215,4 +215,4 @@ def check_flags() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import child_processes, errors, file_system
+from base import child_processes, file_system, script
 from base.errors import UserError
 
 import numpy as np
@@ -169,7 +169,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     Raises:
         UserError: the command ends before that.
     """
-    script, *own = begin["command"]
+    program, *own = begin["command"]
     own = [
         word
         for word in own
@@ -179,7 +179,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
     dtype = run_settings.read_adjustable(FLAGS.output_dir).get("dtype")
     own = [f"--dtype={dtype}"] * bool(dtype) + own
-    command = [sys.executable, script, *own, f"--output_dir={folder}"]
+    command = [sys.executable, program, *own, f"--output_dir={folder}"]
     command += ["--keep_checkpoint_max=0", "--nopictures"]
     command += ["--save_checkpoints_minutes=0"]
     logging.info("Repeating: %s", " ".join(command))
@@ -274,4 +274,4 @@ def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

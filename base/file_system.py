@@ -53,6 +53,19 @@ def gfile():
     return sys.modules["tensorflow"].io.gfile
 
 
+def is_utf_8(text: str) -> bool:
+    """Whether an argument or the name of a file is UTF-8 as a whole.
+
+    Python keeps other bytes as surrogates, which neither TensorFlow nor JSON
+    takes.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def file_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that a failed file operation may raise.
 
@@ -203,7 +216,7 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
         if not files:
             raise UserError(f"--{flag}: no file matches {pattern!r}")
         for path in files:
-            if not errors.is_utf_8(path):
+            if not is_utf_8(path):
                 raise UserError(
                     f"--{flag}: the name {path!a} is not UTF-8: rename the file"
                 )
@@ -297,7 +310,7 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with contextlib.suppress(Exception):
             remove(temporary)
-        # The error of a write has no path. errors.py shows this one.
+        # The error of a write has no path. script.py shows this one.
         vars(error).setdefault("file_written", path)
         raise
 

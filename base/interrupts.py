@@ -12,7 +12,7 @@ from base import startup
 def prepare() -> None:
     """Make Ctrl-C end a script in one line while it imports its modules.
 
-    That takes seconds where TensorFlow is among them. errors.run does the same
+    That takes seconds where TensorFlow is among them. script.run does the same
     from `main` on. Programs that use this project as a library are left alone.
     """
     if startup.is_script():

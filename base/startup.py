@@ -3,7 +3,7 @@
 `begin` is called when a script imports `base`. Files, their names and standard
 output are UTF-8 in every locale: where they are not, as with LC_ALL=C and
 PYTHONUTF8=0, it begins the script again in Python's UTF-8 mode. `end` is called
-by errors.run, when the script has imported all it needs. In between
+by script.run, when the script has imported all it needs. In between
 
 - scikit-learn, SciPy, matplotlib and Pillow look uninstalled. Keras imports
   them, if they are installed, for wrappers and pictures of its own, which takes

@@ -106,8 +106,9 @@ def claim_output_dir(
         # Through JSON tuples become lists, as in the file.
         now = json.loads(_as_json(fingerprint, adjustable))
         before = _read_run(path)
-        for name, value in now["fixed"].items():
-            old = before["fixed"].get(name)
+        # An option that is off may be missing, in this command or in the run.
+        for name in {**now["fixed"], **before["fixed"]}:
+            old, value = before["fixed"].get(name), now["fixed"].get(name)
             if _differ(name, old, value):
                 way_out = hints.get(
                     name,
@@ -149,7 +150,7 @@ def check_finished(output_dir: str, adjustable: Mapping[str, object]) -> None:
     before = read_adjustable(output_dir)
     for name, value in now.items():
         old = before.get(name)
-        if old != value and name not in _OF_EXECUTION:
+        if name not in _OF_EXECUTION and not _is_same(old, value):
             raise UserError(
                 f"output_dir {output_dir} holds a finished run with "
                 f"{_differing(name, old, value)}: nothing is left to train; "
@@ -320,7 +321,12 @@ def _read_run(path: str) -> dict[str, dict[str, object]]:
 
 def _differ(name: str, old: object, new: object) -> bool:
     """Whether a setting differs; see IF_KNOWN."""
-    return old != new and not (name in IF_KNOWN and None in (old, new))
+    return not (_is_same(old, new) or name in IF_KNOWN and None in (old, new))
+
+
+def _is_same(old: object, new: object) -> bool:
+    """Whether two values are equal; an option that is off may be missing."""
+    return old == new or not (old or new)
 
 
 def _differing(name: str, old: object, new: object) -> str:

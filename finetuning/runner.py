@@ -18,7 +18,7 @@ from finetuning import (
     sweeps,
 )
 from finetuning import flags as finetuning_flags
-from tasks import distillation, graph_tokenizer, saved_model
+from tasks import graph_tokenizer, saved_model
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
 from training import (
@@ -162,10 +162,9 @@ def identity_of(job: FineTuningJob) -> run.Identity:
         if settings.training.eval_steps
         else None,
         "pad_to_max_length": settings.pad_to_max_length,
-        "reinit_top_layers": settings.reinit_top_layers or None,
+        "reinit_top_layers": settings.reinit_top_layers,
         "long_texts": job.trained_for().to_dict().get("long_texts"),
-        **job.source.bilstm.fingerprint(),
-        **distillation.NO_FINGERPRINT,
+        **job.source.bilstm._asdict(),
         **(teachers.fingerprint() if teachers else {}),
         **settings.training.fingerprint(),
     }

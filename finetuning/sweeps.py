@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from base import child_processes, errors, file_system, text_files
+from base import child_processes, file_system, script, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -107,8 +107,8 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def read(f: flags.FlagValues, script: str) -> Sweep | None:
-    """Return the sweep the flags of a script ask for, None for one plain run.
+def read(f: flags.FlagValues, path: str) -> Sweep | None:
+    """Return the sweep the flags of the script at path ask for, else None.
 
     Raises:
         UserError: a value that its flag does not take, or no --do_train.
@@ -139,7 +139,7 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
     if teachers := distillation.with_commits(f):
         arguments["teacher_checkpoint"] = f"--teacher_checkpoint={teachers}"
     return Sweep(
-        script,
+        path,
         runs,
         {k: v for k, v in arguments.items() if v},
         {name: float(f[name].value) for name in _HYPERPARAMETERS},
@@ -156,7 +156,7 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     def parse(flag: str, value: str, what: str) -> float:
         try:
             number = f[flag].parser.parse(value)
-            errors.check_number(f[flag], number)
+            script.check_number(f[flag], number)
         except ValueError as error:
             raise UserError(f"{what}: {error}") from error
         return number
@@ -275,7 +275,7 @@ def _files_named(
         place
         for name, argument in arguments.items()
         for place in argument.partition("=")[2].split(",")
-        if name not in errors.OUTPUTS
+        if name not in script.OUTPUTS
     }
     for place in sorted(places):
         if not place or hub.is_name(place):  # a commit does not change

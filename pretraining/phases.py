@@ -121,4 +121,4 @@ class Plan(NamedTuple):
         """Return what may not change when a run is resumed."""
         phases = self.phases(num_steps)
         several = [phase._asdict() for phase in phases] * (len(phases) > 1)
-        return {"train_hours": self.hours, "phases": several or None}
+        return {"train_hours": self.hours, "phases": several}

@@ -148,7 +148,7 @@ def identity_of(
         "objective": objective.name,
         "model": config.to_dict(),
         **longest.describe(),
-        "shorter_data": [files.describe() for files in shorter] or None,
+        "shorter_data": [files.describe() for files in shorter],
         **settings.fingerprint(),
         **plan.describe(settings.num_train_steps),
         # Last, since other records have other names and counts, too.

@@ -51,14 +51,6 @@ class BiLstmSize(NamedTuple):
             f"{self.bilstm_units} units"
         )
 
-    def fingerprint(self) -> dict[str, int | None]:
-        """Return what may not change when a run is resumed.
-
-        Without a BiLSTM the values are None, as in runs of earlier versions,
-        which lack the keys.
-        """
-        return {name: value or None for name, value in self._asdict().items()}
-
 
 NO_BILSTM = BiLstmSize()
 MAX_LAYERS = 100

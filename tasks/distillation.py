@@ -55,16 +55,6 @@ from training.objective import Objective, Sums
 
 FLAG = "teacher_checkpoint"
 
-# What the fingerprint of a run says of its teachers if it has none.
-NO_FINGERPRINT = dict.fromkeys(
-    (
-        FLAG,
-        "distillation_temperature",
-        "distillation_alpha",
-        "transfer_file",
-    )
-)
-
 SOFT_TARGETS = "soft_targets"  # float32 [n, ..., K]
 
 RUNNING = "Running the teacher"  # in the progress bar

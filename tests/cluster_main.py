@@ -15,7 +15,7 @@ import os
 import signal
 import time
 
-from base import errors
+from base import script
 
 import tensorflow as tf
 
@@ -105,4 +105,4 @@ elif place == "evaluate":
     fail_in_evaluation(int(number))
 elif place == "wait":
     wait_while_saving(int(number))
-errors.run(run_pretraining.main)
+script.run(run_pretraining.main)

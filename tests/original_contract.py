@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from base import errors  # noqa: E402
+from base import script  # noqa: E402
 from base.errors import UserError  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
@@ -71,4 +71,4 @@ def main(_: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

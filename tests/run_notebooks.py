@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from base import errors  # noqa: E402
+from base import script  # noqa: E402
 from base.errors import UserError  # noqa: E402
 
 import nbclient  # noqa: E402
@@ -139,4 +139,4 @@ def write_reader(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -26,7 +26,7 @@ def names() -> list[str]:
     return sorted(
         path.stem
         for path in ROOT.glob("*.py")
-        if path.read_text().rstrip().endswith("errors.run(main)")
+        if path.read_text().rstrip().endswith("script.run(main)")
     )
 
 

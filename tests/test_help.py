@@ -14,7 +14,7 @@ from paths import ROOT
 SCRIPTS = sorted(
     path.stem
     for path in ROOT.glob("*.py")
-    if path.read_text().rstrip().endswith("errors.run(main)")
+    if path.read_text().rstrip().endswith("script.run(main)")
 )
 
 # These write nothing but standard output, or what they read too: the rows of

@@ -267,9 +267,9 @@ def test_a_run_that_was_stopped_goes_on(number, run):
     """Only the step that was running is repeated; its times are added."""
     run.set_stand_ins(hangs="objective=ltr")
     code = (
-        "import sys, reproduce_paper; from base import errors; "
+        "import sys, reproduce_paper; from base import script; "
         f"reproduce_paper.HERE = {str(run.scripts)!r}; "
-        "errors.run(reproduce_paper.main)"
+        "script.run(reproduce_paper.main)"
     )
     only = {"set": "table5.tasks=['MRPC']"}
     flags = [f"--{key}={value}" for key, value in run.flags(**only).items()]

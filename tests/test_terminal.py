@@ -108,7 +108,7 @@ def screen_of(text: str) -> list[str]:
 
 PROGRAM = """
 import time
-from base import errors, progress
+from base import errors, progress, script
 from absl import logging
 
 def main(_):
@@ -125,7 +125,7 @@ def main(_):
     logging.warning("the end")
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)
 """
 
 
@@ -148,10 +148,10 @@ def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
 
 def test_levels_have_colours_on_a_terminal_unless_no_color_is_set():
     program = """
-from base import errors
+from base import errors, script
 def main(_):
     raise errors.UserError("a mistake")
-errors.run(main)
+script.run(main)
 """
     assert in_pipe("-c", program).stderr == "ERROR: a mistake\n"
     shown = in_terminal("-c", program).stderr

@@ -6,7 +6,7 @@ import sys
 from paths import ROOT
 
 _PROGRAM = """
-from base import errors
+from base import script
 import tensorflow as tf
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
@@ -14,7 +14,7 @@ tf.config.set_logical_device_configuration(
 )
 {first}
 import {script}
-errors.run({script}.main)
+script.run({script}.main)
 """
 
 

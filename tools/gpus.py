@@ -8,7 +8,7 @@ The exit status is 1 if there is none.
 import os
 import subprocess
 
-from base import errors
+from base import script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -55,4 +55,4 @@ def _reason() -> str:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from base import cluster, errors
+from base import cluster, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -197,7 +197,7 @@ class Watch:
         """Write the last line and end this process with status 1."""
         if not self._lock.acquire(blocking=False):
             threading.Event().wait()  # another thread ends the process
-        sys.stderr.write(errors.as_line(line) + "\n")
+        sys.stderr.write(script.as_line(line) + "\n")
         sys.stderr.flush()
         time.sleep(LINGER_SECONDS)
         # Not sys.exit: TensorFlow would wait for operations that never end.
@@ -265,7 +265,7 @@ def create_strategy() -> tf.distribute.Strategy:
             f"TF_CONFIG: no server could be started: {reason}"
         ) from error
     _watch = Watch(agreement.machines_of(strategy))
-    errors.ending = _watch
+    script.ending = _watch
     _watch.start()
     _watch.wait_for_all()
     _check_same_cluster(_watch)

@@ -7,7 +7,7 @@ if they stood in the command, but what the command itself says wins.
 from collections.abc import Collection
 from pathlib import Path
 
-from base import errors
+from base import script
 from base.errors import UserError
 
 from absl import flags, logging
@@ -63,7 +63,7 @@ def apply(
             continue
         try:
             f[name].parse(value)
-            errors.check_number(f[name], f[name].value)
+            script.check_number(f[name], f[name].value)
         except (flags.Error, ValueError) as error:
             raise UserError(f"{path}: {line}: {error}") from error
         taken.append(line)

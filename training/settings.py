@@ -97,8 +97,8 @@ class Settings(NamedTuple):
             "random_seed": self.random_seed,
             "optimizer": self.optimizer,
             # What a training checkpoint holds depends on them.
-            "freeze_layers": self.freeze_layers or None,
-            "ema_decay": self.ema_decay or None,
+            "freeze_layers": self.freeze_layers,
+            "ema_decay": self.ema_decay,
         }
 
     def adjustable(self) -> dict[str, Any]:

@@ -287,7 +287,7 @@ class ClassifierJob(FineTuningJob):
         elif set(weights) <= {1.0}:
             weights = None
         return {
-            "label_smoothing": self.label_smoothing or None,
+            "label_smoothing": self.label_smoothing,
             "class_weights": weights,
         }
 

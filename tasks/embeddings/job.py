@@ -282,7 +282,7 @@ class EmbeddingsJob(FineTuningJob):
 
     def adjustable(self) -> dict[str, Any]:
         """Return the rows that are computed together."""
-        return {"cache_chunk": self.flags.cache_chunk or None}
+        return {"cache_chunk": self.flags.cache_chunk}
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:
         """Return (prompt, text) of each record of a data set.

@@ -108,6 +108,18 @@ def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
     assert "rate changes from 2.0 to 3.0: since then" in caplog.text
 
 
+def test_an_option_that_is_off_may_be_missing(model, tmp_path):
+    """Runs of earlier versions do not know it; nor do commands without it."""
+    folder = str(tmp_path)
+    run_settings.claim_output_dir(folder, {"model": 1, "old": 0}, {})
+    training_state.TrainingState(folder, model.variables, {}).save(1)
+    fixed = {"model": 1, "layers": 0, "files": [], "teacher": None}
+    run_settings.claim_output_dir(folder, fixed, {})
+    for name, fixed in (("layers", {"model": 1, "layers": 2}), ("model", {})):
+        with pytest.raises(UserError, match=f"belongs to a run with {name} = "):
+            run_settings.claim_output_dir(folder, fixed, {})
+
+
 def test_what_a_resumed_command_lacks_stays_known(model, tmp_path):
     folder = str(tmp_path)
     run_settings.claim_output_dir(folder, {"vocabulary": "a"}, {})

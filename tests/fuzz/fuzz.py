@@ -34,7 +34,7 @@ sys.path[:0] = [str(ROOT / part) for part in ("tests/fuzz", "", "tests")]
 sys.dont_write_bytecode = True  # every file that is written counts
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from base import errors, logs  # noqa: E402, F401  (defines --verbosity)
+from base import errors, logs, script  # noqa: E402, F401  (defines --verbosity)
 
 import conftest  # noqa: E402, F401
 import mutations  # noqa: E402
@@ -165,7 +165,7 @@ def _run(
         except errors.UserError:
             pass
         except BaseException as error:
-            if not errors._file_failure(error):
+            if not script._file_failure(error):
                 trace = traceback.format_exc()
                 place = f"{type(error).__name__} at {_place(error)}"
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -258,4 +258,4 @@ def _place(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    script.run(main)

@@ -1,0 +1,261 @@
+"""Running a script: its flags, its help, its end.
+
+Every script ends in `script.run(main)`. An error that a user can cause (base/
+errors.py) becomes one line on standard error; any other exception is a bug of
+this project and keeps its stack trace.
+
+At the end of a script whose --output is a directory, a log line lists its
+files.
+
+Exit status of every script:
+
+    0  everything that the flags ask for is done, or --help was shown
+    1  an error, shown as one line "ERROR: ..."; or a run was stopped by
+       Ctrl-C or SIGTERM (the same command resumes it); or a bug
+"""
+
+import errno
+import math
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from base import cluster, file_system, logs, startup
+from base.errors import OPERATION, UserError, reason
+
+from absl import app, flags, logging
+
+# What the system says of a full disk and of a full quota.
+_FULL = [
+    os.strerror(getattr(errno, name))
+    for name in ("ENOSPC", "EDQUOT")
+    if hasattr(errno, name)
+]
+
+# In names of files: the part of a checkpoint; the number of a checkpoint's step
+# or of a shard.
+_PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
+_NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
+
+# The flags that name what a script writes.
+OUTPUTS = (
+    "rows_file",
+    "output_dir",
+    "output_file",
+    "work_dir",
+    "export_dir",
+    "export_path",
+    "records_dir",
+    "output",
+)
+
+_OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
+
+
+# Ends a process that trains with others: training/cluster_watch.py sets this
+# to its Watch.
+ending: Any = None
+
+
+def run(main: Callable[[list[str]], int | None]) -> None:
+    """Parse the flags, run `main`, and end the process with its status.
+
+    `main` gets the program's name, and returns the status, None for 0.
+    """
+    startup.end()  # all modules are imported
+    app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
+
+
+def _parse_flags(argv: list[str]) -> list[str]:
+    if {"--help", "--helpfull"} & {*argv}:
+        sys.exit(_show_help(full="--helpfull" in argv))
+    for argument in argv:
+        if not file_system.is_utf_8(argument):
+            sys.exit(as_line(f"{argument!a} is not UTF-8: rename the file"))
+    try:
+        rest = flags.FLAGS(argv)
+        for name in flags.FLAGS:
+            try:
+                check_number(flags.FLAGS[name], flags.FLAGS[name].value)
+            except ValueError as error:
+                raise flags.IllegalFlagValueError(
+                    f"flag --{name}={flags.FLAGS[name].value}: {error}"
+                ) from error
+        return rest
+    except flags.Error as error:
+        sys.exit(as_line(f"{error} (--helpfull lists the flags)"))
+
+
+def _show_help(full: bool) -> None:
+    """Print what the script does, and its flags: all, or the main ones.
+
+    The main flags are those that the script's docstring names, and --output.
+    """
+    about = sys.modules["__main__"].__doc__ or ""  # none with python -OO
+    own = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    own.append(flags.FLAGS["verbosity"])
+    named = ["output", *re.findall(r"--(\w+)", about)]
+    shown = flags.FlagValues()
+    for flag in own:
+        if full or {flag.name, f"no{flag.name}"} & {*named}:
+            shown[flag.name] = flag
+    listed = shown.get_help("  ", include_special_flags=False)
+    text = f"{about}\nFlags:\n{listed}"
+    if more := len(own) - len(shown):
+        text += f"\n{more} more: --helpfull, or docs/flags.md"
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Send standard output nowhere, since its reader has closed it.
+
+    `head` does so. Without this, Python fails when it writes the rest at exit.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def check_number(flag: flags.Flag, value: object) -> None:
+    """Raise a ValueError for a number that no computation can take.
+
+    absl's bounds let NaN pass, and infinity where there is no upper bound. A
+    flag with a bound, such as a rate, has to be finite; one without any, such
+    as a threshold, may be infinite. A whole number has 32 bits, unless the flag
+    has a bound of its own: for most flags TensorFlow takes no larger number.
+    """
+    if type(value) is int and flag.parser.upper_bound is None:
+        if abs(value) >= 2**31:
+            raise ValueError(f"wanted a whole number below {2**31:,}")
+    if not isinstance(value, float) or math.isfinite(value):
+        return
+    bounds = flag.parser.lower_bound, flag.parser.upper_bound
+    if math.isnan(value) or bounds != (None, None):
+        raise ValueError("wanted a finite number")
+
+
+def _guarded(
+    main: Callable[[list[str]], int | None], argv: list[str]
+) -> int | None:
+    """Run `main`; end the process in one line where a user can mend it."""
+    logs.set_up()
+    if len(argv) > 1:
+        sys.exit(
+            as_line(f"unexpected argument {argv[1]!r}: flags are --name=value")
+        )
+    try:
+        _check_outputs()
+        status = main(argv)
+        if not status:
+            _log_output()
+        if ending:
+            ending.leave()
+        return status
+    except UserError as error:
+        sys.exit(as_line(str(error)))
+    except KeyboardInterrupt:
+        sys.exit(as_line("interrupted"))
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(as_line("standard output was closed"))
+    except Exception as error:
+        if line := _file_failure(error) or _out_of_memory(error):
+            sys.exit(as_line(line))
+        if ending and (line := ending.explain(error)):
+            ending.end_process(line)
+        raise
+
+
+def _check_outputs() -> None:
+    """Check that what the flags name as output can be written at all.
+
+    Else it would be found when the work is done. --output_dir of a script
+    without --output is read.
+    """
+    names = OUTPUTS if "output" in flags.FLAGS else OUTPUTS[:1]
+    for name in names:
+        value = name in flags.FLAGS and flags.FLAGS[name].value
+        if value and cluster.is_chief():
+            file_system.check_writable(value, name)
+
+
+def _log_output() -> None:
+    """Log what is in the directory that --output names, if it names one.
+
+    Checkpoints and shards that differ in their number are one name, with a *.
+    """
+    output = flags.FLAGS["output"].value if "output" in flags.FLAGS else None
+    if not (output and cluster.is_chief()):
+        return
+    try:
+        if not file_system.is_directory(output):
+            return
+        if file_system.is_remote(output):
+            names = file_system.gfile().listdir(output)
+        else:
+            names = [i.name + "/" * i.is_dir() for i in os.scandir(output)]
+    except file_system.file_errors():
+        return  # what the flags ask for is done
+    alike: dict[str, set[str]] = {}
+    for name in (_PART.sub("", name) for name in sorted(names)):
+        if not name.startswith((".", "events.out.tfevents")):
+            alike.setdefault(_NUMBER.sub("*", name), set()).add(name)
+    shown = [
+        key if len(found) > 1 else found.pop() for key, found in alike.items()
+    ]
+    lines = textwrap.fill(
+        ", ".join(shown),
+        100,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+        max_lines=6,
+        placeholder=" ...",
+    )
+    logging.info("Files in %s:\n%s", output, lines)
+
+
+def _file_failure(error: Exception) -> str | None:
+    """Return a line for a file operation that a user can make succeed."""
+    words = reason(error)
+    if any(full in words for full in _FULL):
+        # TensorFlow's message has the path.
+        path = getattr(error, "filename", None)
+        if path := path or getattr(error, "file_written", None):
+            words = f"{path}: {words}"
+        words += "; free space there and give the same command again"
+    else:
+        # tf.io.gfile fails in many places: no network, no credentials, no
+        # such bucket.
+        place = error.__traceback__
+        while place.tb_next:
+            place = place.tb_next
+        file = place.tb_frame.f_code.co_filename
+        if not file.endswith("tensorflow/python/lib/io/file_io.py"):
+            return None
+    return f"a file operation failed: {words}"
+
+
+def _out_of_memory(error: Exception) -> str | None:
+    """Return a line for an array that the memory does not hold."""
+    lines = str(error).splitlines()
+    if not isinstance(error, MemoryError):  # numpy's
+        # In errors of TensorFlow and XLA the line comes below the place in a
+        # tf.function.
+        lines = list(filter(_OUT_OF_MEMORY.search, lines))
+        if not lines:
+            return None
+    words = OPERATION.sub("", lines[0]) if lines else "nothing is free"
+    return (
+        f"out of memory: {words}; use smaller batches, shorter sequences or a "
+        "smaller model"
+    )
+
+
+def as_line(message: str) -> str:
+    """Return a message as one line that stands out among log lines."""
+    return f"{logs.before('ERROR')}{' '.join(message.split())}"
