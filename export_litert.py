@@ -12,7 +12,6 @@ TextClassifier and TextEmbedder run classifiers and encoders as they are.
 """
 
 from base import file_system, script
-from base.errors import UserError
 
 from absl import flags, logging
 
@@ -38,30 +37,18 @@ flags.DEFINE_enum(
     "speed) or int8 (a quarter of the size, several times as fast, less "
     "exact).",
 )
-flags.DEFINE_list(
-    "lengths",
-    [],
-    "Fixed sequence lengths, such as 32,128,512, for runtimes that cannot "
-    "resize inputs. Each is a signature of one row; they share the weights. "
-    "Default: one signature for any batch and length.",
-)
 
 
 def main(_: list[str]) -> int:
     """Find the model, convert it, write the file."""
-    lengths = check_flags()
+    check_flags()
     settings = find_model()
-    export.check_lengths(lengths, settings)
-    # A model that reads long texts in windows keeps the length of a window:
-    # for it, --lengths are those of whole texts.
-    if lengths and not settings.windows:
-        settings = settings._replace(max_seq_length=max(lengths))
     model = loading.load_graph(settings)
     logging.info("Converting %s (%s)", settings.path, settings.task)
-    data = export.create(model, FLAGS.quantize, lengths)
+    data = export.create(model, FLAGS.quantize)
     with file_system.atomic_file(FLAGS.export_path) as file:
         file.write(data)
-    export.log_mediapipe(settings, lengths)
+    export.log_mediapipe(settings)
     logging.info(
         "Wrote %s: %s, weights %s, %.1f MB",
         FLAGS.export_path,
@@ -84,22 +71,11 @@ def find_model() -> Settings:
     return settings
 
 
-def check_flags() -> list[int]:
-    """Return --lengths; check all flags before anything is read."""
+def check_flags() -> None:
+    """Check all flags before anything is read."""
     training_flags.require(FLAGS, "init_checkpoint", "export_path")
     convert.check_converter()
-    lengths = []
-    for text in FLAGS.lengths:
-        # Python turns no more than 4,300 digits into a number.
-        if not (text.strip().isdecimal() and len(text) < 20 and int(text) > 2):
-            raise UserError(
-                f"--lengths: {text!r} is not a number of tokens of at least 3"
-            )
-        lengths.append(int(text))
-    if len(set(lengths)) < len(lengths):
-        raise UserError("--lengths names a length twice")
     export.check_new(FLAGS.export_path)
-    return sorted(lengths)
 
 
 if __name__ == "__main__":

@@ -72,14 +72,6 @@ flags.DEFINE_integer(
     f"often; default: {vocabulary.MIN_FREQUENCY}.",
     lower_bound=1,
 )
-flags.DEFINE_enum(
-    "new_row_norm",
-    "mean",
-    ["mean", "median"],
-    "Norm of the row of a new word. mean: the row is the mean of its pieces' "
-    "rows, which is shorter than they are; median: it is scaled to the median "
-    "norm of the old rows.",
-)
 flags.DEFINE_integer(
     "max_position_embeddings",
     None,
@@ -252,8 +244,6 @@ def add_words(
         [tokenizer.convert_tokens_to_ids(word.pieces) for word in words],
         ids,
         config.vocab_size,
-        old_ids,
-        FLAGS.new_row_norm == "median",
     )
 
 

@@ -74,16 +74,11 @@ flags.DEFINE_bool(
     "Print every command, and which ones have to end before; run none.",
 )
 flags.DEFINE_bool(
-    "prepare_only",
-    False,
-    "Divide the text and write the configurations, which the commands of "
-    "--dry_run need; run none.",
-)
-flags.DEFINE_bool(
     "report_only",
     False,
-    "Write tables, pictures and report of the scores that are there, for "
-    "example after the commands of --dry_run have run elsewhere; run none.",
+    "Write tables, pictures and report of the scores that are there; run no "
+    "command. Before the commands of --dry_run run elsewhere, it divides their "
+    "text and writes the configurations; after them it reports.",
 )
 
 # Text
@@ -151,15 +146,6 @@ flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=1000,
 )
-flags.DEFINE_integer(
-    "first_seed",
-    1,
-    "Number of the first of these runs, so that machines can share them. Give "
-    "--num_seeds=1 on each, with equal paths, --first_seed=1 on one and 2 on "
-    "the other. Copy the second work directory over the first: --num_seeds=2 "
-    "there writes the tables of both.",
-    lower_bound=1,
-)
 flags.DEFINE_bool(
     "keep_models",
     False,
@@ -185,13 +171,12 @@ def main(_: list[str]) -> int:
     }
     tasks.check(data)
     num_seeds = FLAGS.num_seeds or scale.num_seeds
-    seeds = range(FLAGS.first_seed, FLAGS.first_seed + num_seeds)
     plan, tables = experiments.build(
         [n for n in experiments.NAMES if {n, "all"} & {*FLAGS.experiment}],
         scale,
         [tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
         data,
-        seeds,
+        num_seeds,
         bool(FLAGS.vocab_file),
         FLAGS.init_checkpoint or "",
         "all" in FLAGS.experiment,
@@ -228,14 +213,12 @@ def main(_: list[str]) -> int:
         else work_dir.locked(work.path)
     ) as lock:
         text = prepare(plan, work, files, held_out_files)
-        if FLAGS.prepare_only:
-            return 0
         report = Report(
             plan,
             work,
             tables,
             FLAGS.scale,
-            seeds,
+            num_seeds,
             text,
             {
                 "text": files,
@@ -294,7 +277,8 @@ def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     yield "# A command can run as soon as those that it comes after have ended."
     yield "# Before all others: divide the text, write the configurations."
-    yield shlex.join(["python", sys.argv[0], *own, "--prepare_only"]) + "\n"
+    yield "# After them: write tables, pictures and report."
+    yield shlex.join(["python", sys.argv[0], *own, "--report_only"]) + "\n"
     num_finished = 0
     for step in plan.steps.values():
         numbers = [str(plan.steps[before].number) for before in step.after]
@@ -329,13 +313,10 @@ def check_flags() -> None:
             raise UserError(
                 f"--experiment={name}: unknown; choose from {', '.join(known)}"
             )
-    modes = [
-        f"--{name}"
-        for name in ("dry_run", "prepare_only", "report_only")
-        if FLAGS[name].value
-    ]
-    if len(modes) > 1:
-        raise UserError(f"{' and '.join(modes)} exclude each other: give one")
+    if FLAGS.dry_run and FLAGS.report_only:
+        raise UserError(
+            "--dry_run and --report_only exclude each other: give one"
+        )
     has_model = bool(FLAGS.init_checkpoint)
     fine_tuning, given = {*experiments.FINE_TUNING}, {*FLAGS.experiment}
     if has_model and not given & {*fine_tuning, "all"}:

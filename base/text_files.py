@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 from base import file_system
@@ -17,8 +17,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-_MAX_DEPTH = 100  # of nested lists and objects
 
 
 def read_text(path: str) -> str:
@@ -141,17 +139,9 @@ def read_json_object(path: str) -> dict[str, Any]:
 
 
 def json_object(place: str, text: str | bytes) -> dict[str, Any]:
-    """Return the JSON object that a text is; errors name its place.
-
-    Its nesting is at most 100 deep: Python's functions may fail for more.
-    """
+    """Return the JSON object that a text is; errors name its place."""
     try:
         value = parse_json(text)
-        inside = [value]
-        for _ in range(_MAX_DEPTH):
-            inside = [item for one in inside for item in _items(one)]
-        if inside:
-            raise ValueError("lists or objects nested too deeply")
     except ValueError as error:
         raise UserError(f"{place}: not valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -159,13 +149,6 @@ def json_object(place: str, text: str | bytes) -> dict[str, Any]:
             f"{place}: found {type(value).__name__}, wanted a JSON object"
         )
     return value
-
-
-def _items(value: Any) -> Iterable[Any]:
-    """Return what is in a list or an object of JSON."""
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def read_own_json(path: str) -> Any:

@@ -57,43 +57,19 @@ def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
 
 
 @pytest.mark.slow
-def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
-    source, free = models("classifier with a BiLSTM")
-    two = litert_files.export(source, tmp_path / "2.tflite", lengths="8,24")
-    # The weights are 20 KB; another copy of them, and of the operations, would
-    # be as large as the file with one signature.
-    assert two.stat().st_size < 2 * free.stat().st_size
-    texts = [text["text"] for text in litert_files.TEXTS["classifier"]]
-    model = LiteRtModel(str(free))
-    wanted = model.predict(texts)
-    (cut,) = model.predict([" ".join(texts[:1] * 60)])
-    assert cut["truncated"] is True and "truncated" not in wanted[0]
+def test_texts_that_are_cut_or_cannot_be_read(models):
+    model = LiteRtModel(str(models("classifier with a BiLSTM")[1]))
+    text = litert_files.TEXTS["classifier"][0]["text"]
+    whole, cut = model.predict([text, " ".join([text] * 60)])
+    assert cut["truncated"] is True and "truncated" not in whole
     with pytest.raises(UserError, match="one text, wanted a list of texts"):
-        model.predict(texts[0])
+        model.predict(text)
     with pytest.raises(UserError, match="text 1: int, wanted a string or"):
-        model.predict([texts[0], 5])
-    found = LiteRtModel(str(two)).predict(texts)
-    prediction_runs.check_same(found, wanted)
+        model.predict([text, 5])
     ids = np.ones([2, 8], np.int32)
     one = {"input_ids": ids, "input_mask": ids[:1], "segment_ids": ids * 0}
     with pytest.raises(UserError, match="have different shapes"):
         model(one)
-
-
-@pytest.mark.slow
-def test_lengths_of_texts_that_are_read_in_windows(tmp_path, models):
-    source, _ = models("classifier")
-    flags = {"long_texts": "windows", "max_seq_length": 6, "doc_stride": 3}
-    flags["max_windows"] = 3
-    found, wanted = (
-        litert_files.export(source, tmp_path / f"{n}.tflite", **flags | more)
-        for n, more in enumerate([{"lengths": "6,12"}, {}])
-    )
-    texts = [text["text"] for text in litert_files.TEXTS["classifier"]]
-    prediction_runs.check_same(
-        LiteRtModel(str(found)).predict(texts),
-        LiteRtModel(str(wanted)).predict(texts),
-    )
 
 
 @pytest.mark.slow
@@ -198,15 +174,6 @@ def encoder(tmp_path_factory):
         ({"export_path": "/proc"}, "is a directory"),
         ({"export_path": "/proc/nowhere/m.tflite"}, "cannot be written"),
         ({"export_path": __file__}, "exists already"),
-        ({"lengths": "32,x"}, "--lengths: 'x' is not a number"),
-        ({"lengths": "-8"}, "--lengths: '-8' is not a number"),
-        pytest.param({"lengths": "9" * 5000}, "is not a number", id="9..."),
-        ({"lengths": "16,16"}, "--lengths names a length twice"),
-        ({"lengths": "65"}, "--lengths: 65 is more than the 64"),
-        (
-            {"lengths": "16", "long_texts": "windows", "max_seq_length": 12},
-            "--lengths: the last must be 47",
-        ),
     ],
     ids=str,
 )
@@ -220,18 +187,9 @@ def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
     assert not list(tmp_path.iterdir())
 
 
-LENGTH_12 = {"lengths": "12"}
-
-
 @pytest.mark.parametrize(
     "kind, flags, words",
     [
-        ("masked_lm", LENGTH_12, "the number of [MASK]s"),
-        (
-            "sentence_score",
-            LENGTH_12 | {"task": "sentence_score"},
-            "number of tokens to mask",
-        ),
         (
             "question_answering",
             {"max_query_length": 64},

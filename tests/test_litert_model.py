@@ -214,7 +214,6 @@ def test_damaged_files_are_named(tmp_path, files):
         ({"task": "poetry"}, "task is 'poetry'"),
         ({"task": "encoder"}, "its graph is damaged, or is"),
         ({"max_seq_length": 10**30}, "more than the file holds"),
-        ({"lengths": [24]}, "ids_24"),
         ({"labels": ["a", "b", "c"]}, "3 labels"),
     ):
         with_description(good, bad, **change)

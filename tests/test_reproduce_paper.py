@@ -60,7 +60,7 @@ def test_a_dry_run_prints_the_commands_that_a_run_makes(whole, capsys):
     printed = capsys.readouterr().out
     lines = printed.replace("\\\n", " ").splitlines()
     commands = [shlex.split(x) for x in lines if x and not x.startswith("#")]
-    assert "--prepare_only" in commands.pop(0)
+    assert "--report_only" in commands.pop(0)
     listed = []
     for _, script, *flags in commands:
         pairs = [flag.removeprefix("--").partition("=") for flag in flags]
@@ -156,20 +156,19 @@ def test_what_no_step_was_begun_with_may_change(values, whole):
     if "glue_dir" in values:
         values = {"glue_dir": values["glue_dir"].format(whole.folder)}
     values = {**whole.values, "experiment": "table5", **values}
-    assert whole(prepare_only=True, **values) == 0
+    assert whole(report_only=True, **values) == 0
 
 
 # --- The same command again, and others after it -----------------------------
 
 
-def test_seeds_tasks_and_machines_use_what_is_there(run):
-    """Seed 1 here, seed 2 there; the copied work directories are one run."""
+def test_seeds_and_tasks_use_what_is_there(run):
     assert run(set="table5.tasks=['MRPC']") == 0
-    there = str(run.folder / "there")
-    run(first_seed=2, work_dir=there, set="table5.tasks=['MRPC']")
+    count = len(run.calls())
+    assert run(num_seeds=2, set="table5.tasks=['MRPC']") == 0
     seeds = {call.get("random_seed") for call in run.calls()}
     assert seeds == {None, "12345", "12346"}
-    shutil.copytree(there, run.work, dirs_exist_ok=True)
+    assert len(run.calls()) < 2 * count, "text and vocabulary are used again"
     count = len(run.calls())
     assert run(num_seeds=2, set="table5.tasks=['MRPC', 'SST-2']") == 0
     new = [(c["script"], c["task_name"]) for c in run.calls()[count:]]
@@ -322,8 +321,8 @@ def test_a_given_model_needs_no_text(run):
     assert run.cells("table7")["Last Hidden", "NER"]["runs"] == "2"
     assert "No text: nothing is pre-trained" in run.report()
     # Nor do models of its own need another --work_dir, and the reverse.
-    assert run(prepare_only=True) == 0
-    assert run(prepare_only=True, **own) == 0
+    assert run(report_only=True) == 0
+    assert run(report_only=True, **own) == 0
     own["init_checkpoint"] = str(run.folder / "other")
     assert "--init_checkpoint was " in run.error(**own)
 
@@ -452,7 +451,7 @@ def test_scripts_accept_every_command(name, run):
     }
     tasks = ("MRPC", "SST-2", "SQuAD", "NER", "NER-features")
     plan, _ = experiments.build(
-        experiments.NAMES, scales.read(name), tasks, data, [1], False
+        experiments.NAMES, scales.read(name), tasks, data, 1, False
     )
     used = set()
     for step in plan.steps.values():

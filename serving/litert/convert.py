@@ -19,7 +19,7 @@ The products must also be in float32: those of bfloat16 do not convert.
 """
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from base import logs
@@ -43,13 +43,11 @@ def check_converter() -> None:
         )
 
 
-def convert(
-    module: tf.Module, signatures: Mapping[str, Callable], quantize: str
-) -> bytes:
-    """Return a LiteRT file with the given signatures, which share the weights.
+def convert(module: tf.Module, function: Callable, quantize: str) -> bytes:
+    """Return a LiteRT file with a concrete function as its signature `ids`.
 
-    The signatures, name -> concrete function, and their variables belong to
-    `module`; `quantize` is a key of BYTES_PER_WEIGHT.
+    The function's variables belong to `module`; `quantize` is a key of
+    BYTES_PER_WEIGHT.
 
     Raises:
         UserError: an operation of the model has no counterpart in LiteRT.
@@ -60,10 +58,10 @@ def convert(
     logger.setLevel("WARNING")
     try:
         with tempfile.TemporaryDirectory() as folder, logs.warnings_alone():
-            tf.saved_model.save(module, folder, dict(signatures))
-            # from_concrete_functions would lose the names of the signatures.
+            tf.saved_model.save(module, folder, {"ids": function})
+            # from_concrete_functions would lose the name of the signature.
             converter = tf.lite.TFLiteConverter.from_saved_model(
-                folder, signature_keys=list(signatures)
+                folder, signature_keys=["ids"]
             )
             if quantize != "none":
                 # int8 weights, unless the next line names another type.
@@ -101,10 +99,10 @@ def with_metadata(
     """Return a LiteRT file with one more piece of metadata inside.
 
     `describe` makes the metadata from the names of the inputs and the outputs
-    of the first graph: the converter does not keep the signature's order.
+    of the graph: the converter does not keep the signature's order.
 
-    Inputs of that graph that may have any size get the shape [1, length], and
-    can be resized as before. MediaPipe cuts and pads texts to the length of the
+    The inputs, which may have any size, get the shape [1, length], and can be
+    resized as before. MediaPipe cuts and pads texts to the length of the
     inputs; where they have none it cuts nothing, and a text that is longer than
     the model's positions makes it fail for all later ones.
     """
@@ -116,8 +114,7 @@ def with_metadata(
     graph = model.subgraphs[0]
     for index in graph.inputs:
         tensor = graph.tensors[index]
-        if tensor.shapeSignature is not None:  # it has a size -1
-            tensor.shape, tensor.shapeSignature = [1, length], None
+        tensor.shape, tensor.shapeSignature = [1, length], None
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(content, np.uint8)
     model.buffers.append(buffer)
@@ -130,12 +127,9 @@ def with_metadata(
 
 
 def _names(model: Any, what: str) -> list[str]:
-    """Return the names of the inputs or outputs of the first graph."""
-    signature = next(
-        one for one in model.signatureDefs if not one.subgraphIndex
-    )
+    """Return the names of the inputs or outputs of the signature's graph."""
     names = {
         tensor.tensorIndex: tensor.name.decode()
-        for tensor in getattr(signature, what)
+        for tensor in getattr(model.signatureDefs[0], what)
     }
     return [names[index] for index in getattr(model.subgraphs[0], what)]

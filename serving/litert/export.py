@@ -1,14 +1,11 @@
 """Write a fine-tuned model as a LiteRT file that needs no other file.
 
 The outputs are `numbers` of the task's graph, which makes SavedModels
-too. A file has the signature `ids`, whose batch and length are free; or, for
-runtimes that cannot resize (GPUs, NPUs, LiteRT's CompiledModel), one for each
-of --lengths, `ids_128` and the like, for one row. These share the weights.
+too. Batch and length of the signature `ids` are free.
 """
 
 import json
 import os
-from collections.abc import Sequence
 
 from base import file_system
 from base.errors import UserError
@@ -24,13 +21,10 @@ from tasks import saved_model
 from tasks.task import Settings
 
 
-def create(
-    graph: saved_model.TaskGraph, quantize: str, lengths: Sequence[int]
-) -> bytes:
+def create(graph: saved_model.TaskGraph, quantize: str) -> bytes:
     """Return the LiteRT file of a model, its weights restored.
 
-    `quantize` is a key of convert.BYTES_PER_WEIGHT; `lengths` are those of
-    signatures of fixed length, if any.
+    `quantize` is a key of convert.BYTES_PER_WEIGHT.
     """
 
     def numbers(**features: tf.Tensor) -> saved_model.Outputs:
@@ -40,25 +34,16 @@ def create(
         outputs.pop("sequence_output", None)
         return outputs
 
-    function = tf.function(numbers, autograph=False)
-    # A file has one kind of signature: CompiledModel takes all sizes from the
-    # first graph if that one can be resized.
-    shapes: dict[str, list[int | None]] = {"ids": [None, None]}
-    if lengths:
-        shapes = {f"ids_{length}": [1, length] for length in lengths}
-    signatures = {
-        key: function.get_concrete_function(
-            **{
-                name: tf.TensorSpec(shape, tf.int32, name)
-                for name in metadata.INPUT_NAMES
-            }
-        )
-        for key, shape in shapes.items()
-    }
+    function = tf.function(numbers, autograph=False).get_concrete_function(
+        **{
+            name: tf.TensorSpec([None, None], tf.int32, name)
+            for name in metadata.INPUT_NAMES
+        }
+    )
     module = tf.Module()
     # See serving/litert/convert.py: variables must hang on the saved module.
     module.weights = graph.weights
-    data = convert.convert(module, signatures, quantize)
+    data = convert.convert(module, function, quantize)
     settings = graph.task.settings
     labels = settings.labels
     data = convert.with_metadata(
@@ -76,7 +61,6 @@ def create(
         "version": metadata.VERSION,
         **graph.task.description(),
         "quantize": quantize,
-        "lengths": list(lengths),
         "max_position_embeddings": graph.model.config.max_position_embeddings,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
@@ -86,27 +70,6 @@ def create(
     return metadata.with_files(
         data, files | {metadata.DESCRIPTION: text.encode()}
     )
-
-
-def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
-    """Raise a UserError if a model cannot have signatures of these lengths."""
-    for length in lengths:
-        if length > settings.row_length:
-            raise UserError(
-                f"--lengths: {length} is more than the {settings.row_length} "
-                "tokens that are read (--max_seq_length, --long_texts)"
-            )
-    if lengths and settings.windows and max(lengths) != settings.row_length:
-        raise UserError(
-            f"--lengths: the last must be {settings.row_length}, the tokens "
-            "that --long_texts=windows reads of a text"
-        )
-    whose = {"masked_lm": "[MASK]s", "sentence_score": "tokens to mask"}
-    if lengths and settings.task in whose:
-        raise UserError(
-            f"--lengths: sizes inside a {settings.task} follow from the number "
-            f"of {whose[settings.task]} and cannot be fixed: leave the flag out"
-        )
 
 
 def check_new(path: str) -> None:
@@ -121,14 +84,8 @@ def check_new(path: str) -> None:
     file_system.make_directory(os.path.dirname(path) or ".", "export_path")
 
 
-def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
+def log_mediapipe(settings: Settings) -> None:
     """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
-    if len(lengths) > 1:
-        logging.info(
-            "MediaPipe takes files of one signature: for it, export without "
-            "--lengths, or with one"
-        )
-        return
     if settings.task not in ("classifier", "encoder", "embeddings") or (
         settings.task == "classifier" and settings.labels is None
     ):

@@ -2,7 +2,7 @@
 
 MediaPipe's TextClassifier and TextEmbedder read a flatbuffer that describes the
 inputs and outputs, and find the vocabulary and the labels in a ZIP archive
-behind the model. The archive also has export.json, with the task, the lengths
+behind the model. The archive also has export.json, with the task
 and all else that model.py reads: `unzip -p mrpc.tflite export.json`.
 
 The names and numbers here are those of MediaPipe's metadata_schema.fbs.
@@ -229,9 +229,5 @@ def read_description(path: str) -> tuple[dict[str, Any], bytes]:
             f"{DESCRIPTION}, this program reads {VERSION}: export it with the "
             "same version of the project"
         )
-    registry.check_types(
-        found,
-        {"lengths": tuple[int, ...], "max_position_embeddings": int},
-        place,
-    )
+    registry.check_types(found, {"max_position_embeddings": int}, place)
     return found, files[VOCAB]

@@ -87,12 +87,7 @@ class LiteRtModel:
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // self.settings.row_length
         )
-        # The length of each signature of one row. Without any, a single
-        # signature takes any batch and length.
-        self.lengths = sorted(details["lengths"])
-        self.longest = max(
-            self.lengths, default=details["max_position_embeddings"]
-        )
+        self.longest = positions
         runtime = packages.load(
             "ai_edge_litert.interpreter",
             "a LiteRT file",
@@ -104,12 +99,7 @@ class LiteRtModel:
             self._interpreter = runtime.Interpreter(
                 path, num_threads=num_threads or workers.num_cores()
             )
-            self._runners = {
-                length: self._interpreter.get_signature_runner(
-                    f"ids_{length}" if length else "ids"
-                )
-                for length in self.lengths or [None]
-            }
+            self._run = self._interpreter.get_signature_runner("ids")
             self._try()
         except UserError:
             raise
@@ -190,7 +180,7 @@ class LiteRtModel:
             for name, value in features.items()
         }
         try:
-            outputs = self._run(rows)
+            outputs = self._run(**rows)
         except (ValueError, RuntimeError) as error:
             raise self._unusable(error) from error
         outputs = {
@@ -207,21 +197,3 @@ class LiteRtModel:
                 )
         # The file computes `numbers` of the task's graph.
         return self.task.answers(outputs)
-
-    def _run(self, features: dict[str, np.ndarray]) -> Outputs:
-        """Run a batch of features [B, S]; row by row if the length is fixed."""
-        if not self.lengths:
-            return self._runners[None](**features)
-        count, width = features["input_ids"].shape
-        length = next(one for one in self.lengths if one >= width)
-        padded = {
-            name: np.pad(value, [(0, 0), (0, length - width)])
-            for name, value in features.items()
-        }
-        rows = [
-            self._runners[length](
-                **{n: v[i : i + 1] for n, v in padded.items()}
-            )
-            for i in range(count)
-        ]
-        return {n: np.concatenate([row[n] for row in rows]) for n in rows[0]}

@@ -49,16 +49,6 @@ def test_a_bad_json_line_is_named(line, message):
         list(text_files.json_objects("x", "{}\n" + line))
 
 
-@pytest.mark.parametrize("depth", [101, 500, 100_000])
-@pytest.mark.parametrize("one, other", [("[", "]"), ('{"a": ', "}")])
-def test_an_object_nested_too_deeply_is_refused(tmp_path, depth, one, other):
-    """At 500 levels Python reads it, and cannot write it."""
-    path = tmp_path / "x.json"
-    path.write_text(f'{{"a": {one * depth}1{other * depth}}}')
-    with pytest.raises(UserError, match="x.json: .*nested too deeply"):
-        text_files.read_json_object(str(path))
-
-
 def test_own_json_that_is_damaged_counts_as_missing(tmp_path):
     path = tmp_path / "x.json"
     assert text_files.read_own_json(str(path)) is None

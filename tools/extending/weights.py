@@ -1,9 +1,7 @@
 """New rows for new words and new positions.
 
 A new word begins as the mean of the rows of its old pieces, as which the model
-has read it so far; so does its bias of the masked LM. A mean of several vectors
-is shorter than they are, by a factor of 1 / sqrt(pieces) if they are
-orthogonal, so that its norm may be corrected.
+has read it so far; so does its bias of the masked LM.
 
 New positions repeat the learned ones (Beltagy et al. 2020, arXiv:2004.05150,
 section 5), so that the model sees familiar positions within each part of a
@@ -25,10 +23,8 @@ def extend_words(
     pieces: Sequence[Sequence[int]],
     ids: Sequence[int],
     size: int,
-    old_ids: Sequence[int],
-    corrects_norm: bool,
 ) -> dict[str, np.ndarray]:
-    """Return the weights with rows for N new words; log the rows' norms.
+    """Return the weights with rows for N new words.
 
     Args:
         weights: name -> value, with the word embeddings [V, H].
@@ -36,23 +32,9 @@ def extend_words(
         ids: new ids of the N words.
         size: rows of the new table. Every row from V on has to be one of the
             new ones.
-        old_ids: ids of the tokens whose norms are the measure.
-        corrects_norm: scale each new row to the median norm of old rows.
     """
     table = weights[TABLE]  # [V, H]
     rows = _mean_rows(table, pieces)  # [N, H]
-    median = np.median(np.linalg.norm(table[list(old_ids)], axis=1))
-    norms = np.linalg.norm(rows, axis=1)  # [N]
-    if corrects_norm:
-        # A row of zeros has no direction to be scaled in.
-        rows *= (median / np.where(norms > 0, norms, 1.0))[:, None]
-    logging.info(
-        "Norms of the new rows: median %.3f as means of their pieces, %.3f as "
-        "written; of the old rows %.3f",
-        np.median(norms),
-        np.median(np.linalg.norm(rows, axis=1)),
-        median,
-    )
     extended = {**weights, TABLE: _with_rows(table, ids, rows, size)}
     if BIAS in weights:
         bias = _mean_rows(weights[BIAS], pieces)  # [N]

@@ -9,7 +9,7 @@ that a run that is stopped early has whole tables of the first seeds.
 import dataclasses
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from base import file_system, text_files
@@ -155,7 +155,7 @@ def build(
     scale: Scale,
     extra_tasks: Sequence[str],
     data: tasks.Data,
-    seeds: Iterable[int],
+    num_seeds: int,
     has_vocab: bool,
     init_checkpoint: str = "",
     is_all: bool = False,
@@ -167,7 +167,7 @@ def build(
         scale: their values.
         extra_tasks: tasks for all of them except FIXED_TASKS.
         data: the data of the tasks. A task without data is left out.
-        seeds: of the pre-training runs of each model, counted from 1.
+        num_seeds: pre-training runs of each model.
         has_vocab: whether a vocabulary is given.
         init_checkpoint: the model of FINE_TUNING, "" for the scale's BERT.
         is_all: leave out experiments without data.
@@ -187,7 +187,7 @@ def build(
             logging.warning("Left out: %s", error)
     if not tables:
         raise problem
-    for seed in seeds:
+    for seed in range(1, num_seeds + 1):
         for table in tables:
             restarts = range(1, getattr(scale, table.name).restarts + 1)
             for row in table.rows:

@@ -31,7 +31,7 @@ class Report(NamedTuple):
     work: WorkDir
     experiments: Sequence[Experiment]
     scale_name: str  # of --scale
-    seeds: Sequence[int]  # of the pre-training runs of each model, from 1
+    num_seeds: int  # pre-training runs of each model
     text: str  # what became of the text, in words
     text_files: Mapping[str, Sequence[str]]  # by use, as in "held-out text"
 
@@ -56,7 +56,7 @@ class Report(NamedTuple):
             "[arXiv 1810.04805](https://arxiv.org/abs/1810.04805). Scores are "
             "of development sets, in percent.\n",
         ]
-        if len(self.seeds) == 1:
+        if self.num_seeds == 1:
             parts.append(
                 "Each model was pre-trained once, so deviations are those of "
                 "fine-tuning alone.\n"
@@ -129,8 +129,7 @@ class Report(NamedTuple):
         values = {
             "scale": self.scale_name,
             **dict(_flat(dataclasses.asdict(self.plan.scale))),
-            "num_seeds": len(self.seeds),
-            "first_seed": self.seeds[0],
+            "num_seeds": self.num_seeds,
         }
         rows = [[key, json.dumps(value)] for key, value in values.items()]
         return (

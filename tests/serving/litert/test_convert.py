@@ -25,6 +25,6 @@ def test_a_module_that_cannot_be_converted(is_new_axis, error, words):
             return {"y": x[:, None, :] * module.weights[0][0]}
         return {"y": x + 1.0}
 
-    signatures = {"f": function.get_concrete_function()}
+    concrete = function.get_concrete_function()
     with pytest.raises(error, match=words):
-        convert.convert(module, signatures, "none")
+        convert.convert(module, concrete, "none")

@@ -52,14 +52,11 @@ def test_mediapipe_classifies_with_the_same_scores(tmp_path, quantize):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind, lengths",
-    [("encoder", None), ("encoder", "32"), ("embeddings", None)],
-)
-def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind, lengths):
+@pytest.mark.parametrize("kind", ["encoder", "embeddings"])
+def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind):
     tasks = mediapipe_text()
     source = litert_files.write_model(tmp_path / "model", kind, 32)
-    file = litert_files.export(source, tmp_path / "m.tflite", lengths=lengths)
+    file = litert_files.export(source, tmp_path / "m.tflite")
     names = ("embedding",)
     if kind == "encoder":
         names = ("mean_output", "pooled_output")
@@ -83,7 +80,7 @@ def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind, lengths):
 
 def test_files_are_stored_behind_the_model_and_read_again(tmp_path):
     head = b"\x1c\0\0\0TFL3" + bytes(range(256))
-    details = {"version": 1, "lengths": [], "max_position_embeddings": 9}
+    details = {"version": 1, "max_position_embeddings": 9}
     files = {
         "vocab.txt": b"a\nb\n",
         "export.json": json.dumps(details).encode(),

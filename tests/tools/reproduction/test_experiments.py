@@ -27,9 +27,8 @@ def build(tmp_path):
         only = [f"{n}.tasks=[]" for n in experiments.NAMES if n != "table8"]
         only += ['table8.tasks=["NER", "NER-features"]']
         scale = scales.read("smoke", [*SETTINGS, *only, *settings])
-        seeds = range(1, num_seeds + 1)
         return experiments.build(
-            names, scale, extra, data, seeds, False, checkpoint, is_all=True
+            names, scale, extra, data, num_seeds, False, checkpoint, is_all=True
         )
 
     return build_with
@@ -243,11 +242,11 @@ def test_an_ensemble_is_of_the_runs_of_a_seed(tmp_path):
     data["triviaqa_evidence_dir"] = str(tmp_path)
     rates = "tasks.SQuAD.learning_rates=[5e-5, 3e-5]"
     scale = scales.read("smoke", ["table2.restarts=3", rates])
-    _, (table,) = experiments.build(["table2"], scale, [], data, [1], False)
+    _, (table,) = experiments.build(["table2"], scale, [], data, 1, False)
     cells = table.cells
     assert cells["Ensemble", "EM"].steps == cells["Ensemble", "SQuAD"].steps
     plan, (table,) = experiments.build(
-        ["table2"], scale, [], data, [1, 2], False, "bert"
+        ["table2"], scale, [], data, 2, False, "bert"
     )
     single, ensemble, _, other = (
         table.cells[row.label, "SQuAD"].steps for row in table.rows
@@ -276,7 +275,7 @@ def test_two_models_of_one_direction_are_as_large_as_one_of_both(tmp_path):
     )
     scale = scales.read("paper")
     plan, (table,) = experiments.build(
-        ["two_directions"], scale, ["NER"], data, [1, 2], False
+        ["two_directions"], scale, ["NER"], data, 2, False
     )
     sizes = [row.model.size.name for row in table.rows]
     assert sizes == ["L12_H768_A12"] + ["L12_H540_A12"] * 3
