@@ -19,6 +19,10 @@ from training import memory  # noqa: E402
 PAGE = ROOT / "docs" / "accelerators.md"
 FILE = ROOT / "tests" / "golden" / "accelerators.json"
 
+# What a program can have of the memory of a device: the runtime, libraries and
+# fragments take the rest.
+USABLE = 0.92
+
 _HEAD = """\
 # Steps compiled for TPUs and GPUs
 
@@ -52,7 +56,8 @@ number for each micro-batch.
 
 {usable:.0%} of the memory count as usable. If two batch sizes were compiled,
 the memory of other sizes is extrapolated linearly from them. A number in
-brackets comes from the [estimate](memory.md#the-estimate) instead. "40; 32:
+brackets comes from the [estimate](memory.md#the-estimate) and a quarter
+instead. "40; 32:
 13.0 GB" means that 40 sequences fit, and that a compiled batch of 32 needs 13.0
 GB.
 
@@ -219,7 +224,7 @@ def batch_cell(found: list[Row], sizes: memory.Sizes, memory_gib: int) -> str:
 
     `sizes` are those of such a step, of any batch.
     """
-    free = memory.USABLE * memory_gib * 2**30
+    free = USABLE * memory_gib * 2**30
     found = sorted(found, key=lambda row: row["batch"])
     if len(found) > 1:
         first, last = found[0], found[-1]
@@ -229,7 +234,7 @@ def batch_cell(found: list[Row], sizes: memory.Sizes, memory_gib: int) -> str:
         largest = int(last["batch"] + (free - needed(last)) // slope)
         cell = f"{largest:,}"
     else:
-        largest = memory.largest_batch(sizes, free)
+        largest = memory.largest_batch(sizes, memory_gib * 2**30)
         cell = f"({largest:,})"
     for row in found:
         if 0.8 * largest <= row["batch"] <= 1.2 * largest:
@@ -263,14 +268,11 @@ def batches(all_rows: list[Row]) -> str:
                         and rows.job(row)[0]._replace(batch=8) == program
                     ]
                     logits = steps.predictions_of(length) * steps.VOCAB_SIZE
-                    is_tpu = isinstance(card, compiler.Tpu)
-                    sizes = steps.sizes(
-                        program, is_tpu, parameters[size], logits
-                    )
+                    sizes = steps.sizes(program, parameters[size], logits)
                     cells.append(batch_cell(found, sizes, card.memory_gib))
                 lines.append(f"| {' | '.join(cells)} |")
     head = _BATCHES.format(
-        usable=memory.USABLE,
+        usable=USABLE,
         names=" | ".join(compiler.DEVICES),
         lines="|".join(["---"] * len(compiler.DEVICES)),
     )

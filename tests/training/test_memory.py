@@ -1,10 +1,7 @@
 """The estimate of a run's memory: computed by hand, and what is advised."""
 
-import contextlib
 import math
 import types
-
-from base.errors import UserError
 
 import pytest
 from paths import GOLDEN
@@ -13,7 +10,6 @@ from small_models import tiny_config
 import modeling
 from tools.accelerators import rows
 from training import memory
-from training.compilation import Compilation
 from training.settings import Settings
 
 # B 2, S 10, H 32, I 64, N 4, L 2: X = 2 * 10 * 32 * 4 bytes, I / H = 2,
@@ -21,13 +17,9 @@ from training.settings import Settings
 X, A, E = 2560, 3200, 8 * 2 * 10 * 32
 LAYER = 12 * X + 2 * 2 * X
 BACKWARD = 3 * X + 2 * 2 * X + 2 * A
-# Norms: (16 / 4 + 2 / 4) X. Attention: A, and (4 / 4 + 1 / 4) A.
-LOOSE_LAYER = 6 * X + 5 * 2 * X + 4.5 * X + 2.25 * A
 
 
-def sizes_of(
-    config, trained, kind="CPU", length=40, frozen=0, compiles=True, **changes
-) -> memory.Sizes:
+def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
     """Return the sizes of a run; `changes` are fields or settings."""
     fields = {
         name: changes.pop(name)
@@ -35,10 +27,9 @@ def sizes_of(
         if name in changes
     }
     return memory.Sizes(
-        kind,
+        True,
         config,
         Settings("", 10, 16)._replace(**changes),
-        Compilation(elementwise=True, update=compiles),
         length,
         memory.ONE_SEQUENCE,
         trained + frozen,
@@ -52,7 +43,6 @@ def sizes_of(
         ({}, E + 2 * (LAYER + 2 * A) + BACKWARD),
         ({"recompute": "attention"}, E + 2 * LAYER + 2 * A + BACKWARD),
         ({"recompute": "layers"}, E + 2 * 3 * X + LAYER + 2 * A + BACKWARD),
-        ({"compilation": Compilation()}, E + 2 * LOOSE_LAYER + BACKWARD),
         ({"dtype": "bfloat16"}, E + (2 * (LAYER + 2 * A) + BACKWARD) // 2),
         (
             {"row": memory.Rows(encoded=4)},
@@ -77,11 +67,9 @@ def test_activations_by_hand(changes, expected):
     "changes, gradients, update",
     [
         ({}, 4, 4),
-        ({"compiles": False}, 4, 16),
-        ({"dtype": "float16"}, 4, 12),
+        ({"updates_in_place": False}, 4, 16),
         ({"gradient_accumulation_steps": 4}, 8, 4),
-        ({"replicas": 4}, 8, 16),
-        ({"replicas": 2, "gradient_accumulation_steps": 2}, 8, 16),
+        ({"replicas": 4}, 8, 4),
     ],
 )
 def test_a_step_by_hand(changes, gradients, update):
@@ -96,7 +84,7 @@ def test_a_step_by_hand(changes, gradients, update):
         "update": update * 90,
     }
     kept = 400 + 720 + gradients * 90
-    rest = memory.RUNTIME_BYTES[sizes.settings.dtype]
+    rest = memory.RUNTIME_BYTES
     assert memory.total_bytes(sizes) == kept + activations + rest
     several = memory.total_bytes(sizes._replace(here=2))
     assert several == 2 * (kept + activations) + rest
@@ -111,7 +99,8 @@ PREDICTIONS = {32: 5, 128: 20, 256: 39, 512: 77}
 PARAMETERS = {"mini": 11_301_692, "base": 110_106_428, "large": 336_226_108}
 # Size, rows, length, settings, bytes.
 LAYERS, ATTENTION = {"recompute": "layers"}, {"recompute": "attention"}
-BFLOAT16, FLOAT16 = {"dtype": "bfloat16"}, {"dtype": "float16"}
+BFLOAT16, LOOSE = {"dtype": "bfloat16"}, {"updates_in_place": False}
+FLOAT16 = {"dtype": "float16", **LOOSE}
 MEASURED = [
     ("mini", 8, 512, {}, 1974e6),
     ("mini", 8, 512, LAYERS, 1564e6),
@@ -135,13 +124,13 @@ MEASURED = [
     ("large", 1, 32, BFLOAT16, 7607e6),
     ("base", 1, 32, FLOAT16, 4424e6),
     ("large", 1, 32, FLOAT16, 10506e6),
-    ("base", 1, 32, {"compiles": False}, 4575e6),
-    ("large", 1, 32, {"compiles": False}, 11839e6),
+    ("base", 1, 32, LOOSE, 4575e6),
+    ("large", 1, 32, LOOSE, 11839e6),
 ]
 
 
 def test_measured_peaks():
-    """docs/memory.md: peaks of pre-training, commit b76e6a3, within 10%."""
+    """docs/memory.md: peaks of pre-training, commit b76e6a3."""
     for size, batch, length, changes, measured in MEASURED:
         sizes = sizes_of(
             modeling.BertConfig.from_size(size, 30522),
@@ -151,7 +140,10 @@ def test_measured_peaks():
             train_batch_size=batch,
             **changes,
         )
-        assert memory.total_bytes(sizes) == pytest.approx(measured, rel=0.1)
+        total = memory.total_bytes(sizes)
+        exact = 0.2 if "dtype" in changes else 0.1
+        assert total == pytest.approx(measured, rel=exact)
+        assert measured <= memory.SAFETY * total
 
 
 COMPILED = [
@@ -169,22 +161,17 @@ COMPILED = [
 def test_compiled_programs(row):
     """docs/accelerators.md: what the compilers of GPUs and TPUs ask for."""
     needed = row["arguments"] + row["temporaries"]
-    sizes = rows.sizes(row)
-    # libtpu does not count what it keeps in vector memory, up to 128 MiB.
-    uncounted = 2**27 if sizes.kind == "TPU" else 0
-    # Products in float32 take operands of 16 bits on a TPU, unless one asks for
-    # more, and what is kept for them takes half of the memory.
-    is_halved = sizes.kind == "TPU" and row["dtype"] == "float32"
-    most = (1.4 if is_halved else 1.25) * (needed + uncounted)
-    assert 0.8 * needed <= memory.total_bytes(sizes) <= most
+    total = memory.total_bytes(rows.sizes(row))
+    # Programs of Tiny leave out most of what they would keep.
+    most = 2.7 if row["size"] == "tiny" else 1.9
+    assert needed <= memory.SAFETY * total and total <= most * needed
 
 
 def test_the_flags_that_make_a_run_fit():
     sizes = sizes_of(
         modeling.BertConfig.from_size("base", 30522),
         110_106_428,
-        kind="GPU",
-        compilation=Compilation(step=True),
+        on_cpu=False,
         length=512,
         train_batch_size=64,
         dtype="bfloat16",
@@ -194,57 +181,38 @@ def test_the_flags_that_make_a_run_fit():
         for flag in memory.what_fits(sizes, free):
             name, _, value = flag.removeprefix("--").partition("=")
             value = int(value) if value.isdecimal() else value
-            assert memory.total_bytes(sizes.changed(**{name: value})) <= free
+            total = memory.total_bytes(sizes.changed(**{name: value}))
+            assert memory.SAFETY * total <= free
     largest = memory.largest_batch(sizes, 16e9)
     more = sizes.changed(train_batch_size=largest + 1)
-    assert memory.total_bytes(more) > 16e9
+    assert memory.SAFETY * memory.total_bytes(more) > 16e9
     # The batch is that of all devices.
     assert memory.largest_batch(sizes._replace(replicas=2), 16e9) % 2 == 0
-
-
-def test_the_memory_of_a_tpu_is_that_of_its_kind(tmp_path):
-    assert memory.free_bytes("TPU", tmp_path) == (math.inf, "")
-    for name, vendor in (("0", "0x8086"), ("1", "0x1ae0")):
-        folder = tmp_path / "sys/bus/pci/devices" / name
-        folder.mkdir(parents=True)
-        (folder / "vendor").write_text(vendor + "\n")
-        (folder / "device").write_text("0x0063\n")
-    assert memory.free_bytes("TPU", tmp_path) == (
-        memory.USABLE * 2**34,
-        "a TPU v5e",
-    )
 
 
 def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
     monkeypatch, caplog
 ):
-    """Or ends, if it needs more than twice of what is free."""
     caplog.set_level("INFO", "absl")
     lengths = [8, 40, 16, *[8] * 7]
     sizes = sizes_of(tiny_config(), 90)
-    needed = memory.total_bytes(sizes)
+    needed = memory.SAFETY * memory.total_bytes(sizes)
     monkeypatch.setattr(
         memory,
         "sizes_of",
         lambda step, length, row: sizes._replace(length=length),
     )
-    for free, warns, ends in (
-        (math.inf, False, False),
-        (needed - 1, True, False),
-        (needed // 2 - 1, False, True),
-    ):
+    for free, warns in ((math.inf, False), (needed - 1, True)):
         monkeypatch.setattr(
-            memory, "free_bytes", lambda kind, free=free: (free, "it")
+            memory, "free_bytes", lambda on_cpu, free=free: (free, "it")
         )
         caplog.clear()
-        error = pytest.raises(UserError, match="batches of 16 of length 40")
-        with error if ends else contextlib.nullcontext():
-            memory.log_estimate(
-                types.SimpleNamespace(settings=sizes.settings, replicas=1),
-                lambda step: lengths[step],
-                0,
-                memory.ONE_SEQUENCE,
-            )
+        memory.log_estimate(
+            types.SimpleNamespace(settings=sizes.settings, replicas=1),
+            lambda step: lengths[step],
+            0,
+            memory.ONE_SEQUENCE,
+        )
         assert "(--recompute=none, length 40)" in caplog.text
-        assert ("more than what is free" in caplog.text) == warns
+        assert ("out of memory: of the" in caplog.text) == warns
         assert ("each of these fits: --recompute" in caplog.text) == warns

@@ -6,7 +6,7 @@ from typing import Any
 
 from base.errors import UserError
 
-from tools.accelerators import compiler, steps
+from tools.accelerators import steps
 from tools.accelerators.steps import Program
 from training import memory
 
@@ -22,9 +22,7 @@ def sizes(row: Row) -> memory.Sizes | None:
     """Return what memory.py estimates a training row from; else None."""
     if "parameters" not in row:
         return None
-    program, device = job(row)
-    is_tpu = isinstance(compiler.DEVICES[device], compiler.Tpu)
-    return steps.sizes(program, is_tpu, row["parameters"], row["logits"])
+    return steps.sizes(job(row)[0], row["parameters"], row["logits"])
 
 
 def read(path: str) -> list[Row]:

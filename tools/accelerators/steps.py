@@ -208,19 +208,16 @@ def _settings(program: Program) -> Settings:
     )
 
 
-def sizes(
-    program: Program, is_tpu: bool, parameters: int, logits: int
-) -> memory.Sizes:
+def sizes(program: Program, parameters: int, logits: int) -> memory.Sizes:
     """Return what the memory of a step of the training depends on.
 
     `parameters` and `logits` are those that `lower` returns.
     """
     choices = KINDS[program.step].features is _choices
     return memory.Sizes(
-        "TPU" if is_tpu else "GPU",
+        False,  # not on CPUs
         modeling.BertConfig.from_size(program.size, VOCAB_SIZE),
         _settings(program),
-        compilation.Compilation(step=True),
         program.length,
         memory.Rows(_CHOICES if choices else 1, logits),
         parameters,
