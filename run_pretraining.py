@@ -54,7 +54,7 @@ from pretraining.model import BertForPreTraining
 from pretraining.on_the_fly import Masks, Schedule
 from pretraining.phases import Plan
 from pretraining.records import PretrainingFiles
-from training import devices, recipes, reporting, run, train_step
+from training import devices, recipes, reporting, start, train_step
 from training import flags as training_flags
 from training.settings import Settings
 
@@ -345,7 +345,7 @@ def train_and_evaluate() -> int:
     plan = read_plan()
     settings = read_settings(plan)
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
-    settings = run.with_dtype(settings, strategy, FLAGS.do_train)
+    settings = start.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
     tokenizer = read_tokenizer(checkpoint)
     config = of_this_training(checkpoint.config)
@@ -366,7 +366,7 @@ def train_and_evaluate() -> int:
             eval_data=eval_data if FLAGS.eval_input_file else None,
         )
         identity = identity_of(settings)
-        run.claim_output_dir(
+        start.claim_output_dir(
             strategy, settings, identity, pretraining_run.HINTS
         )
         pretraining_run.warn_of_missed_steps(settings)

@@ -29,7 +29,7 @@ from absl import flags, logging
 from checkpoints import lookup, run_settings, weight_files
 from checkpoints.training_state import TRAINING_NAME
 from training import flags as training_flags
-from training import ledger
+from training.hooks import ledger
 
 FLAGS = flags.FLAGS
 

@@ -2,7 +2,7 @@
 
 An output_dir holds `model.ckpt-<step>` for the last few saved steps and the
 file `checkpoint` with their names. Which of them an interrupted run resumes
-from is decided in training/run.py (`resume_or_start`).
+from is decided in training/start.py (`resume_or_start`).
 """
 
 import hashlib

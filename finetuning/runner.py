@@ -27,9 +27,10 @@ from training import (
     curves,
     devices,
     layers,
+    loop,
     prediction,
     reporting,
-    run,
+    start,
 )
 from training.settings import Settings
 
@@ -57,7 +58,7 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
     with locked if is_changed else contextlib.nullcontext():
         strategy = devices.create_strategy(job.settings.devices)
         job.settings = settings = job.settings._replace(
-            training=run.with_dtype(job.settings.training, strategy, do_train)
+            training=start.with_dtype(job.settings.training, strategy, do_train)
         )
         if settings.training.eval_steps:
             job.deciding_metric()  # raises an error without data to score
@@ -66,13 +67,13 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
             # Before anything is written: an output_dir that holds another run
             # must keep its records and scores.
             sweep_folder.check_no_sweep(settings.output_dir)
-            run.claim_output_dir(strategy, settings.training, identity)
+            start.claim_output_dir(strategy, settings.training, identity)
         file_system.make_directory(settings.output_dir)
         file_system.make_directory(settings.records_dir, "records_dir")
         loaded = create_model(job, strategy)
         if do_train and not is_over(settings, identity):
             training = plan(job, loaded, strategy, identity)
-            done = run.train(training)
+            done = loop.train(training)
             agreement.wait_for_all(strategy)  # until the last score is written
             if not finish(job, loaded, done, training.settings):
                 return 1
@@ -147,7 +148,7 @@ def create_model(
     )
 
 
-def identity_of(job: FineTuningJob) -> run.Identity:
+def identity_of(job: FineTuningJob) -> start.Identity:
     """Return what must not change when a run is resumed, and what may.
 
     The model that a run begins with is compared only if there is one: with
@@ -179,16 +180,16 @@ def identity_of(job: FineTuningJob) -> run.Identity:
         **job.adjustable(),
         **(teachers.options.adjustable() if teachers else {}),
     }
-    return run.Identity(fixed, adjustable)
+    return start.Identity(fixed, adjustable)
 
 
 # --- Training ----------------------------------------------------------------
 
 
-def is_over(settings: RunSettings, identity: run.Identity) -> bool:
+def is_over(settings: RunSettings, identity: start.Identity) -> bool:
     """Return whether output_dir holds a run that stopped early.
 
-    It has steps left, which `run.train` would train.
+    It has steps left, which `loop.train` would train.
 
     Raises:
         UserError: it was trained with other settings.
@@ -208,8 +209,8 @@ def plan(
     job: FineTuningJob,
     loaded: LoadedModel,
     strategy: tf.distribute.Strategy,
-    identity: run.Identity,
-) -> run.Training:
+    identity: start.Identity,
+) -> loop.Training:
     """Return the training run of a job; reads its data.
 
     What XLA compiles depends on the lengths of batches. If it compiles for each
@@ -234,8 +235,9 @@ def plan(
     compiles = compilation.for_training(strategy, settings.jit_compile, lengths)
     if compiles.per_length:
         batches = data.training(size, settings.random_seed, is_fine=False)
-    run.log_beginning(data.num_records, settings)
-    return run.Training(
+    layers.freeze(loaded.model, settings.freeze_layers)
+    start.log_beginning(data.num_records, settings)
+    return loop.Training(
         strategy,
         loaded.model,
         objective,

@@ -35,9 +35,10 @@ from training import (
     compilation,
     curves,
     evaluation,
+    loop,
     memory,
     reporting,
-    run,
+    start,
     train_step,
 )
 from training.settings import Settings
@@ -138,7 +139,7 @@ def identity_of(
     plan: Plan,
     vocab_file: str | None,
     eval_data: PretrainingFiles | None,
-) -> run.Identity:
+) -> start.Identity:
     """Return what must not change when a run is resumed, and what may."""
     *shorter, longest = (data[length] for length in sorted(data))
     files = [path for length in sorted(data) for path in data[length].files]
@@ -164,7 +165,7 @@ def identity_of(
         "num_warmup_steps": settings.num_warmup_steps,
         **settings.adjustable(),
     }
-    return run.Identity(fixed, adjustable)
+    return start.Identity(fixed, adjustable)
 
 
 def _vocabulary_digest(vocab_file: str | None) -> str | None:
@@ -308,7 +309,7 @@ class PretrainingRun:
         )
         self.is_degenerate = False
 
-    def train(self, data: DataByLength, identity: run.Identity) -> int:
+    def train(self, data: DataByLength, identity: start.Identity) -> int:
         """Train and write the weights; return the number of steps done.
 
         After SIGTERM or Ctrl-C they are fewer than all; the same command then
@@ -336,10 +337,10 @@ class PretrainingRun:
             if len(phases) == 1:
                 files = data[phase.length]
                 per_record = files.num_sequences / files.num_records
-                run.log_beginning(files.num_records, settings, per_record)
+                start.log_beginning(files.num_records, settings, per_record)
             else:
                 logging.info("Phase %d/%d: %s", number, len(phases), phase)
-            done = run.train(training)
+            done = loop.train(training)
             _free_step()
             if done < training.settings.last_step:
                 return done
@@ -358,15 +359,15 @@ class PretrainingRun:
             share = (phase.last_step - phase.first_step) / steps
             phase = phase._replace(first_step=0, last_step=1, first_example=0)
             training = self._training(
-                data[phase.length], phase, run.Identity({}, {})
+                data[phase.length], phase, start.Identity({}, {})
             )
-            seconds += share * run.seconds_per_step(training)
+            seconds += share * loop.seconds_per_step(training)
             _free_step()
         return seconds
 
     def _training(
-        self, data: PretrainingFiles, phase: Phase, identity: run.Identity
-    ) -> run.Training:
+        self, data: PretrainingFiles, phase: Phase, identity: start.Identity
+    ) -> loop.Training:
         """Return the training of a phase, up to its last step."""
         length, predictions = lengths_of(data)
         settings = self.settings._replace(
@@ -377,13 +378,13 @@ class PretrainingRun:
         begin = phase.first_example - phase.first_step * phase.batch_size
 
         def make_batches(
-            start: int, context: tf.distribute.InputContext
+            example: int, context: tf.distribute.InputContext
         ) -> tf.data.Dataset:
             return data.in_phase(phase).training(
-                phase.batch_size, settings.random_seed, begin + start, context
+                phase.batch_size, settings.random_seed, begin + example, context
             )
 
-        return run.Training(
+        return loop.Training(
             self.strategy,
             self.model,
             self.objective.objective,

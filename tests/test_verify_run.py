@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import scripts
@@ -13,7 +14,7 @@ from paths import ROOT
 from pretraining_runs import flags_for, write_data, write_records
 
 from checkpoints import weight_files
-from training import ledger
+from training.hooks import ledger
 
 verify_run = scripts.load("verify_run")
 
@@ -92,8 +93,10 @@ def test_a_changed_record_is_found(run, tmp_path, capsys):
     assert "Steps 5 to 8: other records, weights" in capsys.readouterr().out
 
 
-class State:
+class State(NamedTuple):
     """A model without variables."""
+
+    output_dir: str
 
     def digests(self) -> dict[str, str]:
         return {"weights": "w", "moments": "m"}
@@ -102,7 +105,8 @@ class State:
 def line_of(folder: Path, rows: list[int], devices: int = 1) -> dict:
     """Return the line of a step on so many rows."""
     folder.mkdir(exist_ok=True)
-    book = ledger.Ledger(str(folder), State(), 0)
+    book = ledger.Ledger(State(str(folder)), None)
+    book.begin(0)
     size = len(rows) // devices
     data = tf.data.Dataset.from_tensor_slices({"a": rows, "b": rows})
     context = tf.distribute.InputContext(1, 0, devices)
@@ -110,7 +114,7 @@ def line_of(folder: Path, rows: list[int], devices: int = 1) -> dict:
     # One device is a batch ahead.
     for _ in zip(range(devices + 1), batches, strict=False):
         pass
-    book.write(1)
+    book.close(1)
     return ledger.read(str(folder))[-1]
 
 
@@ -149,7 +153,7 @@ def test_a_line_that_was_cut_off_does_not_count(tmp_path):
         file.write('{"step": 2, "fro')
     assert ledger.read(str(tmp_path))[-1] == line
     # A run that goes on after step 0 does step 1 again.
-    ledger.Ledger(str(tmp_path), State(), 0)
+    ledger.Ledger(State(str(tmp_path)), None).begin(0)
     assert [x["step"] for x in ledger.read(str(tmp_path))] == [0, 0]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from modeling import BertConfig
-from training import run, train_step
+from training import loop, start, train_step
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
@@ -116,24 +116,27 @@ def state_of(step: train_step.Step) -> list[np.ndarray]:
     return [v.numpy() for v in (step.model.kernel, *slots.values())]
 
 
-def train(settings: Settings, x: np.ndarray) -> Toy:
-    """Train as the scripts do, checkpoints and all; return the model."""
+def train(settings: Settings, x: np.ndarray, **more) -> Toy:
+    """Train as the scripts do, checkpoints and all; return the model.
+
+    `more` are fields of the training.
+    """
     strategy = tf.distribute.get_strategy()
     if len(tf.config.list_logical_devices("CPU")) > 1:
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
-    def make(start, context):
+    def make(first, context):
         size = context.get_per_replica_batch_size(ROWS)
         data = tf.data.Dataset.from_tensor_slices(
-            {"x": x.reshape([-1, WIDTH])[start:]}
+            {"x": x.reshape([-1, WIDTH])[first:]}
         )
         return data.batch(size, drop_remainder=True)
 
     os.makedirs(settings.output_dir, exist_ok=True)
     with strategy.scope():
         model = Toy()
-    run.train(
-        run.Training(
+    loop.train(
+        loop.Training(
             strategy,
             model,
             OBJECTIVE,
@@ -141,7 +144,8 @@ def train(settings: Settings, x: np.ndarray) -> Toy:
             Compilation(),
             make,
             lambda step: 1,
-            run.Identity({}, {}),
+            start.Identity({}, {}),
+            **more,
         )
     )
     return model

@@ -7,10 +7,11 @@ whether to stop. Clocks and signals differ between machines; `Machines.gather`
 gives every machine the numbers of all.
 """
 
+import contextlib
 import functools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from base import cluster
@@ -18,6 +19,9 @@ from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
+
+from checkpoints.training_state import TrainingState
+from training.settings import Settings
 
 # Numbers sent for each machine. One width, so that one graph is traced.
 _WIDTH = 64
@@ -30,12 +34,32 @@ def machines_of(strategy: tf.distribute.Strategy) -> "Machines":
 
 
 class Machines:
-    """Sends numbers between the machines of a strategy; see `machines_of`."""
+    """Sends numbers between the machines of a strategy; see `machines_of`.
+
+    Attributes:
+        count: how many they are; `number`: which one this is.
+        done: steps that are done, which the line about a failure tells; None
+            before training.
+        output_dir: where the chief saves checkpoints.
+        is_saving: whether one is being written.
+    """
 
     def __init__(self, strategy: tf.distribute.Strategy):
         self.strategy = strategy
         self.count = cluster.num_workers()
         self.number = cluster.number()
+        self.done: int | None = None
+        self.output_dir: str | None = None
+        self.is_saving = False
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Let the block, which saves a checkpoint, end before the process."""
+        self.is_saving = True
+        try:
+            yield
+        finally:
+            self.is_saving = False
 
     @functools.partial(tf.function, autograph=False)
     def _total(self, values: tf.Tensor) -> Any:
@@ -119,22 +143,29 @@ def check_same_run(
 
 def check_same_start(
     strategy: tf.distribute.Strategy,
-    output_dir: str,
+    settings: Settings,
     first: int,
-    weights: int,
+    state: TrainingState,
 ) -> None:
-    """Raise a UserError if machines resume from other steps or weights.
+    """Raise a UserError if machines begin with other settings or weights.
 
-    `first` is the number of steps done, `weights` the checksum of all weights
-    and slots, `output_dir` where this machine looked for checkpoints.
+    `first` is the number of steps done, and `state` what was read.
     """
-    rows = machines_of(strategy).gather([first, weights])
+    machines = machines_of(strategy)
+    if machines.count == 1:
+        return
+    values = settings._asdict()
+    # The same files may have other paths on another machine.
+    for name in ("output_dir", "init_checkpoint", "resume_from"):
+        del values[name]
+    check_same_run(strategy, values)
+    rows = machines.gather([first, state.checksum()])
     for number, (steps, found) in enumerate(rows):
         if steps != rows[0][0]:
             raise UserError(
                 f"{_name(number)} would resume after step {steps:,}, "
                 f"{_name(0)} after step {rows[0][0]:,}: --output_dir (here: "
-                f"{output_dir}) has to be a directory that all machines "
+                f"{settings.output_dir}) has to be a directory all machines "
                 "share; if it is, start all machines again"
             )
         if found != rows[0][1]:
@@ -144,6 +175,7 @@ def check_same_start(
                 "--init_checkpoint and --resume_from have to name the same "
                 "files on all machines"
             )
+    machines.done, machines.output_dir = first, settings.output_dir
 
 
 def _name(number: int) -> str:

@@ -19,12 +19,10 @@ that is gone by its number alone, and treats a machine that ends first as
 failed.
 """
 
-import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 from base import cluster, script
 from base.errors import UserError
@@ -122,14 +120,10 @@ class Watch:
 
     def __init__(self, machines: agreement.Machines) -> None:
         self.machines = machines
-        self.done: int | None = None  # steps; None before training
-        self.output_dir: str | None = None  # of the checkpoints
-        self.is_saving = False
-        number = cluster.number()
         self.peers = [
             Peer(machine)
             for other, machine in enumerate(cluster.machines())
-            if other != number
+            if other != machines.number
         ]
         self._has_met = False
         self._has_left = False
@@ -167,11 +161,11 @@ class Watch:
         if not problems or not self._has_met:
             return None
         progress = ""
-        if self.output_dir is not None:
+        if self.machines.output_dir is not None:
             # Looked up in the directory, since only the chief has saved it.
-            latest = lookup.latest_checkpoint(self.output_dir)
+            latest = lookup.latest_checkpoint(self.machines.output_dir)
             saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
-            progress = f" after step {self.done}; {saved} is saved"
+            progress = f" after step {self.machines.done}; {saved} is saved"
         return (
             f"{', '.join(problems)}{progress}; its own log may have the "
             "reason. Start all machines again with the same command"
@@ -226,7 +220,7 @@ class Watch:
         line = self.failure()
         abort_sums("another machine has failed")
         time.sleep(GRACE_SECONDS)
-        while self.is_saving:
+        while self.machines.is_saving:
             time.sleep(0.1)
         if line and not self._has_left:
             self.end_process(line)
@@ -239,8 +233,6 @@ def abort_sums(reason: str) -> None:
 
 # --- The watch of this process -----------------------------------------------
 
-_watch: Watch | None = None
-
 
 def create_strategy() -> tf.distribute.Strategy:
     """Connect to all machines of TF_CONFIG; return their strategy.
@@ -251,7 +243,6 @@ def create_strategy() -> tf.distribute.Strategy:
         UserError: an address cannot be used, a machine did not come up, or
             the machines have different clusters.
     """
-    global _watch
     if warning := cluster.check_own_address():
         logging.warning("%s", warning)
     # TensorFlow's information lines describe each sum over the machines twice.
@@ -264,11 +255,10 @@ def create_strategy() -> tf.distribute.Strategy:
         raise UserError(
             f"TF_CONFIG: no server could be started: {reason}"
         ) from error
-    _watch = Watch(agreement.machines_of(strategy))
-    script.ending = _watch
-    _watch.start()
-    _watch.wait_for_all()
-    _check_same_cluster(_watch)
+    script.ending = watch = Watch(agreement.machines_of(strategy))
+    watch.start()
+    watch.wait_for_all()
+    _check_same_cluster(watch)
     return strategy
 
 
@@ -307,27 +297,3 @@ def _turn_off_tensorflows_watching() -> None:
     # looks every 30 s.
     extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
     extended._enable_check_health = False
-
-
-def note_start(steps: int, output_dir: str) -> None:
-    """Note the steps that are done at the start of training, and where."""
-    if _watch:
-        _watch.done, _watch.output_dir = steps, output_dir
-
-
-def note_done(steps: int) -> None:
-    """Note how many steps are done, for the line about a failure."""
-    if _watch:
-        _watch.done = steps
-
-
-@contextlib.contextmanager
-def saving() -> Iterator[None]:
-    """Let the block, which saves a checkpoint, end before the process does."""
-    if _watch:
-        _watch.is_saving = True
-    try:
-        yield
-    finally:
-        if _watch:
-            _watch.is_saving = False

@@ -13,8 +13,6 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from training import cluster_watch
-
 
 class DeviceChoice(NamedTuple):
     """The devices a command asks for; fields have the names of the flags."""
@@ -123,6 +121,8 @@ def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
         if getattr(choice, name):
             logging.warning("--%s is ignored without --use_tpu", name)
     if cluster.has_other_workers():
+        from training import cluster_watch
+
         strategy = cluster_watch.create_strategy()
     else:
         # Several CPU devices are logical ones, which tests split a CPU into.

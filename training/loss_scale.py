@@ -23,6 +23,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
+from training.hooks.hook import Hook
 from training.settings import Settings
 
 _GROWTH = 2.0  # the factor by which the scale grows
@@ -43,7 +44,7 @@ class Scale(NamedTuple):
 NO_SCALE = Scale(1.0, 0, 0)  # takes the place of a state where there is none
 
 
-class LossScale:
+class LossScale(Hook):
     """The loss scale of a run, and when it grows and shrinks.
 
     It is doubled after `growth_steps` good steps in a row, and multiplied by
@@ -70,7 +71,7 @@ class LossScale:
         for name, value in scale._asdict().items():
             self.variables[name].assign(value)
 
-    def after(self, scale: Scale, is_good: tf.Tensor) -> Scale:
+    def next_scale(self, scale: Scale, is_good: tf.Tensor) -> Scale:
         """Return the state after a step; `is_good`: its gradient was finite."""
         one, zero = tf.ones([], tf.int64), tf.zeros([], tf.int64)
         good_steps = tf.where(is_good, scale.good_steps + one, zero)
@@ -97,7 +98,7 @@ class LossScale:
             "skipped_steps": int(scale.skipped_steps),
         }
 
-    def log(self, done: int) -> None:
+    def close(self, done: int) -> None:
         """Log how many of the `done` steps of the run were skipped."""
         scale = self.read()
         logging.info(

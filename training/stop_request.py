@@ -16,15 +16,14 @@ ONE_SIGNAL_SECONDS = 0.5
 class StopRequest:
     """Records SIGTERM and Ctrl-C, so that a run can save and end.
 
-    With `is_shared` a signal to any machine of a cluster is a request to all: a
-    machine that is about to be switched off gets a signal, and the others
-    cannot train without it. `signal` is the number of this process' last
-    signal, 0 without one.
+    A signal to any machine of a cluster is a request to all: a machine that is
+    about to be switched off gets a signal, and the others cannot train without
+    it. `signal` is the number of this process' last signal, 0 without one.
     """
 
-    def __init__(self, is_shared: bool = False) -> None:
+    def __init__(self) -> None:
         self.signal = 0
-        self._is_shared = is_shared
+        self._is_shared = cluster.has_other_workers()
         self._times: dict[int, float] = {}  # of the first one of each kind
         self._obeyed: tuple[int, int] | None = None  # machine, signal
 

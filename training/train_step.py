@@ -11,9 +11,8 @@ parts when the parts have different numbers of masked words. For losses (1, 1)
 in one part and (4) in another it is 6 / 3 = 2, not (1 + 4) / 2 = 2.5.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from base.errors import UserError
@@ -101,26 +100,6 @@ class Step:
             compilation.update and not compilation.step, self._update
         )
 
-    def use_averages(self, done: int) -> None:
-        """Set the weights to their averages after `done` steps, if kept."""
-        if self.settings.ema_decay and done:
-            variables = self.model.trainable_variables
-            averages = self.optimizer.averages(variables, done)
-            for variable, average in zip(variables, averages, strict=True):
-                variable.assign(average)
-
-    @contextlib.contextmanager
-    def with_averages(self, done: int) -> Iterator[None]:
-        """Use the averages of the weights after `done` steps for a while."""
-        variables = self.model.trainable_variables
-        own = [v.numpy() for v in variables if self.settings.ema_decay]
-        self.use_averages(done)
-        try:
-            yield
-        finally:
-            for variable, value in zip(variables, own, strict=False):
-                variable.assign(value)
-
     # Autograph would double the time of tracing, and nothing here needs it.
     @functools.partial(tf.function, autograph=False)
     def run(
@@ -187,7 +166,7 @@ class Step:
             # never become finite again, so more steps would be of no use.
             return tf.math.is_finite(loss + norm), scale, sums
         is_applied = tf.math.is_finite(norm)
-        scale = self.loss_scale.after(scale, is_applied)
+        scale = self.loss_scale.next_scale(scale, is_applied)
         # The mean norm is that of the steps that were not skipped.
         one = tf.cast(is_applied, norm.dtype)
         norm = tf.where(is_applied, norm, tf.zeros_like(norm))

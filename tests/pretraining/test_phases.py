@@ -11,7 +11,7 @@ import two_devices
 from pretraining_runs import assert_same, flags_for, weights_of, write_data
 
 from pretraining.phases import Phase, Plan, constant, parse
-from training import run
+from training import loop
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -52,14 +52,14 @@ def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
 
     The timed steps leave no trace: the run is that of 12 steps.
     """
-    monkeypatch.setattr(run, "_TIMED_SECONDS", 0.01)
-    times, time_steps = [0.3], run.seconds_per_step
+    monkeypatch.setattr(loop, "_TIMED_SECONDS", 0.01)
+    times, time_steps = [0.3], loop.seconds_per_step
 
-    def seconds_per_step(training: run.Training) -> float:
+    def seconds_per_step(training: loop.Training) -> float:
         assert time_steps(training) > 0
         return times.pop()
 
-    monkeypatch.setattr(run, "seconds_per_step", seconds_per_step)
+    monkeypatch.setattr(loop, "seconds_per_step", seconds_per_step)
     flags = flags_for(data, tmp_path / "given", num_warmup_steps=1)
     scripts.run(run_pretraining, **flags)
     flags = without(
@@ -111,7 +111,7 @@ def test_the_moments_of_a_phase_are_freed_before_the_next_one(
     data, tmp_path, monkeypatch
 ):
     """They are as large as two models, and the estimate has them once."""
-    alive, steps, create = [], [], run.Step
+    alive, steps, create = [], [], loop.Step
 
     def count(*arguments):
         alive.append(sum(ref() is not None for ref in steps))
@@ -119,8 +119,8 @@ def test_the_moments_of_a_phase_are_freed_before_the_next_one(
         steps.append(weakref.ref(step))
         return step
 
-    monkeypatch.setattr(run, "Step", count)
-    monkeypatch.setattr(run, "_TIMED_SECONDS", 0.01)
+    monkeypatch.setattr(loop, "Step", count)
+    monkeypatch.setattr(loop, "_TIMED_SECONDS", 0.01)
     flags = without(
         flags_for(data, tmp_path, batch_schedule="4:0.9,8:1"),
         "train_batch_size",

@@ -18,7 +18,7 @@ from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
-from training import run
+from training import start
 
 CONFIG = modeling.BertConfig(
     vocab_size=30,
@@ -192,7 +192,7 @@ def test_a_missing_pooler_is_said_where_the_head_reads_it(
         out, init_checkpoint=str(tmp_path / "model.ckpt")
     )
     state = training_state.TrainingState(str(out), model.variables, {})
-    assert run.resume_or_start(state, model, settings) == 0
+    assert start.resume_or_start(state, model, settings) == 0
     assert ("has no pooler" in caplog.text) == (name is None)
 
 

@@ -1,6 +1,7 @@
 """What machines compare before they train together."""
 
 import json
+import types
 import zlib
 
 from base.errors import UserError
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from training import agreement
+from training.settings import Settings
 
 
 @pytest.fixture
@@ -30,6 +32,16 @@ def rows(monkeypatch):
     agreement.machines_of.cache_clear()
 
 
+def check_same_start() -> None:
+    """Check a start after 30 steps, with weights whose checksum is 7."""
+    agreement.check_same_start(
+        tf.distribute.get_strategy(),
+        Settings("/out", num_train_steps=40, train_batch_size=8),
+        30,
+        types.SimpleNamespace(checksum=lambda: 7),
+    )
+
+
 def test_one_machine_agrees_with_itself(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     agreement.machines_of.cache_clear()
@@ -42,7 +54,9 @@ def test_one_machine_agrees_with_itself(monkeypatch):
 
 def test_equal_machines_pass(rows):
     agreement.check_same_run(tf.distribute.get_strategy(), {"a": 1, "b": [2]})
-    agreement.check_same_start(tf.distribute.get_strategy(), "out", 5, 77)
+    check_same_start()
+    machines = agreement.machines_of(tf.distribute.get_strategy())
+    assert (machines.done, machines.output_dir) == (30, "/out")
 
 
 @pytest.mark.parametrize(
@@ -68,10 +82,11 @@ def test_what_differs_in_a_run_is_named(rows, position, words):
         (1, "worker 1 (b:1) and worker 0 (a:1) have different weights at step"),
     ],
 )
-def test_what_differs_at_the_start_is_named(rows, position, words):
+def test_what_differs_at_the_start_is_named(rows, position, words, monkeypatch):
+    monkeypatch.setattr(agreement, "check_same_run", lambda *values: None)
     rows[position] = -1
     with pytest.raises(UserError) as error:
-        agreement.check_same_start(tf.distribute.get_strategy(), "/out", 30, 7)
+        check_same_start()
     assert words in str(error.value)
 
 

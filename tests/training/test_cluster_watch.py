@@ -120,7 +120,7 @@ def test_a_machine_that_hangs_and_is_then_killed(watch, clock, answers):
 
 
 def test_the_line_tells_step_and_checkpoint(watch, clock, answers, tmp_path):
-    watch.done, watch.output_dir = 37, str(tmp_path)
+    watch.machines.done, watch.machines.output_dir = 37, str(tmp_path)
     answers.errors = {"1": REFUSED, "2": REFUSED}
     check(watch)
     clock.now += 4

@@ -30,14 +30,14 @@ def test_the_sequence_of_scales_by_hand():
     state, found = scale.read(), []
     for is_good in (False, True, True, True, False, True):
         found.append((float(state.value), int(state.good_steps)))
-        state = scale.after(state, tf.constant(is_good))
+        state = scale.next_scale(state, tf.constant(is_good))
     assert found == [(8, 0), (4, 0), (4, 1), (8, 0), (8, 1), (4, 0)]
     assert int(state.skipped_steps) == 2
 
 
 def test_the_scale_does_not_overflow_itself():
     scale = LossScale(2.0**127, growth_steps=1, backoff=0.5)
-    state = scale.after(scale.read(), tf.constant(True))
+    state = scale.next_scale(scale.read(), tf.constant(True))
     assert float(state.value) == 2.0**127
 
 

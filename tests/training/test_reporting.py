@@ -2,12 +2,17 @@
 
 import glob
 import math
+import types
 
 import pytest
 import tensorflow as tf
 from absl import logging
 
 from training import reporting
+from training.hooks.hook import Call
+from training.hooks.report import Report
+from training.hooks.save import Pace
+from training.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -27,25 +32,44 @@ def scalars_of(folder) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def sums_of(loss: float, examples: int) -> dict:
-    return {
-        "accuracy": (examples / 2, examples),
-        "loss": (loss * examples, examples),
-        "tokens": (100.0 * examples, examples),
-    }
+class Run:
+    """A run on one machine, without a model."""
+
+    def __init__(self, folder, first=0, last=10, others=None, **settings):
+        values = {"num_train_steps": last, "train_batch_size": 8, **settings}
+        one = types.SimpleNamespace(count=1)
+        stop = types.SimpleNamespace(is_requested=False)
+        self.done = first
+        self.pace = Pace(Settings(str(folder), **values), one, stop)
+        others = {"learning_rate": 0.5} | (others or {})
+        bar = types.SimpleNamespace(note=lambda text: None)
+        self.report = Report(self.pace, last, {}, lambda done: others, bar)
+        self.report.begin(first)
+
+    def call(self, loss, examples, steps=1, seconds=1.0, norm=None, **more):
+        """Report `steps` steps with these means."""
+        self.done += steps
+        sums = {
+            "accuracy": (examples / 2, examples),
+            "loss": (loss * examples, examples),
+            "tokens": (100.0 * examples, examples),
+        }
+        if norm:
+            sums["gradient_norm"] = norm
+        call = Call(
+            self.done, steps, sums, seconds, **{"compiles": False} | more
+        )
+        self.pace.after(call)
+        self.report.after(call)
 
 
 def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
     logging.set_verbosity(logging.DEBUG)  # the line may be long
-    with reporting.Report(str(tmp_path), 0, 10) as report:
-        sums = sums_of(9.0, 8) | {"gradient_norm": (0.0, 0.0)}
-        report.add(sums, 1, 1.0, False)
-        others = {"learning_rate": 0.5, "loss_scale": 2.0**20}
-        others["skipped_steps"] = 1
-        report.write(1, others)
-        report.add(sums | {"gradient_norm": (3.0, 1.0)}, 1, 1.0, False)
-        report.write(2, others)
-    first, second = caplog.messages
+    others = {"loss_scale": 2.0**20, "skipped_steps": 1}
+    run = Run(tmp_path, others=others, log_steps=1)
+    run.call(9.0, 8, norm=(0.0, 0.0), compiles=True)
+    run.call(9.0, 8, norm=(3.0, 1.0), compiles=True)
+    first, second = (line for line in caplog.messages if "| loss " in line)
     assert first.endswith("0.5 | loss_scale 1,048,576 | skipped_steps 1")
     assert len(first) > 91
     assert "gradient_norm" not in first and "gradient_norm 3.0000" in second
@@ -57,10 +81,9 @@ def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
 
 def test_scalars_are_written_between_lines_too(tmp_path, caplog):
     """Each has the means since the one of its kind before it."""
-    with reporting.Report(str(tmp_path), 0, 4) as report:
-        for step, loss in enumerate((6.0, 3.0, 2.0, 1.0), 1):
-            report.add(sums_of(loss, 8), 1, 2.0 / step, True)
-            report.write(step, {"learning_rate": 0.5}, step in (1, 4))
+    run = Run(tmp_path, last=4)
+    for step, loss in enumerate((6.0, 3.0, 2.0, 1.0), 1):
+        run.call(loss, 8, seconds=2.0 / step)
     first, second = caplog.messages
     assert "step 1/4 (25.0%) | loss 6.0000" in first
     assert "step 4/4 (100.0%) | loss 2.0000" in second
@@ -72,46 +95,41 @@ def test_scalars_are_written_between_lines_too(tmp_path, caplog):
 
 
 def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
-    with reporting.Report(str(tmp_path), 1000, 100_000) as report:
-        report.add(sums_of(9.0, 8), 1, 60.0, False)  # compiles
-        report.write(1001, {"learning_rate": 0.0})
-        report.add(sums_of(6.0, 8), 1, 0.5, True)
-        report.add(sums_of(3.0, 16), 2, 1.0, True)
-        report.write(1200, {"learning_rate": 1e-4})
+    run = Run(tmp_path, 1000, 100_000, log_steps=4)
+    run.call(9.0, 8, seconds=60.0, compiles=True)
+    run.call(6.0, 8, seconds=0.5)
+    run.call(3.0, 16, 2, seconds=1.0)
     assert caplog.messages == [
-        "step 1,001/100,000 (1.0%) | loss 9.0000 | accuracy 0.5000 | lr 0",
+        "The first step took 60.0 s, with tracing and compiling",
+        "step 1,001/100,000 (1.0%) | loss 9.0000 | accuracy 0.5000 | lr 0.5",
         # 91 columns: no place for the rate. With the time there are 100.
-        "step 1,200/100,000 (1.2%) | loss 4.0000 | accuracy 0.5000"
-        " | 16.0 sequences/s | ETA 13:43:20",
+        "step 1,004/100,000 (1.0%) | loss 4.0000 | accuracy 0.5000"
+        " | 16.0 sequences/s | ETA 13:44:58",
     ]
     scalars = scalars_of(tmp_path)
-    assert scalars["loss"] == [(1001, 9.0), (1200, 4.0)]
-    assert scalars["sequences_per_second"] == [(1200, 16.0)]
+    assert scalars["loss"] == [(1001, 9.0), (1004, 4.0)]
+    assert scalars["sequences_per_second"] == [(1004, 16.0)]
 
 
-def test_a_report_is_late_half_a_minute_after_the_last_line(
-    tmp_path, monkeypatch
+def test_a_line_comes_half_a_minute_after_the_last(
+    tmp_path, monkeypatch, caplog
 ):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("base.cluster.is_chief", lambda: False)
-    with reporting.Report(str(tmp_path), 0, 9) as report:
-        now[0] = 29.0
-        assert not report.is_late()
-        now[0] = 31.0
-        assert report.is_late()
-        report.add(sums_of(1.0, 8), 1, 1.0, True)
-        report.write(1, {"learning_rate": 0.0})
-        assert not report.is_late()
+    run = Run(tmp_path)
+    for now[0] in (1.0, 29.0, 33.0, 34.0):
+        run.call(1.0, 8)
+    assert [line[:6] for line in caplog.messages] == ["step 1", "step 3"]
     assert not glob.glob(f"{tmp_path}/*"), "not the chief, yet wrote summaries"
 
 
 def test_the_mean_of_a_step_moves_by_half_in_twenty_steps(tmp_path):
-    with reporting.Report(str(tmp_path), 0, 30) as report:
-        report.add(sums_of(1.0, 5), 5, 5.0, True)
-        assert report.seconds_per_step == 1.0
-        report.add(sums_of(1.0, 20), 20, 60.0, True)
-        assert report.seconds_per_step == pytest.approx(2.0)
+    run = Run(tmp_path, last=30)
+    run.call(1.0, 5, 5, 5.0)
+    assert run.pace.seconds_per_step == 1.0
+    run.call(1.0, 20, 20, 60.0)
+    assert run.pace.seconds_per_step == pytest.approx(2.0)
 
 
 def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):

@@ -22,13 +22,15 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from base import file_system, text_files
+from base import cluster, file_system, text_files
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
 
 from checkpoints.training_state import TrainingState
+from training.hooks.hook import Call, Hook, is_due, next_multiple
+from training.hooks.save import Pace
 
 NAME = "ledger.jsonl"
 
@@ -36,25 +38,45 @@ NAME = "ledger.jsonl"
 _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd")
 
 
-class Ledger:
-    """Writes the ledger of a process that trains from step `first` on."""
+class Ledger(Hook):
+    """Writes the ledger of a process.
 
-    def __init__(self, output_dir: str, state: TrainingState, first: int):
-        self.output_dir, self.state, self.last = output_dir, state, first
+    It comes before the checkpoint: a run that is killed between the two does
+    both again when it is resumed.
+    """
+
+    def __init__(self, state: TrainingState, pace: Pace):
+        if cluster.has_other_workers():
+            raise UserError(
+                "--ledger is of runs on one machine: each machine of a cluster "
+                "reads a part of the records"
+            )
+        self.state, self.pace = state, pace
+        self.path = os.path.join(state.output_dir, NAME)
+        self.last = 0  # step of the last line
         self._read: collections.deque[list[bytes]] = collections.deque()
         self._parts = 1  # of a batch, one for each device
-        kept = [line for line in read(output_dir) if line["step"] <= first]
+
+    def begin(self, first: int) -> bool:
+        """Write the line of a start; remove what was written of later steps."""
+        kept = [
+            line
+            for line in read(self.state.output_dir)
+            if line["step"] <= first
+        ]
         kept.append(
             {
                 "step": first,
-                **state.digests(),
+                **self.state.digests(),
                 "command": sys.argv,
                 "folder": os.getcwd(),
                 "machine": _machine(),
             }
         )
         lines = [json.dumps(line) + "\n" for line in kept]
-        file_system.write_text(os.path.join(output_dir, NAME), "".join(lines))
+        file_system.write_text(self.path, "".join(lines))
+        self.last = first
+        return False
 
     def watch(
         self, batches: tf.data.Dataset, context: tf.distribute.InputContext
@@ -74,7 +96,20 @@ class Ledger:
 
         return batches.map(noted)
 
-    def write(self, done: int) -> None:
+    def next_stop(self, done: int) -> float:
+        """Return the step of the next line."""
+        return next_multiple(done, self.pace.settings.ledger)
+
+    def after(self, call: Call) -> bool:
+        """Write a line, if one is due or a checkpoint will be saved."""
+        settings = self.pace.settings
+        if self.pace.saves or is_due(
+            call.done, settings.ledger, settings.last_step
+        ):
+            self.close(call.done)
+        return False
+
+    def close(self, done: int) -> None:
         """Add the line of the steps since the last one, if there are some."""
         if done == self.last:
             return
@@ -88,8 +123,7 @@ class Ledger:
             "order": _digest(rows).hex(),
             **self.state.digests(),
         }
-        path = os.path.join(self.output_dir, NAME)
-        with tf.io.gfile.GFile(path, "a") as file:
+        with tf.io.gfile.GFile(self.path, "a") as file:
             file.write(json.dumps(line) + "\n")
         self.last = done
 

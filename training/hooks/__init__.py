@@ -1,0 +1,1 @@
+"""What a run does besides training, between the calls of its step."""

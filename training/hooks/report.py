@@ -1,0 +1,203 @@
+"""Report lines, scalars and the text beside the progress bar."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+from base import cluster, progress
+
+import tensorflow as tf
+from absl import logging
+
+from training import curves, scalars
+from training.hooks.hook import Call, Hook, is_due, next_multiple
+from training.hooks.save import Pace
+from training.reporting import (
+    Means,
+    add_perplexities,
+    eval_folder,
+    log_line,
+    to_means,
+)
+
+
+class _Window:
+    """The sums of some consecutive steps, and how long those took."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+        # These are of the steps that count for the speed.
+        self.seconds = self.sequences = self.tokens = 0.0
+
+    def add(self, call: Call) -> None:
+        """Add the sums of a call, and its time if it counts."""
+        for name, (total, count) in call.sums.items():
+            pair = self.sums.setdefault(name, [0.0, 0.0])
+            pair[0] += float(total)
+            pair[1] += float(count)
+        if not call.compiles:
+            tokens, sequences = map(float, call.sums["tokens"])
+            self.seconds += call.seconds
+            self.sequences += sequences
+            self.tokens += tokens
+
+    def means(self, perplexities: Mapping[str, str]) -> Means:
+        """Return the means of losses and metrics, and perplexities.
+
+        The gradient norm is left out if all steps were skipped, and so are the
+        means over labels if no row had one.
+        """
+        means = add_perplexities(to_means(self.sums), perplexities)
+        empty = {name for name, (_, count) in self.sums.items() if not count}
+        return {n: means[n] for n in means if n not in {"tokens", *empty}}
+
+    def rates(self) -> dict[str, float]:
+        """Return sequences/s and real tokens/s, if any time is measured.
+
+        A packed row has several sequences.
+        """
+        if not self.seconds:
+            return {}
+        return {
+            "sequences_per_second": self.sequences / self.seconds,
+            "tokens_per_second": self.tokens / self.seconds,
+        }
+
+
+class Report(Hook):
+    """Shows training: report lines, scalars, and a text beside the bar.
+
+    Scalars go to TensorBoard's files and to scalars.jsonl in output_dir; only
+    the chief writes them. A line has the means since the line before it. The
+    scalars, which may be written more often, have the means since the scalars
+    before them.
+
+    Args:
+        pace: of the run; measures the speed.
+        last: the step at which the run ends.
+        perplexities: as in an Objective.
+        others: numbers to report along with the means, as they are after so
+            many steps, such as the learning rate.
+        bar: shows the progress on terminals.
+    """
+
+    def __init__(
+        self,
+        pace: Pace,
+        last: int,
+        perplexities: Mapping[str, str],
+        others: Callable[[int], Mapping[str, float]],
+        bar: progress.Bar,
+    ):
+        self.settings, self.pace, self.last = pace.settings, pace, last
+        self.perplexities, self.others, self.bar = perplexities, others, bar
+        self.line, self.scalars = _Window(), _Window()
+        self.written = time.monotonic()
+        self.writer = None  # of the chief
+
+    def begin(self, first: int) -> bool:
+        """Remove what was written of later steps, which are done again."""
+        self.first, folder = first, self.settings.output_dir
+        if cluster.is_chief():
+            self.writer = tf.summary.create_file_writer(folder)
+            for path in (folder, eval_folder(folder)):
+                scalars.forget_after(path, first)
+        return False
+
+    def next_stop(self, done: int) -> float:
+        """Return the step of the next line or scalars."""
+        settings = self.settings
+        return next_multiple(done, settings.log_steps, settings.scalar_steps)
+
+    def after(self, call: Call) -> bool:
+        """Write scalars, and a line such as this one, where they are due.
+
+        step 1,200/100,000 (1.2%) | loss 5.3312 | ... | lr 1.2e-05 |
+        184.5 sequences/s | ETA 00:24:10, without the speed if none is measured.
+        """
+        settings, done = self.settings, call.done
+        for window in (self.line, self.scalars):
+            window.add(call)
+        loss, count = map(float, call.sums["loss"])
+        text = f"loss {loss / count:.4f}"
+        if not math.isnan(self.pace.seconds_per_step):
+            each = float(call.sums["tokens"][1]) / call.steps
+            rate = each / self.pace.seconds_per_step
+            text += f", {rate:,.1f} sequences/s"
+        self.bar.note(text)
+        if call.compiles:
+            what = f" of length {call.length}" if call.length else ""
+            logging.info(
+                "The first step%s took %.1f s, with tracing and compiling",
+                what,
+                call.seconds,
+            )
+        has_line = (
+            done - call.steps == self.first
+            or is_due(done, settings.log_steps, settings.last_step)
+            or time.monotonic() - self.written > progress.SECONDS_BETWEEN_LINES
+        )
+        # Also where a checkpoint is saved: a run that resumes from there has
+        # the scalars of all its steps, and so the curves of a run that was not
+        # interrupted.
+        if has_line or self.pace.saves or done % settings.scalar_steps == 0:
+            others = self.others(done)
+            if has_line:
+                self._log_line(done, others)
+                self.line, self.written = _Window(), time.monotonic()
+            self._write_scalars(done, others)
+        return False
+
+    def close(self, done: int) -> None:
+        """Warn of a run whose loss did not fall."""
+        if done == self.last and curves.does_not_fall(self.settings.output_dir):
+            logging.warning(
+                "The training loss of the last tenth of the steps is not below "
+                "that of the first tenth"
+            )
+
+    def _write_scalars(self, done: int, others: Mapping[str, float]) -> None:
+        steps = int(self.scalars.sums["loss"][1])
+        values = {
+            **self.scalars.means(self.perplexities),
+            **self.scalars.rates(),
+            **others,
+        }
+        self.scalars = _Window()
+        if self.writer:
+            with self.writer.as_default(step=done):
+                for name, value in values.items():
+                    tf.summary.scalar(name, value)
+            self.writer.flush()
+            scalars.append(
+                self.settings.output_dir, done, {"steps": steps, **values}
+            )
+
+    def _log_line(self, done: int, others: Mapping[str, float]) -> None:
+        means = self.line.means(self.perplexities)
+        parts = [
+            f"step {done:,}/{self.last:,} ({done / self.last:.1%})",
+            f"loss {means.pop('loss'):.4f}",
+        ]
+
+        def means_of(is_score: bool) -> list[str]:
+            return [
+                f"{name} {value:.4f}"
+                for name, value in means.items()
+                if ("accuracy" in name) == is_score
+            ]
+
+        rates = [
+            f"lr {value:.3g}"
+            if name == "learning_rate"
+            else f"{name} {value:,.10g}"
+            for name, value in others.items()
+        ]
+        # What tells most comes first.
+        more, last = [*means_of(True), *rates, *means_of(False)], []
+        if speed := self.line.rates():
+            seconds_left = (self.last - done) * self.pace.seconds_per_step
+            more.append(f"{speed['tokens_per_second']:,.0f} tokens/s")
+            last.append(f"{speed['sequences_per_second']:.1f} sequences/s")
+            last.append(f"ETA {progress.format_seconds(seconds_left)}")
+        log_line(parts, more, last)

@@ -1,0 +1,221 @@
+"""When a run returns to Python, saves and ends, and what it saves."""
+
+import math
+import time
+from collections.abc import Callable
+
+from base.errors import UserError
+
+from absl import logging
+
+from checkpoints import lookup
+from checkpoints.training_state import TrainingState
+from training.agreement import Machines
+from training.hooks.hook import Call, Hook, is_due, next_multiple
+from training.reporting import to_means
+from training.settings import Settings
+from training.stop_request import StopRequest
+from training.train_step import Step
+
+# Steps run in calls of many: each return to Python leaves the devices idle for
+# a moment. A call takes at most about this long, since signals are handled and
+# reports are written between calls only.
+_MAX_SECONDS_PER_CALL = 5.0
+
+# The speed is a moving average of the seconds per step, in which a step counts
+# half as much after this many later ones.
+_HALF_LIFE_STEPS = 20
+
+
+class FiniteCheck(Hook):
+    """Stops a run whose loss or gradient is infinite or not a number.
+
+    With a loss scale a gradient may be, until the scale is too small. It comes
+    before all else, so that such weights are never saved.
+    """
+
+    def __init__(self, step: Step):
+        self.step = step
+
+    def after(self, call: Call) -> bool:
+        """Raise a UserError that names the step and the last checkpoint."""
+        means, scale = to_means(call.sums), self.step.loss_scale
+        problem = None
+        if not math.isfinite(means["loss"]):
+            problem = f"loss became {means['loss']}"
+        elif scale and not scale.is_usable(scale.read()):
+            problem = (
+                "gradients overflowed, and a loss scale of "
+                f"{float(scale.read().value):g} is too small,"
+            )
+        elif not scale and not math.isfinite(means["gradient_norm"]):
+            problem = f"gradient_norm became {means['gradient_norm']}"
+        if problem:
+            last = lookup.latest_checkpoint(self.step.settings.output_dir)
+            raise UserError(
+                f"{problem} at step {call.done}, which is not saved; the last "
+                f"good checkpoint is "
+                f"{last or 'none: the run had not saved yet'}; try a lower "
+                "--learning_rate, more warm-up or --dtype=float32"
+            )
+        return False
+
+
+class Pace(Hook):
+    """Decides when a call ends and whether a checkpoint is due after it.
+
+    That depends on clocks and signals, and all machines have to make the same
+    calls, to save and to end after the same step. So they agree on it here,
+    after each call, and whoever comes later asks the same question once.
+
+    Attributes:
+        seconds_per_step: a moving average, of the slowest machine; NaN before
+            a call is measured.
+        saves: whether a checkpoint is saved after this call.
+        stays: whether it is one that the next does not replace.
+        saved_at: time of the last checkpoint.
+    """
+
+    def __init__(
+        self, settings: Settings, machines: Machines, stop: StopRequest
+    ):
+        self.settings, self.machines, self.stop = settings, machines, stop
+        self.seconds_per_step = math.nan
+        self.saves = self.stays = False
+        self.saved_at = time.monotonic()
+
+    def next_stop(self, done: int) -> int:
+        """Return the step of a checkpoint, or after about five seconds."""
+        settings, count = self.settings, 1
+        if not math.isnan(self.seconds_per_step):
+            count = max(1, int(_MAX_SECONDS_PER_CALL / self.seconds_per_step))
+        return min(
+            settings.last_step,
+            done + min(count, settings.iterations_per_loop),
+            next_multiple(done, settings.save_checkpoints_steps),
+        )
+
+    def after(self, call: Call) -> bool:
+        """Measure the speed; decide whether a checkpoint is due."""
+        if not call.compiles:
+            # `share` is what is left of the weight of the older steps: 0.5
+            # after 20 steps, 0.25 after 40, in one call or in many.
+            old, new = self.seconds_per_step, call.seconds / call.steps
+            share = 0.5 ** (call.steps / _HALF_LIFE_STEPS)
+            self.seconds_per_step = (
+                new if math.isnan(old) else share * old + (1 - share) * new
+            )
+        minutes = (time.monotonic() - self.saved_at) / 60
+        if self.machines.count > 1:
+            self.machines.done = call.done
+            minutes = self._agree(minutes)
+        settings, limit = self.settings, self.settings.save_checkpoints_minutes
+        self.stays = self.stop.is_requested or is_due(
+            call.done, settings.save_checkpoints_steps, settings.last_step
+        )
+        self.saves = self.stays or 0 < limit <= minutes
+        return False
+
+    def _agree(self, minutes: float) -> float:
+        """Let all machines obey one signal; return the chief's minutes.
+
+        The speed becomes that of the slowest one.
+        """
+        is_known = not math.isnan(self.seconds_per_step)
+        rows = self.machines.gather(
+            [
+                self.stop.signal,
+                round(self.seconds_per_step * 1e6) if is_known else 0,
+                round(minutes * 1e6),
+            ]
+        )
+        self.stop.obey(rows[:, 0])
+        slowest = int(rows[:, 1].max())
+        self.seconds_per_step = slowest / 1e6 if slowest else math.nan
+        return rows[0, 2] / 1e6
+
+
+class Keep(Hook):
+    """Keeps what `keep` writes after some steps."""
+
+    def __init__(self, steps: tuple[int, ...], keep: Callable[[int], None]):
+        self.steps, self.keep = steps, keep
+
+    def next_stop(self, done: int) -> float:
+        """Return the next of the steps."""
+        return min((n for n in self.steps if n > done), default=math.inf)
+
+    def after(self, call: Call) -> bool:
+        """Keep, if this is one of the steps."""
+        if call.done in self.steps:
+            self.keep(call.done)
+        return False
+
+
+class Save(Hook):
+    """Saves checkpoints when the pace says so, and at the end.
+
+    `first` steps are saved already.
+    """
+
+    def __init__(self, state: TrainingState, pace: Pace, first: int):
+        self.state, self.pace, self.saved = state, pace, first
+
+    def after(self, call: Call) -> bool:
+        """Save, if it is due."""
+        if self.pace.saves:
+            self._save(call.done, self.pace.stays)
+            self.pace.saved_at = time.monotonic()
+        return False
+
+    def close(self, done: int) -> None:
+        """Save what was done since the last checkpoint.
+
+        That is something where a signal came after it, or where training ended
+        early. It is not to be done again, and shows that there is a run.
+        """
+        if self.saved != done:
+            self._save(done, True)
+
+    def _save(self, done: int, stays: bool) -> None:
+        save = self.state.save if stays else self.state.save_passing
+        with self.pace.machines.saving():
+            logging.info("Saved %s", save(done))
+        self.saved = done
+
+
+class Evaluate(Hook):
+    """Evaluates every few steps; the evaluation says whether training ends.
+
+    It comes after all else: what is saved can be evaluated when the run is
+    resumed.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[int], bool | None],
+        settings: Settings,
+        stop: StopRequest,
+    ):
+        self.evaluate, self.settings, self.stop = evaluate, settings, stop
+
+    def begin(self, first: int) -> bool:
+        """Evaluate what is saved: a run may have been killed before that."""
+        return first > 0 and self._evaluate_if_due(first)
+
+    def next_stop(self, done: int) -> float:
+        """Return the next step to evaluate at."""
+        return next_multiple(done, self.settings.eval_steps)
+
+    def after(self, call: Call) -> bool:
+        """Evaluate, if it is due; unless the process is to end soon."""
+        is_last = call.done == self.settings.last_step
+        return (is_last or not self.stop.is_requested) and (
+            self._evaluate_if_due(call.done)
+        )
+
+    def _evaluate_if_due(self, done: int) -> bool:
+        settings = self.settings
+        return is_due(done, settings.eval_steps, settings.last_step) and bool(
+            self.evaluate(done)
+        )

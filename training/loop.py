@@ -1,0 +1,266 @@
+"""The loop of every training run: begin or resume it, train, report, save.
+
+A run is described by a `Training`; `train` brings it to its end. A run that is
+killed at any moment resumes from its last checkpoint and ends with the same
+bits. What a run does besides training are hooks; see `hooks_of`.
+"""
+
+import time
+from collections.abc import Callable, Container, Iterator
+from typing import NamedTuple
+
+from base import cluster, progress
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from checkpoints import run_settings
+from checkpoints.training_state import TrainingState
+from training import agreement, memory, start
+from training.compilation import Compilation
+from training.hooks import averages
+from training.hooks.hook import Call, Hook
+from training.hooks.report import Report
+from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
+from training.objective import Objective
+from training.settings import Settings
+from training.start import Identity
+from training.stop_request import StopRequest
+from training.train_step import Step
+
+# `seconds_per_step` times steps for so many seconds, at least so many steps.
+_TIMED_SECONDS = 10.0
+_MIN_TIMED_STEPS = 5
+
+
+class Training(NamedTuple):
+    """A training run.
+
+    Attributes:
+        strategy: the one under which the model was created.
+        model: the model whose variables are set and trained.
+        objective: losses and metrics.
+        settings: how to train.
+        compilation: what XLA compiles.
+        make_batches: (number of the first example, input context) -> dataset
+            of the run's batches from that example on.
+        length: step -> length of the sequences of its batch.
+        identity: is written when the first step is due.
+        evaluate: called with the steps done every `eval_steps`; returns
+            whether training should end early.
+        keep: called with the steps done at each of `keep_steps`.
+        new_variables: paths of variables that stay as they were created where
+            the others come from init_checkpoint.
+        row: what a row of a batch costs, for the estimate of the memory.
+        end: the last step of all trainings in output_dir, if this is one of
+            several; 0: that of the settings.
+    """
+
+    strategy: tf.distribute.Strategy
+    model: modeling.TaskModel
+    objective: Objective
+    settings: Settings
+    compilation: Compilation
+    make_batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
+    length: Callable[[int], int]
+    identity: Identity
+    evaluate: Callable[[int], bool | None] = lambda step: None
+    keep: Callable[[int], None] = lambda step: None
+    new_variables: Container[str] = ()
+    row: memory.Rows = memory.ONE_SEQUENCE
+    end: int = 0
+
+
+def train(run: Training) -> int:
+    """Train a model to the end of its run; return the number of steps done.
+
+    A signal, or `evaluate`, may end the training before the last step. A run
+    that output_dir holds is resumed. Otherwise a run begins
+    from `resume_from`, from `init_checkpoint` or from new weights. With an
+    ema_decay, `evaluate` finds the averages of the weights in the model, and so
+    does the caller at the end.
+
+    Raises:
+        UserError: no step is left of a run that had other settings.
+    """
+    settings, last = run.settings, run.settings.last_step
+    step = Step(
+        run.strategy, run.model, run.objective, settings, run.compilation
+    )
+    state = TrainingState(
+        settings.output_dir,
+        run.model.variables,
+        step.optimizer.slots,
+        settings.keep_checkpoint_max,
+        cluster.is_chief(),
+        step.loss_scale and step.loss_scale.variables,
+    )
+    first = done = start.resume_or_start(
+        state, run.model, settings, run.new_variables
+    )
+    agreement.check_same_start(run.strategy, settings, first, state)
+    if first >= last:
+        start.check_finished(settings, run.identity, first)
+        averages.use(step, first)
+        return first
+    _prepare(run, step, state, first)
+    compiled: set[int | None] = set()  # lengths
+    with _bar(run, first) as bar, StopRequest() as stop:
+        hooks = hooks_of(run, step, state, first, bar, stop)
+        iterator = _iterator(run, first, hooks)
+        ends = any([hook.begin(first) for hook in hooks])
+        while done < last and not ends and not stop.is_requested:
+            stop_at = min(hook.next_stop(done) for hook in hooks)
+            length, stop_at = _one_length(run, done, stop_at)
+            compiles = length not in compiled  # in a call of one step
+            compiled.add(length)
+            began = time.monotonic()
+            # Start and count are tensors: Python numbers would be constants of
+            # the graph, and every call would trace and compile anew. The
+            # length is a Python number, since each is to have a graph of its
+            # own.
+            steps, sums = step.run(
+                iterator,
+                tf.constant(done, tf.int64),
+                tf.constant(1 if compiles else stop_at - done, tf.int64),
+                length,
+            )
+            steps = int(steps)  # waits
+            done += steps
+            seconds = time.monotonic() - began
+            call = Call(done, steps, sums, seconds, compiles, length)
+            bar.update(steps)
+            ends = any([hook.after(call) for hook in hooks])
+        for hook in hooks:
+            hook.close(done)
+        stop.log(done)
+    if done == last:
+        stop.end_process()
+        averages.use(step, done)
+    return done
+
+
+def _prepare(
+    run: Training, step: Step, state: TrainingState, first: int
+) -> None:
+    """Check and log what a run needs, and write its settings."""
+    settings = run.settings
+    if settings.num_train_steps == 1:
+        logging.warning(
+            "The only step has learning rate 0, as the last step of every "
+            "run, and changes nothing: train for more steps"
+        )
+    state.check_space(
+        -(-(settings.last_step - first) // settings.save_checkpoints_steps),
+        1 + sum(step > first for step in settings.keep_steps),
+        settings.save_checkpoints_minutes > 0,
+    )
+    memory.log_estimate(step, run.length, first, run.row)
+    if cluster.is_chief():
+        run_settings.write_settings(settings.output_dir, *run.identity)
+
+
+def _bar(run: Training, first: int) -> progress.Bar:
+    """Return the bar of a run; without a terminal report lines show it."""
+    last = run.end or run.settings.last_step
+    return progress.Bar(last, "steps", "Training", first=first, has_lines=False)
+
+
+def _iterator(
+    run: Training, first: int, hooks: tuple[Hook, ...] = ()
+) -> Iterator:
+    """Return the batches after the first steps, for the whole run.
+
+    It continues where the last call stopped.
+    """
+
+    def make_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        example = first * run.settings.train_batch_size
+        batches = run.make_batches(example, context)
+        for hook in hooks:
+            batches = hook.watch(batches, context)
+        return batches
+
+    return iter(run.strategy.distribute_datasets_from_function(make_batches))
+
+
+def _one_length(
+    run: Training, done: int, stop_at: int
+) -> tuple[int | None, int]:
+    """Return the length of the next batch, and the step up to which it stays.
+
+    It is None unless each length is traced separately.
+    """
+    if not run.compilation.per_length:
+        return None, stop_at
+    length = run.length(done)
+    others = (n for n in range(done + 1, stop_at) if run.length(n) != length)
+    return length, next(others, stop_at)
+
+
+def hooks_of(
+    run: Training,
+    step: Step,
+    state: TrainingState,
+    first: int,
+    bar: progress.Bar,
+    stop: StopRequest,
+) -> tuple[Hook, ...]:
+    """Return what the settings of a run ask for, in the order it is done.
+
+    The bits depend on the order: what is not finite is not saved. What belongs
+    to a checkpoint is written before it, and again after a kill between the
+    two. What is evaluated is saved, so that a kill leaves the evaluation to the
+    command that resumes.
+    """
+    settings, scale = run.settings, step.loss_scale
+    pace = Pace(settings, agreement.machines_of(run.strategy), stop)
+
+    def others(done: int) -> dict[str, float]:
+        # The last update was number done - 1, with this rate.
+        rate = float(step.schedule(tf.constant(done)))
+        return {"learning_rate": rate, **(scale.means() if scale else {})}
+
+    perplexities = run.objective.perplexities
+    evaluate = averages.evaluating(step, run.evaluate)
+    hooks = [
+        FiniteCheck(step),
+        pace,
+        Report(pace, run.end or settings.last_step, perplexities, others, bar),
+        Keep(settings.keep_steps, run.keep),
+        Save(state, pace, first),
+        Evaluate(evaluate, settings, stop),
+    ]
+    if settings.ledger:
+        from training.hooks.ledger import Ledger
+
+        hooks.insert(3, Ledger(state, pace))
+    return tuple(hooks) + ((scale,) if scale else ())
+
+
+def seconds_per_step(run: Training) -> float:
+    """Time steps on the first batches; the model stays as it is.
+
+    Of several machines it is the time of the slowest.
+    """
+    # After the last step the rate is 0: the weights do not change.
+    settings = run.settings._replace(num_train_steps=1, num_warmup_steps=0)
+    step = Step(
+        run.strategy, run.model, run.objective, settings, run.compilation
+    )
+    memory.log_estimate(step, run.length, 0, run.row)
+    iterator = _iterator(run, 0)
+    length, _ = _one_length(run, 0, 0)
+    machines = agreement.machines_of(run.strategy)
+
+    def seconds_of(count: int) -> float:
+        began = time.monotonic()
+        first, count = tf.constant(1, tf.int64), tf.constant(count, tf.int64)
+        int(step.run(iterator, first, count, length)[0])  # waits
+        microseconds = round((time.monotonic() - began) * 1e6)
+        return machines.gather([microseconds]).max() / 1e6
+
+    seconds_of(1)  # compiles
+    count = max(_MIN_TIMED_STEPS, round(_TIMED_SECONDS / seconds_of(1)))
+    return seconds_of(count) / count

@@ -1,0 +1,160 @@
+"""Begin or resume a run: what output_dir holds, its type and its weights."""
+
+import types
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+
+from base import cluster
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from checkpoints import lookup, run_settings, training_state, weight_files
+from training import agreement, dtypes
+from training.settings import Settings
+
+
+class Identity(NamedTuple):
+    """What decides whether a command may resume the run in output_dir."""
+
+    fixed: dict[str, Any]  # may not change when the run is resumed
+    adjustable: dict[str, Any]  # may change, which is logged
+
+
+def with_dtype(
+    settings: Settings, strategy: tf.distribute.Strategy, do_train: bool
+) -> Settings:
+    """Return the settings with the type that --dtype=auto is, and log it."""
+    resumed = []
+    if do_train:
+        resumed.append(settings.output_dir)
+        if settings.resume_from:
+            resumed.append(lookup.folder_of(settings.resume_from))
+    return settings._replace(
+        dtype=dtypes.resolve(settings.dtype, strategy, tuple(resumed))
+    )
+
+
+def claim_output_dir(
+    strategy: tf.distribute.Strategy,
+    settings: Settings,
+    identity: Identity,
+    hints: Mapping[str, str] = types.MappingProxyType({}),
+) -> None:
+    """Begin the run in output_dir, or check that it is the one there.
+
+    `hints` are those of `run_settings.claim_output_dir`.
+
+    Raises:
+        UserError: output_dir holds another run, or the machines of a cluster
+            differ.
+    """
+    agreement.check_same_run(strategy, identity.fixed)
+    run_settings.claim_output_dir(
+        settings.output_dir,
+        *identity,
+        cluster.is_chief(),
+        {
+            "bias_correction": "the moments are corrected from here on; "
+            "--nobias_correction trains as the run began"
+        }
+        | dict(hints)
+        if settings.bias_correction
+        else hints,
+    )
+
+
+def log_beginning(
+    num_records: int, settings: Settings, sequences_per_record: float = 1.0
+) -> None:
+    """Log how much there is to train; packed rows have several sequences."""
+    size, steps = settings.train_batch_size, settings.last_step
+    batch = f"{size}"
+    if sequences_per_record > 1:
+        batch += f" rows of about {size * sequences_per_record:,.0f} sequences"
+    logging.info(
+        "Running training: %s examples, batch size %s, %s steps, %.1f epochs",
+        f"{round(num_records * sequences_per_record):,}",
+        batch,
+        f"{steps:,}",
+        size * steps / num_records,
+    )
+
+
+def resume_or_start(
+    state: training_state.TrainingState,
+    model: modeling.TaskModel,
+    settings: Settings,
+    new_variables: Container[str] = (),
+) -> int:
+    """Set the weights of a run that resumes or begins; return the steps done.
+
+    They come from the first of these that is there: the newest checkpoint of
+    output_dir; `resume_from`, with moments and step; `init_checkpoint`, but for
+    the new variables. Otherwise the weights stay as they were created.
+
+    Raises:
+        UserError: the run of `resume_from` has done all steps of this one.
+    """
+    state.clean()
+    latest = lookup.checkpoint_to_resume(settings.output_dir)
+    # output_dir comes first, so that the command that began a run resumes it.
+    if latest:
+        done = state.restore(latest)
+        logging.info("Resuming %s: %d steps are done", latest, done)
+        if settings.init_checkpoint:
+            logging.info("--init_checkpoint is not read: output_dir has a run")
+        if settings.resume_from:
+            logging.info("--resume_from is not read: output_dir has a run")
+        return done
+    if settings.resume_from:
+        source = lookup.find_training_checkpoint(settings.resume_from)
+        done = state.restore(source)
+        if done >= settings.last_step:
+            raise UserError(
+                f"--resume_from={settings.resume_from}: {done:,} steps are "
+                f"done in {source}, and this run ends after "
+                f"{settings.last_step:,}: give a larger --num_train_steps, or "
+                "--stop_after_steps in the first phase"
+            )
+        logging.info("Continuing %s: %d steps are done", source, done)
+        return done
+    if not settings.init_checkpoint:
+        logging.info("Starting from new weights, seed %d", settings.random_seed)
+        return 0
+    new = [v.path for v in model.variables if v.path in new_variables]
+    report = weight_files.restore_weights(
+        [v for v in model.variables if v.path not in new_variables],
+        settings.init_checkpoint,
+    )
+    if model.uses_pooler and any("/pooler/" in path for path in report.new):
+        logging.warning(
+            "%s has no pooler (bert/pooler/...): it starts from new weights",
+            settings.init_checkpoint,
+        )
+    logging.info("Starting from the weights of %s", settings.init_checkpoint)
+    if new:
+        # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
+        parts = ["/".join(path.split("/")[:3]) for path in new]
+        logging.info(
+            "except %d variables with new weights, in %s",
+            len(new),
+            ", ".join(dict.fromkeys(parts)),
+        )
+    return 0
+
+
+def check_finished(settings: Settings, identity: Identity, done: int) -> None:
+    """Log that a run is finished.
+
+    Raises:
+        UserError: it had other settings.
+    """
+    run_settings.check_finished(settings.output_dir, identity.adjustable)
+    logging.info(
+        "%s holds a finished run of %d steps: nothing to train",
+        settings.output_dir,
+        done,
+    )
