@@ -1,9 +1,10 @@
 """What models give, computed a second time, row by row.
 
-Nothing is padded, batched or compiled. The encoder is modeling.py's, whose
-numbers tests/test_modeling.py compares with the original's; heads are NumPy.
+Nothing is padded, batched or compiled. The encoder and the masked LM are those
+of one_file_bert.py, which has the original's numbers; other heads are NumPy.
 """
 
+import dataclasses
 import functools
 import json
 import math
@@ -13,11 +14,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import one_file_bert
 import tensorflow as tf
 
-import modeling
-
 # --- Models ------------------------------------------------------------------
+
+
+class LeftToRight(one_file_bert.Bert):
+    """Tokens see those before them alone, and the last one is the row's."""
+
+    def attend(self, name, x, bias, dropout):
+        ones = tf.ones([x.shape[1]] * 2)
+        later = ones - tf.linalg.band_part(ones, -1, 0)  # [S, S]
+        return super().attend(name, x, bias - 10000.0 * later, dropout)
+
+    def encode(self, features, dropout=0.0):
+        states, _ = super().encode(features, dropout)
+        last = self.dense("bert/pooler/dense", states[-1][:, -1])
+        return states, tf.tanh(last)
 
 
 class Model:
@@ -29,11 +43,16 @@ class Model:
         reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
         self.read = functools.cache(reader.get_tensor)
         self.names = reader.get_variable_to_shape_map()
-        self.encoder = modeling.BertModel(
-            modeling.BertConfig.from_dict(self.settings)
+        sizes = [f.name for f in dataclasses.fields(one_file_bert.Config)]
+        is_left = self.settings.get("attention_direction") == "left_to_right"
+        self.bert = (LeftToRight if is_left else one_file_bert.Bert)(
+            one_file_bert.Config(
+                **{n: v for n, v in self.settings.items() if n in sizes}
+            )
         )
-        for variable in self.encoder.variables:
-            variable.assign(self.read(variable.path))
+        for name, weight in self.bert.weights.items():
+            if name in self.names:
+                weight.assign(self.read(name))
 
     def pieces(self, words: Sequence[str]) -> list[list[str]]:
         """Return the word pieces of each word: itself, or a stem and ##x."""
@@ -43,9 +62,20 @@ class Model:
 
     def states(self, words: Sequence[str]) -> np.ndarray:
         """Return the last hidden states [S, H] of [CLS], words, [SEP]."""
-        tokens = ["[CLS]", *words, "[SEP]"]
-        ids = tf.constant([[self.vocab.index(token) for token in tokens]])
-        return self.encoder(ids).sequence_output[0].numpy()
+        return self.encode(["[CLS]", *words, "[SEP]"])[0]
+
+    def encode(
+        self, tokens: Sequence[str], segments: Sequence[int] = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the last hidden states [S, H] and the pooled vector [H]."""
+        states, pooled = self.bert.encode(
+            {
+                "input_ids": tf.constant([list(map(self.vocab.index, tokens))]),
+                "input_mask": tf.constant([[1] * len(tokens)]),
+                "segment_ids": tf.constant([segments or [0] * len(tokens)]),
+            }
+        )
+        return states[-1][0].numpy(), pooled[0].numpy()
 
     def logits(
         self, first: Sequence[str], second: Sequence[str] = ()
@@ -61,12 +91,8 @@ class Model:
         if second:
             tokens += [*second, "[SEP]"]
             segments += [1] * (len(second) + 1)
-        output = self.encoder(
-            tf.constant([[self.vocab.index(token) for token in tokens]]),
-            segment_ids=tf.constant([segments]),
-        )
-        x = output.sequence_output[0].numpy().astype(np.float64)
-        vector = output.pooled_output[0].numpy()
+        x, vector = self.encode(tokens, segments)
+        x = x.astype(np.float64)
         for number in range(self.settings.get("bilstm_layers", 0)):
             forward = self._lstm(x, f"bilstm/layer_{number}/forward_lstm")
             backward = self._lstm(
@@ -82,19 +108,9 @@ class Model:
 
     def log_probs(self, tokens: Sequence[str]) -> np.ndarray:
         """Return the masked LM's log-probabilities [S, V] for a row."""
-        ids = [self.vocab.index(token) for token in tokens]
-        x = self.encoder(tf.constant([ids])).sequence_output[0].numpy()
-        head = "cls/predictions"
-        x = x @ self.read(f"{head}/transform/dense/kernel")
-        x += self.read(f"{head}/transform/dense/bias")
-        x *= (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(
-            x.var(-1, keepdims=True) + 1e-12
-        )
-        x *= self.read(f"{head}/transform/LayerNorm/gamma")
-        x += self.read(f"{head}/transform/LayerNorm/beta")
-        x = x @ self.read("bert/embeddings/word_embeddings").T
-        x += self.read(f"{head}/output_bias")
+        x = tf.constant(self.encode(tokens)[:1])  # [1, S, H]
+        positions = tf.range(len(tokens))[tf.newaxis]  # [1, S]
+        x = self.bert.masked_lm_logits(x, positions)[0].numpy()
         size = sum(map(bool, self.vocab))  # a model may have more rows
         return np.log(softmax(x[:, :size]))
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from base import errors
 
+import code_points
 import numpy as np
+import one_file_bert
 import pytest
-import reference_tokenizer
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ TOKENIZERS = {casing: load_tokenizer(casing) for casing in CASINGS}
 
 def reference_tokens(text: str, casing: str) -> list[str]:
     vocab = TOKENIZERS[casing].vocab
-    return reference_tokenizer.tokenize(text, vocab, casing == "uncased")
+    return one_file_bert.tokenize(text, vocab, casing == "uncased")
 
 
 def reference_ids(text: str, casing: str) -> list[int]:
@@ -74,7 +75,7 @@ def test_tokens_are_the_originals(golden, casing):
     for case in golden:
         text, wanted = case["text"], case[casing]
         assert tokenizer.tokenize(text) == wanted, ascii(text)
-        # The reference is held to the same goldens before it judges the rest.
+        # one_file_bert.py is held to them before it judges the rest.
         assert reference_tokens(text, casing) == wanted, ascii(text)
 
 
@@ -108,8 +109,8 @@ def compare_code_points(casing: str) -> tuple[int, list[str]]:
     """Return the number of code points compared and those that differ."""
     tokenizer = load_tokenizer(casing)
     compared, different = 0, []
-    for chars in reference_tokenizer.blocks():
-        texts = list(map(reference_tokenizer.put_in_context, chars))
+    for chars in code_points.blocks():
+        texts = list(map(code_points.put_in_context, chars))
         found = split_lines(*tokenizer.lines_to_ids(texts))
         for char, text, ids in zip(chars, texts, found, strict=True):
             compared += 1

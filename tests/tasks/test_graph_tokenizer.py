@@ -6,9 +6,9 @@ import unicodedata
 
 from base.errors import UserError
 
+import code_points
 import numpy as np
 import pytest
-import reference_tokenizer
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -197,9 +197,9 @@ def test_ids_of_every_assigned_code_point(tokenizers, casing):
     """Without the surrogates, in a word; letters also alone."""
     graph, full = tokenizers[casing]
     count = 0
-    for block in reference_tokenizer.blocks():
+    for block in code_points.blocks():
         chars = [c for c in block if unicodedata.category(c) != "Cs"]
-        texts = list(map(reference_tokenizer.put_in_context, chars))
+        texts = list(map(code_points.put_in_context, chars))
         found = graph(tf.constant(texts))
         ids, offsets = full.lines_to_ids(
             [text.replace("\n", " ").replace("\r", " ") for text in texts]

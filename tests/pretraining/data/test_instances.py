@@ -5,8 +5,8 @@ import random
 
 import corpora
 import numpy as np
+import one_file_bert
 import pytest
-import reference_instances as reference
 
 from pretraining.data import instances as pretraining_instances
 from pretraining.data.instances import InstanceConfig
@@ -133,7 +133,7 @@ def test_truncation_removes_tokens_of_the_longer_side(max_tokens):
     )
     for row, (a_length, b_length) in enumerate(pairs):
         a, b = [0] * a_length, [0] * b_length
-        reference.truncate(a, b, max_tokens, random.Random(0))
+        one_file_bert.truncate(a, b, max_tokens, random.Random(0))
         assert [cut.a_length[row], cut.b_length[row]] == [len(a), len(b)]
         removed = a_length - len(a) + b_length - len(b)
         assert cut.num_truncated[row] == removed

@@ -3,12 +3,13 @@
 import json
 import os
 import pathlib
+import random
 import re
 
 import corpora
 import numpy as np
+import one_file_bert
 import pytest
-import reference_instances as reference
 from paths import GOLDEN
 
 import tokenization
@@ -27,12 +28,16 @@ def _toy_vocabulary(num_ids: int = 20000) -> MaskingVocabulary:
 
 @pytest.fixture(scope="module")
 def manual() -> tuple[Documents, list, MaskingVocabulary]:
-    """Part of Python's manual, as arrays and as lists of ids."""
+    """Part of Python's manual, as arrays of ids and as lists of tokens."""
+    return _read(corpora.manual(60))
+
+
+def _read(texts) -> tuple[Documents, list, MaskingVocabulary]:
     tokenizer = tokenization.FullTokenizer(corpora.VOCAB_FILE)
-    texts = corpora.manual(60)
-    lists = [[tokenizer.text_to_ids(line) for line in text] for text in texts]
+    tokens = [list(map(tokenizer.tokenize, text)) for text in texts]
+    ids = [list(map(tokenizer.convert_tokens_to_ids, text)) for text in tokens]
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
-    return corpora.documents_of(lists), lists, vocabulary
+    return corpora.documents_of(ids), tokens, vocabulary
 
 
 def _make(documents, vocabulary, seed=0, **flags):
@@ -220,13 +225,84 @@ def test_replacement_rates(mask_token_prob, random_token_prob):
 # --- Distributions -----------------------------------------------------------
 
 
+def _statistics_of(
+    length: np.ndarray,
+    b_length: np.ndarray,
+    is_random: np.ndarray,
+    num_predictions: np.ndarray,
+    mask_fraction: float,
+    kept_fraction: float,
+) -> dict[str, float | np.ndarray]:
+    """Return the statistics that tests/golden has of the original."""
+    return {
+        "instances": len(length),
+        "mean_length": length.mean(),
+        "length_deciles": np.percentile(length, range(0, 101, 10)),
+        "mean_segment_b": b_length.mean(),
+        "random_next": is_random.mean(),
+        "predictions_mean": num_predictions.mean(),
+        "mask_fraction": mask_fraction,
+        "kept_fraction": kept_fraction,
+        "prediction_rate": (num_predictions / length).mean(),
+        "mean_len_random": length[is_random].mean(),
+        "mean_len_next": length[~is_random].mean(),
+        "mean_b_random": b_length[is_random].mean(),
+        "mean_b_next": b_length[~is_random].mean(),
+    }
+
+
+def _slow_statistics(
+    documents: list,
+    whole_words: bool,
+    seed: int,
+    dupe_factor: int,
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    short_draw_per_document: bool = False,
+) -> dict[str, float | np.ndarray]:
+    """Return the statistics of one_file_bert.py, which draws token by token.
+
+    It draws its random numbers in another order than the fast code, so only
+    distributions can be compared, not single instances.
+    """
+    rng = random.Random(seed)
+    rows, was_masked, was_kept = [], [], []
+    for _ in range(dupe_factor):
+        for a, b, is_random in one_file_bert.make_pairs(
+            documents,
+            rng,
+            max_seq_length,
+            short_draw_per_document=short_draw_per_document,
+        ):
+            shown, positions, labels = one_file_bert.mask_tokens(
+                ["[CLS]", *a, "[SEP]", *b, "[SEP]"],
+                ["replaced"],
+                rng,
+                max_predictions_per_seq,
+                whole_words=whole_words,
+            )
+            rows.append((len(shown), len(b) + 1, is_random, len(positions)))
+            for position, label in zip(positions, labels, strict=True):
+                was_masked.append(shown[position] == "[MASK]")
+                was_kept.append(shown[position] == label)
+    length, b_length, is_random, predictions = np.array(rows).T
+    return _statistics_of(
+        length,
+        b_length,
+        is_random > 0,
+        predictions,
+        np.mean(was_masked),
+        np.mean(was_kept),
+    )
+
+
 def _our_statistics(documents, vocabulary, seed, **flags):
     drawn, _, features = _make(documents, vocabulary, seed, **flags)
     predicted = features["masked_lm_weights"] > 0
     shown = np.take_along_axis(
         features["input_ids"], features["masked_lm_positions"], axis=1
     )[predicted]
-    return reference.statistics_of(
+    return _statistics_of(
         drawn.a_length + drawn.b_length + 3,
         drawn.b_length + 1,
         drawn.is_random_next,
@@ -256,11 +332,15 @@ def _compare(ours: list[dict], theirs: list[dict], limit: float) -> None:
 def test_distributions_are_those_of_the_slow_algorithm(
     manual, max_seq_length, max_predictions_per_seq, whole_words
 ):
-    documents, lists, vocabulary = manual
-    continues = vocabulary.continues.tolist() if whole_words else None
+    documents, tokens, vocabulary = manual
     theirs = [
-        reference.statistics(
-            lists, continues, seed, 2, max_seq_length, max_predictions_per_seq
+        _slow_statistics(
+            tokens,
+            whole_words,
+            seed,
+            2,
+            max_seq_length,
+            max_predictions_per_seq,
         )
         for seed in range(8)
     ]
@@ -298,21 +378,17 @@ def test_jane_eyre(max_seq_length, whole_words):
     defect the slow way must be near the original's figures, and without it
     near ours.
     """
-    tokenizer = tokenization.FullTokenizer(corpora.VOCAB_FILE)
     text = pathlib.Path(os.environ["JANE_EYRE"]).read_text(encoding="utf-8")
-    lists = [
-        [tokenizer.text_to_ids(line) for line in document.split("\n")]
-        for document in re.split(r"\n\s*\n", text.strip())
-    ]
-    vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
+    documents, tokens, vocabulary = _read(
+        document.split("\n") for document in re.split(r"\n\s*\n", text.strip())
+    )
     name = f"pretraining_jane_eyre_{max_seq_length}.json"
     golden = json.loads((GOLDEN / name).read_text())
     predictions = 20 if max_seq_length == 128 else 77
-    continues = vocabulary.continues.tolist() if whole_words else None
     arguments = (10, max_seq_length, predictions)
     defective, mended = (
         [
-            reference.statistics(lists, continues, seed, *arguments, defect)
+            _slow_statistics(tokens, whole_words, seed, *arguments, defect)
             for seed in range(8)
         ]
         for defect in (True, False)
@@ -326,7 +402,7 @@ def test_jane_eyre(max_seq_length, whole_words):
             assert z < 5, (statistic, value, drawn.mean())
     ours = [
         _our_statistics(
-            corpora.documents_of(lists),
+            documents,
             vocabulary,
             seed,
             max_seq_length=max_seq_length,
