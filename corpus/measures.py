@@ -6,87 +6,14 @@ sentence is whole without it: "5 miles", not "5 miles (8.0 km)".
 
 import re
 
-from corpus import numbers
+from corpus import numbers, words
 
-# Code: singular, plural.
+_WORDS = words.read("measures")
 _UNITS = {
     code: (singular, plural)
-    for codes, singular, plural in [
-        ("mi miles mile", "mile", "miles"),
-        ("km kilometres kilometre", "kilometre", "kilometres"),
-        ("m metres metre", "metre", "metres"),
-        ("meters meter", "meter", "meters"),
-        ("ft feet foot", "foot", "feet"),
-        ("in inch inches", "inch", "inches"),
-        ("yd yards", "yard", "yards"),
-        ("cm", "centimetre", "centimetres"),
-        ("mm", "millimetre", "millimetres"),
-        ("nmi", "nautical mile", "nautical miles"),
-        ("kg", "kilogram", "kilograms"),
-        ("g", "gram", "grams"),
-        ("lb lbs", "pound", "pounds"),
-        ("oz", "ounce", "ounces"),
-        ("t tonne tonnes", "tonne", "tonnes"),
-        ("ST", "short ton", "short tons"),
-        ("LT", "long ton", "long tons"),
-        ("st", "stone", "stone"),
-        ("carat", "carat", "carats"),
-        ("ha", "hectare", "hectares"),
-        ("acre acres", "acre", "acres"),
-        ("sqmi mi2", "square mile", "square miles"),
-        ("sqft ft2", "square foot", "square feet"),
-        ("km2 sqkm", "square kilometre", "square kilometres"),
-        ("m2 sqm", "square metre", "square metres"),
-        ("m3", "cubic metre", "cubic metres"),
-        ("km3", "cubic kilometre", "cubic kilometres"),
-        ("cuft ft3", "cubic foot", "cubic feet"),
-        ("cuyd", "cubic yard", "cubic yards"),
-        ("cumi", "cubic mile", "cubic miles"),
-        ("cc cm3", "cubic centimetre", "cubic centimetres"),
-        ("l L", "litre", "litres"),
-        ("USgal usgal", "US gallon", "US gallons"),
-        ("impgal", "imperial gallon", "imperial gallons"),
-        ("oilbbl", "barrel", "barrels"),
-        ("mph", "mile per hour", "miles per hour"),
-        ("kph", "kilometre per hour", "kilometres per hour"),
-        ("kn", "knot", "knots"),
-        ("C °C", "°C", "°C"),
-        ("F °F", "°F", "°F"),
-        ("C-change", "°C", "°C"),
-        ("F-change", "°F", "°F"),
-        ("hp", "horsepower", "horsepower"),
-        ("kW", "kilowatt", "kilowatts"),
-        ("MW", "megawatt", "megawatts"),
-        ("W", "watt", "watts"),
-        ("psi", "pound per square inch", "pounds per square inch"),
-        ("ly", "light-year", "light-years"),
-        ("AU", "astronomical unit", "astronomical units"),
-        ("pc", "parsec", "parsecs"),
-        ("PD", "inhabitant", "inhabitants"),
-    ]
+    for codes, singular, plural in _WORDS["units"]
     for code in codes.split()
 }
-_PER = {
-    "s": "second", "min": "minute", "h": "hour", "d": "day", "a": "year",
-    "yr": "year", "year": "year", "km2": "square kilometre",
-    "sqkm": "square kilometre", "sqmi": "square mile", "ha": "hectare",
-    "acre": "acre", "m2": "square metre", "m3": "cubic metre",
-}  # fmt: skip
-_SYMBOLS = {
-    "sqmi": "sq mi", "mi2": "sq mi", "sqft": "sq ft", "ft2": "sq ft",
-    "km2": "km²", "sqkm": "km²", "m2": "m²", "sqm": "m²", "m3": "m³",
-    "km3": "km³", "cm3": "cm³", "cuft": "cu ft", "ft3": "cu ft",
-    "cumi": "cu mi", "cuyd": "cu yd", "USgal": "US gal", "usgal": "US gal",
-    "impgal": "imp gal", "kph": "km/h", "tonne": "t", "tonnes": "t",
-    "acres": "acre", "miles": "mi", "feet": "ft", "foot": "ft", "inch": "in",
-    "meters": "m", "metres": "m", "kilometres": "km", "oilbbl": "bbl",
-    "ST": "short tons", "LT": "long tons", "lbs": "lb", "carat": "carats",
-    "C": "°C", "F": "°F", "C-change": "°C", "F-change": "°F",
-}  # fmt: skip
-_MULTIPLES = {
-    "e3": "thousand", "e6": "million", "e9": "billion", "e12": "trillion",
-    "k": "thousand", "M": "million", "G": "billion", "T": "trillion",
-}  # fmt: skip
 _MULTIPLIED = re.compile(
     r"(e3|e6|e9|e12)(.+)$|([kMGT])((?:oilbbl|cuft|USgal|impgal)(?:/\w+)?)$"
 )
@@ -96,17 +23,7 @@ _SYMBOL = re.compile(
     r"[23]?(?:/(?:s|h|d|m2|m3|km2|l|L|ha|kg))?$"
 )
 _POWERS = str.maketrans("23", "²³")
-_RANGES = {
-    "to": " to ", "and": " and ", "or": " or ", "-": "–", "–": "–",
-    "to(-)": " to ", "and(-)": " and ", "x": " by ", "by": " by ",
-    "×": " by ", "xx": " by ", "+/-": " ± ", "±": " ± ", "to about": " to ",
-}  # fmt: skip
 _NUMBER = re.compile(r"\A[-−–+]?(?:[.,/ ]*\d)+[.,/]*(?:e\d+)?$")
-# {{convert|5|ft|10|in}}: the units that may follow a larger one.
-_SMALLER = {
-    "ft": ("in",), "yd": ("ft", "in"), "mi": ("yd", "ft"), "lb": ("oz",),
-    "st": ("lb",), "LT": ("cwt",),
-}  # fmt: skip
 
 
 def convert(
@@ -131,7 +48,7 @@ def convert(
         if number is None:
             return None
         text += number
-        between = _RANGES.get(values[position + 1])
+        between = _WORDS["ranges"].get(values[position + 1])
         if between and not (is_english or between.strip() in "–±"):
             return None
         if between:
@@ -149,7 +66,7 @@ def convert(
         following = values[position + 2 : position + 4]
         if (
             len(following) < 2
-            or following[1] not in _SMALLER.get(code, ())
+            or following[1] not in _WORDS["smaller"].get(code, "").split()
             or not _NUMBER.match(following[0])
         ):
             return text
@@ -163,7 +80,7 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
     is_symbol = named.get("abbr", "") in ("on", "in", "~")
     multiple = ""
     if match := _MULTIPLIED.match(code):
-        multiple = _MULTIPLES[match[1] or match[3]]
+        multiple = _WORDS["multiples"][match[1] or match[3]]
         code = match[2] or match[4]
     names = _names(code)
     if names is None:
@@ -180,7 +97,8 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
         )
     if is_symbol:
         unit, slash, per = code.partition("/")
-        unit = _SYMBOLS.get(unit, unit) + slash + _SYMBOLS.get(per, per)
+        symbols = _WORDS["symbols"]
+        unit = symbols.get(unit, unit) + slash + symbols.get(per, per)
     else:
         unit = singular if is_one and not multiple else plural
     return f" {multiple} {unit}" if multiple else f" {unit}"
@@ -191,8 +109,8 @@ def _names(code: str) -> tuple[str, str] | None:
     if code in _UNITS:
         return _UNITS[code]
     unit, slash, per = code.partition("/")
-    if slash and per in _PER and (unit in _UNITS or not unit):
+    if slash and per in _WORDS["per"] and (unit in _UNITS or not unit):
         singular, plural = _UNITS.get(unit, ("", ""))
-        end = f"per {_PER[per]}"
+        end = "per " + _WORDS["per"][per]
         return f"{singular} {end}".strip(), f"{plural} {end}".strip()
     return None

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Callable
 
-from corpus import measures, numbers
+from corpus import measures, numbers, words
 
 # From positional and named arguments, as text, to the text of a template.
 Renderer = Callable[[list[str], dict[str, str]], str | None]
@@ -22,76 +22,11 @@ _PARTS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\||=")
 
 
 def _names(text: str) -> frozenset[str]:
-    """Return names of templates from words with underscores for spaces."""
+    """Return names of templates, which have underscores for spaces."""
     return frozenset(name.replace("_", " ") for name in text.split())
 
 
-# Templates by the language of the wiki, "" for all wikis. These show no word
-# of a sentence, whatever their arguments are: marks of notes, icons, anchors.
-_NOTES = {
-    "": """sfn sfnp sfnm efn efn-ua efn-lr ref refn refnest #tag:ref ref_label
-        note_label note rp r fn notetag notefoot cref cnote inflation-fn anchor
-        inflation/fn anchors flagicon flag_icon flagdeco flagicon_image clear
-        webarchive wayback""",
-    "ar": "هامش",
-    "de": "fnz anker",
-    "fa": "پک یاد",
-    "fr": "ancre note référence",
-    "he": "הערה ביאור הערת_שוליים",
-    "ja": "脚注 アンカー",
-    "pl": "odn uwaga u",
-    "pt": "nre",
-    "ru": "якорь",
-    "uk": "якір",
-    "zh": "noteta",
-}
-# Remarks of editors, which show no word unless an argument holds some.
-_REMARKS = {
-    "": """cn fact dubious clarify clarifyme who whom by_whom where when which
-        according_to_whom why how says_who vague attribution verify_source
-        failed_verification verify_credibility examples specify better_source
-        unreliable_source dead_link sic dn pov-statement original_research
-        weasel peacock registration_required subscription_required open_access
-        closed_access citequote elucidate inconsistent definition update
-        contradict shy wbr zwsp""",
-    "ar": "بحاجة_لمصدر بحاجة_لتوضيح بحاجة_إلى_مصدر توضيح متى تحقق مصدر",
-    "bg": "източник факт кой кога къде нуждае_се_от_източник",
-    "ca": "citació_necessària qui quan",
-    "cs": "doplňte_zdroj kdo kdy kde",
-    "da": "kilde_mangler når hvem",
-    "de": "belege quelle fakt zitat_fehlt toter_link",
-    "el": "πηγή εκκρεμεί_παραπομπή",
-    "es": "cita_requerida cr quién cuándo dónde cuál demostrar aclarar",
-    "fa": "مدرک",
-    "fi": "lähde selvennä kenen_mukaan milloin",
-    "fr": """référence_nécessaire référence_souhaitée citation_nécessaire
-        référence_incomplète refnec refsou quand qui où lequel laquelle quoi
-        pourquoi comment combien pas_clair précision_nécessaire à_sourcer
-        à_confirmer préciser""",
-    "he": "מקור דרוש_מקור",
-    "hi": "उद्धरण_आवश्यक संदर्भ_आवश्यक",
-    "hr": "nedostaje_izvor",
-    "hu": "forrás mikor",
-    "id": "butuh_rujukan",
-    "it": """senza_fonte citazione_necessaria cn chiarire chi dove quando quale
-        cosa""",
-    "ja": """要出典 独自研究 疑問点 いつ 誰 誰2 どこ 要検証 要説明 リンク切れ
-        信頼性要検証 要ページ番号 出典無効""",
-    "ko": "출처 출처_필요 언제 누가",
-    "nl": "feit wie wanneer waar",
-    "no": "kilde_mangler trenger_referanse når hvem hvor",
-    "pl": "fakt kto kiedy gdzie dlaczego przypis",
-    "pt": "carece_de_fontes quem quando onde qual",
-    "ro": "necesită_citare",
-    "ru": """нет_аи уточнить когда кто где какой чей чего не_аи прояснить
-        достоверность значимость_факта""",
-    "sr": "чињеница",
-    "sv": "källa_behövs när vem var fakta",
-    "tr": "kaynak_belirt olgu kim",
-    "uk": "джерело уточнити хто коли де",
-    "vi": "cần_dẫn_nguồn cần_chú_thích",
-    "zh": "來源請求 来源请求 谁 誰 何时 何時 哪里 查证请求 查證請求",
-}
+_WORDS = words.read("templates")
 # How the names of remarks end, and those of citations begin, in many wikis.
 _REMARK_ENDS = (" needed", " inline", "-inline", "?")
 # A remark that tells its date, and nothing else.
@@ -163,7 +98,7 @@ def _silent_names(code: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of notes and of remarks in a wiki."""
     notes, remarks = (
         _names(f"{table['']} {table.get(code, '')}")
-        for table in (_NOTES, _REMARKS)
+        for table in (_WORDS["notes"], _WORDS["remarks"])
     )
     return notes, remarks
 
@@ -498,7 +433,7 @@ def _labelled(
     {{lang-ru|текст|tekst|text}} is "Russian: текст, romanized: tekst, lit.
     'text'".
     """
-    language = _ENGLISH_LANGUAGES.get(code.partition("-")[0])
+    language = _WORDS["languages"]["en"].get(code.partition("-")[0])
     text, romanized, meaning, *more = [*values, "", "", ""]
     if not (language and text) or any(more):
         return None
@@ -510,25 +445,6 @@ def _labelled(
     if meaning := meaning or named.get("lit", ""):
         text += f", lit. '{meaning}'"
     return text
-
-
-_ENGLISH_LANGUAGES = {
-    "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian",
-    "bg": "Bulgarian", "bn": "Bengali",
-    "ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish",
-    "de": "German", "el": "Greek", "es": "Spanish", "et": "Estonian",
-    "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French",
-    "ga": "Irish", "grc": "Ancient Greek", "he": "Hebrew", "hi": "Hindi",
-    "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian",
-    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian",
-    "ko": "Korean", "la": "Latin", "lt": "Lithuanian", "lv": "Latvian",
-    "mk": "Macedonian", "nl": "Dutch", "no": "Norwegian", "pa": "Punjabi",
-    "pl": "Polish",
-    "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sa": "Sanskrit",
-    "sk": "Slovak", "sl": "Slovene", "sq": "Albanian", "sr": "Serbian",
-    "sv": "Swedish", "ta": "Tamil", "th": "Thai", "tr": "Turkish",
-    "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
-}  # fmt: skip
 
 
 def _country(values: list[str], named: dict[str, str]) -> str | None:
@@ -693,9 +609,9 @@ _RENDERED: dict[str, list[tuple[str, Renderer]]] = {
         ("ap_jc ap_j.-c.", _text("apr. J.-C.")),
         ("n° numéro", _around("no ", "")),
         ("citation", _around("« ", " »")),
-        (_REMARKS["fr"], _around("", "")),
+        (_WORDS["remarks"]["fr"], _around("", "")),
     ],
-    "it": [(_REMARKS["it"], _around("", ""))],
+    "it": [(_WORDS["remarks"]["it"], _around("", ""))],
     "nl": [("bron? feit", _around("", ""))],
 }
 _RENDERERS = {
@@ -718,19 +634,6 @@ _WITH_NUMBERS = {
     "pt": {"fmtn": _number_with_unit},
 }
 
-# {{enS|Text}} of the German wiki names the language.
-_GERMAN_LANGUAGES = {
-    "en": "englisch", "la": "lateinisch", "fr": "französisch",
-    "el": "griechisch", "grc": "altgriechisch", "ru": "russisch",
-    "it": "italienisch", "es": "spanisch", "pl": "polnisch", "ar": "arabisch",
-    "he": "hebräisch", "tr": "türkisch", "cs": "tschechisch",
-    "ja": "japanisch", "zh": "chinesisch", "nl": "niederländisch",
-    "pt": "portugiesisch", "sv": "schwedisch", "da": "dänisch",
-    "no": "norwegisch", "fi": "finnisch", "hu": "ungarisch", "ro":
-    "rumänisch", "uk": "ukrainisch", "fa": "persisch", "sr": "serbisch",
-    "hr": "kroatisch", "sl": "slowenisch", "sk": "slowakisch",
-    "bg": "bulgarisch", "ko": "koreanisch", "hi": "hindi",
-}  # fmt: skip
 _ARABIC_LANGUAGE = re.compile(
     "(ألمانية|إنجليزية|إنكليزية|فرنسية|إيطالية|إسبانية|روسية|لاتينية|يونانية"
     "|فارسية|تركية|عبرية|برتغالية|هولندية|بولندية)"
@@ -773,8 +676,9 @@ def _renderer_of_family(name: str, code: str) -> Renderer | None:
     if code == "ar" and (match := _ARABIC_LANGUAGE.fullmatch(name)):
         return _around(f"(بال{match[1]}: ", ")")
     if code == "de" and (match := _GERMAN_LANGUAGE.fullmatch(name)):
-        if match[1] in _GERMAN_LANGUAGES:
-            show = _around(_GERMAN_LANGUAGES[match[1]] + " ", "")
+        # {{enS|Text}} names the language.
+        if named := _WORDS["languages"]["de"].get(match[1]):
+            show = _around(named + " ", "")
             # A translation may follow.
             return lambda values, named: (
                 None
