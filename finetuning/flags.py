@@ -8,7 +8,7 @@ from absl import flags, logging
 
 from checkpoints import run_settings
 from checkpoints.trained_for import LongTexts
-from finetuning import fine_tuned, sweep_folder, sweeps
+from finetuning import fine_tuned, sweeps
 from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
@@ -238,9 +238,9 @@ def check(f: flags.FlagValues) -> None:
     # A repeated command finds the export of its first run. That is no error:
     # runner.write_saved_model keeps it if it is of the same weights. A sweep
     # that was killed while it copied the best run has no model.
-    has_model = fine_tuned.find_weights(
+    has_model = fine_tuned.find_weights(f.output_dir) or sweeps.has_results(
         f.output_dir
-    ) or sweep_folder.has_results(f.output_dir)
+    )
     if f.do_export and not (f.do_train and has_model):
         saved_model.check_new(read(f).export_dir)
     if f["export_dir"].present and not f.do_export:

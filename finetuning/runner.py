@@ -14,7 +14,6 @@ from absl import flags, logging
 from checkpoints import lookup, run_settings, weight_files
 from finetuning import (
     fine_tuned,
-    sweep_folder,
     sweeps,
 )
 from finetuning import flags as finetuning_flags
@@ -66,7 +65,7 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
             identity = identity_of(job)
             # Before anything is written: an output_dir that holds another run
             # must keep its records and scores.
-            sweep_folder.check_no_sweep(settings.output_dir)
+            sweeps.check_no_sweep(settings.output_dir)
             start.claim_output_dir(strategy, settings.training, identity)
         file_system.make_directory(settings.output_dir)
         file_system.make_directory(settings.records_dir, "records_dir")
@@ -395,11 +394,11 @@ def run_sweep(
             "commands of its runs one by one"
         )
     with run_settings.locked(settings.output_dir):
-        sweep_folder.check_no_run(settings.output_dir)
+        sweeps.check_no_run(settings.output_dir)
         # Reads all files now: what is wrong in them is found before the first
         # run, not after the last one.
         job = create_job(settings, True)
         metric = job.deciding_metric()
         file_system.make_directory(settings.output_dir)
         best = sweeps.run_all(sweep, settings.output_dir, metric)
-        sweep_folder.copy_best(best, settings.output_dir, job.result_files)
+        sweeps.copy_best(best, settings.output_dir, job.result_files)

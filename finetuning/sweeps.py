@@ -3,17 +3,29 @@
 Every run is a process of its own with its own output_dir, started by the
 command a user would give. So its numbers are those of a single run. A run
 that was interrupted is resumed, and one that is finished is not repeated.
+
+    runs/NAME             the output_dir of each run
+    sweep_results.txt     the runs in their order, means and spreads
+    hparams/NAME          each finished run for TensorBoard's HPARAMS page
+
+The output_dir of the sweep gets the model and the results of the best run. It
+has no run of its own: later commands would take that run's scores and signs of
+failure for those of the best model, and the command of that run would replace
+the model.
 """
 
 import contextlib
 import itertools
 import json
+import math
 import os
 import re
+import shutil
+import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import child_processes, file_system, script, text_files
 from base.errors import UserError
@@ -21,10 +33,17 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import hub, run_settings
-from finetuning import distillation, sweep_folder, sweep_results
+from checkpoints import hub, lookup, run_settings, weight_files
+from finetuning import distillation, fine_tuned
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+RUNS, RESULTS, _HPARAMS = "runs", "sweep_results.txt", "hparams"
+
+# The files of a model beside its weights.
+_MODEL = (lookup.BERT_CONFIG_NAME, lookup.VOCAB_NAME, "tokenizer_config.json")
+
+_PART = 1 << 24  # bytes that are copied at a time
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
@@ -51,6 +70,15 @@ _MADE = re.compile(r"\.(data-\d+-of-\d+|(tf_record|npy)(\.json)?)$")
 # Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
 
+# The part of a run's name in which restarts and folds of one setting differ.
+_REPEATED = re.compile(r"_?(fold\d+_)?seed-?\d+$")
+
+# Name of a run, such as lr3e-05_seed1 -> its flags.
+Runs = Mapping[str, Mapping[str, str]]
+
+# Name of a run -> its scores.
+Results = Mapping[str, Mapping[str, float]]
+
 
 def define_flags() -> None:
     """Define the flags of restarts and grids."""
@@ -71,13 +99,6 @@ def define_flags() -> None:
         )
 
 
-class SweepRun(NamedTuple):
-    """A point of the grid: its folder, such as lr3e-05_seed1, and its flags."""
-
-    name: str
-    values: dict[str, str]
-
-
 class Sweep(NamedTuple):
     """All runs of a sweep, and how each is started.
 
@@ -91,13 +112,13 @@ class Sweep(NamedTuple):
     """
 
     script: str
-    runs: list[SweepRun]
+    runs: Runs
     arguments: dict[str, str]
     shared: Mapping[str, float] = MappingProxyType({})
 
-    def command(self, run: SweepRun, output_dir: str) -> list[str]:
+    def command(self, run: str, output_dir: str) -> list[str]:
         """Return the command of a run; its values replace those given."""
-        values = {**run.values, "output_dir": output_dir}
+        values = {**self.runs[run], "output_dir": output_dir}
         given = [
             argument
             for name, argument in self.arguments.items()
@@ -146,7 +167,7 @@ def read(f: flags.FlagValues, path: str) -> Sweep | None:
     )
 
 
-def grid(f: flags.FlagValues) -> list[SweepRun]:
+def grid(f: flags.FlagValues) -> Runs:
     """Return the runs the flags ask for.
 
     Raises:
@@ -175,13 +196,12 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     parse("random_seed", str(seeds[-1]), what)
     axes.append([("random_seed", "seed", str(seed)) for seed in seeds])
     points = itertools.product(*(axis for axis in axes if axis))
-    return [
-        SweepRun(
-            "_".join(f"{short}{value}" for _, short, value in point),
-            {flag: value for flag, _, value in point},
-        )
+    return {
+        "_".join(f"{short}{value}" for _, short, value in point): {
+            flag: value for flag, _, value in point
+        }
         for point in points
-    ]
+    }
 
 
 def _has_folds(f: flags.FlagValues) -> bool:
@@ -197,7 +217,7 @@ def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:
     """
     if not f.sweep_batch_sizes:
         return [("train_batch_size", f.train_batch_size)]
-    sizes = [run.values["train_batch_size"] for run in grid(f)]
+    sizes = [values["train_batch_size"] for values in grid(f).values()]
     return [("sweep_batch_sizes", int(size)) for size in dict.fromkeys(sizes)]
 
 
@@ -213,18 +233,11 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
     Raises:
         UserError: a run failed; the finished ones are kept.
     """
-    values = {
-        run.name: {
-            **sweep.shared,
-            **{k: float(v) for k, v in run.values.items()},
-        }
-        for run in sweep.runs
-    }
-    runs = os.path.join(output_dir, sweep_folder.RUNS)
+    runs = os.path.join(output_dir, RUNS)
     results: dict[str, dict[str, float]] = {}
     files = _files_named(sweep.arguments, output_dir)
-    for number, run in enumerate(sweep.runs, 1):
-        folder = os.path.join(runs, run.name)
+    for number, (run, values) in enumerate(sweep.runs.items(), 1):
+        folder = os.path.join(runs, run)
         command = sweep.command(run, folder)
         # Holds the flags of the finished run and the checksums of the files
         # they name. If these differ, the command is given again, and
@@ -236,29 +249,40 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
             "Run %d of %d, %s%s",
             number,
             len(sweep.runs),
-            run.name,
+            run,
             ": finished before" if is_finished else "",
         )
         if not is_finished:
             if status := child_processes.run(command):
                 raise UserError(
-                    f"run {run.name} ended with status {status}, see above; "
+                    f"run {run} ended with status {status}, see above; "
                     "mend it and give the same command again: finished runs "
                     "are not repeated"
                 )
             file_system.write_text(marker, json.dumps(made_of))
-        results[run.name] = sweep_results.read(folder)
-        sweep_results.write_hparams(output_dir, values, results, metric)
+        results[run] = read_scores(folder)
+        row = os.path.join(output_dir, _HPARAMS, run)
+        write_hparams(row, {**sweep.shared, **values}, results[run])
         if number == 1:
             sweep = _with_type_of(folder, sweep)
-    order = sweep_results.ranked(results, metric)
-    lines = sweep_results.table(order, results, metric)
+    lines = table(results, metric)
     for line in lines:
         logging.info("%s", line)
-    path = os.path.join(output_dir, sweep_folder.RESULTS)
+    path = os.path.join(output_dir, RESULTS)
     file_system.write_text(path, "\n".join(lines) + "\n")
-    sweep_results.warn_of_failed(order, results)
-    return os.path.join(runs, order[0])
+    best = ranked(results, metric)[0]
+    if count := sum(map(_is_failed, results.values())):
+        logging.warning(
+            "%d of %d runs failed; %s",
+            count,
+            len(results),
+            f"so the one that is kept, {best}, is one of them: its answers "
+            "depend little on the input, or not at all. The log of each run "
+            "ends with what was seen and what usually helps"
+            if count == len(results)
+            else f"{best} is the best of the others",
+        )
+    return os.path.join(runs, best)
 
 
 def _files_named(
@@ -270,7 +294,7 @@ def _files_named(
     module. What the runs write is left out.
     """
     found, output = {}, os.path.join(file_system.real_path(output_dir), "")
-    own = tuple(f"{output}{name}/" for name in (sweep_folder.RUNS, "hparams"))
+    own = tuple(f"{output}{name}/" for name in (RUNS, _HPARAMS))
     places = {
         place
         for name, argument in arguments.items()
@@ -317,3 +341,210 @@ def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
             n: a for n, a in arguments.items() if "loss_scale" not in n
         }
     return sweep._replace(arguments=arguments)
+
+
+# --- Results -----------------------------------------------------------------
+
+
+def read_scores(folder: str) -> dict[str, float]:
+    """Return the scores in a run's eval_results.txt."""
+    path = os.path.join(folder, "eval_results.txt")
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            pairs = [line.split(" = ") for line in file.read().splitlines()]
+        return {key: float(value) for key, value in pairs}
+    except ValueError as error:
+        raise UserError(
+            f"{path} is damaged ({error}): remove {folder}, and the run is "
+            "made again"
+        ) from error
+
+
+def _is_failed(scores: Mapping[str, float]) -> bool:
+    return bool(scores.get("degenerate"))
+
+
+def ranked(results: Results, metric: str) -> list[str]:
+    """Return the names of the runs, the best first, failed ones last.
+
+    A failed run may have the best score: where a label is frequent, so is the
+    right answer of a model that always gives it. `metric`, larger is better,
+    decides.
+    """
+    return sorted(
+        results,
+        key=lambda name: (not _is_failed(results[name]), results[name][metric]),
+        reverse=True,
+    )
+
+
+def table(results: Results, metric: str) -> list[str]:
+    """Return a sweep's results as text: runs, best first, mean and spread.
+
+    Failed runs are marked and left out of means, unless all have failed. A run
+    without a score has "-" there: run_ner.py scores the types of entities that
+    are in the development set or that the run predicted. A grid with restarts
+    also has a line per setting: the best run may be a lucky one of a bad
+    setting, and the mean over the seeds tells settings apart.
+    `metric` decides, and has the first column.
+    """
+    order = ranked(results, metric)
+    failed = [run for run in order if _is_failed(results[run])]
+    keys = dict.fromkeys(key for run in order for key in results[run])
+    others = (metric, "loss", "global_step", "degenerate")
+    names = [metric, *(key for key in keys if key not in others)]
+    width = max(map(len, order))
+    lines = [" ".join([" " * width, *names])]
+    for run in order:
+        cells = [
+            _cell(results[run].get(name)).rjust(len(name)) for name in names
+        ]
+        cells += ["failed"] * (run in failed)
+        lines.append(" ".join([run.ljust(width), *cells]))
+    what = "runs"
+    if failed:
+        names = ", ".join(failed)
+        lines.append(f"{len(failed)} of {len(order)} runs failed: {names}")
+    if 0 < len(failed) < len(order):
+        order = order[: -len(failed)]
+        what = "other run" if len(order) == 1 else "other runs"
+    scores = [results[run][metric] for run in order]
+    mean, spread = _mean_and_spread(scores)
+    line = f"{metric}: best {scores[0]:.4f}, mean {mean:.4f}"
+    if spread is not None:
+        line += f", standard deviation {spread:.4f}"
+    lines.append(f"{line} over {len(order)} {what}")
+    return lines + _table_of_settings(results, metric)
+
+
+def _table_of_settings(results: Results, metric: str) -> list[str]:
+    """Return a line for each setting, unless all or no runs share one."""
+    settings: dict[str, list[float | None]] = {}  # None: failed
+    for run, scores in results.items():
+        score = None if _is_failed(scores) else scores[metric]
+        settings.setdefault(_REPEATED.sub("", run), []).append(score)
+    if len(settings) in (1, len(results)):
+        return []
+    width = max(map(len, settings))
+    rows = []
+    for name, scores in settings.items():
+        good = [score for score in scores if score is not None]
+        mean, spread = _mean_and_spread(good)
+        cells = f"{_cell(mean):>6} {_cell(spread):>9} {len(scores):4} "
+        cells += f"{len(scores) - len(good):6}"
+        key = -math.inf if mean is None else mean
+        rows.append((key, f"{name.ljust(width)} {cells}"))
+    header = f"{' ' * width}   mean deviation runs failed"
+    return [header, *(row for _, row in sorted(rows, reverse=True))]
+
+
+def _mean_and_spread(
+    scores: Sequence[float],
+) -> tuple[float | None, float | None]:
+    """Return the mean and the standard deviation, None for too few scores.
+
+    The seeds are a sample: the sum of squares is divided by n - 1.
+    """
+    mean = statistics.fmean(scores) if scores else None
+    return mean, statistics.stdev(scores) if len(scores) > 1 else None
+
+
+def _cell(value: float | None) -> str:
+    """Return a number with four decimals, "-" for None."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def write_hparams(
+    folder: str, values: Mapping[str, Any], scores: Mapping[str, float]
+) -> None:
+    """Write a finished run's row of TensorBoard's HPARAMS page.
+
+    `values` are its hyperparameters. Nothing is written without TensorBoard. A
+    file of an earlier command is removed, so that a run has one row.
+    """
+    try:
+        from tensorboard.plugins.hparams import api
+    except ImportError:
+        logging.warning(
+            "%s: not written, since tensorboard is not installed; to install "
+            "it: python -m pip install -r requirements.txt",
+            folder,
+        )
+        return
+    for path in tf.io.gfile.glob(os.path.join(folder, "events.*")):
+        tf.io.gfile.remove(path)
+    step = int(scores.get("global_step", 0))
+    with tf.summary.create_file_writer(folder).as_default():
+        numbers = {name: float(value) for name, value in values.items()}
+        api.hparams(numbers, os.path.basename(folder))
+        # eval_results.txt has `degenerate` only where it is 1.
+        for key, value in {"degenerate": 0.0, **scores}.items():
+            if key != "global_step" and math.isfinite(value):
+                tf.summary.scalar(key, value, step)
+
+
+# --- The output_dir ----------------------------------------------------------
+
+
+def has_results(output_dir: str) -> bool:
+    """Return whether output_dir is that of a sweep whose runs were finished."""
+    return tf.io.gfile.exists(os.path.join(output_dir, RESULTS))
+
+
+def check_no_run(output_dir: str) -> None:
+    """Raise a UserError if output_dir has a run or model that is no sweep's."""
+    found = lookup.latest_checkpoint(output_dir)
+    # A sweep copies a model after it has written its results.
+    if not found and not has_results(output_dir):
+        found = fine_tuned.find_weights(output_dir)
+    if found:
+        raise UserError(
+            f"output_dir {output_dir} has a run of its own ({found}), which "
+            "--num_restarts and --sweep_* cannot resume: use another "
+            "--output_dir for them, or leave them out to resume that run"
+        )
+    if not has_results(output_dir):
+        run_settings.check_free(output_dir)
+
+
+def check_no_sweep(output_dir: str) -> None:
+    """Raise a UserError if output_dir has runs of a sweep."""
+    found = RESULTS if has_results(output_dir) else None
+    for run in sorted(tf.io.gfile.glob(os.path.join(output_dir, RUNS, "*"))):
+        # Without a checkpoint there is nothing to protect.
+        if not found and run_settings.read_adjustable(run):
+            found = f"{RUNS}/{os.path.basename(run)}"
+    if found:
+        raise UserError(
+            f"output_dir {output_dir} has the runs of a sweep ({found}), whose "
+            "best model a single run would replace: use another --output_dir, "
+            "or give --num_restarts or --sweep_* as the sweep did"
+        )
+
+
+def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
+    """Copy the best run's model and results to the sweep's output_dir.
+
+    A model and results of an earlier copy are removed first, and the index of
+    the weights is copied last. Readers take weights without an index for
+    missing, so a copy that is killed is never taken for a model, and results
+    are never beside another model.
+    """
+    *data, index = (lookup.WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
+    results = list(dict.fromkeys(results))
+    for name in (index, *results):
+        path = os.path.join(output_dir, name)
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
+    for name in (*_MODEL, *data, *results, index):
+        source = os.path.join(folder, name)
+        if not tf.io.gfile.exists(source):
+            continue
+        target = os.path.join(output_dir, name)
+        file_system.remove_leftovers(target)
+        with (
+            file_system.open_for_reading(source) as old,
+            file_system.atomic_file(target) as new,
+        ):
+            shutil.copyfileobj(old, new, _PART)
+    logging.info("Copied the best run, %s, to %s", folder, output_dir)

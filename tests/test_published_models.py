@@ -168,7 +168,7 @@ def test_the_runs_of_a_sweep_have_one_commit_of_each_model(
         flags = flags_for(data_dir, tmp_path, num_restarts=count)
         flags["teacher_checkpoint"] = given
         sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
-        return sweep.command(sweep.runs[-1], "out")
+        return sweep.command(list(sweep.runs)[-1], "out")
 
     wanted = f"--teacher_checkpoint={given}@{commit}"
     assert f"--init_checkpoint={NAME}@{own}" in command(2)

@@ -5,7 +5,7 @@ import pytest
 import scripts
 import tiny
 
-from finetuning import sweep_results, sweeps
+from finetuning import sweeps
 
 run_classifier = scripts.load("run_classifier")
 
@@ -24,15 +24,15 @@ def test_each_fold_is_scored_by_a_model_that_has_not_seen_it(tmp_path):
     flags["num_errors"] = 1000
     parsed = scripts.parse(run_classifier, **flags)
     sweep = sweeps.read(parsed, "s.py")
-    names = [run.name for run in sweep.runs]
+    names = list(sweep.runs)
     assert names == [f"fold{n}_seed12345" for n in (1, 2, 3)]
     wrong, counts = set(), []
-    for run in sweep.runs:
-        out = tmp_path / run.name
+    for run, values in sweep.runs.items():
+        out = tmp_path / run
         assert "--num_folds=3" in sweep.command(run, str(out))
-        assert f"--fold={run.values['fold']}" in sweep.command(run, str(out))
+        assert f"--fold={values['fold']}" in sweep.command(run, str(out))
         own = {"output_dir": str(out), "records_dir": flags["output_dir"]}
-        assert scripts.run(run_classifier, **flags | run.values | own) == 0
+        assert scripts.run(run_classifier, **flags | values | own) == 0
         lines = (out / "errors.tsv").read_text().splitlines()[1:]
         counts.append(len(lines))
         wrong |= set(lines)
@@ -41,4 +41,4 @@ def test_each_fold_is_scored_by_a_model_that_has_not_seen_it(tmp_path):
         assert size in (66, 67)
     assert len(wrong) == sum(counts)  # no example is in two parts
     results = {name: {"accuracy": 0.5} for name in names}
-    assert "over 3 runs" in sweep_results.table(names, results, "accuracy")[-1]
+    assert "over 3 runs" in sweeps.table(results, "accuracy")[-1]

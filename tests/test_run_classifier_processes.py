@@ -43,14 +43,13 @@ def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
 def test_grid(model_dir, data_dir, tmp_path):
     flags = sweep_flags(model_dir, data_dir, tmp_path)
     sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
-    found = sweep.runs
-    assert [run.name for run in found] == [
+    assert list(sweep.runs) == [
         "lr0.0_seed12345",
         "lr0.0_seed12346",
         "lr0.01_seed12345",
         "lr0.01_seed12346",
     ]
-    line = sweep.command(found[3], "o")
+    line = sweep.command("lr0.01_seed12346", "o")
     assert line[1] == "s.py"
     assert {"--learning_rate=0.01", "--random_seed=12346"} < set(line)
     assert {"--do_eval", f"--records_dir={tmp_path}"} < set(line)

@@ -13,7 +13,7 @@ import scripts
 from classifier_runs import values_of
 
 from checkpoints import run_settings
-from finetuning import fine_tuned, sweep_folder
+from finetuning import fine_tuned, sweeps
 
 run_classifier = scripts.load("run_classifier")
 
@@ -53,13 +53,13 @@ def test_a_sweep_does_not_mix_with_a_run(tmp_path):
     assert contents(out) == before
     (out / "bert_model.ckpt.index").unlink()
     with pytest.raises(UserError, match="holds a model .*model.safetensors"):
-        sweep_folder.check_no_run(str(out))
+        sweeps.check_no_run(str(out))
     (out / "model.ckpt-5.index").write_text("")
     (out / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
     with pytest.raises(
         UserError, match=r"model.ckpt-5\).*another --output_dir"
     ):
-        sweep_folder.check_no_run(str(out))
+        sweeps.check_no_run(str(out))
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -70,7 +70,7 @@ def test_a_run_does_not_mix_with_a_sweep(is_finished, tmp_path):
     write_run(seed, "bad", "good")
     if is_finished:
         (out / "sweep_results.txt").write_text("")
-        sweep_folder.copy_best(str(seed), str(out), ())
+        sweeps.copy_best(str(seed), str(out), ())
     run = {"fixed": {}, "adjustable": {"learning_rate": 1.0}}
     (seed / "training_config.json").write_text(json.dumps(run))
     before = contents(out)
@@ -80,16 +80,16 @@ def test_a_run_does_not_mix_with_a_sweep(is_finished, tmp_path):
     assert f"output_dir {out} has the runs of a sweep ({what})" in line
     assert "use another --output_dir" in line
     assert contents(out) == before
-    sweep_folder.check_no_run(str(out))  # the sweep goes on
+    sweeps.check_no_run(str(out))  # the sweep goes on
 
 
 def test_a_sweep_whose_run_never_began_is_no_sweep(tmp_path):
     seed = tmp_path / "runs" / "seed1"
     run_settings.claim_output_dir(str(seed), {}, {"learning_rate": 1.0})
     (tmp_path / "runs" / "notes.txt").write_text("")
-    sweep_folder.check_no_sweep(str(tmp_path))
-    sweep_folder.check_no_sweep(str(tmp_path / "none"))
-    sweep_folder.check_no_run(str(tmp_path / "none"))
+    sweeps.check_no_sweep(str(tmp_path))
+    sweeps.check_no_sweep(str(tmp_path / "none"))
+    sweeps.check_no_run(str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
 
@@ -103,7 +103,7 @@ class Killed(BaseException):
 def kill_after(count: int, monkeypatch) -> None:
     """End the process in the middle of a file, after so many whole ones."""
     left = [count]
-    copy = sweep_folder.shutil.copyfileobj
+    copy = sweeps.shutil.copyfileobj
 
     def copy_or_end(old, new, length):
         if not left[0]:
@@ -114,7 +114,7 @@ def kill_after(count: int, monkeypatch) -> None:
         left[0] -= 1
         copy(old, new, length)
 
-    monkeypatch.setattr(sweep_folder.shutil, "copyfileobj", copy_or_end)
+    monkeypatch.setattr(sweeps.shutil, "copyfileobj", copy_or_end)
 
 
 def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
@@ -129,22 +129,22 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
     number_of_files = 7
     for count in range(number_of_files):
         out.mkdir(exist_ok=True)
-        sweep_folder.copy_best(str(first), str(out), RESULTS)
+        sweeps.copy_best(str(first), str(out), RESULTS)
         assert fine_tuned.find_weights(str(out))
         with pytest.MonkeyPatch.context() as patch:
             kill_after(count, patch)
             with pytest.raises(Killed):
-                sweep_folder.copy_best(str(second), str(out), RESULTS)
+                sweeps.copy_best(str(second), str(out), RESULTS)
         assert fine_tuned.find_weights(str(out)) is None, count
         # Nor are there results of the older model.
         assert not (out / "errors.tsv").exists()
         found = contents(out).get("eval_results.txt")
         assert found in (None, b"accuracy = 1")
-        sweep_folder.copy_best(str(second), str(out), RESULTS)
+        sweeps.copy_best(str(second), str(out), RESULTS)
         assert contents(out) == contents(second)
     with pytest.MonkeyPatch.context() as patch:
         kill_after(number_of_files, patch)  # none is left to be killed at
-        sweep_folder.copy_best(str(second), str(out), RESULTS)
+        sweeps.copy_best(str(second), str(out), RESULTS)
 
 
 def test_files_that_the_best_run_lacks_do_not_stay(tmp_path):
@@ -154,7 +154,7 @@ def test_files_that_the_best_run_lacks_do_not_stay(tmp_path):
     out.mkdir()
     (out / "sweep_results.txt").write_text("")
     for run in (first, second):
-        sweep_folder.copy_best(str(run), str(out), RESULTS)
+        sweeps.copy_best(str(run), str(out), RESULTS)
         assert contents(out) == contents(run) | {"sweep_results.txt": b""}
     found = values_of(out / "bert_model.ckpt")["output_weights"]
     wanted = values_of(second / "bert_model.ckpt")["output_weights"]

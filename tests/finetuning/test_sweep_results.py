@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from finetuning import sweep_results
-from finetuning.sweep_results import ranked, table
+from finetuning import sweeps
+from finetuning.sweeps import ranked, table
 
 GOOD = {"accuracy": 0.6, "loss": 0.7, "global_step": 9.0}
 BETTER = GOOD | {"accuracy": 0.8}
@@ -14,7 +14,7 @@ FAILED = GOOD | {"accuracy": 0.9, "degenerate": 1.0}
 
 def test_the_table_marks_and_counts_failed_runs():
     results = {"a": BETTER, "b": GOOD, "c": FAILED}
-    assert table(["a", "b", "c"], results, "accuracy") == [
+    assert table(results, "accuracy") == [
         "  accuracy",
         "a   0.8000",
         "b   0.6000",
@@ -23,24 +23,17 @@ def test_the_table_marks_and_counts_failed_runs():
         "accuracy: best 0.8000, mean 0.7000, standard deviation 0.1414 over 2 "
         "other runs",
     ]
-    lines = table(["a", "c"], {"a": GOOD, "c": FAILED}, "accuracy")
+    lines = table({"a": GOOD, "c": FAILED}, "accuracy")
     assert lines[-1] == "accuracy: best 0.6000, mean 0.6000 over 1 other run"
-    lines = table(["c"], {"c": FAILED}, "accuracy")
+    lines = table({"c": FAILED}, "accuracy")
     assert lines[-1] == "accuracy: best 0.9000, mean 0.9000 over 1 runs"
 
 
-def test_a_failed_run_is_never_the_best_unless_all_are(caplog):
+def test_a_failed_run_is_never_the_best_unless_all_are():
     results = {"b": GOOD, "c": FAILED, "a": BETTER}
     assert ranked(results, "accuracy") == ["a", "b", "c"]
     both = {"d": FAILED | {"accuracy": 0.1}, "c": FAILED}
     assert ranked(both, "accuracy") == ["c", "d"]
-    with caplog.at_level("WARNING", logger="absl"):
-        sweep_results.warn_of_failed(["a", "b"], results)
-        assert not caplog.text
-        sweep_results.warn_of_failed(["a", "b", "c"], results)
-        assert "1 of 3 runs failed: c; a is the best of" in caplog.text
-        sweep_results.warn_of_failed(["c", "d"], both)
-        assert "All 2 runs failed" in caplog.text
 
 
 def test_a_grid_with_restarts_has_a_line_for_each_setting():
@@ -48,9 +41,8 @@ def test_a_grid_with_restarts_has_a_line_for_each_setting():
     results = {name: GOOD | {"accuracy": s} for name, s in scores.items()}
     results["lr1e-4_seed2"] = FAILED | {"accuracy": 0.5}
     results["lr9e-5_seed1"] = FAILED
-    order = ranked(results, "accuracy")
-    assert order[0] == "lr1e-4_seed1"
-    assert table(order, results, "accuracy")[-4:] == [
+    assert ranked(results, "accuracy")[0] == "lr1e-4_seed1"
+    assert table(results, "accuracy")[-4:] == [
         "         mean deviation runs failed",
         "lr1e-4 0.8000         -    2      1",
         "lr5e-5 0.7200    0.0283    2      0",
@@ -61,7 +53,7 @@ def test_a_grid_with_restarts_has_a_line_for_each_setting():
 @pytest.mark.parametrize("names", ["lr5e-5_seed1 lr1e-4_seed1", "seed1 seed2"])
 def test_without_a_grid_and_restarts_there_are_no_settings(names):
     results = dict(zip(names.split(), (GOOD, BETTER), strict=True))
-    assert len(table(ranked(results, "accuracy"), results, "accuracy")) == 4
+    assert len(table(results, "accuracy")) == 4
 
 
 def test_runs_may_have_other_scores():
@@ -70,7 +62,7 @@ def test_runs_may_have_other_scores():
         "a": {"f1": 0.8, "PER_f1": 0.8},
         "b": {"f1": 0.5, "LOC_f1": 0.0, "PER_f1": 0.6},
     }
-    assert table(["a", "b"], results, "f1")[:3] == [
+    assert table(results, "f1")[:3] == [
         "  f1 PER_f1 LOC_f1",
         "a 0.8000 0.8000      -",
         "b 0.5000 0.6000 0.0000",
@@ -86,7 +78,7 @@ VALUES = {
 
 
 def rows_of(folder):
-    """Return {run: (hyperparameters, scores, status)} as TensorBoard reads."""
+    """Return {run: (hyperparameters, scores)} as TensorBoard reads."""
     from tensorboard import context
     from tensorboard.backend.event_processing import (
         data_provider,
@@ -117,14 +109,13 @@ def rows_of(folder):
             start_index=0,
             slice_size=100,
             include_metrics=True,
-            allowed_statuses=[api_pb2.STATUS_SUCCESS, api_pb2.STATUS_FAILURE],
+            allowed_statuses=[api_pb2.STATUS_UNKNOWN],
         ),
     )
     return {
         group.name: (
             {k: v.number_value for k, v in group.hparams.items()},
             {m.name.tag: m.value for m in group.metric_values},
-            api_pb2.Status.Name(group.sessions[0].status),
         )
         for group in handler.run().session_groups
         if len(group.sessions) == 1
@@ -137,17 +128,17 @@ def test_tensorboard_reads_a_row_for_each_finished_run(tmp_path):
         "b": {"loss": float("nan"), "accuracy": 0.875, "degenerate": 1.0},
     }
     for _ in range(2):  # the same command again doubles nothing
-        sweep_results.write_hparams(str(tmp_path), VALUES, results, "accuracy")
+        for name, scores in results.items():
+            row = str(tmp_path / "hparams" / name)
+            sweeps.write_hparams(row, VALUES[name], scores)
     wanted = {
         "a": (
             VALUES["a"],
             {"accuracy": 0.5, "loss": 0.75, "degenerate": 0.0},
-            "STATUS_SUCCESS",
         ),
         "b": (
             VALUES["b"],
             {"accuracy": 0.875, "degenerate": 1.0},
-            "STATUS_FAILURE",
         ),
     }
     assert rows_of(tmp_path / "hparams") == wanted == rows_of(tmp_path)
@@ -157,8 +148,7 @@ def test_without_tensorboard_one_line_names_the_remedy(
     tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setitem(sys.modules, "tensorboard.plugins.hparams", None)
-    results = dict.fromkeys(VALUES, GOOD)
-    sweep_results.write_hparams(str(tmp_path), VALUES, results, "accuracy")
+    sweeps.write_hparams(str(tmp_path), VALUES["a"], GOOD)
     (line,) = caplog.messages
     assert "pip install -r requirements.txt" in line
     assert not list(tmp_path.iterdir())

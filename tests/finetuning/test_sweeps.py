@@ -23,7 +23,7 @@ def grid(*arguments: str) -> list[str]:
     """Return the names of the runs of a grid."""
     f = scripts.parse(scripts.load("run_swag"))
     f(["run_swag", *arguments])
-    return [run.name for run in sweeps.grid(f)]
+    return list(sweeps.grid(f))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_all_runs_have_the_type_that_auto_was_in_the_first(
         "dtype": "--dtype=auto",
         "initial_loss_scale": "--initial_loss_scale=8.0",
     }
-    runs = [sweeps.SweepRun(name, {}) for name in ("a", "b", "c")]
+    runs = {"a": {}, "b": {}, "c": {}}
     sweep = sweeps.Sweep("script.py", runs, arguments)
     sweeps.run_all(sweep, str(tmp_path), "accuracy")
     first = ["--dtype=auto", "--initial_loss_scale=8.0"]
@@ -119,7 +119,7 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         "vocab_file": f"--vocab_file={tmp_path}/vocab.txt",
         "teacher_checkpoint": f"--teacher_checkpoint=hf://a/b@1,{tmp_path}/teacher.ckpt",
     }
-    runs = [sweeps.SweepRun(name, {}) for name in ("a", "b")]
+    runs = {"a": {}, "b": {}}
     sweep = sweeps.Sweep("script.py", runs, arguments)
     out = str(tmp_path / "data" / "out")  # it changes from run to run
     sweeps.run_all(sweep, out, "accuracy")
@@ -148,13 +148,37 @@ def test_a_failing_run_stops_its_sweep_and_is_made_again(tmp_path, monkeypatch):
         return statuses[len(begun) - 1]
 
     monkeypatch.setattr(child_processes, "run", run_command)
-    runs = [sweeps.SweepRun(name, {}) for name in ("a", "b", "c")]
+    runs = {"a": {}, "b": {}, "c": {}}
     sweep = sweeps.Sweep("script.py", runs, {})
     with pytest.raises(UserError, match="^run b ended with status 3, "):
         sweeps.run_all(sweep, str(tmp_path), "accuracy")
     assert begun == ["a", "b"]
     sweeps.run_all(sweep, str(tmp_path), "accuracy")
     assert begun == ["a", "b", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "failed, words",
+    [
+        ("a", "1 of 2 runs failed; b is the best of the others"),
+        ("ab", "2 of 2 runs failed; so the one that is kept, a, is one of"),
+    ],
+)
+def test_failed_runs_are_counted(failed, words, tmp_path, monkeypatch, caplog):
+    def run_command(command):
+        folder = Path(command[-1].removeprefix("--output_dir="))
+        folder.mkdir(parents=True)
+        text = "accuracy = 0.5\ndegenerate = 1\n"
+        if folder.name not in failed:
+            text = "accuracy = 0.1\n"
+        (folder / "eval_results.txt").write_text(text)
+        return 0
+
+    monkeypatch.setattr(child_processes, "run", run_command)
+    sweep = sweeps.Sweep("script.py", {"a": {}, "b": {}}, {})
+    best = sweeps.run_all(sweep, str(tmp_path), "accuracy")
+    assert best == str(tmp_path / "runs" / ("a" if failed == "ab" else "b"))
+    assert words in caplog.text
 
 
 # --- Signals -----------------------------------------------------------------

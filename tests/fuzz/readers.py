@@ -35,7 +35,7 @@ from pyarrow import parquet
 
 import tokenization
 from checkpoints import checkpoint, hub, huggingface, lookup, run_settings
-from finetuning import fine_tuned, sweep_results
+from finetuning import fine_tuned, sweeps
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
@@ -526,7 +526,7 @@ def runs(folder):
     _each(run_settings.claim_output_dir, out, fixed, {"steps": 1})
     _each(run_settings.pinned, "hf://a/b", out)
     _each(fine_tuned.read_scores, out)
-    _each(sweep_results.read, out)
+    _each(sweeps.read_scores, out)
     _each(curves.does_not_fall, out)
     _each(curves.read, out, 10, ["loss"])
     scalars.forget_after(out, 100)
