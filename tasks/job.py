@@ -432,9 +432,7 @@ class FineTuningJob(abc.ABC):
         self, found: mistakes.Mistakes, name: str = mistakes.NAME
     ) -> None:
         """Write errors.tsv, unless --num_errors=0; log how many there are."""
-        if not self.settings.num_errors:
-            return
-        mistakes.write(self.path(name), found)
+        mistakes.write(self.path(name), found, self.settings.num_errors)
 
     def draw(self, name: str, draw_to: Callable[[str], None]) -> None:
         """Draw a picture to output_dir, unless --nopictures."""

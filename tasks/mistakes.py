@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from base import cluster, file_system
 
-import numpy as np
 from absl import logging
 
 NAME = "errors.tsv"
@@ -28,29 +27,52 @@ class Mistakes(NamedTuple):
 
     Attributes:
         header: names of the columns.
-        rows: the worst ones, the worst first; numbers are written with four
-            decimals, None as an empty cell.
-        num_wrong: how many there are in all.
+        rows: the worst first; numbers are written with four decimals, None as
+            an empty cell.
         num_scored: how many answers were scored.
         what: name of what was scored, such as "examples".
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    num_wrong: int
     num_scored: int
     what: str = "examples"
 
-    def summary(self) -> str:
+    def summary(self, count: int) -> str:
         """Return how many mistakes are listed, of how many.
 
-        >>> Mistakes(["id"], [["a"]], 3, 12).summary()
+        >>> Mistakes(["id"], [["a"], ["b"], ["c"]], 12).summary(1)
         'the worst 1 of 3 mistakes in 12 examples'
         """
-        listed = f"the worst {len(self.rows):,} of {self.num_wrong:,} mistakes"
-        if self.num_wrong == len(self.rows):
-            listed = f"all {self.num_wrong:,} mistakes"
-        return f"{listed} in {self.num_scored:,} {self.what}"
+        listed = f"all {len(self.rows):,}"
+        if count < len(self.rows):
+            listed = f"the worst {count:,} of {len(self.rows):,}"
+        return f"{listed} mistakes in {self.num_scored:,} {self.what}"
+
+
+def worst(
+    header: Sequence[str],
+    names: Sequence[Cell],
+    truths: Sequence[Cell],
+    predictions: Sequence[Cell],
+    sizes: Sequence[float],
+    texts: Sequence[Sequence[str | None]],
+    what: str = "examples",
+) -> Mistakes:
+    """Return the examples whose prediction is not the truth.
+
+    Their cells are name, truth, prediction, size, texts. The size is that of
+    the mistake, such as the confidence; the largest comes first.
+    """
+    rows = [
+        (*cells, *own)
+        for *cells, own in zip(
+            names, truths, predictions, sizes, texts, strict=True
+        )
+        if cells[1] != cells[2]
+    ]
+    rows.sort(key=lambda row: -abs(row[3]))
+    return Mistakes(header, rows, len(names), what)
 
 
 def cell(value: Cell) -> str:
@@ -73,35 +95,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     return ["\t".join(map(cell, row)) for row in (header, *rows)]
 
 
-def write(path: str, found: Mistakes) -> None:
-    """Write errors.tsv and log what is in it; only the chief writes."""
-    if cluster.is_chief():
-        lines = table(found.header, found.rows)
-        file_system.write_text(path, "\n".join(lines) + "\n")
-    logging.info("Wrote %s: %s", path, found.summary())
+def write(path: str, found: Mistakes, count: int) -> None:
+    """Write `count` mistakes to errors.tsv and log how many there are.
 
-
-# --- Classes -----------------------------------------------------------------
-
-
-class WrongClasses(NamedTuple):
-    """The examples with a wrong class, that of the surest answer first.
-
-    Attributes:
-        rows: their numbers [m].
-        predictions: class ids [m].
-        confidences: the probability of the predicted class [m].
+    With 0 nothing is written. Only the chief writes.
     """
-
-    rows: np.ndarray
-    predictions: np.ndarray
-    confidences: np.ndarray
-
-
-def wrong_classes(log_probs: np.ndarray, label_ids: np.ndarray) -> WrongClasses:
-    """Return the wrong predictions, sorted, of log_probs [n, K]."""
-    predictions = log_probs.argmax(-1)
-    confidences = np.exp(log_probs.max(-1))
-    (wrong,) = np.nonzero(predictions != label_ids)
-    order = wrong[np.argsort(-confidences[wrong], kind="stable")]
-    return WrongClasses(order, predictions[order], confidences[order])
+    if not count:
+        return
+    if cluster.is_chief():
+        lines = table(found.header, found.rows[:count])
+        file_system.write_text(path, "\n".join(lines) + "\n")
+    logging.info("Wrote %s: %s", path, found.summary(count))

@@ -379,20 +379,30 @@ class ClassifierJob(FineTuningJob):
         from sklearn import metrics  # takes a second to import
 
         logits, label_ids = scored.predictions
-        examples, count = self.examples(data), self.settings.num_errors
+        examples = self.examples(data)
         # Files of the first set have no title in their names.
         title = "" if data == self.dev[0] else data.title
         labels = self.files.labels
         if labels is None:
-            found = classifier_mistakes.wrong_numbers(
-                logits[:, 0], label_ids, examples, count
+            found = classifier_mistakes.worst(
+                "difference",
+                examples,
+                label_ids.tolist(),
+                logits[:, 0].tolist(),
+                np.abs(logits[:, 0] - label_ids).tolist(),
             )
         else:
-            found = classifier_mistakes.wrong_labels(
-                logits, label_ids, labels, examples, count
+            predictions = logits.argmax(-1)
+            log_probs = classifier_scores.log_softmax(logits)
+            found = classifier_mistakes.worst(
+                "confidence",
+                examples,
+                [labels[number] for number in label_ids],
+                [labels[number] for number in predictions],
+                np.exp(log_probs.max(-1)).tolist(),
             )
             counts = metrics.confusion_matrix(
-                label_ids, logits.argmax(-1), labels=range(len(labels))
+                label_ids, predictions, labels=range(len(labels))
             )
             table = classifier_mistakes.confusion_table(counts, labels)
             self.write_lines(titled(_MATRIX, title), table)

@@ -8,63 +8,29 @@ import numpy as np
 
 from tasks import mistakes
 from tasks.classifier.data import Example
-from tasks.classifier.scores import log_softmax
 from tasks.mistakes import Mistakes
 
 # With more classes than this the cells of the picture have no numbers, and
 # with more than the second nobody could read the picture.
 _MAX_NUMBERS, MAX_DRAWN = 12, 50
 
-_TEXTS = ("text_a", "text_b")
 
-
-def wrong_labels(
-    logits: np.ndarray,
-    label_ids: np.ndarray,
-    names: Sequence[str],
+def worst(
+    size: str,
     examples: Sequence[Example],
-    count: int,
+    truths: Sequence[str | float],
+    predictions: Sequence[str | float],
+    sizes: Sequence[float],
 ) -> Mistakes:
-    """Return the examples with a wrong class, the surest answers first."""
-    wrong = mistakes.wrong_classes(log_softmax(logits), label_ids)
-    rows = [
-        (
-            examples[row].guid,
-            names[label_ids[row]],
-            names[prediction],
-            float(confidence),
-            examples[row].text_a,
-            examples[row].text_b,
-        )
-        for row, prediction, confidence in zip(*wrong, strict=True)
-    ]
-    header = ("guid", "truth", "prediction", "confidence", *_TEXTS)
-    return Mistakes(header, rows[:count], len(rows), len(examples))
-
-
-def wrong_numbers(
-    predictions: np.ndarray,
-    labels: np.ndarray,
-    examples: Sequence[Example],
-    count: int,
-) -> Mistakes:
-    """Return the examples whose predicted number is furthest from the label."""
-    distances = np.abs(predictions - labels)
-    order = np.argsort(-distances, kind="stable")
-    order = order[distances[order] > 0]
-    rows = [
-        (
-            examples[row].guid,
-            float(labels[row]),
-            float(predictions[row]),
-            float(distances[row]),
-            examples[row].text_a,
-            examples[row].text_b,
-        )
-        for row in order[:count]
-    ]
-    header = ("guid", "truth", "prediction", "difference", *_TEXTS)
-    return Mistakes(header, rows, len(order), len(examples))
+    """Return the examples with a wrong prediction; `size` names the sizes."""
+    return mistakes.worst(
+        ("guid", "truth", "prediction", size, "text_a", "text_b"),
+        [example.guid for example in examples],
+        truths,
+        predictions,
+        sizes,
+        [(example.text_a, example.text_b) for example in examples],
+    )
 
 
 def confusion_table(counts: np.ndarray, names: Sequence[str]) -> list[str]:

@@ -442,32 +442,21 @@ class EmbeddingsJob(FineTuningJob):
             errors = scored.predictions - wanted
             if self.similarity:  # of another scale than the scores
                 errors = _standard(scored.predictions) - _standard(wanted)
-            listed = [
-                (
-                    row,
-                    float(wanted[row]),
-                    float(scored.predictions[row]),
-                    float(errors[row]),
-                    *examples[row].texts,
-                )
-                for row in np.argsort(-np.abs(errors), kind="stable").tolist()
-            ]
-            total = len(examples)
+            found = mistakes.worst(
+                header,
+                range(len(examples)),
+                wanted.tolist(),
+                scored.predictions.tolist(),
+                errors.tolist(),
+                [example.texts for example in examples],
+            )
         else:
             header = ("query", "rank", "text", "relevant", "found_first")
             collection, ranked = scored.predictions
-            listed = _failures(collection, ranked)
-            total = len(ranked)
+            rows = _failures(collection, ranked)
+            found = mistakes.Mistakes(header, rows, len(ranked))
         title = "" if data == self.dev[0] else data.title
-        self.write_errors(
-            mistakes.Mistakes(
-                header,
-                listed[: self.settings.num_errors],
-                len(listed),
-                total,
-            ),
-            titled(mistakes.NAME, title),
-        )
+        self.write_errors(found, titled(mistakes.NAME, title))
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]

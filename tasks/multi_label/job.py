@@ -14,6 +14,7 @@ from checkpoints.trained_for import TrainedFor
 from records import tfrecord
 from tasks import mistakes
 from tasks.classifier import data as classifier_data
+from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier.job import ClassifierJob
 from tasks.job import DataSet, LoadedModel, Scored
 from tasks.multi_label import scores as multi_label_scores
@@ -140,25 +141,13 @@ class MultiLabelJob(ClassifierJob):
 
         logits, labels = scored.predictions
         predicted = self._predicted(logits)
-        wrong = (predicted != labels).sum(axis=1)  # [n]
-        order = np.argsort(-wrong, kind="stable")
-        order = order[wrong[order] > 0]
-        examples = self.examples(data)
-        rows = [
-            (
-                examples[row].guid,
-                self._names(labels[row]),
-                self._names(predicted[row]),
-                int(wrong[row]),
-                examples[row].text_a,
-                examples[row].text_b,
-            )
-            for row in order[: self.settings.num_errors]
-        ]
-        header = ("guid", "truth", "prediction", "wrong_labels")
         self.write_errors(
-            mistakes.Mistakes(
-                (*header, "text_a", "text_b"), rows, len(order), len(examples)
+            classifier_mistakes.worst(
+                "wrong_labels",
+                self.examples(data),
+                list(map(self._names, labels)),
+                list(map(self._names, predicted)),
+                (predicted != labels).sum(axis=1).tolist(),
             )
         )
         columns = metrics.precision_recall_fscore_support(

@@ -303,7 +303,6 @@ class NerJob(FineTuningJob):
                 file,
                 self._tags(file, logits),
                 np.exp(log_softmax(logits).max(-1)),
-                self.settings.num_errors,
             )
         )
 

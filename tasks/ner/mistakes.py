@@ -51,7 +51,6 @@ def wrong_entities(
     file: File,
     predicted: Sequence[Sequence[str]],
     probabilities: np.ndarray,
-    count: int,
 ) -> Mistakes:
     """Return the entities that are wrong or missed, the surest first.
 
@@ -87,6 +86,4 @@ def wrong_entities(
                 )
             )
     rows.sort(key=lambda row: -row[4])
-    return Mistakes(
-        _HEADER, rows[:count], len(rows), num_entities, "right entities"
-    )
+    return Mistakes(_HEADER, rows, num_entities, "right entities")

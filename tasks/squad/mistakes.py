@@ -53,11 +53,11 @@ def write(
     """Write errors.tsv; draw the scores by the length of the answers."""
     answers = {key: candidate.text for key, candidate in found.items()}
     scores = squad_scores.score_each(data, answers, is_version_2)
-    if settings.num_errors:
-        mistakes.write(
-            os.path.join(settings.output_dir, mistakes.NAME),
-            wrong_answers(data, found, scores, settings.num_errors),
-        )
+    mistakes.write(
+        os.path.join(settings.output_dir, mistakes.NAME),
+        wrong_answers(data, found, scores),
+        settings.num_errors,
+    )
     if settings.training.pictures and cluster.is_chief():
         bars = by_length(data, scores)
         pictures.draw(
@@ -73,9 +73,8 @@ def wrong_answers(
     data: SquadData,
     found: Mapping[str, Candidate],
     scores: QuestionScores,
-    count: int,
 ) -> Mistakes:
-    """Return `count` of the questions without an exact match.
+    """Return the questions without an exact match.
 
     Those of F1 0 come first, the surest answer of each first.
     """
@@ -100,11 +99,9 @@ def wrong_answers(
                 example.place or (given.span.place if given.span else (0, 0)),
             ),
         )
-        for example, f1, given in wrong[:count]
+        for example, f1, given in wrong
     ]
-    return Mistakes(
-        _HEADER, rows, len(wrong), len(scores.exact), what="questions"
-    )
+    return Mistakes(_HEADER, rows, len(scores.exact), "questions")
 
 
 def context_of(paragraph: str, place: tuple[int, int]) -> str:

@@ -191,9 +191,9 @@ class SwagJob(FineTuningJob):
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
         """Write errors.tsv of the development questions."""
-        questions, count = self.examples(data), self.settings.num_errors
-        found = wrong_choices(*scored.predictions, questions, count)
-        self.write_errors(found)
+        self.write_errors(
+            wrong_choices(*scored.predictions, self.examples(data))
+        )
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and test.tsv."""
@@ -208,31 +208,23 @@ class SwagJob(FineTuningJob):
 
 
 def wrong_choices(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    questions: Sequence[Question],
-    count: int,
+    scores: np.ndarray, labels: np.ndarray, questions: Sequence[Question]
 ) -> mistakes.Mistakes:
     """Return the wrong answers, the surest first, of scores [n, C]."""
+    truths, predictions = labels.tolist(), scores.argmax(-1).tolist()
     log_probs = classifier_scores.log_softmax(scores)
-    listed = [
-        (
-            questions[row].guid,
-            int(labels[row]),
-            int(prediction),
-            float(confidence),
-            questions[row].context,
-            questions[row].choices[labels[row]],
-            questions[row].choices[prediction],
-        )
-        for row, prediction, confidence in zip(
-            *mistakes.wrong_classes(log_probs, labels), strict=True
+    texts = [
+        (question.context, question.choices[truth], question.choices[given])
+        for question, truth, given in zip(
+            questions, truths, predictions, strict=True
         )
     ]
-    return mistakes.Mistakes(
+    return mistakes.worst(
         _MISTAKES_HEADER,
-        listed[:count],
-        len(listed),
-        len(questions),
+        [question.guid for question in questions],
+        truths,
+        predictions,
+        np.exp(log_probs.max(-1)).tolist(),
+        texts,
         "questions",
     )

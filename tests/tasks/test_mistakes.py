@@ -3,7 +3,6 @@
 import csv
 
 import hypothesis
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,23 +51,34 @@ def test_every_text_comes_back(rows):
     assert found == rows
 
 
-def test_the_surest_wrong_class_comes_first():
-    probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
-    found = mistakes.wrong_classes(np.log(probs), np.array([1, 0, 1, 0]))
-    assert found.rows.tolist() == [1, 3, 0]
-    assert found.predictions.tolist() == [1, 1, 0]
-    assert found.confidences == pytest.approx([0.9, 0.7, 0.6])
+def test_the_largest_mistake_comes_first():
+    found = mistakes.worst(
+        ("id", "truth", "prediction", "size", "text"),
+        ["a", "b", "c", "d"],
+        [1, 0, 1, 0],
+        [0, 1, 1, 1],
+        [0.5, 0.75, 0.8, -0.75],
+        [["A"], ["B"], ["C"], ["D"]],
+    )
+    assert found.rows == [
+        ("b", 0, 1, 0.75, "B"),
+        ("d", 0, 1, -0.75, "D"),
+        ("a", 1, 0, 0.5, "A"),
+    ]
+    assert found.num_scored == 4
 
 
 def test_the_file_and_its_summary(tmp_path, caplog):
     caplog.set_level("INFO", logger="absl")
     path = tmp_path / "errors.tsv"
-    some = Mistakes(("id", "text"), [("a", "b\tc"), ("d", None)], 3, 1200)
-    mistakes.write(str(path), some)
+    rows = [("a", "b\tc"), ("d", None), ("e", "f")]
+    mistakes.write(str(path), Mistakes(("id", "text"), rows, 1200), 0)
+    assert not path.exists()
+    mistakes.write(str(path), Mistakes(("id", "text"), rows, 1200), 2)
     assert path.read_text() == "id\ttext\na\tb\\tc\nd\t\n"
     assert caplog.messages[-1] == (
         f"Wrote {path}: the worst 2 of 3 mistakes in 1,200 examples"
     )
-    mistakes.write(str(path), Mistakes(("id",), [], 0, 5, "questions"))
+    mistakes.write(str(path), Mistakes(("id",), [], 5, "questions"), 2)
     assert path.read_text() == "id\n"
     assert caplog.messages[-1].endswith("all 0 mistakes in 5 questions")

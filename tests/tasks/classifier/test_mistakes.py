@@ -8,50 +8,20 @@ import pytest
 from tasks.classifier import mistakes
 from tasks.classifier.data import Example
 
-EXAMPLES = [
-    Example("0", "a film", "good"),
-    Example("1", "b\tfilm", None),
-    Example("2", "c film", "bad"),
-    Example("3", "d film", None),
-]
-LABELS = np.array([0, 1, 1, 2])
-NAMES = ("no", "yes", "maybe")
-LOGITS = np.log(
-    [[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.1, 0.1, 0.8]]
-).astype(np.float32)
-
 
 def test_wrong_labels():
-    found = mistakes.wrong_labels(LOGITS, LABELS, NAMES, EXAMPLES, 10)
+    examples = [Example("1", "b\tfilm"), Example("2", "c film", "bad")]
+    found = mistakes.worst(
+        "confidence", examples, ["yes", "yes"], ["no", "maybe"], [0.6, 0.7]
+    )
     assert found.header == (
         *("guid", "truth", "prediction", "confidence"),
         *("text_a", "text_b"),
     )
-    first, second = found.rows
-    assert first == (
-        *("2", "yes", "maybe"),
-        pytest.approx(0.7),
-        *("c film", "bad"),
-    )
-    assert second == (
-        *("1", "yes", "no"),
-        pytest.approx(0.6),
-        *("b\tfilm", None),
-    )
-    assert (found.num_wrong, found.num_scored) == (2, 4)
-    less = mistakes.wrong_labels(LOGITS, LABELS, NAMES, EXAMPLES, 1)
-    assert less.rows == found.rows[:1] and less.num_wrong == 2
-
-
-def test_wrong_numbers():
-    predictions = np.float32([1.0, 2.5, 0.0, 4.0])
-    labels = np.float32([1.0, 2.0, 3.0, 3.0])
-    found = mistakes.wrong_numbers(predictions, labels, EXAMPLES, 2)
-    assert [row[:4] for row in found.rows] == [
-        ("2", 3.0, 0.0, 3.0),
-        ("3", 3.0, 4.0, 1.0),
+    assert found.rows == [
+        ("2", "yes", "maybe", 0.7, "c film", "bad"),
+        ("1", "yes", "no", 0.6, "b\tfilm", None),
     ]
-    assert (found.num_wrong, found.num_scored) == (3, 4)
 
 
 def test_confusion():

@@ -21,7 +21,7 @@ FILE = File("dev.txt", [], " ", SENTENCES)
 def test_every_kind_of_mistake():
     predicted = [["B-PER", "O", "O", "B-PER"], ["O", "B-LOC", "O", "O"]]
     sure = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.95, 0.3, 0.2])
-    found = mistakes.wrong_entities(FILE, predicted, sure, 10)
+    found = mistakes.wrong_entities(FILE, predicted, sure)
     texts = [" ".join(sentence.words) for sentence in SENTENCES]
     assert found.rows == [
         (6, "invented", None, "LOC: May", pytest.approx(0.95), texts[1]),
@@ -29,7 +29,6 @@ def test_every_kind_of_mistake():
         (4, "other type", "LOC: Paris", "PER: Paris", 0.6, texts[0]),
         (6, "missed", "ORG: UN", None, 0.3, texts[1]),
     ]
-    assert (found.num_wrong, found.num_scored) == (4, 3)
-    assert len(mistakes.wrong_entities(FILE, predicted, sure, 1).rows) == 1
+    assert found.num_scored == 3
     tags = [sentence.tags for sentence in SENTENCES]
-    assert not mistakes.wrong_entities(FILE, tags, sure, 10).rows
+    assert not mistakes.wrong_entities(FILE, tags, sure).rows

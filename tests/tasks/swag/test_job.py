@@ -120,11 +120,11 @@ def test_wrong_choices():
     ]
     scores = np.log([[0.4, 0.6], [0.1, 0.9], [0.8, 0.2]])
     labels = np.array([0, 1, 1])
-    found = job.wrong_choices(scores, labels, questions, 5)
+    found = job.wrong_choices(scores, labels, questions)
     assert found.rows[0] == (
         *("q2", 1, 0),
         pytest.approx(0.8),
         *("It rains.", "It stops.", "It snows."),
     )
     assert [row[0] for row in found.rows] == ["q2", "q0"]
-    assert found.summary() == "all 2 mistakes in 3 questions"
+    assert found.summary(5) == "all 2 mistakes in 3 questions"
