@@ -235,7 +235,7 @@ def plan(
     if compiles.per_length:
         batches = data.training(size, settings.random_seed, is_fine=False)
     layers.freeze(loaded.model, settings.freeze_layers)
-    start.log_beginning(data.num_records, settings)
+    start.log_beginning(data.num_examples, settings)
     return loop.Training(
         strategy,
         loaded.model,

@@ -112,7 +112,11 @@ class ShortRecords:
     Attributes:
         lengths: [n], up to the last real token of each record.
         num_records: n.
+        group: consecutive records that are one training example, such as the
+            four choices of a question.
     """
+
+    group = 1
 
     def __init__(
         self,
@@ -166,6 +170,11 @@ class ShortRecords:
         features = {name: np.concatenate(some) for name, some in parts.items()}
         return cls(features, sequences, pad_to_max_length)
 
+    @property
+    def num_examples(self) -> int:
+        """The number of training examples."""
+        return self.num_records // self.group
+
     def append(self, other: "ShortRecords") -> None:
         """Add the records of another file, which is empty afterwards."""
         for name, value in self.features.items():
@@ -179,19 +188,18 @@ class ShortRecords:
         return bucket_lengths(self.full_length, self.pad_to_max_length, is_fine)
 
     def training(
-        self, batch_size: int, seed: int, is_fine: bool = False, group: int = 1
+        self, batch_size: int, seed: int, is_fine: bool = False
     ) -> "TrainingBatches":
         """Return the endless training batches of batch_size examples, B.
 
-        If an example is a `group` of consecutive records, such as the four
-        choices of a question, features are [B, group, ...], and an example
-        stays whole when a batch is split among devices. For is_fine see
-        `buckets`.
+        If an example is a `group` of records, features are [B, group, ...], and
+        an example stays whole when a batch is split among devices. For is_fine
+        see `buckets`.
         """
         # A plan of examples, each as long as the longest of its records.
-        lengths = self.lengths.reshape(-1, group).max(axis=1)
+        lengths = self.lengths.reshape(-1, self.group).max(axis=1)
         plan = Plan(lengths, batch_size, self.buckets(is_fine), seed)
-        return TrainingBatches(self, plan, group)
+        return TrainingBatches(self, plan)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
         """Return the features of records [...], sequences cut to a length S.
@@ -207,13 +215,13 @@ class ShortRecords:
         }
 
     def signature(
-        self, size: int, length: int | None, group: int = 1
+        self, size: int, length: int | None
     ) -> dict[str, tf.TensorSpec]:
         """Return the shapes and types of a batch of `size` examples.
 
         The length is None if it differs from batch to batch.
         """
-        rows = [size] if group == 1 else [size, group]
+        rows = [size] if self.group == 1 else [size, self.group]
         shapes = {
             name: [length, *value.shape[2:]]
             if name in self.sequences
@@ -239,11 +247,11 @@ class ShortRecords:
 class TrainingBatches:
     """The endless batches of a plan, for the training loop.
 
-    An example of the plan is `group` consecutive records.
+    An example of the plan is a group of records of the data.
     """
 
-    def __init__(self, data: ShortRecords, plan: Plan, group: int = 1):
-        self.data, self.plan, self.group = data, plan, group
+    def __init__(self, data: ShortRecords, plan: Plan):
+        self.data, self.plan, self.group = data, plan, data.group
         self.length = plan.length
 
     def batch(self, step: int) -> dict[str, np.ndarray]:
@@ -276,7 +284,7 @@ class TrainingBatches:
         # parts of its own replicas.
         dataset = tf.data.Dataset.from_generator(
             batches,
-            output_signature=self.data.signature(size, known, self.group),
+            output_signature=self.data.signature(size, known),
         )
         mine = streaming.split_among_replicas(dataset, context, size)
         return streaming.in_order(mine.prefetch(2))

@@ -19,7 +19,7 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base import cluster, file_system, pictures, progress
 from base.errors import UserError
@@ -94,17 +94,6 @@ class DataSet(NamedTuple):
     source: Any
 
 
-class TrainingData(Protocol):
-    """The training examples of a job, such as in_memory.ShortRecords."""
-
-    num_records: int
-
-    def training(
-        self, batch_size: int, seed: int, is_fine: bool
-    ) -> in_memory.TrainingBatches:
-        """Return the endless stream of training batches."""
-
-
 class FineTuningJob(abc.ABC):
     """A fine-tuning task: its data, model, objective and scores.
 
@@ -124,6 +113,7 @@ class FineTuningJob(abc.ABC):
         calibrates: whether `evaluate` changes the weights that are kept.
         result_files: what evaluation and prediction write to output_dir.
         training_features: features that only the training records have.
+        group: records of a training example, such as the choices of a question.
     """
 
     head_pattern: str
@@ -139,6 +129,7 @@ class FineTuningJob(abc.ABC):
         curves.NAME,
     )
     training_features: tuple[str, ...] = ()
+    group = 1
 
     def __init__(self, settings: RunSettings, source: ModelSource):
         self.settings, self.source = settings, source
@@ -307,10 +298,12 @@ class FineTuningJob(abc.ABC):
         """Return everything the training records depend on."""
         return self.fingerprint(self.train)
 
-    def train_data(self, loaded: LoadedModel) -> TrainingData:
+    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records; output_dir is claimed before."""
         del loaded
-        return self.records(self.train)
+        data = self.records(self.train)
+        data.group = self.group
+        return data
 
     # --- Scores and predictions ----------------------------------------------
 
@@ -377,15 +370,16 @@ class FineTuningJob(abc.ABC):
         """Return the outputs of a batch that scores need, {name: [B, ...]}."""
         return {"logits": model(batch)}
 
-    def num_examples(self, data: TrainingData) -> int:
+    def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of examples in an epoch."""
-        return data.num_records
+        return data.num_examples
 
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a row of a batch depends on."""
         layers, units = self.source.bilstm
         # Per unit of both directions: inputs of the gates, gates, h and c.
         return memory.Rows(
+            encoded=self.group,
             head_numbers=20 * units * layers,
             windows=self.create_task().settings.windows,
         )

@@ -13,7 +13,7 @@ from absl import logging
 
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import tfrecord
+from records import in_memory, tfrecord
 from tasks import long_texts, mistakes, signs
 from tasks.classifier import calibration, glue
 from tasks.classifier import data as classifier_data
@@ -25,7 +25,6 @@ from tasks.job import (
     FineTuningJob,
     LoadedModel,
     Scored,
-    TrainingData,
     titled,
 )
 from tasks.rows import log_example
@@ -250,7 +249,7 @@ class ClassifierJob(FineTuningJob):
             self.source.what_is_read(lengths, left_out),
         )
 
-    def train_data(self, loaded: LoadedModel) -> TrainingData:
+    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records; set the objective that they decide."""
         data = super().train_data(loaded)
         labels, ids = self.files.labels, data.features["label_ids"]

@@ -37,7 +37,6 @@ from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, titled
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
-from tasks.swag.job import Questions
 from tasks.task import number
 from training import memory
 
@@ -229,11 +228,12 @@ class EmbeddingsJob(FineTuningJob):
 
     def row(self) -> memory.Rows:
         """Return what an example costs: a sequence for each of its texts."""
-        encoded = self.group
+        row = super().row()
         if self.flags.cache_chunk:
             size = self.settings.training.train_batch_size
-            encoded = min(encoded, self.flags.cache_chunk / size)
-        return super().row()._replace(encoded=encoded)
+            encoded = min(self.group, self.flags.cache_chunk / size)
+            row = row._replace(encoded=encoded)
+        return row
 
     def _prompt(self, name: str | None) -> str:
         """Return a prompt: the default one, query, or document."""
@@ -352,14 +352,12 @@ class EmbeddingsJob(FineTuningJob):
             self.source.what_is_read(lengths, left_out),
         )
 
-    def train_data(
-        self, loaded: LoadedModel
-    ) -> Questions | in_memory.ShortRecords:
+    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training examples; with a teacher, its vectors too."""
         data = super().train_data(loaded)
         if self.teacher:
             data.features[learning.TEACHER] = self._teacher_vectors()
-        return data if self.group == 1 else Questions(data, self.group)
+        return data
 
     # --- Teacher -------------------------------------------------------------
 

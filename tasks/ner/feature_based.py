@@ -135,7 +135,7 @@ class SentenceActivations(in_memory.ShortRecords):
         }
 
     def signature(
-        self, size: int, length: int | None, group: int = 1
+        self, size: int, length: int | None
     ) -> dict[str, tf.TensorSpec]:
         """Return the shapes of a batch; `length` None: of any length."""
         inner = self.activations.shape[1:]

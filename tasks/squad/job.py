@@ -162,7 +162,7 @@ class SquadJob(FineTuningJob):
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
         if self.count_steps_by == "windows":
-            return data.num_records
+            return data.num_examples
         questions = self.reader.read(self.train_file, is_training=True)
         return len(questions.examples)
 

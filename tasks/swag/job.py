@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from base import file_system
 
@@ -11,12 +11,11 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from records import in_memory
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier.data import Example
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -24,7 +23,6 @@ from tasks.swag import model as swag_model
 from tasks.swag import task as swag_task
 from tasks.swag.task import Question
 from tasks.task import Outputs
-from training import memory
 
 _TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
 
@@ -41,24 +39,6 @@ _MISTAKES_HEADER = (
     "right_choice",
     "predicted_choice",
 )
-
-
-class Questions(NamedTuple):
-    """The records of questions; a training example is a whole question."""
-
-    rows: in_memory.ShortRecords  # one for every choice
-    num_choices: int  # C
-
-    @property
-    def num_records(self) -> int:
-        """The number of questions, since batches count questions."""
-        return self.rows.num_records // self.num_choices
-
-    def training(
-        self, batch_size: int, seed: int, is_fine: bool
-    ) -> in_memory.TrainingBatches:
-        """Return the batches of whole questions, features [B, C, ...]."""
-        return self.rows.training(batch_size, seed, is_fine, self.num_choices)
 
 
 class SwagJob(FineTuningJob):
@@ -153,16 +133,9 @@ class SwagJob(FineTuningJob):
             length,
         )
 
-    def train_data(self, loaded: LoadedModel) -> Questions:
-        """Return the training questions."""
-        return Questions(super().train_data(loaded), self._num_choices)
-
-    def row(self) -> memory.Rows:
-        """Return what a question costs: a sequence for each of its choices."""
-        return super().row()._replace(encoded=self._num_choices)
-
     @property
-    def _num_choices(self) -> int:
+    def group(self) -> int:
+        """The choices of a question."""
         return len(self.examples(self.train)[0].choices)
 
     # --- Scores and predictions ----------------------------------------------

@@ -52,7 +52,7 @@ def test_a_row_for_every_choice(tmp_path, monkeypatch):
     ]
     write_questions(tmp_path / "train.jsonl", lines)
     found = create_job(tmp_path).train_data(None)
-    assert (found.num_records, found.num_choices) == (3, 2)
+    assert (found.num_examples, found.group) == (3, 2)
     wanted = [
         "[CLS] a b [SEP] c d [SEP]",
         "[CLS] a b [SEP] c e f [SEP]",
