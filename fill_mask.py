@@ -36,7 +36,7 @@ from serving import flags as prediction_flags
 from tasks import loading, predict, registry
 from tasks.masked_lm import filling
 from tasks.sentence_score import task as scoring
-from tasks.task import BadInput, Input, Place, Settings, Task
+from tasks.task import Input, Place, Settings, Task
 from training import dtypes
 from training import flags as training_flags
 
@@ -137,7 +137,7 @@ def check_sentence(task: Task, text: str) -> Input:
     texts = {"text": text}
     try:
         task.check(texts)
-    except BadInput as error:
+    except UserError as error:
         raise UserError(f"{text[:40]!r}: {error}") from error
     return Input(text, Place("text", 1), texts)
 

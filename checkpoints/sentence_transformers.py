@@ -269,12 +269,7 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
 def _read(directory: str, name: str) -> Any:
     """Return the JSON of a file; None without it."""
     path = os.path.join(directory, name)
-    if not file_system.exists(path):
-        return None
-    try:
-        return text_files.parse_json(text_files.read_text(path))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from error
+    return text_files.read_json(path) if file_system.exists(path) else None
 
 
 def _object(directory: str, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from base.errors import UserError
 from absl import logging
 
 from records import tfrecord
-from tasks.task import BadInput, Input, Place
+from tasks.task import Input, Place
 
 # A window ends at so many inputs or bytes.
 WINDOW_INPUTS = 4096
@@ -31,7 +31,7 @@ _SHOWN = 200  # characters of a bad line in errors.jsonl
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# (place, bytes of a line or a record) -> an input; raises BadInput. The last
+# (place, bytes of a line or a record) -> an input; raises UserError. The last
 # argument is the kind of the file.
 Parse = Callable[[Place, bytes, str], Input]
 
@@ -195,11 +195,11 @@ def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
             size += len(data)
             try:
                 if kind != "tfrecord" and len(data) > LONGEST_LINE:
-                    raise BadInput(
+                    raise UserError(
                         f"a line of more than {LONGEST_LINE >> 20} MB"
                     )
                 window.inputs.append(parse(place, data, kind))
-            except BadInput as error:
+            except UserError as error:
                 text = data if kind != "tfrecord" else b""
                 shown = text.decode("utf-8", "backslashreplace")
                 window.problems.append(Problem(place, str(error), shown))

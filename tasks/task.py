@@ -14,8 +14,8 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from base import text_files
-from base.errors import counted
+from base import tables, text_files
+from base.errors import UserError, counted
 
 import numpy as np
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
 )
+
+# How to mend an object that lacks a text.
+TEXT_COLUMNS = " (--text_columns)"
 
 # The outputs of a unit of rows: name -> array.
 Outputs = dict[str, np.ndarray]
@@ -155,10 +158,6 @@ class Input(NamedTuple):
     id: str | int
     place: Place
     texts: dict[str, Any]
-
-
-class BadInput(ValueError):
-    """Raised by the parser of an input; its message is the reason."""
 
 
 class Encoded(NamedTuple):
@@ -292,7 +291,7 @@ class Task(abc.ABC):
         `place` is for messages, and the id of an input without one.
 
         Raises:
-            BadInput: it cannot be predicted; has the reason.
+            UserError: it cannot be predicted; has the reason.
         """
         if kind == "tfrecord":
             return self._parse_record(place, data)
@@ -300,11 +299,10 @@ class Task(abc.ABC):
             line = data.decode("utf-8")
         except UnicodeDecodeError as error:
             byte = data[error.start]
-            raise BadInput(f"not UTF-8 (byte 0x{byte:02x})") from error
+            raise UserError(f"not UTF-8 (byte 0x{byte:02x})") from error
         if kind == "jsonl":
             return self._parse_object(place, line)
-        texts = self.texts_of_line(line.split("\t"))
-        self.check(texts)
+        texts = self.checked(self.texts_of_line(line.split("\t")))
         return Input(str(place), place, texts)
 
     def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
@@ -314,7 +312,7 @@ class Task(abc.ABC):
             hint = ""
             if wanted == 1:
                 hint = "; a text with tabs has to be JSON"
-            raise BadInput(
+            raise UserError(
                 f"{counted(len(cells), 'column')}, wanted {wanted} "
                 f"({', '.join(self.text_names)}), separated by tabs{hint}"
             )
@@ -323,26 +321,34 @@ class Task(abc.ABC):
     def texts_of_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return the texts of a JSON object, by name."""
         return {
-            name: text_of(value, column)
+            name: tables.require(value, column, str, hint=TEXT_COLUMNS)
             for name, column in zip(self.text_names, self.names, strict=True)
         }
 
+    def checked(self, texts: dict[str, Any]) -> dict[str, Any]:
+        """Return texts that can be predicted; else raise a UserError."""
+        for name, found in texts.items():
+            for text in found if isinstance(found, list) else [found]:
+                if isinstance(text, str):
+                    tables.check_utf8(text, name)
+        self.check(texts)
+        return texts
+
     def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for texts that cannot be predicted."""
+        """Raise UserError for texts that cannot be predicted."""
         name = self.text_names[0]
         if not texts[name].strip():
-            raise BadInput(f"{name} is empty")
+            raise UserError(f"{name} is empty")
 
     def _parse_object(self, place: Place, line: str) -> Input:
         """Return the input of a line of JSON."""
         try:
             value = text_files.parse_json(line)
         except ValueError as error:
-            raise BadInput(f"not JSON: {error}") from error
+            raise UserError(f"not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise BadInput(f"JSON {type(value).__name__}, wanted an object")
-        texts = self.texts_of_object(value)
-        self.check(texts)
+            raise UserError(f"JSON {type(value).__name__}, wanted an object")
+        texts = self.checked(self.texts_of_object(value))
         own = _own_id(value, self.settings.id_column)
         if own is None:
             return Input(str(place), place, texts)
@@ -355,11 +361,11 @@ class Task(abc.ABC):
         try:
             features = tfrecord.decode_example(data)
         except ValueError as error:
-            raise BadInput(f"not a tf.train.Example ({error})") from error
+            raise UserError(f"not a tf.train.Example ({error})") from error
         row = self._row_of_record(features)
         texts = {"row": row, "label_ids": features.get("label_ids")}
         if isinstance(texts["label_ids"], list):
-            raise BadInput("label_ids holds bytes, wanted numbers")
+            raise UserError("label_ids holds bytes, wanted numbers")
         for name in (self.settings.id_column, "id", "unique_ids"):
             values = features.get(name, ()) if name else ()
             if len(values) == 1:
@@ -369,7 +375,7 @@ class Task(abc.ABC):
                 elif np.isfinite(own) and int(own) == own:
                     own = int(own)
                 else:
-                    raise BadInput(f"{name} is {own}, wanted a whole number")
+                    raise UserError(f"{name} is {own}, wanted a whole number")
                 return Input(own, place, texts)
         return Input(str(place), place, texts)
 
@@ -378,7 +384,7 @@ class Task(abc.ABC):
         names = ("input_ids", "input_mask", "segment_ids")
         lacking = [name for name in names if name not in features]
         if lacking:
-            raise BadInput(
+            raise UserError(
                 f"no feature {lacking[0]!r}; it has "
                 f"{', '.join(sorted(features)) or 'none'}"
             )
@@ -386,15 +392,15 @@ class Task(abc.ABC):
         for name, values in zip(names, (ids, mask, segments), strict=True):
             if len(values) and not np.issubdtype(values.dtype, np.integer):
                 kind = "floats" if values.dtype.kind == "f" else "bytes"
-                raise BadInput(f"{name} holds {kind}, wanted whole numbers")
+                raise UserError(f"{name} holds {kind}, wanted whole numbers")
         if not len(ids) == len(mask) == len(segments):
-            raise BadInput(
+            raise UserError(
                 f"{len(ids)} input_ids, {len(mask)} input_mask, "
                 f"{len(segments)} segment_ids: wanted as many of each"
             )
         size = int((mask != 0).sum())
         if not size or not mask[:size].all():
-            raise BadInput("input_mask is not ones followed by zeros")
+            raise UserError("input_mask is not ones followed by zeros")
         limits = (len(self.tokenizer.vocab), "tokens of the vocabulary")
         for name, values, limit, what in (
             ("input_ids", ids, *limits),
@@ -402,11 +408,13 @@ class Task(abc.ABC):
         ):
             bad = values[:size][(values[:size] < 0) | (values[:size] >= limit)]
             if len(bad):
-                raise BadInput(f"{name} has {bad[0]}; there are {limit} {what}")
+                raise UserError(
+                    f"{name} has {bad[0]}; there are {limit} {what}"
+                )
         if self.settings.windows and segments.any():
-            raise BadInput("a pair, and --long_texts=windows is for one text")
+            raise UserError("a pair, and --long_texts=windows is for one text")
         if size > self.settings.row_length:
-            raise BadInput(
+            raise UserError(
                 f"{size} tokens, more than the {self.settings.row_length} that "
                 "are read (--max_seq_length, --long_texts)"
             )
@@ -415,43 +423,15 @@ class Task(abc.ABC):
         )
 
 
-def text_of(value: Mapping[str, Any], name: str) -> str:
-    """Return a text of a JSON object.
-
-    Raises:
-        BadInput: it is missing, no string, or cannot be written as UTF-8.
-    """
-    if name not in value:
-        found = ", ".join(map(repr, list(value)[:8])) or "nothing"
-        raise BadInput(f"no field {name!r}; it has {found} (--text_columns)")
-    if not isinstance(value[name], str):
-        kind = type(value[name]).__name__
-        raise BadInput(f"field {name!r} is {kind}, wanted a string")
-    return _encodable(value[name], f"field {name!r}")
-
-
-def _encodable(text: str, what: str) -> str:
-    """Return the text; raise BadInput if UTF-8 cannot hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # JSON may escape half a character
-        raise BadInput(f"{what} has a lone surrogate") from error
-    return text
-
-
 def _own_id(value: Mapping[str, Any], column: str | None) -> str | int | None:
     """Return the id of a JSON object, None without one."""
-    own = value.get(column or "id")
-    if own is None:
-        if column:
-            raise BadInput(f"no field {column!r} (--id_column)")
+    if not column and value.get("id") is None:
         return None
-    if not isinstance(own, (str, int)) or isinstance(own, bool):
-        kind = type(own).__name__
-        raise BadInput(
-            f"field {column or 'id'!r} is {kind}, wanted a string or an integer"
-        )
-    return _encodable(own, "the id") if isinstance(own, str) else own
+    hint = " (--id_column)" if column else ""
+    own = tables.require(value, column or "id", (str, int), hint=hint)
+    if isinstance(own, str):
+        tables.check_utf8(own, "the id")
+    return own
 
 
 def is_record(item: Input) -> bool:

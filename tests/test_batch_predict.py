@@ -290,12 +290,13 @@ BAD = [
 ]
 REASONS = {
     2: "not JSON: Expecting ',' delimiter: column 30",
-    3: "no field 'text'; it has 'id', 'texts' (--text_columns)",
-    4: "field 'text' is int, wanted a string",
+    3: "no key 'text'; it has 'id', 'texts' (--text_columns)",
+    4: "'text' is 7, wanted a string (--text_columns)",
     5: "text is empty",
     6: "JSON list, wanted an object",
-    7: "field 'id' is bool, wanted a string or an integer",
-    8: "field 'text' has a lone surrogate",
+    7: "'id' is True, wanted a string or a whole number",
+    8: "text '\\ud800' has a lone surrogate, half of a character, which UTF-8 "
+    "cannot hold",
     12: "not UTF-8 (byte 0xff)",
 }
 

@@ -155,6 +155,6 @@ def test_text_file_with_mistakes(model_dir, tmp_path):
     values = {"init_checkpoint": model_dir, "input_file": tmp_path / "text"}
     (tmp_path / "text").write_bytes(b"A [MASK].\nCaf\xe9 [MASK]\n")
     message = scripts.error_of(fill_mask, **values)
-    assert f"{tmp_path}/text, line 2: not UTF-8" in message
+    assert f"{tmp_path}/text: line 2 is not UTF-8" in message
     (tmp_path / "text").write_bytes(b" \n\n")
     assert "text has no text" in scripts.error_of(fill_mask, **values)

@@ -286,7 +286,7 @@ def test_indexes_of_something_else(ask, corpus, tmp_path, model):
         ({"query": " "}, "--query:1: text is empty"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
         ({"lines": "a\nb\tc\n"}, "corpus.txt:2: 2 columns, wanted 1"),
-        ({"lines": '{"text": "a"}\n{"txt": "b"}'}, "corpus.txt:2: no field"),
+        ({"lines": '{"text": "a"}\n{"txt": "b"}'}, "corpus.txt:2: no key"),
         ({"lines": "\n \n"}, "has no text"),
     ],
 )

@@ -159,7 +159,10 @@ def test_a_line_that_was_cut_off_does_not_count(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [("[1]", "line 3: wanted a JSON object"), ("{}", "line 3: wanted a line")],
+    [
+        ("[1]", "line 3: found list, wanted a JSON"),
+        ("{}", "line 3: wanted a line"),
+    ],
 )
 def test_a_damaged_line_is_named(line, problem, tmp_path):
     text = '{"step": 0}\n\n' + line + '\n{"step": 9}\n'

@@ -25,7 +25,7 @@ import numpy as np
 
 from serving.litert import metadata
 from tasks import predict, registry
-from tasks.task import BadInput, Input, Outputs, Place, Settings
+from tasks.task import Input, Outputs, Place, Settings
 
 _BATCH_TOKENS = 512
 
@@ -146,11 +146,11 @@ class LiteRtModel:
                     wanted = "a string or a dictionary"
                     if len(names) > 1:
                         wanted = f"a dictionary with {', '.join(names)}"
-                    raise BadInput(f"{type(text).__name__}, wanted {wanted}")
+                    raise UserError(f"{type(text).__name__}, wanted {wanted}")
                 else:
                     named = self.task.texts_of_line([text])
-                self.task.check(named)
-            except BadInput as error:
+                named = self.task.checked(named)
+            except UserError as error:
                 raise UserError(f"text {number}: {error}") from error
             inputs.append(Input(number, Place("texts", number), named))
         found = predict.predict(self.task, self, inputs, self.batch_size)

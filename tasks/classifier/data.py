@@ -1,18 +1,19 @@
 """Read the examples of a classification task and turn them into features.
 
 Three kinds of files hold a line per example: .tsv without quoting, as GLUE's
-files are; .csv with quotes; .jsonl with a JSON object per line.
+files are; .csv with quotes; .jsonl with a JSON object per line. base/tables.py
+reads their rows.
 """
 
 import functools
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from base import file_system, text_files
-from base.errors import UserError, counted
+from base import file_system, tables, text_files
+from base.errors import UserError
 
 import numpy as np
 from absl import logging
@@ -32,7 +33,10 @@ _MAX_LABELS = 1000
 
 _PART = 10_000  # examples converted at a time
 
-_PARTS = ("text_a", "text_b", "label", "guid")  # fields of Columns
+_HINT = (
+    " (with --task_name=tsv, --text_a_column, --text_b_column and "
+    "--label_column name the columns)"
+)
 
 
 class Example(NamedTuple):
@@ -228,34 +232,46 @@ def read_examples(
             names file and line.
     """
     path = f"{data_dir.rstrip('/')}/{split.file}"
+    columns = {
+        part: column
+        for part, column in split.columns._asdict().items()
+        if column is not None and part != "has_header"
+    }
+    by_name = isinstance(split.columns.text_a, str)
     spellings = {} if any_label else None
-    examples, damaged = [], []
-    text = text_files.read_text(path)
-    if path.endswith(".jsonl"):
-        found = _json_rows(path, text, split.columns, files.multi_label)
-    else:
-        found = _table_rows(path, text, split.columns, files.labels or ())
-    for number, row, at in found:
-        # XNLI's development and test files have this column, for 15 languages.
-        if files.language and files.language != row.get(
-            "language", files.language
-        ):
+    examples: list[Example] = []
+    damaged: list[str] = []
+    found = tables.rows(
+        path,
+        columns.values(),
+        _HINT,
+        has_header=by_name,
+        damaged=damaged if split.skips_damaged else None,
+    )
+    language = None  # its column
+    if not by_name and split.columns.has_header:
+        at, header = next(found, ("", {}))
+        _check_header(at, header, columns, files.labels or ())
+        # Of XNLI's development and test files, for 15 languages.
+        language = 0 if header.get(0) == "language" else None
+    for number, (at, row) in enumerate(found):
+        if not row or files.language != row.get(language, files.language):
             continue
-        problem = row.get("problem")
-        if not problem and not row["text_a"].strip():
-            problem = f"column {split.columns.text_a!r} is empty"
-        if problem:
-            damaged.append(f"{at}: {problem}")
+        values = {
+            part: _value(row, column, part, at, files.multi_label)
+            for part, column in columns.items()
+        }
+        if not values["text_a"].strip():
+            damaged.append(f"{at}: column {columns['text_a']!r} is empty")
             if split.skips_damaged:
                 continue
             raise UserError(damaged[0])
-        label = row.get("label")
-        if label is not None:
-            label = _SYNONYMS.get(label, label)
-            _check_label(label, files, spellings, at)
-        guid = row.get("guid") or str(number)
-        text_files.check_cell(guid, f"{at}: id")
-        examples.append(Example(guid, row["text_a"], row.get("text_b"), label))
+        if "label" in values:
+            values["label"] = _SYNONYMS.get(values["label"], values["label"])
+            _check_label(values["label"], files, spellings, at)
+        values["guid"] = values.get("guid") or str(number)
+        tables.check_cell(values["guid"], f"{at}: id")
+        examples.append(Example(**values))
     if not examples:
         of = f" in language {files.language!r}" if files.language else ""
         raise UserError(
@@ -287,13 +303,13 @@ def _check_label(
     for name in names:
         if not name.strip():
             raise UserError(f"{at}: the label is empty")
-        text_files.check_cell(name, f"{at}: label")
+        tables.check_cell(name, f"{at}: label")
         if files.labels is None:
             # Labels are stored in 32 bits. float() takes "1_0", too.
             if "_" in name or not _is_finite(name, np.float32):
                 raise UserError(f"{at}: {name!r} is not a number in float32")
         elif spellings is not None:
-            text_files.check_spelling(name, at, spellings)
+            tables.check_spelling(name, at, spellings)
         elif name not in files.labels:
             raise UserError(
                 f"{at}: unknown label {name!r}; known are "
@@ -301,122 +317,36 @@ def _check_label(
             )
 
 
-# (number of the row from 0, {field of Columns: text}, "file, line n"). The
-# dictionary of an XNLI row also has the key "language", that of a row with too
-# many or too few columns only the key "problem".
-_Row = tuple[int, dict[str, str], str]
+def _check_header(
+    at: str,
+    header: tables.Row,
+    columns: Mapping[str, int | str],
+    labels: Sequence[str],
+) -> None:
+    """Raise a UserError for an example in place of the header.
 
-
-def _table_rows(
-    path: str, text: str, columns: Columns, labels: Sequence[str]
-) -> Iterator[_Row]:
-    """Yield the rows of a table: .csv, or separated by tabs."""
-    if path.endswith(".csv"):
-        table = text_files.csv_table(path, text)
-    else:
-        # Not the csv module: GLUE's files are not quoted, and a text may begin
-        # with a quotation mark that no other one closes. Not splitlines(): a
-        # text may hold U+2028, which would end its line.
-        lines = (line.removesuffix("\r") for line in text.split("\n"))
-        table = ((n, x.split("\t")) for n, x in enumerate(lines, 1) if x)
-    places: dict[str, int] = {}
-    width = number = 0
-    for line, cells in table:
-        if not width:  # the first line
-            width = len(cells)
-            header = cells if columns.has_header else None
-            places = _places(path, columns, header, width)
-            if columns.has_header:
-                # Columns by number: an example in this line would be lost.
-                for part in ("label", "guid"):
-                    cell = cells[places[part]] if part in places else ""
-                    if cell in labels or cell.isdecimal():
-                        raise UserError(
-                            f"{path}, line {line}: found an example ({part} "
-                            f"{cell}), wanted the header of the columns; put "
-                            "one before it"
-                        )
-                continue
-        # A tab inside a text would shift the columns after it: the label would
-        # be read from the wrong one.
-        if len(cells) == width:
-            row = {part: cells[i] for part, i in places.items()}
-        else:
-            found = counted(len(cells), "column")
-            words = f"{found}, wanted {width} as in the first line"
-            row = {"problem": words}
-        yield number, row, f"{path}, line {line}"
-        number += 1
-
-
-def _places(
-    path: str, columns: Columns, header: list[str] | None, width: int
-) -> dict[str, int]:
-    """Return {field of Columns that is not None: number of its column}."""
-    places = {}
-    for part in _PARTS:
-        column = getattr(columns, part)
-        if column is None:
-            continue
-        if isinstance(column, str):
-            if header is None or column not in header:
-                raise UserError(
-                    f"{path}: no column {column!r}; its header has "
-                    f"{', '.join(map(repr, header or []))}{_hint(part)}"
-                )
-            if header.count(column) > 1:
-                raise UserError(f"{path}: more than one column {column!r}")
-            column = header.index(column)
-        if column >= width:
+    It would be lost, since the columns are known by their numbers.
+    """
+    for part in ("label", "guid"):
+        cell = header.get(columns.get(part), "")
+        if cell in labels or cell.isdecimal():
             raise UserError(
-                f"{path}: its first line has {counted(width, 'column')}, "
-                f"{part} should be in column {column + 1}"
+                f"{at}: found an example ({part} {cell}), wanted the header "
+                "of the columns; put one before it"
             )
-        places[part] = column
-    if header and header[0] == "language":  # XNLI, see read_examples
-        places["language"] = 0
-    return places
 
 
-def _hint(part: str) -> str:
-    """Return a hint at the flag that names a column; "" if there is none."""
-    if part == "guid":
-        return ""
-    return f" (with --task_name=tsv, --{part}_column names it)"
-
-
-def _json_rows(
-    path: str, text: str, columns: Columns, multi_label: bool
-) -> Iterator[_Row]:
-    """Yield the rows of JSON lines; the names in `columns` are keys."""
-    objects = text_files.json_objects(path, text)
-    # The number is a guid, so it counts examples, not lines: blank lines are
-    # skipped.
-    for number, (line, value) in enumerate(objects):
-        at, row = f"{path}, line {line}", {}
-        for part in _PARTS:
-            key = getattr(columns, part)
-            if key is None:
-                continue
-            if key not in value:
-                raise UserError(
-                    f"{at}: no key {key!r}; it has "
-                    f"{', '.join(map(repr, value))}{_hint(part)}"
-                )
-            found, kinds, wanted = value[key], (str,), "a string"
-            if part == "label":
-                if multi_label and isinstance(found, list):
-                    found = json.dumps(found, ensure_ascii=False)
-                # A label may be a number: 1 is the class "1". True is an int.
-                kinds = (str, int, float)
-                wanted = "a string, number or boolean"
-            if not isinstance(found, kinds) or found != found:
-                name = type(found).__name__ if found == found else "NaN"
-                raise UserError(
-                    f"{at}: key {key!r}: found {name}, wanted {wanted}"
-                )
-            row[part] = str(found)
-        yield number, row, at
+def _value(
+    row: tables.Row, column: int | str, part: str, at: str, multi_label: bool
+) -> str:
+    """Return a text, a label or an id of a row."""
+    if part != "label":
+        return tables.require(row, column, str, at, _HINT)
+    if multi_label and isinstance(row[column], list):
+        return json.dumps(row[column], ensure_ascii=False)
+    # A label of JSON may be a number: 1 is the class "1".
+    kinds = (str, int, float, bool)
+    return str(tables.require(row, column, kinds, at, _HINT))
 
 
 class Fold(NamedTuple):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from base import text_files
+from base import tables
 from base.errors import UserError
 
 import tokenization
@@ -91,7 +91,7 @@ class Processor:
             raise UserError(
                 f"{at}: {error}; wanted an InputExample of texts"
             ) from None
-        text_files.check_cell(guid, f"{at}: guid")
+        tables.check_cell(guid, f"{at}: guid")
         if not text_a.strip():
             raise UserError(f"{at}: text_a is empty")
         if part == "test":  # the original's test examples have some label

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, text_files
+from base import file_system, tables, text_files
 from base.errors import UserError, counted
 
 # Names of the first columns of texts, where no flag names them.
@@ -83,9 +83,9 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
         (columns.positive, "--positive_label"),
         (columns.negative, "--negative_label"),
     ):
-        text_files.check_spelling(label, flag, spellings)
+        tables.check_spelling(label, flag, spellings)
     names: tuple[str, ...] = ()
-    for at, row in _rows(path):
+    for at, row in tables.rows(path):
         names = names or columns.texts or _text_columns(at, row)
         texts: list[str] = []
         for name in names:
@@ -113,7 +113,7 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
                     f"found the columns {', '.join(map(repr, row))}"
                 )
             labels.append(str(row[columns.label]))
-            text_files.check_spelling(labels[-1], at, spellings)
+            tables.check_spelling(labels[-1], at, spellings)
         elif found and (score is None) != (found[0].score is None):
             raise UserError(
                 f"{at}: wanted a score in every line or in none, as {path} "
@@ -125,36 +125,6 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
     if columns.label:
         return _of_labels(path, found, labels, columns)
     return found
-
-
-def _rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("file, line n", {name of a column: value}) of each row."""
-    text = text_files.read_text(path)
-    if path.endswith(".jsonl"):
-        for line, value in text_files.json_objects(path, text):
-            yield f"{path}, line {line}", value
-        return
-    # Not splitlines(): a text may hold U+2028, which would end its line.
-    lines = (line.removesuffix("\r") for line in text.split("\n"))
-    numbered = ((n, line) for n, line in enumerate(lines, 1) if line.strip())
-    if path.endswith(".txt"):
-        for number, line in numbered:
-            yield f"{path}, line {number}", {"text": line}
-        return
-    if path.endswith(".csv"):
-        table = text_files.csv_table(path, text)
-    elif path.endswith(".tsv"):
-        table = ((n, line.split("\t")) for n, line in numbered)
-    else:
-        raise UserError(f"{path}: wanted a .tsv, .csv, .jsonl or .txt file")
-    _, header = next(table, (0, []))
-    for number, cells in table:
-        if len(cells) != len(header):
-            raise UserError(
-                f"{path}, line {number}: {counted(len(cells), 'column')}, "
-                f"wanted {len(header)} as in the header"
-            )
-        yield f"{path}, line {number}", dict(zip(header, cells, strict=True))
 
 
 def _text_columns(at: str, row: dict[str, Any]) -> tuple[str, ...]:
@@ -275,14 +245,14 @@ def _qrels(path: str) -> Iterator[tuple[str, str, str, int]]:
 
 def _texts_by_id(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for at, row in _rows(path):
-        parts = [row.get("title", ""), row.get("text")]
-        name = row.get("_id")
-        if not all(isinstance(part, str) for part in (name, *parts)):
-            raise UserError(f"{at}: wanted the strings _id and text")
+    for at, row in tables.rows(path, ["_id", "text"]):
+        name, title, text = (
+            tables.require({"title": ""} | row, key, str, at)
+            for key in ("_id", "title", "text")
+        )
         if name in found:
             raise UserError(f"{at}: the id {name!r} is there twice")
-        found[name] = " ".join(part for part in parts if part).strip()
+        found[name] = f"{title} {text}".strip()
     return found
 
 

@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from base.errors import UserError
+
 import numpy as np
 
 import tokenization
 from tasks import rows
 from tasks.rows import Row, Unit
-from tasks.task import BadInput, Outputs, Prediction, RowTask, Settings, number
+from tasks.task import Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
@@ -49,18 +51,18 @@ class MaskedTokens(RowTask):
         self.settings = settings._replace(top_k=top_k)
 
     def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for a text without [MASK]."""
+        """Raise UserError for a text without [MASK]."""
         text = texts["text"]
         if "[MASK]" not in text:
             misspelled = _MISSPELLED.search(text)
             hint = f", only {misspelled[0]!r}" if misspelled else ""
-            raise BadInput(
+            raise UserError(
                 f"no [MASK] in the text{hint}: write [MASK] in place of each "
                 "word to find (batch_predict.py --task=encoder makes vectors)"
             )
         size = len(sentence_to_ids(text, self.tokenizer))
         if size > self.settings.max_seq_length:
-            raise BadInput(
+            raise UserError(
                 f"{size} tokens, more than the {self.settings.max_seq_length} "
                 "that are read (--max_seq_length): a [MASK] may be cut off"
             )

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from base import text_files
+from base import tables, text_files
 from base.errors import UserError, counted
 
 from absl import logging
@@ -265,32 +265,26 @@ def _column_sentences(
 def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
     """Yield the sentences of JSON lines."""
     documents: dict[str, int] = {}
-    for number, value in text_files.json_objects(path, text):
+    for number, row in text_files.json_objects(path, text):
         at = f"{path}, line {number}"
-        if value.get("tokens") is None:
-            raise UserError(
-                f"{at}: no key 'tokens'; it has {', '.join(map(repr, value))}"
-            )
-        words, tags = value["tokens"], value.get("tags")
-        for key, found in (("tokens", words), ("tags", tags)):
-            if not isinstance(found, list | None):
-                raise UserError(f"{at}: {key} is not a list")
-            for item in found or ():
-                if not isinstance(item, str) or not item:
-                    raise UserError(
-                        f"{at}: {key} has {item!r}; wanted strings that are "
-                        "not empty"
-                    )
+        words, tags = tables.require_strings(row, "tokens", at), None
+        if row.get("tags") is not None:
+            tags = tables.require_strings(row, "tags", at)
+            if len(tags) != len(words):
+                raise UserError(
+                    f"{at}: {len(words)} tokens but {len(tags)} tags; wanted "
+                    "one tag for each token"
+                )
+        for key, found in (("tokens", words), ("tags", tags or ())):
+            if not all(found):
+                raise UserError(
+                    f"{at}: {key!r} has '', wanted strings that are not empty"
+                )
         for tag in tags or ():
-            text_files.check_cell(tag, f"{at}: tag")
-        if tags is not None and len(tags) != len(words):
-            raise UserError(
-                f"{at}: {len(words)} tokens but {len(tags)} tags; wanted one "
-                "tag for each token"
-            )
+            tables.check_cell(tag, f"{at}: tag")
         if words:
             # As text: a JSON list or object cannot be the key of a dictionary.
-            name = json.dumps(value.get("document"))
+            name = json.dumps(row.get("document"))
             document = documents.setdefault(name, len(documents))
             yield Sentence(words, tags, [number] * len(words), document)
 

@@ -8,6 +8,7 @@ a list of words is tagged as it is.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from base import tables
 from base.errors import UserError
 
 import numpy as np
@@ -18,7 +19,7 @@ from tasks.ner import windows as ner_windows
 from tasks.rows import Row
 from tasks.task import (
     NOT_FINITE,
-    BadInput,
+    TEXT_COLUMNS,
     Encoded,
     Input,
     Outputs,
@@ -27,7 +28,6 @@ from tasks.task import (
     Task,
     is_record,
     number,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -66,11 +66,9 @@ class Entities(Task):
         if not self.settings.text_columns and "tokens" in value:
             column = "tokens"
         if not isinstance(value.get(column), list):
-            return self._words_of_text(text_of(value, column))
-        words = value[column]
-        for word in words:
-            if not text_of({column: word}, column):
-                raise BadInput(f"field {column!r} has an empty word")
+            text = tables.require(value, column, str, hint=TEXT_COLUMNS)
+            return self._words_of_text(text)
+        words = tables.require_strings(value, column)
         return {"words": words, "places": None, "text": None}
 
     def _words_of_text(self, text: str) -> dict[str, Any]:
@@ -82,9 +80,11 @@ class Entities(Task):
         }
 
     def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for a text without a word."""
+        """Raise UserError for a text without a word, or an empty word."""
         if not texts["words"]:
-            raise BadInput("there is no word")
+            raise UserError("there is no word")
+        if not all(texts["words"]):
+            raise UserError("a word is empty")
 
     # --- Rows ----------------------------------------------------------------
 

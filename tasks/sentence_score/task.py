@@ -14,10 +14,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base.errors import UserError
+
 from tasks.masked_lm.task import MaskedTokens
 from tasks.rows import Unit
 from tasks.task import (
-    BadInput,
     Input,
     Outputs,
     Place,
@@ -67,14 +68,14 @@ class SentenceScore(RowTask):
     totals = ("score", "num_tokens")
 
     def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for a text with [MASK], no token, or too many."""
+        """Raise UserError for a text with [MASK], no token, or too many."""
         if "[MASK]" in texts["text"]:
-            raise BadInput("[MASK] in the text: a sentence is scored whole")
+            raise UserError("[MASK] in the text: a sentence is scored whole")
         size = len(self.tokenizer.text_to_ids(texts["text"])) + 2
         if size == 2:
-            raise BadInput("text is empty")
+            raise UserError("text is empty")
         if size > self.settings.max_seq_length:
-            raise BadInput(
+            raise UserError(
                 f"{size} tokens, more than the {self.settings.max_seq_length} "
                 "that are read (--max_seq_length): a part is not the sentence"
             )
@@ -82,7 +83,7 @@ class SentenceScore(RowTask):
     def parse(self, place: Place, data: bytes, kind: str) -> Input:
         """Return the input of a line; records may have masks already."""
         if kind == "tfrecord":
-            raise BadInput("a record may have masks: give text or JSON lines")
+            raise UserError("a record may have masks: give text or JSON lines")
         return super().parse(place, data, kind)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:

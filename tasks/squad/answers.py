@@ -28,7 +28,6 @@ from absl import logging
 from checkpoints import lookup, weight_files
 from records import cache as record_cache
 from tasks import signs
-from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
@@ -308,7 +307,7 @@ def read_answers(
 
 def read_values(path: str, kind: type, what: str) -> dict:
     """Return {question id: value} of a JSON file of `what`, "answers"."""
-    values = squad_data.read_json(path)
+    values = text_files.read_json(path)
     if not isinstance(values, dict):
         raise UserError(
             f"{path}: wanted an object of question ids and {what}, found "

@@ -18,12 +18,13 @@ triviaqa.py reads TriviaQA's files into the same classes.
 """
 
 import bisect
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, text_files
+from base import tables, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -34,6 +35,8 @@ from absl import logging
 # so that "5\u00a0pounds" was one word and an answer "5" grew to "5 pounds".
 _SPACES = " \t\r\n\u202f\u00a0\u1680\u2000-\u200a\u2028\u2029\u205f\u3000"
 _WORD = re.compile(f"[^{_SPACES}]+")
+
+_require = functools.partial(tables.require, hint=": not in SQuAD's format")
 
 
 class Paragraph(NamedTuple):
@@ -95,49 +98,6 @@ def make_paragraph(text: str) -> Paragraph:
     spans = [match.span() for match in _WORD.finditer(text)]
     places = np.array(spans, np.int32).reshape(-1, 2)
     return Paragraph(text, places[:, 0], places[:, 1])
-
-
-# --- JSON with checked types -------------------------------------------------
-
-
-def read_json(path: str) -> Any:
-    """Return the content of a JSON file; errors name line and column."""
-    with file_system.open_for_reading(path) as file:
-        data = file.read()
-    if data[:2] == b"\x1f\x8b":
-        raise UserError(f"{path} is compressed (gzip): unpack it first")
-    try:
-        return text_files.parse_json(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from error
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {error}") from error
-
-
-def require(
-    parent: Any, key: str, kind: type, where: str, file_format: str = "SQuAD"
-) -> Any:
-    """Return parent[key] after checking that it exists and has a type.
-
-    A bool does not count as an int. `where` is the place of the parent,
-    "dev.json" or "dev.json: data[0]".
-    """
-    if not isinstance(parent, dict):
-        raise UserError(
-            f"{where} is {type(parent).__name__}, wanted an object with the "
-            f"key {key!r}: not in {file_format}'s format"
-        )
-    if key not in parent:
-        raise UserError(
-            f"{where} has no key {key!r}: not in {file_format}'s format"
-        )
-    value = parent[key]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        place = f"{where}.{key}" if ": " in where else f"{where}: {key}"
-        raise UserError(
-            f"{place} is {type(value).__name__}, wanted {kind.__name__}"
-        )
-    return value
 
 
 # --- Files -------------------------------------------------------------------
@@ -210,7 +170,7 @@ class _Reader:
 
     def read(self, path: str, is_version_2: bool) -> None:
         """Add the paragraphs and questions of a file to `data`."""
-        content = read_json(path)
+        content = text_files.read_json(path)
         # TriviaQA's key is "Data", SQuAD's is "data".
         if isinstance(content, dict) and "Data" in content:
             raise UserError(
@@ -218,14 +178,14 @@ class _Reader:
                 "--triviaqa_evidence_dir"
             )
         found = Counter()  # questions of each kind; the version follows
-        for at, article in enumerate(require(content, "data", list, path)):
+        for at, article in enumerate(_require(content, "data", list, path)):
             where = f"{path}: data[{at}]"
-            paragraphs = require(article, "paragraphs", list, where)
+            paragraphs = _require(article, "paragraphs", list, where)
             for number, value in enumerate(paragraphs):
                 place = f"{where}.paragraphs[{number}]"
-                text = require(value, "context", str, place)
+                text = _require(value, "context", str, place)
                 self.data.paragraphs.append(make_paragraph(text))
-                questions = require(value, "qas", list, place)
+                questions = _require(value, "qas", list, place)
                 for index, qa in enumerate(questions):
                     where_qa = f"{place}.qas[{index}]"
                     self._question(qa, where_qa, is_version_2, found)
@@ -269,10 +229,7 @@ class _Reader:
         self, qa: Any, where: str, is_version_2: bool, found: Counter
     ) -> None:
         """Add a question on the last paragraph, unless it has to be dropped."""
-        qas_id = require(qa, "id", object, where)
-        if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
-            raise UserError(f"{where}.id is {qas_id!r}, wanted a string")
-        qas_id = str(qas_id)
+        qas_id = str(_require(qa, "id", (str, int), where))
         # predictions.json has one answer for each id.
         if qas_id in self.places:
             raise UserError(
@@ -280,8 +237,8 @@ class _Reader:
                 "ids must be unique over all files"
             )
         self.places[qas_id] = where
-        text = require(qa, "question", str, where)
-        is_impossible = "is_impossible" in qa and require(
+        text = _require(qa, "question", str, where)
+        is_impossible = "is_impossible" in qa and _require(
             qa, "is_impossible", bool, where
         )
         answers = self._answers(qa, where, qas_id)
@@ -326,10 +283,10 @@ class _Reader:
             return []
         context = self.data.paragraphs[-1].text
         found = []
-        for at, answer in enumerate(require(qa, "answers", list, where)):
+        for at, answer in enumerate(_require(qa, "answers", list, where)):
             place = f"{where}.answers[{at}]"
-            text = require(answer, "text", str, place)
-            offset = require(answer, "answer_start", int, place)
+            text = _require(answer, "text", str, place)
+            offset = _require(answer, "answer_start", int, place)
             found.append((text, offset))
             seen = context[offset : offset + len(text)] if offset >= 0 else ""
             # An answer next to its place is kept: the words there may contain

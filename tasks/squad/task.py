@@ -7,6 +7,8 @@ tasks/squad/decoding.py), so the answers are the same.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from base.errors import UserError
+
 import numpy as np
 
 from tasks.rows import Row
@@ -17,7 +19,6 @@ from tasks.squad import windows as squad_windows
 from tasks.squad.decoding import Candidate
 from tasks.task import (
     NOT_FINITE,
-    BadInput,
     Encoded,
     Input,
     Outputs,
@@ -72,10 +73,10 @@ class QuestionAnswering(Task):
         )
 
     def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for an empty question or context."""
+        """Raise UserError for an empty question or context."""
         for name in self.text_names:
             if not texts[name].strip():
-                raise BadInput(f"{name} is empty")
+                raise UserError(f"{name} is empty")
 
     # --- Windows -------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, progress
+from base import file_system, progress, tables, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -29,14 +29,12 @@ from tasks.squad.data import (
     SquadData,
     SquadExample,
     make_paragraph,
-    read_json,
-    require,
 )
 
 # Key under which a question lists documents -> folder of those documents.
 _SOURCES = {"EntityPages": "wikipedia", "SearchResults": "web"}
 
-_require = functools.partial(require, file_format="TriviaQA")
+_require = functools.partial(tables.require, hint=": not in TriviaQA's format")
 
 
 def read_triviaqa(
@@ -49,7 +47,7 @@ def read_triviaqa(
     data = SquadData([], [])
     counts = Counter()
     for path in files:
-        questions = _require(read_json(path), "Data", list, path)
+        questions = _require(text_files.read_json(path), "Data", list, path)
         with progress.Bar(len(questions), "questions", "Reading") as bar:
             for at, question in enumerate(questions):
                 where = f"{path}: Data[{at}]"

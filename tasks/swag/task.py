@@ -11,18 +11,18 @@ A prediction has the likeliest choice. The model reads a row for each.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from base import text_files
-from base.errors import UserError, counted
+from base import tables
+from base.errors import UserError
 
 import numpy as np
 
 from tasks.classifier import data as classifier_data
 from tasks.rows import Unit
 from tasks.task import (
-    BadInput,
+    TEXT_COLUMNS,
     Encoded,
     Input,
     Outputs,
@@ -30,7 +30,6 @@ from tasks.task import (
     Prediction,
     RowTask,
     number,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -78,10 +77,19 @@ def read_questions(path: str, has_labels: bool = True) -> list[Question]:
         UserError: a question is incomplete, lacks a label that it needs, or is
             malformed; names file and line.
     """
-    text = text_files.read_text(path)
-    parse = _json_questions if path.endswith(".jsonl") else _csv_questions
+    columns, is_table = [], path.endswith(".csv")
+    if is_table:
+        columns = ["sent1", "sent2", *(["label"] if has_labels else [])]
     questions: list[Question] = []
-    for at, question in parse(path, text, has_labels):
+    for index, (at, row) in enumerate(tables.rows(path, columns)):
+        value = _object_of(row, at, has_labels) if is_table else row
+        texts = texts_of(value, at=at)
+        question = Question(
+            str(value.get("id", index)),
+            texts["context"],
+            tuple(texts["choices"]),
+            tables.require(value, "label", int, at) if has_labels else None,
+        )
         _check(question, at, questions[0] if questions else question)
         questions.append(question)
     if not questions:
@@ -98,7 +106,7 @@ def _check(question: Question, at: str, first: Question) -> None:
             f"{at}: {count} choices, wanted {len(first.choices)} as in the "
             "first question of the file"
         )
-    text_files.check_cell(question.guid, f"{at}: id")
+    tables.check_cell(question.guid, f"{at}: id")
     if problem := _problem(question.context, question.choices):
         raise UserError(f"{at}: {problem}")
     if question.label is not None and not 0 <= question.label < count:
@@ -126,90 +134,47 @@ def _joined(start: str, choice: str) -> str:
     return f"{start} {choice}" if start.strip() and choice.strip() else choice
 
 
-# --- CSV ---------------------------------------------------------------------
-
-
-def _csv_questions(
-    path: str, text: str, has_labels: bool
-) -> Iterator[tuple[str, Question]]:
-    """Yield ("file, line n", question) of a table in SWAG's columns."""
-    table = text_files.csv_table(path, text)
-    _, header = next(table, (0, []))
-    count = max(2, sum(name.startswith("ending") for name in header))
-    names = [f"ending{number}" for number in range(count)]
-    for name in ("sent1", "sent2", *names, *(["label"] if has_labels else [])):
-        if header.count(name) != 1:
-            found = "more than one" if name in header else "no"
+def _object_of(row: tables.Row, at: str, has_label: bool) -> dict[str, Any]:
+    """Return a row in SWAG's columns as an object of JSON lines."""
+    count = max(2, sum(name.startswith("ending") for name in row))
+    endings = (f"ending{number}" for number in range(count))
+    value = {
+        "context": row["sent1"],
+        "start": row["sent2"],
+        "choices": [tables.require(row, name, str, at) for name in endings],
+    }
+    if "" in row:  # SWAG's column of numbers has no name
+        value["id"] = row[""]
+    if has_label:
+        try:
+            value["label"] = int(row["label"])
+        except ValueError:
             raise UserError(
-                f"{path}: {found} column {name!r}; its header has "
-                f"{', '.join(map(repr, header)) or 'nothing'}"
-            )
-    endings = [header.index(name) for name in names]
-    context, start = header.index("sent1"), header.index("sent2")
-    for index, (line, row) in enumerate(table):
-        at = f"{path}, line {line}"
-        if len(row) != len(header):
-            raise UserError(
-                f"{at}: {counted(len(row), 'column')}, wanted "
-                f"{len(header)} as in the header; put texts with commas in "
-                "quotes"
-            )
-        label = row[header.index("label")] if has_labels else None
-        yield (
-            at,
-            Question(
-                # SWAG's column of numbers has no name.
-                row[header.index("")] if "" in header else str(index),
-                row[context],
-                tuple(_joined(row[start], row[i]) for i in endings),
-                None if label is None else _number(label, at),
-            ),
-        )
+                f"{at}: label {row['label']!r} is not the number of a choice"
+            ) from None
+    return value
 
 
-def _number(label: str, at: str) -> int:
-    """Return the number in a CSV label."""
-    try:
-        return int(label)
-    except ValueError:
-        raise UserError(
-            f"{at}: label {label!r} is not the number of a choice"
-        ) from None
+def texts_of(
+    value: Mapping[str, Any],
+    names: Sequence[str] = ("context", "choices"),
+    at: str = "",
+    hint: str = "",
+) -> dict[str, Any]:
+    """Return context and choices of an object; `start` begins every choice.
 
-
-# --- JSON lines --------------------------------------------------------------
-
-
-def _json_questions(
-    path: str, text: str, has_labels: bool
-) -> Iterator[tuple[str, Question]]:
-    """Yield ("file, line n", question) of JSON lines."""
-    objects = text_files.json_objects(path, text)
-    for index, (line, value) in enumerate(objects):
-        at = f"{path}, line {line}"
-        wanted = {"context": str, "choices": list}
-        if has_labels:
-            wanted["label"] = int
-        for key, kind in wanted.items():
-            # Not isinstance: true is an instance of int.
-            if type(value.get(key)) is not kind:
-                found = repr(value[key])[:40] if key in value else "nothing"
-                raise UserError(
-                    f"{at}: key {key!r} has to be of type {kind.__name__}, "
-                    f"found {found}"
-                )
-        start = value.get("start", "")
-        if not all(isinstance(x, str) for x in (start, *value["choices"])):
-            raise UserError(f"{at}: start and all choices have to be strings")
-        yield (
-            at,
-            Question(
-                str(value.get("id", index)),
-                value["context"],
-                tuple(_joined(start, choice) for choice in value["choices"]),
-                value["label"] if has_labels else None,
-            ),
-        )
+    `names` are its names of the two; `at` and `hint` are for errors, see
+    tables.require.
+    """
+    context, choices = names
+    start = ""
+    if value.get("start") is not None:
+        start = tables.require(value, "start", str, at)
+    found = tables.require_strings(value, choices, at, hint)
+    return {
+        "context": tables.require(value, context, str, at, hint),
+        "choices": [_joined(start, choice) for choice in found],
+    }
 
 
 # --- The task ----------------------------------------------------------------
@@ -230,28 +195,17 @@ class MultipleChoice(RowTask):
 
     def texts_of_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return context and choices; `start` begins every choice."""
-        context, choices = self.names
-        found = value.get(choices)
-        if not isinstance(found, list):
-            raise BadInput(f"field {choices!r} is not a list of strings")
-        start = "" if value.get("start") is None else text_of(value, "start")
-        return {
-            "context": text_of(value, context),
-            "choices": [
-                _joined(start, text_of({choices: text}, choices))
-                for text in found
-            ],
-        }
+        return texts_of(value, self.names, hint=TEXT_COLUMNS)
 
     def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for fewer than two choices, or an empty text."""
+        """Raise UserError for fewer than two choices, or an empty text."""
         if problem := _problem(texts["context"], texts["choices"]):
-            raise BadInput(problem)
+            raise UserError(problem)
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:
         """Return the input of a line; records hold single choices."""
         if kind == "tfrecord":
-            raise BadInput(
+            raise UserError(
                 "a record holds one choice, and not the number of choices: "
                 "give JSON lines"
             )

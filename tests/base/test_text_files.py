@@ -1,4 +1,4 @@
-"""UTF-8 text, JSON lines and CSV: what is read, and which line is wrong."""
+"""UTF-8 text and JSON: what is read, and which line is wrong."""
 
 import os
 
@@ -15,7 +15,7 @@ def test_text_has_no_byte_order_mark(tmp_path):
 
 def test_unreadable_text_is_one_line_of_error(tmp_path):
     (tmp_path / "x").write_bytes(b"a\nb\n\xff\n")
-    with pytest.raises(UserError, match="x, line 3: not UTF-8$"):
+    with pytest.raises(UserError, match="x: line 3 is not UTF-8: byte 0xff at"):
         text_files.read_text(str(tmp_path / "x"))
     with pytest.raises(UserError, match="none: cannot be read: No such file"):
         text_files.read_text(str(tmp_path / "none"))
@@ -39,7 +39,7 @@ def test_json_lines_end_at_line_feeds_alone():
     "line, message",
     [
         ("{", "x, line 2: not JSON: Expecting property name"),
-        ("[1]", "x, line 2: wanted a JSON object"),
+        ("[1]", "x, line 2: found list, wanted a JSON object"),
         ("1" * 5000, "x, line 2: not JSON: Exceeds the limit"),
         ("[" * 100_000, "x, line 2: not JSON: .*nested too deeply"),
     ],
@@ -57,29 +57,3 @@ def test_own_json_that_is_damaged_counts_as_missing(tmp_path):
         assert text_files.read_own_json(str(path)) is None
     path.write_text('{"a": [1]}')
     assert text_files.read_own_json(str(path)) == {"a": [1]}
-
-
-def test_csv_rows_have_the_line_they_begin_in():
-    text = 'a,b\n\n"1\n2",3\r\n4,"say ""hi"""\n'
-    assert list(text_files.csv_table("x", text)) == [
-        (1, ["a", "b"]),
-        (3, ["1\n2", "3"]),
-        (5, ["4", 'say "hi"']),
-    ]
-
-
-@pytest.mark.parametrize(
-    "row, words",
-    [('a,"b\nc\n', "a quote is not closed"), ('"a"b,c', "expected after")],
-)
-def test_a_bad_csv_row_is_named(row, words):
-    with pytest.raises(
-        UserError, match=f"x, the row that begins in line 2: .*{words}"
-    ):
-        list(text_files.csv_table("x", "a,b\n" + row))
-
-
-def test_a_cell_may_be_a_document():
-    """The library's limit is 131,072 characters."""
-    rows = list(text_files.csv_table("x", f'a,"{"long " * 40_000}"\n'))
-    assert len(rows[0][1][1]) == 200_000

@@ -13,7 +13,7 @@ from serving import run
 from serving.run import Result
 from tasks import reading
 from tasks.reading import InputFile
-from tasks.task import BadInput, Input
+from tasks.task import Input
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def results(file: InputFile) -> list[Result]:
 
     def parse(place, line, kind):
         if int(line) % 7 == 0:
-            raise BadInput("divides by 7")
+            raise UserError("divides by 7")
         return Input(str(place), place, {"line": line})
 
     return [

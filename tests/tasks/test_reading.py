@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from records import tfrecord
 from tasks import reading
-from tasks.task import BadInput, Input, Place
+from tasks.task import Input, Place
 
 
 def parse(place: Place, line: bytes, kind: str) -> Input:
     """Return the line as an input; "bad" is a bad one."""
     if line == b"bad":
-        raise BadInput("it is bad")
+        raise UserError("it is bad")
     return Input(str(place), place, {"line": line})
 
 

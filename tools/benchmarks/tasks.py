@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from base import text_files
+
 import numpy as np
 import tensorflow as tf
 
@@ -163,7 +165,7 @@ def measure_squad(squad_file: str, vocab_file: str) -> Iterator[Row]:
     tokenizer = tokenization.FullTokenizer(vocab_file)
     is_version_2 = any(
         "is_impossible" in qa
-        for article in squad_data.read_json(squad_file)["data"]
+        for article in text_files.read_json(squad_file)["data"]
         for paragraph in article["paragraphs"]
         for qa in paragraph["qas"]
     )

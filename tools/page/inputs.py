@@ -16,7 +16,7 @@ from serving.search.build import task_for, vectors_of
 from tasks import predict as tasks_predict
 from tasks import rows
 from tasks.masked_lm.task import sentence_to_ids
-from tasks.task import BadInput, Input, Place, Prediction, Task
+from tasks.task import Input, Place, Prediction, Task
 from tools.page.models import PageModel
 
 _BATCH_SIZE = 4  # rows; small, as requests end between batches
@@ -53,10 +53,7 @@ def predict(model: PageModel, **texts: str | list[str]) -> Prediction:
 
 def _parsed(task: Task, **texts: str | list[str]) -> Input:
     """Return texts as the input of a task."""
-    try:
-        return task.parse(_PLACE, json.dumps(texts).encode(), "jsonl")
-    except BadInput as error:
-        raise UserError(str(error)) from error
+    return task.parse(_PLACE, json.dumps(texts).encode(), "jsonl")
 
 
 def vectors(

@@ -58,7 +58,7 @@ def test_files_keep_their_order(tmp_path, read):
         (b" \tb\n", True, "line 1: text_a is empty"),
         (b"ok\n\xff\n", False, "line 2: not UTF-8"),
         (b'{"text": "a"}\nb\n', False, "line 2: not JSON"),
-        (b'{"text": "a"}\n', True, "no field 'text_a'; it has 'text'"),
+        (b'{"text": "a"}\n', True, "no key 'text_a'; it has 'text'"),
         (b"\5" + bytes(15), False, "{0} holds TFRecords, wanted texts"),
     ],
     ids=str,

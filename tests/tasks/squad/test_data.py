@@ -80,7 +80,7 @@ def test_an_impossible_question_with_answers(tmp_path):
         (b'{"data":\n }', "line 2 column 2"),
         (b"[" * 100_000, "not JSON: .*nested too deeply"),
         (gzip.compress(b"{}", mtime=0), "is compressed .gzip.: unpack it"),
-        (b'{"data": "\xff"}', "not UTF-8 at byte 10"),
+        (b'{"data": "\xff"}', "line 1 is not UTF-8: byte 0xff at column 11"),
         (None, "cannot be read"),
     ],
     ids=["JSON", "line", "deep", "gzip", "UTF-8", "none"],
@@ -100,27 +100,33 @@ def of_question(qa: dict) -> dict:
 @pytest.mark.parametrize(
     "value, words",
     [
-        ([], "f.json is list, wanted an object with the key 'data'"),
+        ([], "f.json: found list, wanted an object with"),
         ({"date": []}, "no key 'data'"),
-        ({"data": None}, "f.json: data is NoneType, wanted list"),
+        (
+            {"data": None},
+            "f.json: 'data' is None, wanted a list: not in SQuAD's",
+        ),
         ({"data": []}, "no question found"),
         ({"Data": []}, "with --triviaqa_evidence_dir"),
         (
             {"data": [{"paragraphs": [{"qas": []}]}]},
-            "data[0].paragraphs[0] has no key 'context'",
+            "data[0].paragraphs[0]: no key 'context'; it has 'qas'",
         ),
         (
             of_question({"id": "x"}),
-            "data[0].paragraphs[0].qas[0] has no key 'question'",
+            "paragraphs[0].qas[0]: no key 'question'",
         ),
-        (of_question(question(True)), "qas[0].id is True, wanted a string"),
+        (
+            of_question(question(True)),
+            "qas[0]: 'id' is True, wanted a string or a whole",
+        ),
         (
             of_question(question("x", is_impossible="false")),
-            "is_impossible is str, wanted bool",
+            "'is_impossible' is 'false', wanted true or",
         ),
         (
             of_question(question("x", "Who?", ("a", False))),
-            "answers[0].answer_start is bool, wanted int",
+            "answers[0]: 'answer_start' is False, wanted a w",
         ),
         (of_question(question("x")), "(x) has no answer to train on"),
         (

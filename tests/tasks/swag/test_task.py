@@ -75,26 +75,26 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
 @pytest.mark.parametrize(
     "name, lines, words",
     [
-        ("t.csv", [HEADER], "t.csv: no column 'label'; its header has ''"),
-        ("t.csv", ["a,b"], "no column 'sent1'; its header has 'a', 'b'"),
-        ("t.csv", ["sent1,sent2,label,x"], "no column 'ending0'"),
+        ("t.csv", [HEADER], "t.csv, line 1: no column 'label'; it has ''"),
+        ("t.csv", ["a,b"], "no column 'sent1'; it has 'a', 'b'"),
+        ("t.csv", ["sent1,sent2,label,x", "c,s,0,x"], "no key 'ending0'"),
         (
             "t.csv",
             ["sent1,sent2,ending0,ending1,ending3,label", "c,s,a,b,d,0"],
-            "no column 'ending2'; its header has 'sent1', 'sent2', 'ending0'",
+            "no key 'ending2'; it has 'sent1', 'sent2', 'ending0'",
         ),
         (
             "t.csv",
             ["sent1,sent2,ending0,ending1,ending1,label", "c,s,a,b,d,0"],
-            "more than one column 'ending1'",
+            "no key 'ending1'; it has",
         ),
         ("t.csv", ["sent1,sent1,sent2,label"], "more than one column 'sent1'"),
         ("t.csv", [HEADER + ",label"], "holds no question"),
-        ("t.csv", [], "no column 'sent1'; its header has nothing"),
+        ("t.csv", [], "holds no question"),
         (
             "t.csv",
             [HEADER + ",label", ROW + ",2", ROW],
-            "line 4: 11 columns, wanted 12 as in the header",
+            "line 4: 11 columns, wanted 12 as in the first line; put texts",
         ),
         (
             "t.csv",
@@ -118,7 +118,7 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         (
             "t.csv",
             ["sent1,sent2,ending0,label", "c,s,a,0"],
-            "no column 'ending1'; its header has",
+            "no key 'ending1'; it has",
         ),
         (
             "t.csv",
@@ -149,24 +149,28 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
             ['{"context": "c", "choices": ["a"], "label": 0}'],
             "line 1: 1 choices, wanted two or more",
         ),
-        ("t.jsonl", ["[1]"], "line 1: wanted a JSON object"),
-        ("t.jsonl", ['{"choices": []}'], "'context' has to be of type str, f"),
+        ("t.jsonl", ["[1]"], "line 1: found list, wanted a JSON object"),
+        ("t.jsonl", ['{"choices": []}'], "no key 'context'; it has 'choices'"),
         (
             "t.jsonl",
             ['{"context": "c", "choices": "ab", "label": 0}'],
-            "key 'choices' has to be of type list, found 'ab'",
+            "'choices' is 'ab', wanted a list",
         ),
         (
             "t.jsonl",
             [GOOD.replace("0", '"0"')],
-            "key 'label' has to be of type int, found '0'",
+            "'label' is '0', wanted a whole number",
         ),
-        ("t.jsonl", [GOOD.replace("0", "true")], "of type int, found True"),
+        (
+            "t.jsonl",
+            [GOOD.replace("0", "true")],
+            "'label' is True, wanted a whole",
+        ),
         ("t.jsonl", [GOOD.replace("0", "2")], "label 2 is none of the 2"),
         (
             "t.jsonl",
             [GOOD.replace('"b"', "1")],
-            "all choices have to be strings",
+            "'choices' is 1, wanted a string",
         ),
         ("t.jsonl", [GOOD.replace('"c"', '""')], "the context is empty"),
     ],

@@ -1,0 +1,258 @@
+"""Read rows of tables (.tsv, .csv), JSON lines (.jsonl) and lines (.txt).
+
+A row is a dictionary by the names of its columns or keys, whatever kind of file
+it is from:
+
+    for at, row in tables.rows("train.csv", ["text"]):
+        text = tables.require(row, "text", str, at)
+
+`at` is its place, "train.csv, line 3", with which errors begin.
+"""
+
+import contextlib
+import csv
+import decimal
+import io
+import os
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from base import text_files
+from base.errors import UserError, counted
+
+Row = dict[str | int, Any]
+
+# Types of JSON in words.
+_WORDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def rows(
+    path: str,
+    columns: Collection[str | int] = (),
+    hint: str = "",
+    has_header: bool = True,
+    damaged: list[str] | None = None,
+) -> Iterator[tuple[str, Row]]:
+    """Yield (place, row) of each row of a file; blank lines are none.
+
+    A line of a .txt is {"text": line}. Of the columns of a table that have the
+    same name, there is none in the row.
+
+    Args:
+        path: a .tsv without quotes, a .csv, .jsonl or .txt.
+        columns: names that every row must have. Without a header they are
+            numbers from 0.
+        hint: how to mend a lack of columns, for the error.
+        has_header: whether the first line of a table names the columns.
+        damaged: gets a line for each row of a table that has more or fewer
+            cells than the first line; such a row is {}. None: it is an error.
+
+    Raises:
+        UserError: the file cannot be read, is damaged, or lacks a column.
+    """
+    text, kind = text_files.read_text(path), os.path.splitext(path)[1]
+    if kind == ".jsonl":
+        for number, value in text_files.json_objects(path, text):
+            at = f"{path}, line {number}"
+            _check_names(at, list(value), columns, "key", hint)
+            yield at, value
+        return
+    # Not splitlines(): a text may hold U+2028, which would end its line.
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    numbered = ((n, line) for n, line in enumerate(lines, 1) if line)
+    if kind == ".txt":
+        for number, line in numbered:
+            if line.strip():
+                yield f"{path}, line {number}", {"text": line}
+        return
+    if kind == ".csv":
+        table = _csv_cells(path, text)
+    elif kind == ".tsv":
+        # Not the csv module: GLUE's files are not quoted, and a text may begin
+        # with a quotation mark that no other one closes.
+        table = ((number, line.split("\t")) for number, line in numbered)
+    else:
+        raise UserError(f"{path}: wanted a .tsv, .csv, .jsonl or .txt file")
+    names: list[str | int] = []
+    for number, cells in table:
+        at = f"{path}, line {number}"
+        if not names:
+            names = cells if has_header else list(range(len(cells)))
+            _check_names(at, names, columns, "column", hint)
+            places = {n: i for i, n in enumerate(names) if names.count(n) == 1}
+            if has_header:
+                continue
+        # A tab inside a text would shift the columns after it: the label would
+        # be read from the wrong one.
+        if len(cells) == len(names):
+            yield at, {name: cells[place] for name, place in places.items()}
+            continue
+        problem = (
+            f"{at}: {counted(len(cells), 'column')}, wanted {len(names)} as in "
+            "the first line"
+        )
+        if kind == ".csv":
+            problem += "; put texts with commas in quotes"
+        if damaged is None:
+            raise UserError(problem)
+        damaged.append(problem)
+        yield at, {}
+
+
+def _check_names(
+    at: str,
+    names: list[str | int],
+    columns: Collection[str | int],
+    what: str,
+    hint: str,
+) -> None:
+    """Raise a UserError unless each of the columns is there once."""
+    for column in columns:
+        if names.count(column) != 1:
+            found = "more than one" if column in names else "no"
+            raise UserError(
+                f"{at}: {found} {what} {column!r}; it has "
+                f"{', '.join(map(repr, names)) or 'nothing'}{hint}"
+            )
+
+
+def _csv_cells(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of its first line, cells) of each row of a CSV text.
+
+    A row covers several lines if a quoted cell has line ends.
+    """
+    # A cell may be a whole document; the default limit is 128 kB.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    begins = 1
+    try:
+        for row in reader:
+            if row:
+                yield begins, row
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        words = (
+            "a quote is not closed" if "end of data" in str(error) else error
+        )
+        raise UserError(
+            f"{path}, the row that begins in line {begins}: {words}"
+        ) from error
+
+
+# --- Values ------------------------------------------------------------------
+
+
+def require(
+    row: Any,
+    key: str | int,
+    kind: type | tuple[type, ...],
+    at: str = "",
+    hint: str = "",
+) -> Any:
+    """Return a value of a row or of an object in it.
+
+    A bool counts as a number only where bools are wanted, too; NaN never does.
+
+    Args:
+        row: the row or object.
+        key: name of the value.
+        kind: its type, or several.
+        at: the place of the row; "": the caller names it.
+        hint: how to mend it, for the error.
+
+    Raises:
+        UserError: it is not there, or of another type.
+    """
+    place = f"{at}: " if at else ""
+    if not isinstance(row, dict):
+        raise UserError(
+            f"{place}found {type(row).__name__}, wanted an object with the key "
+            f"{key!r}{hint}"
+        )
+    if key not in row:
+        raise UserError(
+            f"{place}no key {key!r}; it has "
+            f"{', '.join(map(repr, row)) or 'nothing'}{hint}"
+        )
+    value, kinds = row[key], kind if isinstance(kind, tuple) else (kind,)
+    is_right = isinstance(value, kinds) and value == value
+    if not is_right or (isinstance(value, bool) and bool not in kinds):
+        raise UserError(
+            f"{place}{key!r} is {value!r:.40}, wanted "
+            f"{' or '.join(_WORDS[one] for one in kinds)}{hint}"
+        )
+    return value
+
+
+def require_strings(
+    row: Any, key: str, at: str = "", hint: str = ""
+) -> list[str]:
+    """Return a list of strings of a row; see `require`."""
+    found = require(row, key, list, at, hint)
+    for item in found:
+        require({key: item}, key, str, at, hint)
+    return found
+
+
+def check_utf8(text: str, what: str) -> None:
+    """Raise a UserError for half of a character.
+
+    JSON may escape it ("\\ud800"). `what` is the place of the text.
+    """
+    if re.search("[\ud800-\udfff]", text):
+        raise UserError(
+            f"{what} {text!r:.40} has a lone surrogate, half of a character, "
+            "which UTF-8 cannot hold"
+        )
+
+
+def check_cell(value: str, what: str) -> None:
+    """Raise a UserError for a value that a cell of a .tsv file cannot hold.
+
+    That is a tab, a line end, or half of a character. `what` is its place:
+    "dev.csv, line 3: label".
+    """
+    if re.search(r"[\t\n\r]", value):
+        raise UserError(
+            f"{what} {value!r} has a tab or a line end, which a .tsv file "
+            "cannot hold"
+        )
+    check_utf8(value, what)
+
+
+def check_spelling(
+    label: str, at: str, seen: dict[str | decimal.Decimal, tuple[str, str]]
+) -> None:
+    """Raise a UserError for a label that was seen in another spelling.
+
+    That is a number of the same value (1 and 1.0), true and True, or a label
+    that differs in the white space around it. They would be two classes.
+
+    Args:
+        label: as the file has it; a number of JSON in Python's spelling.
+        at: its place: "dev.csv, line 3".
+        seen: {what the label stands for: (label, its first place)}, to which
+            the label is added.
+    """
+    stands_for = label.strip()
+    if stands_for.lower() in ("true", "false"):
+        stands_for = stands_for.lower()
+    with contextlib.suppress(decimal.InvalidOperation):
+        number = decimal.Decimal(stands_for)
+        if number.is_finite() and "_" not in stands_for:
+            stands_for = number
+    first, place = seen.setdefault(stands_for, (label, at))
+    if first != label:
+        raise UserError(
+            f"{at}: the label {label!r} is {first!r} of {place} in another "
+            "spelling: write both alike, or give two classes names that do "
+            "not look the same"
+        )

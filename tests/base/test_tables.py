@@ -1,0 +1,122 @@
+"""Rows of tables, JSON lines and lines: what is read, and what is wrong."""
+
+from pathlib import Path
+
+from base import tables
+from base.errors import UserError
+
+import pytest
+
+
+def rows(path: Path, text: str, *columns: str, **more) -> list:
+    """Return the rows of a file, with their places in it."""
+    path.write_text(text, newline="")
+    found = tables.rows(str(path), columns, " (--columns)", **more)
+    return [(at.removeprefix(f"{path}, line "), row) for at, row in found]
+
+
+def test_rows_are_the_same_in_every_kind_of_file(tmp_path):
+    wanted = [{"a": "1", "b": 'say "hi"'}, {"a": "", "b": "x\u2028y"}]
+    for name, text in (
+        ("x.tsv", 'a\tb\r\n1\tsay "hi"\r\n\r\n\tx\u2028y\n'),
+        ("x.csv", 'a,b\n1,"say ""hi"""\n\n,x\u2028y\n'),
+        (
+            "x.jsonl",
+            '\n{"a": "1", "b": "say \\"hi\\""}\n \n{"a": "", "b": "x\u2028y"}',
+        ),
+    ):
+        assert rows(tmp_path / name, text, "a", "b") == [
+            ("2", wanted[0]),
+            ("4", wanted[1]),
+        ]
+    found = rows(tmp_path / "x.txt", "a\u2028b\n \nc\tc\r\n")
+    assert found == [("1", {"text": "a\u2028b"}), ("3", {"text": "c\tc"})]
+
+
+def test_a_csv_row_has_the_line_it_begins_in(tmp_path):
+    found = rows(tmp_path / "x.csv", 'a,b\n\n"1\n2",3\r\n4,5\n')
+    assert found == [
+        ("3", {"a": "1\n2", "b": "3"}),
+        ("5", {"a": "4", "b": "5"}),
+    ]
+
+
+def test_a_cell_may_be_a_document(tmp_path):
+    """The library's limit is 131,072 characters."""
+    ((_, row),) = rows(tmp_path / "x.csv", f'a\n"{"long " * 40_000}"\n')
+    assert len(row["a"]) == 200_000
+
+
+def test_columns_without_a_header_are_numbers(tmp_path):
+    path = tmp_path / "x.tsv"
+    assert rows(path, "a\tb\n", has_header=False) == [("1", {0: "a", 1: "b"})]
+    with pytest.raises(UserError, match="line 1: no column 2; it has 0, 1"):
+        path.write_text("a\tb\n")
+        next(tables.rows(str(path), [2], has_header=False))
+
+
+def test_columns_of_the_same_name_are_in_no_row(tmp_path):
+    assert rows(tmp_path / "x.tsv", "a\tb\ta\n1\t2\t3") == [("2", {"b": "2"})]
+    with pytest.raises(UserError, match="more than one column 'a'"):
+        rows(tmp_path / "x.tsv", "a\tb\ta\n1\t2\t3", "a")
+
+
+def test_damaged_rows_can_be_passed_over(tmp_path):
+    damaged: list[str] = []
+    path = tmp_path / "x.tsv"
+    found = rows(path, "a\tb\n1\n2\t3\n", damaged=damaged)
+    assert found == [("2", {}), ("3", {"a": "2", "b": "3"})]
+    assert damaged == [
+        f"{path}, line 2: 1 column, wanted 2 as in the first line"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, text, words",
+    [
+        ("x.csv", 'a,b\na,"b\nc\n', "begins in line 2: a quote is not closed"),
+        ("x.csv", 'a,b\n"a"b,c', "that begins in line 2: .* expected after"),
+        ("x.csv", "a,b\nc,d,e", "line 2: 3 columns, wanted 2 .* in quotes"),
+        ("x.tsv", "a\n1\t2", "line 2: 2 columns, wanted 1 as in the first"),
+        ("x.tsv", "b\n1", "line 1: no column 'a'; it has 'b' .--columns"),
+        ("x.jsonl", '{"b": 1}', "line 1: no key 'a'; it has 'b' .--columns"),
+        ("x.jsonl", "{}\n[1]", "line 1: no key 'a'; it has nothing"),
+        ("x.jsonl", "[1]", "line 1: found list, wanted a JSON object"),
+        ("x.json", "{}", "x.json: wanted a .tsv, .csv, .jsonl or .txt file"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, name, text, words):
+    with pytest.raises(UserError, match=words) as caught:
+        rows(tmp_path / name, text, "a")
+    assert str(caught.value).startswith(f"{tmp_path / name}")
+
+
+@pytest.mark.parametrize(
+    "value, kind, words",
+    [
+        ("1", int, "'a' is '1', wanted a whole number (--a)"),
+        (True, int, "'a' is True, wanted a whole number (--a)"),
+        (None, str, "'a' is None, wanted a string (--a)"),
+        ([1], (str, float), "'a' is [1], wanted a string or a number (--a)"),
+        (float("nan"), float, "'a' is nan, wanted a number (--a)"),
+        ("x" * 99, dict, f"'a' is '{'x' * 39}, wanted an object (--a)"),
+    ],
+)
+def test_a_value_of_another_type_is_named(value, kind, words):
+    for at, place in (("", ""), ("x, line 1", "x, line 1: ")):
+        with pytest.raises(UserError) as caught:
+            tables.require({"a": value}, "a", kind, at, " (--a)")
+        assert str(caught.value) == place + words
+
+
+def test_values_that_are_required():
+    row = {"a": True, "b": 1.5, "c": ["x", ""]}
+    assert tables.require(row, "a", (int, bool)) is True
+    assert tables.require(row, "b", (int, float)) == 1.5
+    assert tables.require_strings(row, "c") == ["x", ""]
+    with pytest.raises(UserError, match="no key 'd'; it has 'a', 'b', 'c'"):
+        tables.require(row, "d", str)
+    with pytest.raises(UserError, match="'c' is 1, wanted a string"):
+        tables.require_strings({"c": ["x", 1]}, "c")
+    with pytest.raises(UserError, match="found list, wanted an object with"):
+        tables.require([], "d", str)
