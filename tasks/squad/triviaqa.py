@@ -129,11 +129,8 @@ def _alias_pattern(answer: dict, where: str) -> re.Pattern:
     """
     aliases = []
     if answer.get("Aliases") is not None:
-        aliases = _require(answer, "Aliases", list, where)
+        aliases = tables.require_strings(answer, "Aliases", where)
     found = [_require(answer, "Value", str, where), *aliases]
-    for alias in found:
-        if not isinstance(alias, str):
-            raise UserError(f"{where}.Aliases holds {alias!r}, wanted strings")
     # A pattern takes the first alternative that matches, hence the order.
     forms = sorted({f.strip() for f in found if f.strip()}, key=len)[::-1]
     if not forms:

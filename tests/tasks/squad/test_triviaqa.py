@@ -52,13 +52,19 @@ def test_the_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"QuestionId": None}, "QuestionId is NoneType, wanted str"),
-        ({"Answer": {"Value": "a", "Aliases": "ab"}}, "Aliases is str, wanted"),
-        ({"Answer": {"Value": "a", "Aliases": [5]}}, "Aliases holds 5, wanted"),
+        ({"QuestionId": None}, "'QuestionId' is None, wanted a string"),
+        (
+            {"Answer": {"Value": "a", "Aliases": "ab"}},
+            "'Aliases' is 'ab', wanted",
+        ),
+        ({"Answer": {"Value": "a", "Aliases": [5]}}, "'Aliases' is 5, wanted"),
         ({"Answer": {"Value": " "}}, "Value and Aliases are empty"),
-        ({"EntityPages": {}}, "EntityPages is dict, wanted list"),
-        ({"EntityPages": ["x"]}, r"EntityPages\[0\] is str, wanted an object"),
-        ({"SearchResults": [{"Filename": 3}]}, "Filename is int, wanted str"),
+        ({"EntityPages": {}}, "'EntityPages' is {}, wanted a list"),
+        ({"EntityPages": ["x"]}, r"EntityPages\[0\]: found str, wanted an obj"),
+        (
+            {"SearchResults": [{"Filename": 3}]},
+            "'Filename' is 3, wanted a string",
+        ),
         ({"EntityPages": [{"Filename": "a\0b"}]}, "no document with an answer"),
         ({"EntityPages": [{"Filename": "\ud800"}]}, "no document with an a"),
         (
