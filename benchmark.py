@@ -26,31 +26,17 @@ from absl import flags, logging
 import modeling
 from pretraining import objectives
 from tools import machine
-from tools.benchmarks import measuring, search, steps
+from tools.benchmarks import measuring, steps
 from tools.benchmarks import serving as benchmarks_serving
-from tools.benchmarks import tasks as benchmarks_tasks
 from tools.benchmarks import text as benchmarks_text
 from tools.benchmarks.measuring import Row
 from training import devices
 
 FLAGS = flags.FLAGS
 
-# The parts that need no data set; all of them are the default.
 PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 
-# The other parts, each with the flags it requires.
-DATA_PARTS = {
-    "buckets": ("task_name", "data_dir", "vocab_file"),
-    "squad": ("squad_file", "vocab_file"),
-    "features": ("input_file", "vocab_file"),
-    "search": (),
-}
-
-flags.DEFINE_list(
-    "parts",
-    list(PARTS),
-    f"What to measure; also available: {', '.join(DATA_PARTS)}.",
-)
+flags.DEFINE_list("parts", list(PARTS), "What to measure.")
 flags.DEFINE_list(
     "sizes",
     ["tiny", "mini", "base"],
@@ -91,23 +77,13 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text for all parts but train, buckets and squad: globs, separated by "
-    "commas.",
+    "Text for all parts but train: globs, separated by commas.",
 )
 flags.DEFINE_string(
     "vocab_file",
     None,
     "Vocabulary of the text; default: a vocabulary of "
     f"{benchmarks_text.VOCAB_SIZE:,} is learned from it.",
-)
-flags.DEFINE_string(
-    "task_name", None, "For --parts=buckets: a task of run_classifier.py."
-)
-flags.DEFINE_string(
-    "data_dir", None, "For --parts=buckets: the folder of the task's files."
-)
-flags.DEFINE_string(
-    "squad_file", None, "For --parts=squad: a JSON file of SQuAD."
 )
 flags.DEFINE_integer(
     "dupe_factor",
@@ -235,28 +211,8 @@ def rows() -> Iterator[Row]:
         {"flops": peak},
     )
     # Training last: a process that has trained is slower at everything else.
-    if ({*PARTS} - {"train"}) & {*FLAGS.parts}:
+    if {*FLAGS.parts} - {"train"}:
         yield from text_rows()
-    if "squad" in FLAGS.parts:
-        yield from benchmarks_tasks.measure_squad(
-            FLAGS.squad_file, FLAGS.vocab_file
-        )
-    if "buckets" in FLAGS.parts:
-        for size in FLAGS.sizes:
-            yield from benchmarks_tasks.measure_buckets(
-                FLAGS.task_name,
-                FLAGS.data_dir,
-                FLAGS.vocab_file,
-                size,
-                FLAGS.dtype,
-            )
-    if "features" in FLAGS.parts:
-        for size in FLAGS.sizes:
-            yield benchmarks_tasks.measure_features(
-                FLAGS.input_file, FLAGS.vocab_file, size
-            )
-    if "search" in FLAGS.parts:
-        yield from search.measure()
     if "train" in FLAGS.parts:
         yield from steps.measure(
             [
@@ -275,10 +231,9 @@ def rows() -> Iterator[Row]:
 
 
 def check_flags() -> None:
-    """Check that parts and sizes exist and that parts have their data."""
-    parts = (*PARTS, *DATA_PARTS)
+    """Check that parts, sizes and servers exist, and that numbers are some."""
     for name, known in (
-        ("parts", parts),
+        ("parts", PARTS),
         ("sizes", modeling.NAMED_SIZES),
         ("servers", benchmarks_serving.SERVERS),
     ):
@@ -297,10 +252,6 @@ def check_flags() -> None:
                 )
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")
-    for part, names in DATA_PARTS.items():
-        for name in names:
-            if part in FLAGS.parts and not FLAGS[name].value:
-                raise UserError(f"--parts={part} needs --{name}")
 
 
 if __name__ == "__main__":

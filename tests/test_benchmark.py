@@ -1,8 +1,6 @@
 """benchmark.py: its flags, parts and table, and the JSON object at the end."""
 
-import gzip
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -12,11 +10,9 @@ import numpy as np
 import pytest
 import scripts
 from corpora import VOCAB_FILE
-from paths import GOLDEN
 
 import modeling
-from tools.benchmarks import measuring, search, steps
-from tools.benchmarks import tasks as benchmarks_tasks
+from tools.benchmarks import measuring, steps
 from tools.benchmarks import text as benchmarks_text
 
 benchmark = scripts.load("benchmark")
@@ -32,7 +28,6 @@ benchmark = scripts.load("benchmark")
             {"parts": "train", "transformers_python": "/no/where"},
             "--transformers_python: [Errno 2] No such file",
         ),
-        ({"parts": "squad"}, "--parts=squad needs --squad_file"),
         ({"parts": "reader"}, "--parts=reader needs generator beside it"),
     ],
 )
@@ -45,19 +40,6 @@ def test_the_script_of_a_part_that_fails_is_quoted():
         measuring.run_script(
             "build_vocab.py", input_file="/no/where", output_file="/no/vocab"
         )
-
-
-def test_searches_are_timed(capsys, monkeypatch):
-    monkeypatch.setattr(search, "NUM_VECTORS", 500)
-    scripts.run(benchmark, parts="search")
-    figures = json.loads(capsys.readouterr().out.splitlines()[-1])["figures"]
-    wanted = [
-        f"search, {name}, queries at once: {count}"
-        for name in ("exact", "int8")
-        for count in (1, 100)
-    ]
-    assert [name for name in figures if "faiss" not in name][1:] == wanted
-    assert all(figures[name]["seconds"] > 0 for name in wanted)
 
 
 # In place of transformers_steps.py: what it answers.
@@ -80,20 +62,17 @@ def test_the_last_line_has_the_figures_of_the_table(
     theirs = tmp_path / "theirs.py"
     theirs.write_text(_THEIRS)
     monkeypatch.setattr(steps, "_TRANSFORMERS", theirs)
-    text, squad = tmp_path / "text.txt", tmp_path / "squad.json"
+    text = tmp_path / "text.txt"
     documents = [f"The word {n}.\nAnd one more." for n in range(50)]
     text.write_text("\n\n".join(documents))
-    golden = GOLDEN / "squad_v2" / "input.json.gz"
-    squad.write_bytes(gzip.decompress(golden.read_bytes()))
     scripts.run(
         benchmark,
-        parts="tokenizer,generator,reader,squad,features,train",
+        parts="tokenizer,generator,reader,train",
         sizes="tiny",
         repeats=2,
         jit_compile=False,  # compiling takes longer than all else
         dupe_factor=2,
         input_file=text,
-        squad_file=squad,
         vocab_file=VOCAB_FILE,
         transformers_python=sys.executable,
     )
@@ -125,10 +104,6 @@ def test_the_last_line_has_the_figures_of_the_table(
             "generator, 2 workers against 1",
             "reader, shuffled and decoded",
             "masks drawn while reading, 32 x 128",
-            "SQuAD windows and records, 1 worker",
-            "SQuAD windows and records, 2 workers",
-            "SQuAD decoding",
-            "extract_features.py, tiny, last layer as JSON lines",
             "training step, tiny, 32 x 128, transformers, eager",
             "matrix products of a step alone, tiny, 32 x 128",
             "update of the weights alone, tiny, 32 x 128",
@@ -137,9 +112,6 @@ def test_the_last_line_has_the_figures_of_the_table(
     )
     assert all(min(values.values()) >= 0 for values in figures.values())
     assert figures["generator, 1 worker"]["megabytes"] > 10
-    # The number of workers does not change the number of windows.
-    windows = [row[2].split()[0] for row in rows if "SQuAD win" in row[0]]
-    assert windows[0] == windows[1] and int(windows[0]) >= 120
     update = figures["update of the weights alone, tiny, 32 x 128"]
     # 4,433,468 weights of 4 bytes, each read or written 7 times.
     moved = update["bytes_per_second"] * update["seconds"]
@@ -162,29 +134,6 @@ def test_without_files_the_text_is_that_of_the_demo(monkeypatch):
         assert "##x" in Path(found.vocab_file).read_text().split()
         folder = found.folder
     assert not folder.exists(), "the temporary folder is removed"
-
-
-@pytest.mark.slow
-def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmarks_tasks, "_ROUNDS", 1)
-    lines = [f"x\t1\t\t{'word ' * (10, 30)[n % 2]}" for n in range(96)]
-    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
-    row, fused = benchmarks_tasks.measure_buckets(
-        "cola", str(tmp_path), VOCAB_FILE, "tiny", "float32"
-    )
-    faster = float(row.value.split()[0])
-    first, second = re.findall(r"([\d.]+) (?:against|examples)", row.note)
-    assert faster == pytest.approx(float(first) / float(second), rel=0.02)
-    assert "22 of 128 tokens" in row.note  # 20 words, two special ones
-    # Batches of 12 and 32 tokens, which shuffling may mix.
-    figures = fused.figures
-    assert 1 <= figures["lengths"] <= 2
-    assert figures["plain_seconds"] == pytest.approx(
-        96 / row.figures["examples_per_second"]
-    )
-    assert figures["ratio"] == pytest.approx(
-        figures["seconds"] / figures["plain_seconds"]
-    )
 
 
 @pytest.mark.parametrize("objective", ["mlm_nsp", "mlm", "ltr"])
