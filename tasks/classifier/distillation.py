@@ -1,9 +1,17 @@
-"""Distillation of classifiers and regressions, also on texts without labels."""
+"""Distillation of classifiers and regressions, also on texts without labels.
 
+These are read as batch_predict.py reads its inputs (tasks/reading.py): lines
+with a text or, separated by a tab, a pair; or JSON lines; maybe gzip. The files
+may be larger than memory: they are read in windows, once for each teacher and
+once for the records.
+"""
+
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from base import progress
+from base import file_system, progress
+from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
@@ -13,20 +21,79 @@ import modeling
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
-from tasks import distillation, predict
+from tasks import distillation, predict, reading
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
+from tasks.classifier.data import Example
 from tasks.classifier.job import ClassifierJob
-from tasks.classifier.transfer import TransferTexts
 from tasks.distillation import RUNNING, SOFT_TARGETS, Options, Texts
 from tasks.job import DataSet
 from tasks.source import ModelSource
-from tasks.task import Model
+from tasks.task import Model, Task
 from training.objective import Sums, example_weights
 
 _LABEL_WEIGHTS = "label_weights"  # float32 [n], 0 for rows without a label
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+_TRANSFER = "transfer_file"
+
+
+class TransferTexts:
+    """The texts, or pairs of texts, of --transfer_file.
+
+    Args:
+        patterns: globs of the files.
+        task: the student's task, which parses a line.
+
+    Raises:
+        UserError: a pattern matches no file, or a file holds no text.
+    """
+
+    def __init__(self, patterns: str, task: Task):
+        self.task = task
+        self.files = [
+            reading.inspect(path, flag=_TRANSFER)
+            for path in file_system.find_files(patterns, _TRANSFER)
+        ]
+        for file in self.files:
+            if file.kind == "tfrecord":
+                raise UserError(
+                    f"--{_TRANSFER}: {file.path} holds TFRecords, wanted texts"
+                )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return everything that the texts depend on."""
+        return {"data": self._checksums, "texts": self.task.text_names}
+
+    @functools.cached_property
+    def _checksums(self) -> list[str]:
+        """The checksums of the files, which may be large: read once."""
+        return [file_system.sha256(file.path) for file in self.files]
+
+    def check(self) -> None:
+        """Read all files to find mistakes.
+
+        Raises:
+            UserError: there is no text, or a line is damaged; names it.
+        """
+        if not sum(1 for _ in self):
+            names = ", ".join(file.path for file in self.files[:3])
+            raise UserError(f"--{_TRANSFER}: {names} holds no text")
+
+    def __iter__(self) -> Iterator[Example]:
+        """Yield the texts in the order of the files."""
+        number = 0
+        for file in self.files:
+            for window in reading.read_windows(file, self.task.parse):
+                for place, reason, _ in window.problems:
+                    raise UserError(
+                        f"{place.path}, line {place.number}: {reason}"
+                    )
+                for item in window.inputs:
+                    texts = item.texts.values()
+                    yield Example(f"transfer-{number}", *texts)
+                    number += 1
 
 
 class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
@@ -135,7 +202,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
     ) -> np.ndarray:
         """Return a teacher's logits for the texts of a file."""
         num_labeled = int(data.features[_LABEL_WEIGHTS].sum())
-        texts: Iterable[classifier_data.Example] = self.transfer
+        texts: Iterable[Example] = self.transfer
         total = data.num_records - num_labeled
         if name == self.job.train.name:
             texts = self.job.read(self.job.train)
@@ -198,7 +265,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
     def _write_transfer(self, path: str) -> None:
         """Write the record file of the texts; their label_ids are 0."""
 
-        def texts() -> Iterator[classifier_data.Example]:
+        def texts() -> Iterator[Example]:
             with progress.Bar(None, "texts", "Converting texts") as bar:
                 for text in self.transfer:
                     yield text

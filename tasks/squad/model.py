@@ -178,7 +178,7 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
     decoding.py, in TensorFlow operations, with two differences. Every span of
     the paragraph up to max_answer_length is a candidate, not those of the
     n_best_size best starts and ends only. And the answer has the white space of
-    the paragraph, while texts.py puts a blank between words.
+    the paragraph, while decoding.py puts a blank between words.
 
     Outputs:
         answer: [n], part of the context.

@@ -14,7 +14,6 @@ import numpy as np
 from tasks.rows import Row
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
-from tasks.squad import texts as squad_texts
 from tasks.squad import windows as squad_windows
 from tasks.squad.decoding import Candidate
 from tasks.task import (
@@ -197,7 +196,7 @@ class QuestionAnswering(Task):
             row.input_ids[start : end + 1].tolist()
         )
         return {
-            "pieces": squad_texts.joined_pieces(tokens),
+            "pieces": squad_decoding.joined_pieces(tokens),
             "start_position": start,
             "end_position": end,
             "score": number(sums[first, last]),

@@ -1,4 +1,4 @@
-"""classifier/transfer.py: texts without labels, from files of every kind.
+"""Texts without labels, from files of every kind.
 
 Lines, encodings and damage are in test_reading.py.
 """
@@ -11,7 +11,7 @@ from base.errors import UserError
 import pytest
 from exports import VOCAB, create_task
 
-from tasks.classifier.transfer import TransferTexts
+from tasks.classifier.distillation import TransferTexts
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import tokenization
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
-from tasks.squad import texts as squad_texts
 from tasks.squad import windows as squad_windows
 
 
@@ -121,7 +120,7 @@ def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
     """Of two equal words the right one, with its white space between."""
     text = "He (Paul),  Paul\u00a0and Paul's\n dog."
     data, windows = windows_on(text, tokenizer)
-    texts = squad_texts.SpanTexts(data, windows, tokenizer)
+    texts = squad_decoding.SpanTexts(data, windows, tokenizer)
     pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
     begins = int(windows.query_length()[0]) + 2
     pauls = [at for at, piece in enumerate(pieces) if piece == "paul"]
@@ -160,6 +159,6 @@ def test_the_characters_of_one_of_several_equal_pieces(
     path = squad_files.write(tmp_path, "\n".join(vocab) + "\n", "vocab.txt")
     tokenizer = tokenization.FullTokenizer(path)
     data, windows = windows_on(text, tokenizer)
-    texts = squad_texts.SpanTexts(data, windows, tokenizer)
+    texts = squad_decoding.SpanTexts(data, windows, tokenizer)
     at = int(windows.length()[0]) - 1 + piece  # before the last [SEP]
     assert texts.find(0, at, at) == (text[slice(*wanted)], wanted)
