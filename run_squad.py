@@ -273,7 +273,7 @@ def write_scores(
     reporting.write_results(FLAGS.output_dir, results, step=0)
     squad_mistakes.write(
         data,
-        answered.found,
+        answered.chosen,
         FLAGS.version_2_with_negative,
         finetuning_flags.read(FLAGS),
     )

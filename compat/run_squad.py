@@ -305,7 +305,7 @@ def write_predictions(
         has_bar=False,
     )
     threshold = _flag("null_score_diff_threshold") or 0.0
-    best = {key: c.text for key, c in decoded.answers(threshold).items()}
+    best = {key: c.text for key, c in decoded.chosen(threshold).items()}
     written = {
         output_prediction_file: json.dumps(best, indent=4),
         output_nbest_file: answers.nbest_json(decoded.nbest),

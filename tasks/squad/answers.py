@@ -4,9 +4,9 @@ The steps, one function each:
 
     cached_logits           run the model, or reuse the logits of the last run
     decoding.decode         logits -> n-best lists and null odds
-    answer                  n-best lists -> answers and files, in these steps:
+    write_answers           n-best lists -> answers and files, in these steps:
       scores.tune_threshold   null odds -> threshold with the best F1
-      Decoded.answers         n-best lists, threshold -> answers
+      Decoded.chosen          n-best lists, threshold -> answers
     Answered.scores         answers -> scores of the official script
 
 ensemble.py has another source of n-best lists: the output of several runs.
@@ -116,19 +116,19 @@ def read_logits(path: str) -> Logits:
 class Answered(NamedTuple):
     """The answers to the questions of a data set."""
 
-    found: dict[str, Candidate]  # {question id: answer}
+    chosen: dict[str, Candidate]  # {question id: answer}
     null_odds: dict[str, float]  # empty for SQuAD 1.1
     tuned: Tuned | None  # the best threshold, whether used or not
 
     @property
-    def answers(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """The texts, {question id: answer}, "" for none."""
-        return {key: candidate.text for key, candidate in self.found.items()}
+        return {key: candidate.text for key, candidate in self.chosen.items()}
 
     def scores(self, data: SquadData, is_version_2: bool) -> dict[str, float]:
         """Return the official scores, and the F1 at the best threshold."""
         results = squad_scores.score(
-            data, self.answers, is_version_2, self.null_odds
+            data, self.texts, is_version_2, self.null_odds
         )
         if self.tuned:
             results["tuned_f1"] = self.tuned.f1
@@ -144,16 +144,16 @@ class Answered(NamedTuple):
         shift = windows.doc_start - windows.query_length() - 2  # [W]
         places = {
             key: int(shift[found.span[0]]) + found.span[1]
-            for key, found in self.found.items()
+            for key, found in self.chosen.items()
             # Of an n-best list that was read the place is not known.
             if found.text and found.span
         }
-        answers = self.answers
+        answers = self.texts
         scores = squad_scores.score_each(data, answers, is_version_2)
         return signs.same_span(answers, places, scores.exact)
 
 
-def answer(
+def write_answers(
     data: SquadData,
     decoded: Decoded,
     options: AnswerOptions,
@@ -186,8 +186,8 @@ def answer(
         threshold = null_threshold(
             options.null_score_diff_threshold, weights, output_dir, trained_in
         )
-    answered = Answered(decoded.answers(threshold), decoded.null_odds, tuned)
-    answers = answered.answers
+    answered = Answered(decoded.chosen(threshold), decoded.null_odds, tuned)
+    answers = answered.texts
     num_empty = sum(not text for text in answers.values())
     if is_version_2:
         logging.info(

@@ -91,7 +91,7 @@ class Decoded(NamedTuple):
     nbest: dict[str, list[Candidate]]
     null_odds: dict[str, float]  # empty for SQuAD 1.1
 
-    def answers(self, threshold: float = 0.0) -> dict[str, Candidate]:
+    def chosen(self, threshold: float = 0.0) -> dict[str, Candidate]:
         """Return {question id: answer}.
 
         SQuAD 1.1: the first of each list. SQuAD 2.0: that without a text if

@@ -112,7 +112,7 @@ def answer(
         decoded = combine(lists, options.n_best_size)
     file_system.make_directory(output_dir)
     # A tuned threshold is stored for these weights if all are known.
-    return squad_answers.answer(
+    return squad_answers.write_answers(
         questions.data,
         decoded,
         options,

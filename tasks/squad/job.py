@@ -189,7 +189,7 @@ class SquadJob(FineTuningJob):
         """Write errors.tsv; draw the scores by the length of the answers."""
         squad_mistakes.write(
             self.questions.data,
-            scored.predictions.found,
+            scored.predictions.chosen,
             self.is_version_2,
             self.settings,
         )
@@ -233,7 +233,7 @@ class SquadJob(FineTuningJob):
             self.tokenizer,
             self.answer_options,
         )
-        answered = squad_answers.answer(
+        answered = squad_answers.write_answers(
             questions.data,
             decoded,
             self.answer_options,

@@ -82,12 +82,14 @@ TUNING = DEFAULT._replace(tune_null_threshold=True)
 def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
     data, decoded = one_question(5.0, "cat")
     folder = str(tmp_path)
-    answered = squad_answers.answer(data, decoded, DEFAULT, folder, ["w"])
-    assert answered.answers == {"a": ""}  # 5 is more than the default, 0
+    answered = squad_answers.write_answers(
+        data, decoded, DEFAULT, folder, ["w"]
+    )
+    assert answered.texts == {"a": ""}  # 5 is more than the default, 0
     assert answered.tuned.threshold == 6.0  # found, but not asked for
     assert not (tmp_path / "null_threshold.json").exists()
-    answered = squad_answers.answer(data, decoded, TUNING, folder, ["w"])
-    assert answered.answers == {"a": "cat"}
+    answered = squad_answers.write_answers(data, decoded, TUNING, folder, ["w"])
+    assert answered.texts == {"a": "cat"}
     results = answered.scores(data, is_version_2=True)
     assert results["tuned_thresh"] == 6.0 and results["tuned_f1"] == 100.0
     threshold = squad_answers.null_threshold
@@ -106,10 +108,12 @@ def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
 def test_tuning_needs_answers(tmp_path):
     data, decoded = one_question(5.0)
     folder = str(tmp_path)
-    answered = squad_answers.answer(data, decoded, DEFAULT, folder, ["w"])
+    answered = squad_answers.write_answers(
+        data, decoded, DEFAULT, folder, ["w"]
+    )
     assert answered.tuned is None
     with pytest.raises(UserError, match="the file to predict has no answers"):
-        squad_answers.answer(data, decoded, TUNING, folder, ["w"])
+        squad_answers.write_answers(data, decoded, TUNING, folder, ["w"])
 
 
 # --- Scores of a file --------------------------------------------------------

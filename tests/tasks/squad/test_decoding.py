@@ -42,7 +42,7 @@ def test_nbest_lists_are_the_originals(version, tokenizer, tmp_path):
     text = squad_answers.nbest_json(decoded.nbest)
     assert text == json.dumps(lists, indent=4)  # to the last byte
     answers = json.loads((folder / "predictions.json").read_text())
-    for key, found in decoded.answers().items():
+    for key, found in decoded.chosen().items():
         wanted = answers[key]
         assert found.text == ("" if wanted == "empty" else wanted)
     if is_version_2:

@@ -34,7 +34,7 @@ def test_nbest_lists_of_several_runs():
     assert [c.text for c in some.nbest["a"]] == ["x"]
     assert some.null_odds["a"] == pytest.approx(0.6)
     none = squad_ensemble.combine([silent, silent], 20)
-    assert none.answers()["a"].text == ""
+    assert none.chosen()["a"].text == ""
 
 
 def test_lists_are_read_as_they_were_written(tokenizer, tmp_path):
