@@ -157,7 +157,7 @@ def content_digest(path: str) -> str:
                 file.seek(place)
                 digest.update(file.read(_BLOCK_BYTES))
     except file_errors() as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
     return digest.hexdigest()
 
 
@@ -549,10 +549,10 @@ def open_for_reading(path: str) -> IO[bytes]:
             return gfile().GFile(path, "rb")
         return open(path, "rb")
     except file_errors() as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
 
 
-def unreadable(path: str, error: Exception) -> UserError:
+def read_error(path: str, error: Exception) -> UserError:
     """Return the error for a file that cannot be read."""
     return UserError(f"{path}: cannot be read: {errors.reason(error)}")
 
@@ -565,5 +565,5 @@ def sha256(path: str) -> str:
             while part := file.read(1 << 24):
                 digest.update(part)
     except file_errors() as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
     return digest.hexdigest()

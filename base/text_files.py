@@ -29,7 +29,7 @@ def read_text(path: str) -> str:
         with file_system.open_for_reading(path) as file:
             data = file.read()
     except file_system.file_errors() as error:  # a directory, a damaged disk
-        raise file_system.unreadable(path, error) from error
+        raise file_system.read_error(path, error) from error
     try:
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -83,7 +83,7 @@ def inspect(
             file = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             head = file.read(4096)
     except (EOFError, zlib.error, *file_system.file_errors()) as error:
-        raise file_system.unreadable(path, error) from error
+        raise file_system.read_error(path, error) from error
     # Spark and others write a .gz of 20 bytes for a part without a line.
     size = file_system.file_state(path)[0] if head else 0
     return InputFile(path, _judge(path, head, input_format), is_gzip, size)
@@ -163,7 +163,7 @@ def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
             lines = _lines(raw, file.path, file.is_gzip)
             yield from _windows(lines, file.kind, parse)
     except file_system.file_errors() as error:
-        raise file_system.unreadable(file.path, error) from error
+        raise file_system.read_error(file.path, error) from error
 
 
 def read_stream(
