@@ -28,19 +28,17 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from base import lazy, machine_memory, text_files
+from base import lazy, text_files
 from base.errors import UserError
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from ops import elementwise, recompute, token_dropping, unpadding
+from ops import elementwise, recompute, unpadding
 from ops.elementwise import fold_seed
 
-Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
-Tokens = unpadding.Tokens | None  # places of real tokens; None: x has padding
-Kept = token_dropping.Kept | None  # tokens of the middle layers; None: all
+Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
 __getattr__ = lazy.attributes_of("compat.modeling")
 
@@ -65,26 +63,6 @@ BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
 RIGHT_TO_LEFT = "right_to_left"
 DIRECTIONS = (BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
 DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
-
-
-# The keys of BertConfig that are whole numbers from 1, with their largest
-# values, and those that are numbers in [0, 1). The memory limits widths, but
-# not the number of layers, which could be built for days.
-_SIZES = {
-    "vocab_size": 2**31 - 1,
-    "hidden_size": 2**31 - 1,
-    "num_hidden_layers": 1000,
-    "num_attention_heads": 2**31 - 1,
-    "intermediate_size": 2**31 - 1,
-    "max_position_embeddings": 2**31 - 1,
-    "type_vocab_size": 2**31 - 1,
-}
-_RATES = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "initializer_range",
-    "sinusoidal_positions",
-)
 
 
 @dataclasses.dataclass
@@ -112,20 +90,28 @@ class BertConfig:
 
     def __post_init__(self):
         """Raise a UserError if a value is of no use in a model."""
-        for name, most in _SIZES.items():
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= most:
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            # The memory limits widths, but not the number of layers, which
+            # could be built for days.
+            most = 1000 if name == "num_hidden_layers" else 2**31 - 1
+            is_size = type(value) is int and 1 <= value <= most
+            if field.type is int and not is_size:
                 raise UserError(
                     f"bert config: {name} must be a whole number from 1 to "
                     f"{most}, found {value!r}"
                 )
-        for name in _RATES:
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value < 1:
+            is_rate = type(value) in (int, float) and 0 <= value < 1
+            if field.type is float and not is_rate:
                 raise UserError(
                     f"bert config: {name} must be a number in [0, 1), found "
                     f"{value!r}"
                 )
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"bert config: hidden_size {self.hidden_size} is not a "
+                f"multiple of num_attention_heads {self.num_attention_heads}"
+            )
         get_activation(self.hidden_act)
         if self.attention_direction not in DIRECTIONS:
             raise UserError(
@@ -145,19 +131,7 @@ class BertConfig:
         known = {field.name for field in dataclasses.fields(cls)}
         config = cls(**{k: v for k, v in json_object.items() if k in known})
         vars(config).update(json_object)
-        config.check_heads()
         return config
-
-    def check_heads(self) -> None:
-        """Raise a UserError if the heads do not divide the hidden size.
-
-        The constructor takes such sizes, as the original's; no model does.
-        """
-        if self.hidden_size % self.num_attention_heads:
-            raise UserError(
-                f"bert config: hidden_size {self.hidden_size} is not a "
-                f"multiple of num_attention_heads {self.num_attention_heads}"
-            )
 
     @classmethod
     def from_json_file(cls, json_file: str) -> "BertConfig":
@@ -244,6 +218,24 @@ class Compute:
 PLAIN = Compute()
 
 
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """What all layers of one call share.
+
+    Attributes:
+        bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
+        seed: of the dropout of the call; None: inference, without dropout.
+        tokens: places of the real tokens if the rows of x are these alone,
+            [R, H]; None: x has padding, [B * S, H].
+        compute: how to compute.
+    """
+
+    bias: tf.Tensor
+    seed: Seed = None
+    tokens: unpadding.Tokens | None = None
+    compute: Compute = PLAIN
+
+
 # --- Building blocks ---------------------------------------------------------
 
 
@@ -262,20 +254,9 @@ class Layer(keras.layers.Layer):
         super().__init__(name=name, dtype="float32", autocast=False)
 
     def build(self) -> None:
-        """Create the variables of every attribute that is a Layer."""
-        for part in list(vars(self).values()):
-            if isinstance(part, Layer):
-                part.build()
-
-    def add_weight(self, shape: list[int], name: str, **settings: Any) -> Any:
-        """Create a variable, if the machine has memory for it."""
-        machine_memory.check_fits(
-            4 * math.prod(shape),
-            f"the variable {self.path}/{name} of shape {shape}",
-            "make the sizes of the model smaller, or correct them",
-            is_added=True,
-        )
-        return super().add_weight(shape=shape, name=name, **settings)
+        """Create the variables of the layers that are attributes, in order."""
+        for part in self._flatten_layers(include_self=False, recursive=False):
+            part.build()
 
     def weight(self, name: str, shape: list[int], stddev: float) -> Any:
         """Create a variable: truncated normal, or zeros for stddev 0."""
@@ -295,7 +276,6 @@ class Dense(Layer):
         self.shape, self.stddev = [inputs, outputs], stddev
 
     def build(self) -> None:
-        """Create kernel and bias."""
         self.kernel = self.weight("kernel", self.shape, self.stddev)
         self.bias = self.weight("bias", self.shape[1:], 0)
 
@@ -316,7 +296,6 @@ class LayerNorm(Layer):
         self.size = size
 
     def build(self) -> None:
-        """Create beta, of zeros, and gamma, of ones."""
         self.beta = self.weight("beta", [self.size], 0)
         self.gamma = self.add_weight(
             shape=[self.size], initializer="ones", name="gamma"
@@ -347,10 +326,6 @@ class Dropout(Layer):
         # One seed per step, and one stream per layer: fold in the path. crc32
         # is the same in every process, Python's hash() is not.
         return fold_seed(seed, zlib.crc32(self.path.encode()))
-
-    def call(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
-        """Return x with zeros at random places; x itself without a seed."""
-        return elementwise.dropout(x, self.stream(seed), self.rate)
 
 
 # --- Embeddings --------------------------------------------------------------
@@ -384,7 +359,6 @@ class Embeddings(Layer):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def build(self) -> None:
-        """Create the three tables and the norm."""
         config, stddev = self.config, self.config.initializer_range
 
         def table(name: str, rows: int) -> Any:
@@ -409,9 +383,8 @@ class Embeddings(Layer):
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
         position_ids: tf.Tensor | None,
-        seed: Seed,
-        compute: Compute = PLAIN,
-        word_vectors: tf.Tensor | None = None,
+        word_vectors: tf.Tensor | None,
+        shared: Shared,
     ) -> tf.Tensor:
         """Return the embeddings [B * S, H]; arguments as for BertModel."""
         batch, length = elementwise.shape_of(input_ids)
@@ -434,17 +407,15 @@ class Embeddings(Layer):
         else:
             position_ids = tf.reshape(position_ids, [-1])  # [B * S]
             x += tf.gather(self.position_embeddings, position_ids)
-        if compute.fuse:
-            x = elementwise.fused(
-                elementwise.norm_dropout,
-                x,
-                self.norm.gamma,
-                self.norm.beta,
-                self.dropout.stream(seed),
-                rate=self.dropout.rate,
-            )
-        else:
-            x = self.dropout(self.norm(x), seed)
+        x = elementwise.fused(
+            elementwise.norm_dropout,
+            x,
+            self.norm.gamma,
+            self.norm.beta,
+            self.dropout.stream(shared.seed),
+            is_compiled=shared.compute.fuse,
+            rate=self.dropout.rate,
+        )
         return tf.cast(x, self.output_dtype)  # [B * S, H]
 
 
@@ -501,49 +472,31 @@ class SelfAttention(Layer):
         self.value = Dense(hidden, hidden, stddev, "value")
         self.dropout = Dropout(config.attention_probs_dropout_prob)
 
-    def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: Seed,
-        tokens: Tokens = None,
-        compute: Compute = PLAIN,
-    ) -> tf.Tensor:
+    def call(self, x: tf.Tensor, shared: Shared) -> tf.Tensor:
         """Return the heads' weighted sums of values, concatenated.
 
-        Args:
-            x: [B * S, H], or [R, H] with `tokens`; the result has its shape.
-            bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
-            seed: seed of the dropout.
-            tokens: given if the rows of x are the real tokens alone.
-            compute: how to compute.
+        x is [B * S, H], or [R, H] without padding; the result has its shape.
         """
-        length = elementwise.shape_of(bias)[-1]
+        tokens, compute = shared.tokens, shared.compute
+        length = elementwise.shape_of(shared.bias)[-1]
 
         def heads(dense: Dense) -> tf.Tensor:  # [B, N, S, D]
-            # A compiled program needs a length that is known while tracing.
-            if compute.fuse and tokens is None and isinstance(length, int):
-                return elementwise.fused(
-                    elementwise.add_bias_split_heads,
-                    dense.product(x),
-                    dense.bias,
-                    length=length,
-                    heads=self.num_heads,
-                )
-            y = dense(x)  # [B * S, H] or [R, H]
             if tokens is not None:
-                return tokens.split_heads(y)
-            return elementwise.split_heads(y, length, self.num_heads)
+                return tokens.split_heads(dense(x))
+            return elementwise.fused(
+                elementwise.add_bias_split_heads,
+                dense.product(x),  # [B * S, H]
+                dense.bias,
+                # A compiled program needs a length known while tracing.
+                is_compiled=compute.fuse and isinstance(length, int),
+                length=length,
+                heads=self.num_heads,
+            )
 
         def attend(query, key, value):
+            seed, rate = self.dropout.stream(shared.seed), self.dropout.rate
             return attention(
-                query,
-                key,
-                value,
-                bias,
-                self.dropout.stream(seed),
-                self.dropout.rate,
-                compute,
+                query, key, value, shared.bias, seed, rate, compute
             )
 
         if compute.recompute == recompute.ATTENTION and not compute.one_program:
@@ -573,36 +526,20 @@ class ResidualOutput(Layer):
         self.norm = LayerNorm(hidden)
 
     def call(
-        self,
-        x: tf.Tensor,
-        residual: tf.Tensor,
-        seed: Seed,
-        compute: Compute = PLAIN,
+        self, product: tf.Tensor, residual: tf.Tensor, shared: Shared
     ) -> tf.Tensor:
-        """Return norm(residual + dropout(dense(x))), [B * S, H]."""
-        return self.add_norm(self.dense.product(x), residual, seed, compute)
-
-    def add_norm(
-        self,
-        product: tf.Tensor,
-        residual: tf.Tensor,
-        seed: Seed,
-        compute: Compute,
-    ) -> tf.Tensor:
-        """Return norm(residual + dropout(x)), x of the product of `dense`."""
-        if compute.fuse:
-            return elementwise.fused(
-                elementwise.add_norm,
-                product,
-                self.dense.bias,
-                residual,
-                self.norm.gamma,
-                self.norm.beta,
-                self.dropout.stream(seed),
-                rate=self.dropout.rate,
-            )
-        x = elementwise.add_bias(product, self.dense.bias)
-        return self.norm(residual + self.dropout(x, seed))
+        """Return [B * S, H]; `product` [B * S, H] is dense.product(x)."""
+        return elementwise.fused(
+            elementwise.add_norm,
+            product,
+            self.dense.bias,
+            residual,
+            self.norm.gamma,
+            self.norm.beta,
+            self.dropout.stream(shared.seed),
+            is_compiled=shared.compute.fuse,
+            rate=self.dropout.rate,
+        )
 
 
 class Attention(Layer):
@@ -613,17 +550,11 @@ class Attention(Layer):
         self.self_attention = SelfAttention(config)
         self.residual_output = ResidualOutput(config, config.hidden_size)
 
-    def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: Seed,
-        tokens: Tokens = None,
-        compute: Compute = PLAIN,
-    ) -> tf.Tensor:
-        """Return [B * S, H]; arguments as for SelfAttention."""
-        context = self.self_attention(x, bias, seed, tokens, compute=compute)
-        return self.residual_output(context, x, seed, compute=compute)
+    def call(self, x: tf.Tensor, shared: Shared) -> tf.Tensor:
+        """Return [B * S, H] for x [B * S, H]."""
+        context = self.self_attention(x, shared=shared)  # [B * S, H]
+        product = self.residual_output.dense.product(context)
+        return self.residual_output(product, x, shared=shared)
 
 
 class DenseActivation(Layer):
@@ -638,17 +569,14 @@ class DenseActivation(Layer):
 
     def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
         """Return [..., outputs] for x [..., H]."""
-        if compute.fuse:
-            return elementwise.fused(
-                elementwise.add_bias_activate,
-                self.dense.product(x),
-                self.dense.bias,
-                activation=self.activation,
-            )
         # Not self.dense(x): TensorFlow would no longer fuse product, bias and
         # GELU of an exported graph into one operation.
-        return elementwise.add_bias_activate(
-            self.dense.product(x), self.dense.bias, self.activation
+        return elementwise.fused(
+            elementwise.add_bias_activate,
+            self.dense.product(x),
+            self.dense.bias,
+            is_compiled=compute.fuse,
+            activation=self.activation,
         )
 
 
@@ -667,27 +595,20 @@ class TransformerLayer(Layer):
         )
         self.residual_output = ResidualOutput(config, config.intermediate_size)
 
-    def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: Seed,
-        tokens: Tokens = None,
-        compute: Compute = PLAIN,
-    ) -> tf.Tensor:
-        """Return [B * S, H]; arguments as for SelfAttention."""
+    def call(self, x: tf.Tensor, shared: Shared) -> tf.Tensor:
+        """Return [B * S, H] for x [B * S, H]."""
 
         def to_last_product(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            x = self.attention(x, bias, seed, tokens, compute=compute)
-            inner = self.intermediate(x, compute=compute)  # [B * S, I]
+            x = self.attention(x, shared=shared)
+            inner = self.intermediate(x, compute=shared.compute)  # [B * S, I]
             return self.residual_output.dense.product(inner), x
 
         # The second call leaves the last product out, a third of the work,
         # since no gradient needs its value.
-        if compute.recompute == recompute.LAYERS:
+        if shared.compute.recompute == recompute.LAYERS:
             to_last_product = recompute.recomputed(to_last_product)
-        product, x = to_last_product(x)
-        return self.residual_output.add_norm(product, x, seed, compute)
+        product, x = to_last_product(x)  # [B * S, H] both
+        return self.residual_output(product, x, shared=shared)
 
 
 class Encoder(Layer):
@@ -700,31 +621,11 @@ class Encoder(Layer):
             for i in range(config.num_hidden_layers)
         ]
 
-    def build(self) -> None:
-        """Create the variables of every layer."""
-        for layer in self.layers:
-            layer.build()
-
-    def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: Seed,
-        tokens: Tokens = None,
-        compute: Compute = PLAIN,
-        kept: Kept = None,
-    ) -> list[tf.Tensor]:
+    def call(self, x: tf.Tensor, shared: Shared) -> list[tf.Tensor]:
         """Return the output of every layer, first to last, L of [B * S, H]."""
-        if kept is not None:
-            middle = token_dropping.middle_layers(len(self.layers))
-            kept_bias = kept.pick_bias(bias)
         outputs = []
-        for number, layer in enumerate(self.layers):
-            if kept is None or number not in middle:
-                x = layer(x, bias, seed, tokens, compute=compute)
-            else:
-                y = layer(kept.pick(x), kept_bias, seed, compute=compute)
-                x = kept.restore(y, x)
+        for layer in self.layers:
+            x = layer(x, shared=shared)
             outputs.append(x)
         return outputs
 
@@ -763,8 +664,6 @@ class BertModel(Layer):
             that start from 0 in every example.
         word_vectors: float32 [B, S, H], to read in place of the word embeddings
             of input_ids; default these.
-        kept_positions: [B, K], rising, the positions of the tokens that the
-            middle layers process (ops/token_dropping.py); default all.
         training: whether dropout is on.
         dropout_seed: an integer that determines all random numbers of the
             call. None draws one from TensorFlow's generator.
@@ -781,11 +680,7 @@ class BertModel(Layer):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return compat's model for the original's arguments (migration.md)."""
-        if (
-            "is_training" in kwargs
-            or len(args) > 1
-            and args[1] in (True, False)
-        ):
+        if "is_training" in kwargs or args[1:2] in ((True,), (False,)):
             return __getattr__("OriginalBertModel")(*args, **kwargs)
         return super().__new__(cls, *args, **kwargs)
 
@@ -800,7 +695,6 @@ class BertModel(Layer):
                 f"--dtype={dtype} (or Keras' policy): choose "
                 f"{', '.join(DTYPES)}"
             )
-        config.check_heads()
         self.config = config
         self.embeddings = Embeddings(config, dtype)
         self.encoder = Encoder(config)
@@ -823,7 +717,6 @@ class BertModel(Layer):
         dropout_seed: tf.Tensor | int | None = None,
         compute: Compute = PLAIN,
         word_vectors: tf.Tensor | None = None,
-        kept_positions: tf.Tensor | None = None,
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
         if isinstance(input_ids, (dict, list, tuple)):
@@ -853,36 +746,30 @@ class BertModel(Layer):
                 input_ids = tf.identity(input_ids)
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
-        skips = compute.skip_padding and not training and input_mask is not None
-        skips &= word_vectors is None  # which are of all tokens
-        if isinstance(batch, int) and isinstance(length, int):
-            self._check_fits(batch, length, skips)
+        seed = None
+        if training:
+            seed = draw_seed() if dropout_seed is None else dropout_seed
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
-        dropout_seed = draw_seed(training, dropout_seed)
         direction = self.config.attention_direction
         bias = attention_bias(input_ids, input_mask, sequence_ids, direction)
         tokens = None
-        if skips:
+        if (
+            compute.skip_padding
+            and not training
+            and input_mask is not None
+            and word_vectors is None  # which are of all tokens
+        ):
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
             input_ids = tokens.pick(input_ids)  # [1, R]
             segment_ids = tokens.pick(segment_ids)  # [1, R]
             position_ids = tokens.positions(position_ids)  # [1, R]
+        shared = Shared(bias, seed, tokens, compute)
         embedded = self.embeddings(
-            input_ids,
-            segment_ids,
-            position_ids,
-            dropout_seed,
-            compute=compute,
-            word_vectors=word_vectors,
+            input_ids, segment_ids, position_ids, word_vectors, shared=shared
         )  # [B * S, H], or [R, H] without padding
-        kept = None
-        if kept_positions is not None:
-            kept = token_dropping.kept_tokens(kept_positions, length)
-        encoded = self.encoder(
-            embedded, bias, dropout_seed, tokens, compute=compute, kept=kept
-        )
+        encoded = self.encoder(embedded, shared=shared)
 
         def unflatten(x: tf.Tensor) -> tf.Tensor:  # [B, S, H]
             if tokens is not None:
@@ -938,36 +825,10 @@ class BertModel(Layer):
             for part in (*self._flatten_layers(), *self.weights)
         }
 
-    def _check_fits(self, batch: int, length: int, skips_padding: bool) -> None:
-        """Check that the memory holds what one layer has at the same time.
 
-        That is the input and the inner activations of feed-forward, the latter
-        of real tokens alone if padding is skipped, or the scores of attention.
-        A GPU has memory of its own, and says by itself that it is full. A graph
-        of tf.compat.v1 may run elsewhere, and to look at the devices would keep
-        its session from configuring them.
-        """
-        if not tf.compat.v1.executing_eagerly_outside_functions() or {
-            d.device_type for d in tf.config.list_logical_devices()
-        } != {"CPU"}:
-            return
-        c, size = self.config, tf.as_dtype(self.embeddings.output_dtype).size
-        inner = 0 if skips_padding else c.intermediate_size
-        of_token = max(c.hidden_size + inner, c.num_attention_heads * length)
-        machine_memory.check_fits(
-            size * batch * length * of_token,
-            f"a batch of {batch} sequences of {length} tokens",
-            "use smaller batches or shorter sequences",
-        )
-
-
-def draw_seed(training: bool, dropout_seed: tf.Tensor | int | None) -> Seed:
-    """Return the dropout seed of one call as uint32; None if not training."""
-    if not training:
-        return None
-    if dropout_seed is None:
-        dropout_seed = tf.random.uniform([], maxval=2**31 - 1, dtype="int32")
-    return tf.cast(dropout_seed, tf.uint32)
+def draw_seed() -> tf.Tensor:
+    """Return a new seed for the dropout of a call, an int32 scalar."""
+    return tf.random.uniform([], maxval=2**31 - 1, dtype="int32")
 
 
 def attention_bias(
@@ -1100,25 +961,15 @@ class TaskModel(tf.Module):
         ]
 
     def encode(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> BertOutput:
         """Run the encoder on a batch of features; labels are ignored."""
-        names = (
-            "input_mask",
-            "segment_ids",
-            "position_ids",
-            "sequence_ids",
-            "word_vectors",
-            "kept_positions",
-        )
+        others = "input_mask segment_ids position_ids sequence_ids word_vectors"
         return self.bert(
             features["input_ids"],
-            **{name: features.get(name) for name in names},
-            training=training,
-            dropout_seed=dropout_seed,
+            **{name: features.get(name) for name in others.split()},
+            training=seed is not None,
+            dropout_seed=seed,
             compute=self.compute,
         )
 
@@ -1144,7 +995,6 @@ class OutputLayer(Layer):
         self.shape, self.stddev = [outputs, inputs], stddev
 
     def build(self) -> None:
-        """Create output_weights [K, H] and output_bias [K]."""
         self.output_weights = self.weight(
             "output_weights", self.shape, self.stddev
         )

@@ -6,18 +6,14 @@ from pathlib import Path
 
 from base.errors import UserError
 
-# Less is not checked: reading /proc takes as long as creating a variable.
+# Less is not checked: reading /proc would take longer than using it.
 _SMALL = 4 * 2**20
 
 
-def check_fits(
-    count: int, what: str, mend: str, is_added: bool = False
-) -> None:
-    """Check that the machine has memory for `count` bytes of something.
+def check_fits(count: int, what: str, mend: str) -> None:
+    """Check that this process may use `count` bytes for something.
 
-    The system kills a process that takes more, without a message. With
-    `is_added` the bytes come on top of those that the process holds now; else
-    they are all that it needs.
+    The system kills a process that takes more, without a message.
 
     Raises:
         UserError: there is less; it says what needs the memory, and `mend`.
@@ -25,8 +21,6 @@ def check_fits(
     if count < _SMALL:
         return
     free, where = free_bytes()
-    if is_added:
-        free -= resident_bytes()
     if count > free:
         raise UserError(
             f"{what} needs {in_words(count)} of memory, {in_words(free)} of "

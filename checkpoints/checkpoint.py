@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from base import cluster, file_system
+from base import cluster, file_system, machine_memory
 from base.errors import UserError
 
 import numpy as np
@@ -326,8 +326,29 @@ def read_config(
         trained_for = TrainedFor.from_dict(keys)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    encoder = {n: v for n, v in keys.items() if n not in TrainedFor._fields}
-    return BertConfig.from_dict(encoder), trained_for
+    config = BertConfig.from_dict(
+        {n: v for n, v in keys.items() if n not in TrainedFor._fields}
+    )
+    machine_memory.check_fits(
+        4 * num_weights(config),
+        f"{path}: a model of these sizes",
+        "correct vocab_size, hidden_size and the others, or use a smaller "
+        "model",
+    )
+    return config, trained_for
+
+
+def num_weights(config: BertConfig) -> int:
+    """Return how many numbers the variables of an encoder have."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    rows = (
+        config.vocab_size
+        + config.max_position_embeddings
+        + config.type_vocab_size
+    )
+    dense = hidden * hidden + hidden
+    layer = 4 * dense + 2 * hidden * inner + inner + 5 * hidden
+    return (rows + 2) * hidden + config.num_hidden_layers * layer + dense
 
 
 def known_normalization(prefix: str) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def dropout(input_tensor: tf.Tensor, dropout_prob: float | None) -> tf.Tensor:
     """Return the tensor with a share of zeros; itself for 0 or None."""
     if not dropout_prob:
         return input_tensor
-    seed = modeling.draw_seed(True, None)
+    seed = modeling.draw_seed()
     return elementwise.dropout(input_tensor, seed, dropout_prob)
 
 
@@ -264,7 +264,7 @@ def attention_layer(
         heads(to_tensor, "key", key_act, to_seq_length),
         heads(to_tensor, "value", value_act, to_seq_length),
         _attention_bias(attention_mask, batch_size, to_seq_length),
-        modeling.draw_seed(bool(rate), None),
+        modeling.draw_seed() if rate else None,
         rate,
     )  # [B, N, F, D]
     context = elementwise.merge_heads(context)  # [B * F, N * D]
@@ -311,8 +311,10 @@ def transformer_model(
         lambda: modeling.Encoder(config),
         initializer_range,
         reshape_to_matrix(input_tensor),
-        _attention_bias(attention_mask, batch, length),
-        modeling.draw_seed(True, None),
+        shared=modeling.Shared(
+            _attention_bias(attention_mask, batch, length),
+            modeling.draw_seed(),
+        ),
     )
     shape = [batch, length, hidden_size]
     layers = [tf.reshape(x, shape) for x in layers]

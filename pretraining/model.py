@@ -24,6 +24,7 @@ from modeling import (
     DenseActivation,
     Layer,
     LayerNorm,
+    Seed,
     TaskModel,
 )
 from ops import losses
@@ -142,10 +143,7 @@ class BertForPreTraining(TaskModel):
         ]
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> PreTrainingOutput:
         """Return the logits of both tasks for a batch of features.
 
@@ -153,7 +151,7 @@ class BertForPreTraining(TaskModel):
         `segment_ids` may be left out as in `BertModel.call`. Packed rows have
         `sequence_ids`, `position_ids` and `next_sentence_positions` too.
         """
-        output = self.encode(features, training, dropout_seed)
+        output = self.encode(features, seed)
         return PreTrainingOutput(
             self.cls.predictions(
                 output.sequence_output,

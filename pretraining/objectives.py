@@ -83,18 +83,17 @@ def sum_of(*terms: Term, restores_tokens: bool = False) -> Objective:
     def forward(
         model: BertForPreTraining,
         batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
+        seed: modeling.Seed,
     ) -> Sums:
         if restores_tokens:
             ids = pretraining_model.unmasked_ids(batch)
             batch = {**batch, "input_ids": ids}
-        output = model.encode(batch, training, dropout_seed)
+        output = model.encode(batch, seed)
         tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
         sequences = tf.reduce_sum(pretraining_model.sequence_weights(batch))
         sums = {"tokens": (tokens, sequences)}
         for term in terms:
-            found = term.loss(model, output, batch, training)
+            found = term.loss(model, output, batch, seed is not None)
             sums[f"{term.name}_loss"] = found.loss, found.weight
             sums[f"{term.name}_accuracy"] = found.correct, found.weight
         return sums

@@ -8,6 +8,7 @@ modeling.py, and U: units of one direction.
 
 from typing import Any, NamedTuple
 
+from base import machine_memory
 from base.errors import UserError
 
 import tensorflow as tf
@@ -124,7 +125,6 @@ class LstmCell(Layer):
         self.inputs, self.units = inputs, units
 
     def build(self) -> None:
-        """Create kernel, recurrent_kernel and bias."""
         width = 4 * self.units
         self.kernel = self.add_weight(
             shape=[self.inputs, width],
@@ -197,11 +197,6 @@ class BiLstmLayer(Layer):
             for direction in ("forward", "backward")
         ]
 
-    def build(self) -> None:
-        """Create the variables of both directions."""
-        for direction in self.directions:
-            direction.build()
-
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
     ) -> tf.Tensor:
@@ -223,22 +218,21 @@ class BiLstm(Layer):
     def __init__(self, inputs: int, units: int, num_layers: int = 2):
         super().__init__("bilstm")
         widths = [inputs] + [2 * units] * (num_layers - 1)
+        machine_memory.check_fits(
+            sum(4 * 8 * units * (width + units + 1) for width in widths),
+            f"a BiLSTM of {num_layers} layers of {units} units",
+            "use fewer units",
+        )
         self.layers = [
             BiLstmLayer(f"layer_{number}", width, units)
             for number, width in enumerate(widths)
         ]
 
-    def build(self) -> None:
-        """Create the variables of every layer."""
-        for layer in self.layers:
-            layer.build()
-
     def call(
         self,
         x: tf.Tensor,
         input_mask: tf.Tensor,
-        seed: Seed,
-        training: bool = False,
+        seed: Seed = None,
         compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return [B, S, 2 * U] in the dtype of x [B, S, inputs], 0 at padding.
@@ -248,7 +242,7 @@ class BiLstm(Layer):
         dropout after each layer.
         """
         for layer in self.layers:
-            x = layer(x, input_mask, training=training)  # [B, S, 2 * U]
+            x = layer(x, input_mask, training=seed is not None)
             x = head_dropout(x, seed, f"{layer.name}/dropout", compute)
         return x
 

@@ -266,8 +266,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         self,
         model: modeling.TaskModel,
         batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
+        seed: modeling.Seed,
     ) -> Sums:
         """Return soft_loss, label_loss and metrics; see Objective.forward."""
 

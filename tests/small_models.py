@@ -68,9 +68,9 @@ def batch_of(config, batch=3, seq=10, predictions=4, seed=0):
     }
 
 
-def losses_of(model, features, training=False, dropout_seed=None):
+def losses_of(model, features, seed=None):
     """Return the losses of the masked LM and of next sentence prediction."""
-    output = model.encode(features, training, dropout_seed)
+    output = model.encode(features, seed)
     return (
         model.masked_lm_loss(output, features),
         model.next_sentence_loss(output, features),

@@ -3,7 +3,6 @@
 import doctest
 import json
 
-from base import machine_memory
 from base.errors import UserError
 
 import numpy as np
@@ -80,31 +79,6 @@ def test_error_of_a_too_long_sequence_names_both_lengths():
         model(tf.zeros([1, 41], tf.int32))
     assert "41" in str(error.value) and "40" in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_what_the_memory_does_not_hold_is_named(monkeypatch):
-    """Sizes of variables and of batches, before they are allocated."""
-    model = BertModel(tiny_config())
-    free = (10**9, "it")
-    cpus = tf.config.list_logical_devices("CPU")  # GPUs are not checked
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda: cpus)
-    monkeypatch.setattr(machine_memory, "free_bytes", lambda: free)
-    monkeypatch.setattr(machine_memory, "resident_bytes", lambda: 0)
-    with pytest.raises(UserError, match=r"word_embeddings .*\[\d+, 32\].*GB"):
-        BertModel(tiny_config(vocab_size=2**31 - 1))
-    forward = tf.function(model, autograph=False).get_concrete_function
-    forward(tf.TensorSpec([10**4, 40], tf.int32))
-    many = tf.TensorSpec([10**5, 40], tf.int32)
-    with pytest.raises(UserError, match="100000 sequences of 40 tokens"):
-        forward(many)
-    # Without padding there may be few tokens; the scores are of all.
-    short = tf.TensorSpec([150_000, 20], tf.int32)
-    with pytest.raises(UserError, match="150000 sequences of 20 tokens"):
-        forward(short, short)
-    skipping = modeling.Compute(skip_padding=True)
-    forward(short, short, compute=skipping)
-    with pytest.raises(UserError, match="100000 sequences of 40 tokens"):
-        forward(many, many, compute=skipping)
 
 
 # --- Variables ---------------------------------------------------------------
@@ -309,8 +283,7 @@ def gradients_of(model, features, pieces=False):
                 small_models.losses_of(
                     model.computing(modeling.Compute(fuse=pieces)),
                     features,
-                    training=True,
-                    dropout_seed=5,
+                    seed=5,
                 )
             )
         return loss, [
@@ -331,9 +304,7 @@ def test_gradients_are_the_slopes_of_the_loss():
     @tf.function(autograph=False)
     def loss():
         return small_models.total_loss(
-            small_models.losses_of(
-                model, features, training=True, dropout_seed=5
-            )
+            small_models.losses_of(model, features, seed=5)
         )
 
     for variable, gradient in zip(

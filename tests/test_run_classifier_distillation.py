@@ -244,7 +244,7 @@ class Fixed:
     def __init__(self, logits):
         self.logits = tf.constant(logits)
 
-    def __call__(self, batch, training, dropout_seed):
+    def __call__(self, batch, seed):
         return self.logits
 
 
@@ -260,7 +260,7 @@ def test_the_loss_of_a_batch_by_hand():
         "example_weights": tf.constant([1.0, 1.0, 1.0, 0.0]),
     }
     objective = objective_of(["bad", "good"], 4.0, 0.3)
-    sums = objective.forward(Fixed(logits), batch, True, None)
+    sums = objective.forward(Fixed(logits), batch, None)
     assert set(sums) == set(objective.names)
     scaled = np.exp(logits / 4.0)
     log_probs = np.log(scaled / scaled.sum(-1, keepdims=True))
@@ -285,7 +285,7 @@ def test_the_loss_of_numbers_by_hand():
     }
     objective = objective_of(None, 1.0, 0.5)
     model = Fixed([[4.0], [3.0], [0.0]])
-    sums = objective.forward(model, batch, True, None)
+    sums = objective.forward(model, batch, None)
     assert [float(x) for x in sums["soft_loss"]] == [5.0, 3.0]
     assert [float(x) for x in sums["label_loss"]] == [9.0, 1.0]
     weights = objective.loss_weights(batch)

@@ -44,7 +44,10 @@ EVERYWHERE = [
     ({"max_seq_length": 65}, "max_position_embeddings=64"),
     ({"train_batch_size": 10000, "num_train_epochs": 0.1}, "make no step"),
     ({"num_train_epochs": 1e30}, "--num_train_epochs=1e+30"),
-    ({"bilstm_layers": 1, "bilstm_units": 10**8}, "bilstm/layer_0"),
+    (
+        {"bilstm_layers": 1, "bilstm_units": 10**8},
+        "1 layers of 100000000 units",
+    ),
     ({"gradient_accumulation_steps": 3}, "--gradient_accumulation_steps"),
     ({"early_stopping_patience": 2}, "--eval_steps"),
     ({"do_train": False}, "bert_model.ckpt"),
@@ -197,7 +200,11 @@ def test_flags_of_one_script(flags_of, tmp_path, case, flags, words):
         ("bert_config.json", "[1]", "bert_config.json"),
         ("bert_config.json", '{"vocab_size": 5}', "vocab_size"),
         ("bert_config.json", '{"vocab_size": 1000000000000}', "vocab_size"),
-        ("bert_config.json", '{"vocab_size": 2000000000}', "word_embeddings"),
+        (
+            "bert_config.json",
+            '{"vocab_size": 2000000000}',
+            "correct vocab_size",
+        ),
         ("bert_config.json", '{"vocab_size": 1e400}', "vocab_size"),
         (
             "bert_config.json",

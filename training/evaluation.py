@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 
-from base import progress
+from base import machine_memory, progress
 from base.errors import UserError
 
 import tensorflow as tf
@@ -35,9 +35,8 @@ class Evaluator:
         self.objective = objective
 
         def forward(batch: Batch) -> Sums:
-            return objective.forward(
-                model, batch, training=False, dropout_seed=None
-            )
+            _check_fits(model, batch["input_ids"].shape)
+            return objective.forward(model, batch, None)
 
         dtype = model.bert.embeddings.output_dtype
         if compilation.compiles_evaluation(strategy, jit_compile, dtype):
@@ -81,3 +80,26 @@ class Evaluator:
         means = add_perplexities(to_means(totals), self.objective.perplexities)
         means["loss"] = float(self.objective.total_loss(losses, weights))
         return means
+
+
+def _check_fits(model: modeling.TaskModel, shape: tf.TensorShape) -> None:
+    """Check that the memory holds what one layer has at the same time.
+
+    That is the input and the inner activations of feed-forward, or the scores
+    of attention. A GPU has memory of its own, and says by itself that it is
+    full.
+    """
+    rows, length = shape
+    kinds = {each.device_type for each in tf.config.list_logical_devices()}
+    if None in (rows, length) or kinds != {"CPU"}:
+        return
+    config, dtype = model.config, model.bert.embeddings.output_dtype
+    of_token = max(
+        config.hidden_size + config.intermediate_size,
+        config.num_attention_heads * length,
+    )
+    machine_memory.check_fits(
+        tf.as_dtype(dtype).size * rows * length * of_token,
+        f"a batch of {rows} sequences of {length} tokens",
+        "use smaller batches or shorter sequences",
+    )

@@ -21,7 +21,7 @@ class Objective(NamedTuple):
             loss in this batch. It depends on labels alone, so the
             denominators of the whole batch are known before the first
             gradient of a part of it.
-        forward: (model, batch, training, dropout_seed) -> Sums: every loss
+        forward: (model, batch, seed) -> Sums: every loss
             (a sum over examples), every metric, and `tokens`: (number of
             tokens without padding, number of examples; of packed rows, of
             their sequences).

@@ -241,9 +241,7 @@ class Step:
         """
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
-            sums = self.objective.forward(
-                self.model, batch, training=True, dropout_seed=seed
-            )
+            sums = self.objective.forward(self.model, batch, seed)
             loss = self.objective.total_loss(
                 {name: sums[name][0] for name in denominators}, denominators
             )

@@ -284,11 +284,10 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         self,
         model: modeling.TaskModel,
         batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
+        seed: modeling.Seed,
     ) -> Sums:
         """Return losses and metrics; those of labels of the rows with one."""
-        logits = model(batch, training, dropout_seed)  # [B, K]
+        logits = model(batch, seed)  # [B, K]
         weights = example_weights(batch, "label_ids")  # [B]
         labeled = weights * batch[_LABEL_WEIGHTS]  # [B]
         targets, labels = batch[SOFT_TARGETS], batch["label_ids"]

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, TaskModel, draw_seed
+from modeling import BertConfig, Seed, TaskModel
 from ops import losses
 from ops import windows as ops_windows
 from records.streaming import Batch
@@ -55,28 +55,17 @@ class BertForSequenceClassification(TaskModel):
         )
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 logits [B, K]; the number [B, 1] of a regression."""
-        seed = draw_seed(training, dropout_seed)
         logits = ops_windows.pooled(
-            lambda rows: self._logits(rows, training, seed),
-            features,
-            self.windows,
+            lambda rows: self._logits(rows, seed), features, self.windows
         )
         return self.activation(logits) if self.is_regression else logits
 
-    def _logits(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool,
-        seed: modeling.Seed,
-    ) -> tf.Tensor:
+    def _logits(self, features: dict[str, tf.Tensor], seed: Seed) -> tf.Tensor:
         """Return the logits of rows that the encoder reads at once."""
-        output = self.encode(features, training, seed)
+        output = self.encode(features, seed)
         if self.bilstm is None:
             x = heads.head_dropout(
                 output.pooled_output, seed, "classifier/dropout", self.compute
@@ -84,11 +73,7 @@ class BertForSequenceClassification(TaskModel):
         else:
             mask = bilstm.mask_of(features)  # [B, S]
             x = self.bilstm(
-                output.sequence_output,
-                mask,
-                seed,
-                training=training,
-                compute=self.compute,
+                output.sequence_output, mask, seed=seed, compute=self.compute
             )  # [B, S, 2 * U]
             x = bilstm.final_states(x, mask)  # [B, 2 * U]
         return modeling.project(x, self.output_weights, self.output_bias)
@@ -123,14 +108,9 @@ def squared_error(
 # own: words and questions.
 
 
-def _label_sums(
-    model: modeling.TaskModel,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> Sums:
+def _label_sums(model: modeling.TaskModel, batch: Batch, seed: Seed) -> Sums:
     """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
-    label = model.loss(model(batch, training, dropout_seed), batch)
+    label = model.loss(model(batch, seed), batch)
     sums = {
         "label_loss": (label.loss, label.weight),
         "tokens": num_tokens(batch),
@@ -172,13 +152,8 @@ def label_objective(
         labels = tf.cast(batch["label_ids"], tf.int32)
         return example_weights(batch, "label_ids") * tf.gather(factors, labels)
 
-    def forward(
-        model: modeling.TaskModel,
-        batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
-    ) -> Sums:
-        logits = model(batch, training, dropout_seed)  # [B, K]
+    def forward(model: modeling.TaskModel, batch: Batch, seed: Seed) -> Sums:
+        logits = model(batch, seed)  # [B, K]
         plain = model.loss(logits, batch)
         other = label_smoothing / num_labels
         targets = tf.one_hot(

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from modeling import Seed
 from ops.elementwise import fold_seed, shape_of
 from records.streaming import Batch
 from tasks.classifier.model import num_tokens
@@ -63,15 +64,8 @@ def objective(learning: Learning) -> Objective:
             return tf.reduce_sum(tf.cast(ids > 0, tf.float32))
         return tf.cast(tf.shape(ids)[0], tf.float32)
 
-    def forward(
-        model: SentenceEncoder,
-        batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
-    ) -> Sums:
-        vectors = vectors_of(
-            model, batch, training, dropout_seed, learning.chunk
-        )
+    def forward(model: SentenceEncoder, batch: Batch, seed: Seed) -> Sums:
+        vectors = vectors_of(model, batch, seed, learning.chunk)
         losses = []
         for size in learning.sizes or vectors.shape[-1:]:
             loss, correct = _LOSSES[learning.kind](
@@ -160,11 +154,7 @@ _LOSSES = {RANKING: _ranking, SCORES: _scores, DISTILLATION: _distillation}
 
 
 def vectors_of(
-    model: SentenceEncoder,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-    chunk: int = 0,
+    model: SentenceEncoder, batch: Batch, seed: Seed, chunk: int = 0
 ) -> tf.Tensor:
     """Return the vectors [B, G, D] of a batch, by `chunk` rows at a time.
 
@@ -173,10 +163,10 @@ def vectors_of(
     for the vectors, without being kept; then, when the gradients of all vectors
     are known, chunk by chunk for the gradients of the weights (Gao et al. 2021,
     arXiv:2101.06983). The sums of these are the gradients of one pass. Chunk
-    number i has the dropout of fold_seed(dropout_seed, i), both times.
+    number i has the dropout of fold_seed(seed, i), both times.
     """
     if not chunk:
-        return model(batch, training, dropout_seed)
+        return model(batch, seed)
     *leading, length = shape_of(batch["input_ids"])
     count = leading[0] * leading[1] if len(leading) > 1 else leading[0]
     parts = -(-count // chunk)
@@ -195,10 +185,8 @@ def vectors_of(
 
     def encode(index: tf.Tensor) -> tf.Tensor:
         part = {name: value[index] for name, value in rows.items()}
-        seed = None
-        if dropout_seed is not None:
-            seed = fold_seed(dropout_seed, index)
-        return model(part, training, seed)  # [chunk, D]
+        own = None if seed is None else fold_seed(seed, index)
+        return model(part, own)  # [chunk, D]
 
     def loop(add_one, state):
         # One after the other: in parallel they would need the memory of all.

@@ -51,10 +51,7 @@ class SentenceEncoder(TaskModel):
         return min(filter(None, sizes))
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: modeling.Seed = None
     ) -> tf.Tensor:
         """Return float32 vectors [..., D] of rows [..., S]."""
         *leading, length = shape_of(features["input_ids"])
@@ -64,7 +61,7 @@ class SentenceEncoder(TaskModel):
         }  # [R, S]
 
         def vectors(rows: dict[str, tf.Tensor]) -> tf.Tensor:
-            output = self.encode(rows, training, dropout_seed)
+            output = self.encode(rows, seed)
             return pool(
                 tf.cast(output.sequence_output, tf.float32),
                 rows["input_mask"],

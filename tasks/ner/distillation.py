@@ -101,11 +101,10 @@ class TaggerDistillation(distillation.Distillation[NerJob]):
         self,
         model: modeling.TaskModel,
         batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
+        seed: modeling.Seed,
     ) -> Sums:
         """Return losses and metrics, sums over words."""
-        logits = model(batch, training, dropout_seed)  # [B, S, K]
+        logits = model(batch, seed)  # [B, S, K]
         label = ner_model.word_loss(logits, batch)
         soft = losses.soft_loss(
             logits,

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from modeling import BertConfig, TaskModel, draw_seed, project
+from modeling import BertConfig, Seed, TaskModel, project
 from ops.losses import Loss
 from records import in_memory
 from tasks.bilstm import BiLstm
@@ -64,17 +64,13 @@ class BertForFeatureTagging(TaskModel):
         return layer_features(output, self.choice.indices)
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 logits [B, W, K].
 
         Features are activations [B, W, C, H] of words, and input_mask [B, W].
         Dropout is after each layer of the BiLSTM.
         """
-        seed = draw_seed(training, dropout_seed)
         layers = tf.unstack(features["activations"], axis=2)  # C of [B, W, H]
         if self.choice.is_sum:
             weights = tf.nn.softmax(tf.convert_to_tensor(self.layer_weights))
@@ -84,7 +80,7 @@ class BertForFeatureTagging(TaskModel):
             x = tf.concat(layers, axis=-1)  # [B, W, C * H]
         mask = features["input_mask"]
         x = self.bilstm(
-            x, mask, seed, training=training, compute=self.compute
+            x, mask, seed=seed, compute=self.compute
         )  # [B, W, 2 * units]
         return project(x, self.output_weights, self.output_bias)
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, TaskModel, draw_seed
+from modeling import BertConfig, Seed, TaskModel
 from ops import losses
 from tasks import bilstm, graph_tokenizer, heads, saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
@@ -40,20 +40,16 @@ class BertForTokenClassification(TaskModel):
         )
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 logits [B, S, K]."""
-        seed = draw_seed(training, dropout_seed)
-        x = self.encode(features, training, seed).sequence_output  # [B, S, H]
+        x = self.encode(features, seed).sequence_output  # [B, S, H]
         if self.bilstm is None:
             x = heads.head_dropout(x, seed, "classifier/dropout", self.compute)
         else:  # the BiLSTM drops out its own output
             mask = bilstm.mask_of(features)
             x = self.bilstm(
-                x, mask, seed, training=training, compute=self.compute
+                x, mask, seed=seed, compute=self.compute
             )  # [B, S, 2 * U]
         return modeling.project(x, self.output_weights, self.output_bias)
 

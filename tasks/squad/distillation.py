@@ -144,11 +144,10 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
         self,
         model: modeling.TaskModel,
         batch: Batch,
-        training: bool,
-        dropout_seed: tf.Tensor | None,
+        seed: modeling.Seed,
     ) -> Sums:
         """Return losses, means of starts and ends, and metrics."""
-        logits = model(batch, training, dropout_seed)  # [2, B, S]
+        logits = model(batch, seed)  # [2, B, S]
         logits = squad_model.without_padding(logits, batch)
         start, end = squad_model.span_losses(logits, batch)
         weights = example_weights(batch, "start_positions")  # [B]

@@ -55,21 +55,17 @@ class BertForQuestionAnswering(TaskModel):
         )
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: modeling.Seed = None
     ) -> tf.Tensor:
         """Return the start logits and the end logits, float32 [2, B, S].
 
         features: input_ids, input_mask and segment_ids [B, S].
         """
-        seed = modeling.draw_seed(training, dropout_seed)
-        x = self.encode(features, training, seed).sequence_output  # [B, S, H]
+        x = self.encode(features, seed).sequence_output  # [B, S, H]
         if self.bilstm is not None:
             mask = bilstm.mask_of(features)
             x = self.bilstm(
-                x, mask, seed, training=training, compute=self.compute
+                x, mask, seed=seed, compute=self.compute
             )  # [B, S, 2 * U]
         logits = self.cls.squad(x)  # [B, S, 2]
         return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
@@ -120,11 +116,10 @@ def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
 def _forward(
     model: BertForQuestionAnswering,
     batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
+    seed: modeling.Seed,
 ) -> Sums:
     """Return the losses and the accuracies of starts and ends."""
-    logits = model(batch, training, dropout_seed)
+    logits = model(batch, seed)
     start, end = span_losses(without_padding(logits, batch), batch)
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {

@@ -7,7 +7,7 @@ the choice. A vector, the only new parameters, scores the pooled output of each
 
 import tensorflow as tf
 
-from modeling import BertConfig
+from modeling import BertConfig, Seed
 from ops import losses
 from ops.elementwise import shape_of
 from records.streaming import Batch
@@ -32,10 +32,7 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         super().__init__(config, 1, dtype, bilstm_size)
 
     def __call__(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 scores [...] of sequences [..., S].
 
@@ -48,7 +45,7 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
             for name in ("input_ids", "input_mask", "segment_ids")
             if name in features
         }  # [R, S]
-        scores = super().__call__(rows, training, dropout_seed)  # [R, 1]
+        scores = super().__call__(rows, seed)  # [R, 1]
         return tf.reshape(scores, leading)
 
     def loss(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 
 from base import cluster
 from base.errors import UserError
@@ -14,13 +15,14 @@ from tiny import SPECIAL, values_of
 from checkpoints import lookup, weight_files
 from checkpoints.checkpoint import (
     Checkpoint,
+    num_weights,
     open_checkpoint,
     read_config,
     resolve_normalization,
     write_model,
 )
 from checkpoints.trained_for import TrainedFor, id2label_of
-from modeling import BertConfig
+from modeling import BertConfig, BertModel
 from tokenization import Normalization
 
 NOTHING = TrainedFor()
@@ -30,6 +32,12 @@ UNCASED, CASED = Normalization.of(True), Normalization.of(False)
 def config_with(**settings) -> BertConfig:
     config = BertConfig.from_size("tiny", 30)
     return BertConfig.from_dict(config.to_dict() | settings)
+
+
+def test_the_numbers_of_an_encoder():
+    config = config_with(intermediate_size=7)
+    variables = BertModel(config).variables
+    assert num_weights(config) == sum(math.prod(v.shape) for v in variables)
 
 
 def test_labels_are_in_the_order_of_their_numbers():

@@ -29,12 +29,7 @@ def gradients(model, batch, choice, fuses=True, compiles=False):
     def run():
         variables = [v.value for v in model.trainable_variables]
         with tf.GradientTape() as tape:
-            losses = losses_of(
-                model.computing(compute),
-                batch,
-                True,
-                dropout_seed=3,
-            )
+            losses = losses_of(model.computing(compute), batch, seed=3)
             loss = total_loss(losses)
         found = tape.gradient(loss, variables)
         return [loss, *map(tf.convert_to_tensor, found)]
@@ -83,7 +78,7 @@ def test_calls_without_a_graph_agree():
         variables = [v.value for v in model.trainable_variables]
         computing = model.computing(Compute(recompute=choice))
         with tf.GradientTape() as tape:
-            loss = total_loss(losses_of(computing, batch, True, dropout_seed=3))
+            loss = total_loss(losses_of(computing, batch, seed=3))
         found = tape.gradient(loss, variables)
         results.append([np.array(tf.convert_to_tensor(x)) for x in found])
     for found in results[1:]:

@@ -87,19 +87,17 @@ def test_rtl_is_ltr_of_reversed_rows():
         turned[name] = tf.reverse(batch[name], [1])
     places = tf.tile(tf.range(width)[None], [len(batch["input_ids"]), 1])
     turned["position_ids"] = tf.reverse(places, [1])
-    wanted = LTR.objective.forward(left, batch, False, None)
-    found = RTL.objective.forward(right, turned, False, None)
+    wanted = LTR.objective.forward(left, batch, None)
+    found = RTL.objective.forward(right, turned, None)
     assert wanted.keys() == found.keys() and float(wanted["lm_loss"][0]) > 1
     for name in wanted:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5)
     # Not in the other direction.
-    other = LTR.objective.forward(left, turned, False, None)["lm_loss"][0]
+    other = LTR.objective.forward(left, turned, None)["lm_loss"][0]
     assert abs(float(other) - float(wanted["lm_loss"][0])) > 0.1
 
 
-def loss_and_gradients(
-    objective, model, batch, compiles=None, dropout_seed=1
-) -> tuple:
+def loss_and_gradients(objective, model, batch, compiles=None, seed=1) -> tuple:
     """Return the sums, the loss to minimize and {path: gradient}.
 
     Args:
@@ -107,15 +105,13 @@ def loss_and_gradients(
         model: for it.
         batch: of records.
         compiles: None: eager; else whether XLA compiles all of it.
-        dropout_seed: of the forward pass.
+        seed: of the forward pass; None: no dropout.
     """
 
     def run(batch):
         weights = objective.objective.loss_weights(batch)
         with tf.GradientTape() as tape:
-            sums = objective.objective.forward(
-                model, batch, training=True, dropout_seed=dropout_seed
-            )
+            sums = objective.objective.forward(model, batch, seed)
             loss = objective.objective.total_loss(
                 {name: sums[name][0] for name in weights}, weights
             )
@@ -255,10 +251,8 @@ def test_ltr_loss_is_the_one_computed_by_hand(ltr_model):
             total -= found[place, ids[place + 1]]
             correct += found[place].argmax() == ids[place + 1]
             count += 1
-    for training in (False, True):
-        sums = LTR.objective.forward(
-            ltr_model, batch, training=training, dropout_seed=1
-        )
+    for seed in (None, 1):
+        sums = LTR.objective.forward(ltr_model, batch, seed)
         assert sums.keys() == set(LTR.objective.names)
         assert float(sums["lm_loss"][1]) == count > 60
         np.testing.assert_allclose(sums["lm_loss"][0], total, rtol=1e-5)
@@ -292,9 +286,7 @@ def test_mlm_is_mlm_nsp_without_next_sentence():
     variables = [v for v in both.trainable_variables if v.path in trained]
     weights = MLM_NSP.objective.loss_weights(batch)
     with tf.GradientTape() as tape:
-        expected = MLM_NSP.objective.forward(
-            both, batch, training=True, dropout_seed=1
-        )
+        expected = MLM_NSP.objective.forward(both, batch, seed=1)
         parts = {name: expected[name][0] for name in weights}
         parts["next_sentence_loss"] = tf.zeros([])
         masked = MLM_NSP.objective.total_loss(parts, weights)
@@ -392,9 +384,7 @@ def test_the_loss_of_mlm_nsp_is_the_sum_of_two_means(
     batch["masked_lm_weights"] = tf.constant(weights)
     batch["example_weights"] = tf.constant([1.0, 1.0, 0.0])
     objective = MLM_NSP.objective
-    sums = objective.forward(
-        both_model, batch, training=False, dropout_seed=None
-    )
+    sums = objective.forward(both_model, batch, None)
     denominators = objective.loss_weights(batch)
     assert denominators.keys() == {"masked_lm_loss", "next_sentence_loss"}
     counts = {name: float(sums[name][1]) for name in denominators}

@@ -88,7 +88,9 @@ def test_output_is_that_of_keras():
         other.set_weights([v.numpy() for v in values])
         wanted = other(wanted, mask=MASK.astype(bool))
     for training in (False, True):
-        found = layer(x, MASK, None, training=training)
+        found = x
+        for each in layer.layers:
+            found = each(found, MASK, training=training)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
     assert not found.numpy()[MASK == 0].any()
 
@@ -96,9 +98,9 @@ def test_output_is_that_of_keras():
 def test_dropout_follows_each_layer():
     layer, x = create(), inputs()
     seed = tf.constant(7, tf.uint32)
-    found = layer(x, MASK, seed, training=True)
-    np.testing.assert_array_equal(found, layer(x, MASK, seed, training=True))
-    assert (found != layer(x, MASK, seed + 1, training=True)).numpy().any()
+    found = layer(x, MASK, seed=seed)
+    np.testing.assert_array_equal(found, layer(x, MASK, seed=seed))
+    assert (found != layer(x, MASK, seed=seed + 1)).numpy().any()
     first = heads.head_dropout(
         layer.layers[0](x, MASK, training=True), seed, "layer_0/dropout"
     )

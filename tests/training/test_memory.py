@@ -3,13 +3,17 @@
 import math
 import types
 
+from base import machine_memory
+from base.errors import UserError
+
 import pytest
+import tensorflow as tf
 from paths import GOLDEN
 from small_models import tiny_config
 
 import modeling
 from tools.accelerators import rows
-from training import memory
+from training import evaluation, memory
 from training.settings import Settings
 
 # B 2, S 10, H 32, I 64, N 4, L 2: X = 2 * 10 * 32 * 4 bytes, I / H = 2,
@@ -216,3 +220,15 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
         assert "(--recompute=none, length 40)" in caplog.text
         assert ("out of memory: of the" in caplog.text) == warns
         assert ("each of these fits: --recompute" in caplog.text) == warns
+
+
+def test_a_batch_that_the_memory_does_not_hold_is_named(monkeypatch):
+    free = (10**9, "it")
+    cpus = tf.config.list_logical_devices("CPU")  # GPUs are not checked
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda: cpus)
+    monkeypatch.setattr(machine_memory, "free_bytes", lambda: free)
+    model = modeling.TaskModel(tiny_config())
+    evaluation._check_fits(model, tf.TensorShape([10**4, 40]))
+    evaluation._check_fits(model, tf.TensorShape([None, 40]))
+    with pytest.raises(UserError, match="100000 sequences of 40 tokens"):
+        evaluation._check_fits(model, tf.TensorShape([10**5, 40]))

@@ -261,9 +261,7 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
             return step.replica_step(batch, number, None, *scale)
         if kind.objective is None:
             return model(batch)
-        return kind.objective.forward(
-            model, batch, training=False, dropout_seed=None
-        )
+        return kind.objective.forward(model, batch, None)
 
     lowered = compilation.compiled(run).experimental_get_compiler_ir(
         *specs.values(), *scalars

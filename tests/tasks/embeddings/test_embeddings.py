@@ -411,9 +411,7 @@ def _gradients(encoder, how, batch, seed):
     @tf.function(autograph=False)
     def compute():
         with tf.GradientTape() as tape:
-            sums = learning.objective(how).forward(
-                encoder, batch, seed is not None, seed
-            )
+            sums = learning.objective(how).forward(encoder, batch, seed)
             loss = sums["ranking_loss"][0]
         found = tape.gradient(loss, variables)
         return [loss, *map(tf.convert_to_tensor, found)]
@@ -442,7 +440,7 @@ def test_chunks_have_the_same_dropout_in_both_passes(monkeypatch):
     batch, seed = _batch(4, 2), tf.constant(7, tf.uint32)
     found = _gradients(encoder, how, batch, seed)
 
-    def kept(model, batch, training, seed, chunk):
+    def kept(model, batch, seed, chunk):
         rows = {
             n: tf.reshape(batch[n], [2, 4, 8])
             for n in ("input_ids", "input_mask", "segment_ids")
@@ -450,7 +448,6 @@ def test_chunks_have_the_same_dropout_in_both_passes(monkeypatch):
         parts = [
             model(
                 {n: v[i] for n, v in rows.items()},
-                training,
                 learning.fold_seed(seed, i),
             )
             for i in range(2)

@@ -96,7 +96,7 @@ def test_the_loss_of_words_by_hand():
     }
     options = distillation.Options((), 1.0, 0.25)
     objective = TaggerDistillation(None, options).objective()
-    sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
+    sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
     soft = (wrong + right) / 2 + np.log(2.0)

@@ -72,7 +72,7 @@ def test_the_loss_of_spans_by_hand():
     }
     options = distillation.Options((), 1.0, 0.25)
     objective = SpanDistillation(None, options).objective()
-    sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
+    sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
     soft = ((wrong + right) / 2 + np.log(2.0)) / 2

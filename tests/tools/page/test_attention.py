@@ -41,7 +41,9 @@ def test_they_weigh_the_values_as_each_layer_does(model):
     features = features_of([2, 5, 8, 3, 6, 3])
     ids, mask = features["input_ids"], features["input_mask"]
     direction = model.config.attention_direction
-    bias = modeling.attention_bias(ids, mask, None, direction)
+    shared = modeling.Shared(
+        modeling.attention_bias(ids, mask, None, direction)
+    )
     output = model.encode(features)
     x = output.embedding_output[0]
     found = list(attention.attention_heads(model, features))
@@ -51,9 +53,9 @@ def test_they_weigh_the_values_as_each_layer_does(model):
         value = own.value(x).numpy().reshape(6, 2, 8)  # [S, N, D]
         context = np.einsum("nft,tnd->fnd", probs, value).reshape(6, 16)
         np.testing.assert_allclose(
-            context, own(x, bias, None), rtol=0, atol=1e-6
+            context, own(x, shared=shared), rtol=0, atol=1e-6
         )
-        x = layer(x, bias, None)
+        x = layer(x, shared=shared)
     np.testing.assert_allclose(x, output.sequence_output[0], atol=1e-6)
 
 
