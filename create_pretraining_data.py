@@ -195,7 +195,7 @@ def main(_: list[str]) -> int:
         FLAGS.sources,
     )
     if not config.unmasked:
-        generation.warn_of_few_predictions(config)
+        config.warn_of_few_predictions()
     began = time.monotonic()
     counts = generation.generate(
         plan, FLAGS.num_workers, beam.options_of(FLAGS)

@@ -25,42 +25,21 @@ to those before them; or every previous token (rtl).
 """
 
 import contextlib
-import copy
-import dataclasses
-import functools
-import math
 
 from base import file_system, lazy, script
 from base.errors import UserError
 
-import tensorflow as tf
-from absl import flags, logging
+from absl import flags
 
 import modeling
-import tokenization
 from checkpoints import hub, run_settings
-from checkpoints.checkpoint import (
-    Checkpoint,
-    known_normalization,
-    open_checkpoint,
-    resolve_normalization,
-)
-from modeling import BertConfig
-from pretraining import objectives, phases
-from pretraining import run as pretraining_run
-from pretraining.data import generation
-from pretraining.data.instances import InstanceConfig
-from pretraining.model import BertForPreTraining
-from pretraining.on_the_fly import Masks, Schedule
-from pretraining.phases import Plan
-from pretraining.records import PretrainingFiles
-from training import devices, recipes, reporting, start, train_step
+from pretraining import flags as pretraining_flags
+from pretraining import objectives
+from pretraining.run import PretrainingRun
+from training import devices, recipes, start, train_step
 from training import flags as training_flags
-from training.settings import Settings
 
 FLAGS = flags.FLAGS
-
-_LENGTH = "{length}"  # in names of files
 
 # Flags that cannot be given together.
 EXCLUSIVE = (
@@ -68,7 +47,6 @@ EXCLUSIVE = (
     ("train_hours", "keep_steps"),
     ("train_hours", "stop_after_steps"),
     ("train_hours", "resume_from"),
-    ("batch_schedule", "train_batch_size"),
     ("warmup_proportion", "num_warmup_steps"),
     ("size", "bert_config_file"),
     ("size", "init_checkpoint"),
@@ -210,13 +188,6 @@ flags.DEFINE_float(
     lower_bound=1e-6,
     upper_bound=1,
 )
-flags.DEFINE_list(
-    "masked_lm_prob_schedule",
-    [],
-    "Unmasked records: share of tokens to predict at the first and at the last "
-    "step of the training, such as 0.30,0.15; in between it changes linearly. "
-    "Evaluation takes masked_lm_prob.",
-)
 flags.DEFINE_float(
     "mask_token_prob",
     0.8,
@@ -254,21 +225,6 @@ flags.DEFINE_float(
     "to output_dir. A resumed run keeps this number. Reading, compiling, "
     "evaluating and saving take time besides.",
     lower_bound=1e-4,
-)
-flags.DEFINE_list(
-    "batch_schedule",
-    [],
-    "In place of train_batch_size: batch sizes, each with the share of the "
-    "steps at which it ends. 32:0.3,128:1 means batches of 32 in the first 30% "
-    "of the steps, and of 128 in the others.",
-)
-flags.DEFINE_list(
-    "length_schedule",
-    [],
-    "Lengths of the sequences, each with the share of the steps at which it "
-    "ends: 64:0.8,128:1. Each length has records of its own, for which "
-    "{length} in input_file stands. The last length is max_seq_length; shorter "
-    "ones have max_predictions_per_seq in proportion, rounded up.",
 )
 flags.DEFINE_integer(
     "stop_after_steps",
@@ -333,387 +289,50 @@ def main(_: list[str]) -> int:
     if FLAGS.recipe:
         recipes.apply(FLAGS, FLAGS.recipe, EXCLUSIVE)
     check_flags()
-    if not FLAGS.do_train:
-        return train_and_evaluate()
-    with run_settings.locked(FLAGS.output_dir):
+    locked = run_settings.locked(FLAGS.output_dir)
+    with locked if FLAGS.do_train else contextlib.nullcontext():
         return train_and_evaluate()
 
 
 def train_and_evaluate() -> int:
     """Train and evaluate as the flags ask; return the exit status."""
-    checkpoint = open_source()
-    plan = read_plan()
-    settings = read_settings(plan)
+    source = pretraining_flags.open_source(FLAGS)
+    settings = pretraining_flags.read_settings(FLAGS)
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     settings = start.with_dtype(settings, strategy, FLAGS.do_train)
-    objective = read_objective()
-    tokenizer = read_tokenizer(checkpoint)
-    config = of_this_training(checkpoint.config)
-    masks = read_masks(checkpoint)
-    by_length = read_training_data(config, masks, plan)
-    data = by_length.get(FLAGS.max_seq_length)
-    eval_data = read_evaluation_data(config, masks, data)
-    check_masks(*by_length.values(), eval_data)
-    objective.log(*pretraining_run.lengths_of(data or eval_data))
-    if data:
-        identity_of = functools.partial(
-            pretraining_run.identity_of,
-            config=config,
-            objective=objective,
-            data=by_length,
-            plan=plan,
-            vocab_file=checkpoint.vocab_file,
-            eval_data=eval_data if FLAGS.eval_input_file else None,
-        )
-        identity = identity_of(settings)
-        start.claim_output_dir(
-            strategy, settings, identity, pretraining_run.HINTS
-        )
-        pretraining_run.warn_of_missed_steps(settings)
-    else:
-        file_system.make_directory(FLAGS.output_dir)
-    tf.keras.utils.set_random_seed(FLAGS.random_seed)
-    with strategy.scope():
-        model = BertForPreTraining(
-            config, settings.dtype, objective.predicts_next_sentence
-        )
-    model.config = checkpoint.config  # is written beside the weights
-    pretraining = pretraining_run.PretrainingRun(
+    train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
+    data, eval_data = pretraining_flags.open_records(FLAGS, source)
+    objective = objectives.OBJECTIVES[FLAGS.objective]
+    objective.log(*(data or eval_data).lengths)
+    pretraining = PretrainingRun(
         strategy,
-        model,
+        source,
+        pretraining_flags.config_of_run(FLAGS, source),
         objective,
         settings,
-        plan,
-        tokenizer,
+        data,
         eval_data,
         FLAGS.eval_batch_size,
         FLAGS.max_eval_steps,
+        FLAGS.train_hours,
     )
-    with contextlib.ExitStack() as stack:
-        for source in filter(None, (eval_data, *by_length.values())):
-            stack.enter_context(source.naming_bad_files())
-        if data:
-            if plan.hours and not recorded_steps():
-                logging.info("Timing steps, to know how many fit")
-                seconds = pretraining.seconds_per_step(by_length)
-                steps = max(1, round(3600 * plan.hours / seconds))
-                logging.info(
-                    "--train_hours=%g: %s steps of %.4g s",
-                    plan.hours,
-                    f"{steps:,}",
-                    seconds,
+    with pretraining.naming_bad_files():
+        if FLAGS.do_train:
+            pretraining.claim_output_dir()
+            if FLAGS.train_hours and not pretraining_flags.known_steps(FLAGS):
+                pretraining.settings = pretraining_flags.with_steps(
+                    FLAGS, settings, pretraining.steps_that_fit()
                 )
-                settings = pretraining.settings = with_steps(settings, steps)
-                warn_of_warmup(settings)
-                identity = identity_of(settings)
-            step = pretraining.train(by_length, identity)
-            if step < settings.last_step:
+            step = pretraining.train()
+            if step < pretraining.settings.last_step:
                 return 1
         else:
+            file_system.make_directory(FLAGS.output_dir)
             step = pretraining.restore_for_evaluation()
-        if FLAGS.do_eval and pretraining.evaluated_step != step:
+        if FLAGS.do_eval:
             pretraining.evaluate(step)
-    if data and settings.pictures:
-        pretraining.draw_curves()
-    if pretraining.results:
-        reporting.log_results(FLAGS.output_dir, pretraining.results)
+    pretraining.report()
     return 0
-
-
-def read_plan() -> Plan:
-    """Return how the flags divide the run into phases."""
-    batches = phases.constant(FLAGS.train_batch_size)
-    if FLAGS.batch_schedule:
-        batches = phases.parse("batch_schedule", FLAGS.batch_schedule)
-    lengths = phases.constant(FLAGS.max_seq_length)
-    if FLAGS.length_schedule:
-        lengths = phases.parse("length_schedule", FLAGS.length_schedule)
-        last = lengths[-1][0]
-        if not FLAGS["max_seq_length"].present:
-            FLAGS.max_seq_length = last
-        longest = FLAGS.max_seq_length
-        if {last, max(lengths)[0]} != {longest}:
-            raise UserError(
-                "--length_schedule has to end with the longest length, and "
-                f"with --max_seq_length={longest}; found {last}"
-            )
-        if FLAGS.do_train and _LENGTH not in FLAGS.input_file:
-            raise UserError(
-                "--length_schedule needs records of each length: give "
-                f"--input_file with {_LENGTH} in its names, such as "
-                f"data/train{_LENGTH}-*"
-            )
-    return Plan(FLAGS.train_hours, batches, lengths)
-
-
-def of_this_training(config: BertConfig) -> BertConfig:
-    """Return a configuration with the values that flags give instead."""
-    config = copy.copy(config)
-    if FLAGS.initializer_range is not None:
-        config.initializer_range = FLAGS.initializer_range
-    if FLAGS.sinusoidal_positions is not None:
-        config.sinusoidal_positions = FLAGS.sinusoidal_positions
-    if FLAGS.dropout is not None:
-        config.hidden_dropout_prob = FLAGS.dropout
-        config.attention_probs_dropout_prob = FLAGS.dropout
-    return config
-
-
-def read_settings(plan: Plan) -> Settings:
-    """Return the training flags as plain values.
-
-    The batch size is that of the last phase. With --train_hours the number of
-    steps is that of the run in output_dir, or 1 until it is known.
-    """
-    steps = FLAGS.num_train_steps
-    if plan.hours:
-        steps = recorded_steps() or 1
-    settings = training_flags.read_settings(
-        FLAGS, steps, FLAGS.num_warmup_steps
-    )
-    return with_steps(settings, steps)._replace(
-        keep_steps=read_keep_steps(), train_batch_size=plan.batch_size[-1][0]
-    )
-
-
-def recorded_steps() -> int:
-    """Return the steps of the run in output_dir; 0 before it begins."""
-    found = run_settings.read_adjustable(FLAGS.output_dir)
-    return found.get("num_train_steps", 0)
-
-
-def with_steps(settings: Settings, steps: int) -> Settings:
-    """Return the settings of a run with so many steps, and its warm-up."""
-    share = FLAGS.warmup_proportion
-    if share is None and FLAGS.train_hours:
-        share = 0.1
-    if share is not None and not FLAGS["num_warmup_steps"].present:
-        settings = settings._replace(num_warmup_steps=int(share * steps))
-    return settings._replace(num_train_steps=steps)
-
-
-def warn_of_warmup(settings: Settings) -> None:
-    """Warn of a warm-up that does not end within the run."""
-    if settings.num_warmup_steps > settings.num_train_steps:
-        logging.warning(
-            "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
-            "rate never reaches %g; give a smaller --num_warmup_steps",
-            settings.num_warmup_steps,
-            settings.num_train_steps,
-            settings.learning_rate,
-        )
-
-
-def read_objective() -> objectives.PretrainingObjective:
-    """Return the objective of the run, that of --resume_from if any."""
-    objective = objectives.OBJECTIVES[FLAGS.objective]
-    if FLAGS.resume_from:
-        pretraining_run.check_same_objective(
-            FLAGS.resume_from,
-            objective,
-            "--resume_from",
-            "its weights alone can be given as --init_checkpoint",
-        )
-    return objective
-
-
-def read_keep_steps() -> tuple[int, ...]:
-    """Return the steps of --keep_steps in order.
-
-    Raises:
-        UserError: a value is not a step of this run.
-    """
-    steps = set()
-    for text in filter(None, map(str.strip, FLAGS.keep_steps)):
-        # Python turns no more than 4,300 digits into a number.
-        step = int(text) if text.isdecimal() and len(text) < 20 else 0
-        if not 1 <= step <= FLAGS.num_train_steps:
-            raise UserError(
-                f"--keep_steps: {text!r} is not a step of this run; give "
-                f"numbers from 1 to {FLAGS.num_train_steps} "
-                "(--num_train_steps), separated by commas"
-            )
-        steps.add(step)
-    return tuple(sorted(steps))
-
-
-def open_source() -> Checkpoint:
-    """Return the checkpoint, or the files, that the flags name; check them.
-
-    A default of --max_seq_length becomes one that the model has positions for.
-    """
-    if FLAGS.size:
-        tokens = len(tokenization.load_vocab(FLAGS.vocab_file))
-        checkpoint = Checkpoint(
-            "",
-            BertConfig.from_size(FLAGS.size, tokens),
-            vocab_file=FLAGS.vocab_file,
-            given_lower_case=FLAGS.do_lower_case,
-        )
-    else:
-        checkpoint = open_checkpoint(
-            training_flags.read_init_checkpoint(FLAGS),
-            FLAGS.bert_config_file,
-            FLAGS.vocab_file,
-            FLAGS.do_lower_case,
-        )
-    objectives.set_direction(
-        checkpoint.config,
-        FLAGS.objective,
-        FLAGS.bert_config_file or checkpoint.prefix,
-    )
-    FLAGS.max_seq_length = checkpoint.fitting_length(
-        FLAGS.max_seq_length,
-        bool(FLAGS["max_seq_length"].present or FLAGS.length_schedule),
-    )
-    if FLAGS.resume_from:
-        pretraining_run.check_same_vocabulary(
-            FLAGS.resume_from, checkpoint.vocab_file
-        )
-    if checkpoint.vocab_file:
-        vocab = tokenization.load_vocab(checkpoint.vocab_file)
-        checkpoint.check_vocab(len(vocab))
-    return checkpoint
-
-
-def read_tokenizer(
-    checkpoint: Checkpoint,
-) -> pretraining_run.TokenizerFiles | None:
-    """Return the vocabulary to write and its casing; None if none is written.
-
-    The casing is that of the flag, of the checkpoint that the run begins with,
-    or of the vocabulary.
-
-    Raises:
-        UserError: the flag contradicts the checkpoint, or there is no
-            vocabulary beside which it could be written.
-    """
-    if not FLAGS.do_train:
-        return None
-    if not checkpoint.vocab_file:
-        if FLAGS.do_lower_case is not None:
-            raise UserError(
-                "--do_lower_case is written beside the vocabulary: give "
-                "--vocab_file"
-            )
-        return None
-    prefix = checkpoint.prefix or FLAGS.resume_from or ""
-    if "do_lower_case" not in known_normalization(prefix):
-        prefix = ""  # the vocabulary decides, also for a model of the hub
-    normalization = resolve_normalization(
-        FLAGS.do_lower_case, prefix, checkpoint.vocab_file
-    )
-    return pretraining_run.TokenizerFiles(checkpoint.vocab_file, normalization)
-
-
-def read_masks(checkpoint: Checkpoint) -> Masks | None:
-    """Return how unmasked records are masked; None without a vocabulary.
-
-    Raises:
-        UserError: probabilities that do not fit together.
-    """
-    if not checkpoint.vocab_file:
-        return None
-    names = [field.name for field in dataclasses.fields(InstanceConfig)]
-    config = InstanceConfig(
-        **{name: FLAGS[name].value for name in names if name in FLAGS}
-    )
-    generation.check_values(config)
-    schedule, given = None, FLAGS.masked_lm_prob_schedule
-    if given:
-        try:
-            first, last = map(FLAGS["masked_lm_prob"].parser.parse, given)
-        except ValueError:
-            raise UserError(
-                f"--masked_lm_prob_schedule={','.join(given)}: wanted two "
-                "shares, such as 0.30,0.15"
-            ) from None
-        schedule = Schedule(first, last)
-    vocab = tokenization.load_vocab(checkpoint.vocab_file)
-    return Masks(
-        generation.masking_vocabulary(vocab, checkpoint.vocab_file, config),
-        config,
-        schedule,
-    )
-
-
-def check_masks(*data: PretrainingFiles | None) -> None:
-    """Raise a UserError if flags of masks are given and all records have masks.
-
-    With a recipe, which may have set the flags, it warns that they are not
-    used. It also warns if a record has too few places for the tokens to
-    predict.
-    """
-    found = [some.masks for some in data if some and some.masks]
-    names = ("masked_lm_prob", "masked_lm_prob_schedule", "mask_token_prob")
-    for name in (*names, "random_token_prob", "do_whole_word_mask"):
-        if FLAGS[name].present and not found:
-            problem = (
-                f"--{name} is for records without masks "
-                "(create_pretraining_data.py --unmasked); these have some"
-            )
-            if not FLAGS.recipe:
-                raise UserError(problem)
-            logging.warning("%s, and keep them", problem)
-    for masks in found[:1]:
-        generation.warn_of_few_predictions(masks.largest())
-
-
-def read_training_data(
-    config: BertConfig, masks: Masks | None, plan: Plan
-) -> dict[int, PretrainingFiles]:
-    """Return the training records of each length; none without --do_train."""
-    lengths = {length for length, _ in plan.length if FLAGS.do_train}
-    return {
-        length: read_data(config, masks, "input_file", length)
-        for length in sorted(lengths)
-    }
-
-
-def read_data(
-    config: BertConfig,
-    masks: Masks | None,
-    flag: str,
-    length: int | None = None,
-) -> PretrainingFiles:
-    """Return the records of --input_file or --eval_input_file.
-
-    Their sequences have `length` tokens, --max_seq_length by default.
-    """
-    longest, most = FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
-    length = length or longest
-    predictions = math.ceil(most * length / longest)
-    if masks:
-        masks = masks.of_length(length, predictions)
-    return pretraining_run.read_data(
-        FLAGS[flag].value.replace(_LENGTH, str(length)),
-        flag,
-        config,
-        length,
-        predictions,
-        masks,
-    )
-
-
-def read_evaluation_data(
-    config: BertConfig,
-    masks: Masks | None,
-    train_data: PretrainingFiles | None,
-) -> PretrainingFiles | None:
-    """Return the held-out records; warn where they are not held out."""
-    if not FLAGS.do_eval and not FLAGS.eval_steps:
-        return None
-    if FLAGS.eval_input_file:
-        data = read_data(config, masks, "eval_input_file")
-        if train_data:
-            pretraining_run.warn_of_shared_files(train_data, data)
-        return data
-    if train_data:
-        logging.warning(
-            "No --eval_input_file: evaluating on the training records, whose "
-            "scores are better than those of other text"
-        )
-    return train_data or read_data(config, masks, "input_file")
 
 
 def check_flags() -> None:
@@ -752,10 +371,6 @@ def check_flags() -> None:
             raise UserError(f"give --{one} or --{other}, not both")
     if FLAGS.size:
         training_flags.require(FLAGS, "vocab_file")
-    settings = read_settings(read_plan())
-    if not FLAGS.train_hours:
-        warn_of_warmup(settings)
-    train_step.check_batch_size(settings, replicas=1)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import tokenization
 from pretraining.data import masking, packing
 from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary, Sequences
@@ -24,79 +25,35 @@ from pretraining.data.masking import MaskingVocabulary, Sequences
 Features = dict[str, np.ndarray]
 
 
-class Schedule(NamedTuple):
-    """A masked_lm_prob that changes from step to step of the training.
-
-    It changes linearly from `first`, at step 0, to `last` at the end.
-    """
-
-    first: float
-    last: float
-
-    def at(self, done: np.ndarray) -> np.ndarray:
-        """Return the masked_lm_prob [R] after the share `done` of the steps."""
-        return self.first + (self.last - self.first) * np.minimum(done, 1.0)
-
-
 class Masks(NamedTuple):
-    """How masks are drawn.
+    """How masks are drawn; see `create`.
 
     Attributes:
         vocabulary: what masking needs of the records' vocabulary.
         config: lengths and probabilities, as in create_pretraining_data.py.
-        schedule: the masked_lm_prob in training; None: as in `config`.
     """
 
     vocabulary: MaskingVocabulary
     config: InstanceConfig
-    schedule: Schedule | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return what the masks depend on, but for the seed."""
         names = (
+            "masked_lm_prob",
             "mask_token_prob",
             "random_token_prob",
             "do_whole_word_mask",
             "max_predictions_per_seq",
         )
-        found = {name: getattr(self.config, name) for name in names}
-        if self.schedule:
-            probs = (self.schedule.first, self.schedule.last)
-            return found | {"masked_lm_prob_schedule": probs}
-        return found | {"masked_lm_prob": self.config.masked_lm_prob}
+        return {name: getattr(self.config, name) for name in names}
 
-    def of_length(self, length: int, predictions: int) -> "Masks":
-        """Return the masks of records with this length and predictions."""
-        config = dataclasses.replace(
-            self.config,
-            max_seq_length=length,
-            max_predictions_per_seq=predictions,
-        )
-        return self._replace(config=config)
-
-    def for_rows(self, max_sequences: int) -> "Masks":
-        """Return the masks of packed rows with up to so many sequences."""
-        config = dataclasses.replace(
-            self.config,
-            pack_sequences=True,
-            max_sequences_per_pack=max_sequences,
-        )
-        return self._replace(config=config)
-
-    def largest(self) -> InstanceConfig:
-        """Return the configuration with the run's largest masked_lm_prob."""
-        if not self.schedule:
-            return self.config
-        # Evaluation has no schedule.
-        most = max(*self.schedule, self.config.masked_lm_prob)
-        return dataclasses.replace(self.config, masked_lm_prob=most)
+    @property
+    def predictions_per_row(self) -> int:
+        """The places of predictions in a packed row."""
+        return packing.predictions_per_row(self.config)
 
     def draw(
-        self,
-        features: Features,
-        numbers: np.ndarray,
-        seed: int | None,
-        done: np.ndarray | None = None,
+        self, features: Features, numbers: np.ndarray, seed: int | None
     ) -> Features:
         """Return the features of masked records, packed as they are.
 
@@ -105,8 +62,6 @@ class Masks(NamedTuple):
             numbers: [R], the examples' numbers in the stream.
             seed: the stream's; None in evaluation, which has the same masks in
                 every run.
-            done: share of the training's steps that are done before each
-                example, [R]; None in evaluation, which has no schedule.
         """
         packs = features.get("next_sentence_weights")
         if packs is None:
@@ -119,15 +74,12 @@ class Masks(NamedTuple):
             labels = features["next_sentence_labels"][packs > 0]
             row, place = np.nonzero(packs)
             keys = numbers[row] * packs.shape[1] + place
-        probs = np.full(len(ids), self.config.masked_lm_prob)
-        if self.schedule and done is not None:
-            probs = np.repeat(self.schedule.at(done), sizes)
-        config = self.largest()
-        budget = masking.prediction_budget(length, config, probs)
+        config = self.config
+        budget = masking.prediction_budget(length, config)
         if packs is not None:
             # Sequences that round up may need more places than the row has.
             before = packing.count_within(sizes, budget)
-            left = packing.predictions_per_row(config) - before
+            left = self.predictions_per_row - before
             budget = np.clip(budget, 0, np.maximum(left, 0))
         # [CLS] A [SEP] are the tokens of segment 0.
         a_length = length - segments.sum(axis=1) - 2
@@ -143,6 +95,27 @@ class Masks(NamedTuple):
         if packs is None:
             return masked
         return packing.pack_features(masked, sizes, config)
+
+
+def create(
+    vocab_file: str, config: InstanceConfig, max_sequences: int
+) -> Masks:
+    """Return the masks of records made with a vocabulary.
+
+    Packed rows have up to `max_sequences` sequences; 0: they are not packed.
+
+    Raises:
+        UserError: probabilities that do not fit together, or a vocabulary
+            without special tokens or without others.
+    """
+    config.check()
+    vocab = tokenization.load_vocab(vocab_file)
+    vocabulary = masking.masking_vocabulary(vocab, vocab_file, config)
+    if max_sequences:
+        config = dataclasses.replace(
+            config, pack_sequences=True, max_sequences_per_pack=max_sequences
+        )
+    return Masks(vocabulary, config)
 
 
 def _unpack(

@@ -1,25 +1,25 @@
 """Open and check the record files of a pre-training run, packed or not."""
 
-import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from base import file_system, progress
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from pretraining.data import packing
 from pretraining.data import schema as pretraining_schema
+from pretraining.data.instances import InstanceConfig
 from pretraining.data.schema import MASKED_FEATURE, PACKED_FEATURE
-from pretraining.on_the_fly import Masks
-from pretraining.phases import Phase
 from records import streaming, tfrecord
 from records.streaming import Batch
+
+if TYPE_CHECKING:
+    from pretraining.on_the_fly import Masks
 
 # The flag that sets the length of a feature, for error messages.
 _LENGTH_FLAGS = {
@@ -39,6 +39,7 @@ _ROW_LENGTHS = {
 }
 
 _COUNTED_AT_ONCE = 512  # rows
+_FILES_LOGGED = 20
 
 
 class PretrainingFiles(streaming.RecordFiles):
@@ -54,15 +55,13 @@ class PretrainingFiles(streaming.RecordFiles):
         num_sequences: their sum.
         num_tokens: real tokens of packed files; 0 if not counted.
         max_sequences: sequences that a record may have.
-        phase: the phase of the training; None in evaluation.
+        lengths: tokens and predictions of a record, unused places included.
     """
-
-    phase: Phase | None = None
 
     def __init__(
         self,
         *args: Any,
-        masks: Masks | None = None,
+        masks: "Masks | None" = None,
         batch_schema: Mapping[str, tfrecord.Feature] | None = None,
     ):
         super().__init__(*args)
@@ -70,6 +69,10 @@ class PretrainingFiles(streaming.RecordFiles):
         self.is_packed = PACKED_FEATURE in self.schema
         self.sequences, self.num_tokens = self.counts, 0
         self.max_sequences = self.schema["next_sentence_labels"].length
+        self.lengths = tuple(
+            self.batch_schema[name].length
+            for name in ("input_ids", "masked_lm_ids")
+        )
         if self.is_packed:
             with self.naming_bad_files():
                 self._count_sequences()
@@ -113,58 +116,70 @@ class PretrainingFiles(streaming.RecordFiles):
         two starts of a run; folders stay only to tell files of one name apart.
         The order of the files decides that of the records.
         """
-        lengths = {name: f.length for name, f in self.batch_schema.items()}
+        length, predictions = self.lengths
         names = names_of(self.files)
         counts = [self.sequences[path] for path in self.files]
         facts = {
             "data": dict(zip(names, counts, strict=True)),
             "file_order": {str(n): name for n, name in enumerate(names, 1)},
-            "max_seq_length": lengths["input_ids"],
+            "max_seq_length": length,
         }
         if self.masks:
             facts["masking"] = self.masks.describe()
         if not self.is_packed:
-            return facts | {"max_predictions_per_seq": lengths["masked_lm_ids"]}
+            return facts | {"max_predictions_per_seq": predictions}
         packing = {
             "rows": self.num_records,
             "sequences": self.num_sequences,
             "tokens": self.num_tokens,
             "sequences_per_row": self.num_sequences / self.num_records,
             "max_sequences_per_pack": self.max_sequences,
-            "predictions_per_row": lengths["masked_lm_ids"],
+            "predictions_per_row": predictions,
         }
         return facts | {"packing": packing}
 
-    def describe_file(self, path: str) -> str:
-        """Return how much a file holds, for the log."""
-        if not self.is_packed:
-            return f"{self.counts[path]} records"
-        return f"{self.sequences[path]} sequences in {self.counts[path]} rows"
+    def log(self, flag: str) -> None:
+        """Log the files of a flag, and what is in them."""
+        logging.info("*** Input Files (--%s) ***", flag)
+        for path in self.files[:_FILES_LOGGED]:
+            count = f"{self.counts[path]} records"
+            if self.is_packed:
+                rows = self.counts[path]
+                count = f"{self.sequences[path]} sequences in {rows} rows"
+            logging.info("  %s, %s", path, count)
+        if len(self.files) > _FILES_LOGGED:
+            logging.info("  ... and %d more", len(self.files) - _FILES_LOGGED)
+        logging.info(
+            "  %d records in %s",
+            self.num_records,
+            counted(len(self.files), "file"),
+        )
+        if self.is_packed:
+            self._log_packing()
+        if self.masks:
+            found = self.masks.describe().items()
+            logging.info(
+                "  masks are drawn while reading: %s",
+                ", ".join(f"{name} {value}" for name, value in found),
+            )
 
-    def log_packing(self) -> None:
+    def _log_packing(self) -> None:
         """Log how the rows of packed files are filled."""
-        lengths = {name: f.length for name, f in self.batch_schema.items()}
-        tokens = self.num_records * lengths["input_ids"]
+        length, predictions = self.lengths
         logging.info(
             "  packed rows: %s sequences, %.3f in each row (at most %d), "
             "%.2f%% of the tokens real",
             f"{self.num_sequences:,}",
             self.num_sequences / self.num_records,
             self.max_sequences,
-            100 * self.num_tokens / tokens,
+            100 * self.num_tokens / (self.num_records * length),
         )
         unused = "; --max_predictions_per_seq is of other records, and not used"
         logging.info(
             "  a row has %d places for predictions%s",
-            lengths["masked_lm_ids"],
+            predictions,
             "" if self.masks else unused,
         )
-
-    def in_phase(self, phase: Phase) -> Self:
-        """Return the files as a phase of the training reads them."""
-        files = copy.copy(self)
-        files.phase = phase
-        return files
 
     def prepare(
         self, batch: Batch, numbers: tf.Tensor, seed: int | None
@@ -190,9 +205,7 @@ class PretrainingFiles(streaming.RecordFiles):
                     for shape, dtype in zip(shapes, types, strict=True)
                 ]
             features = dict(zip(names, values, strict=True))
-            phase = seed is not None and self.phase
-            done = phase.done_before(numbers) if phase else None
-            found = self.masks.draw(features, numbers, seed, done)
+            found = self.masks.draw(features, numbers, seed)
             return [
                 found[name].astype(dtype)
                 for name, dtype in zip(schema, types, strict=True)
@@ -216,9 +229,8 @@ def names_of(files: Sequence[str]) -> list[str]:
 def find_data(
     files: list[str],
     config: modeling.BertConfig,
-    max_seq_length: int,
-    max_predictions_per_seq: int,
-    masks: Masks | None = None,
+    instances: InstanceConfig,
+    vocab_file: str | None = None,
 ) -> PretrainingFiles:
     """Return the record files, checked against lengths and configuration.
 
@@ -226,41 +238,42 @@ def find_data(
     show how many predictions and sequences such a row may have, which follows
     from several flags of the generator.
 
-    Records without masks get them when they are read, as `masks` says.
+    Records without masks get them when they are read, with the probabilities of
+    `instances`.
 
     Ids are checked when a batch is read: without a check, a GPU takes zeros
     for the embedding of an id beyond the vocabulary, without an error.
 
     Raises:
         UserError: a file has records of other features or lengths, or none of
-            them has masks and `masks` is None.
+            them has masks and there is no vocabulary.
     """
     first = tfrecord.describe_first_record(files[0])
-    schema = pretraining_schema.schema(max_seq_length, max_predictions_per_seq)
-    if PACKED_FEATURE in first:
+    length, packs = instances.max_seq_length, first.get(PACKED_FEATURE, 0)
+    schema = pretraining_schema.schema(
+        length, instances.max_predictions_per_seq
+    )
+    if packs:
         schema = pretraining_schema.packed_schema(
-            max_seq_length,
-            first.get("masked_lm_positions", 0),
-            first[PACKED_FEATURE],
+            length, first.get("masked_lm_positions", 0), packs
         )
-    if MASKED_FEATURE in first:
-        masks = batch_schema = None
-    elif not masks:
+    masks = batch_schema = None
+    if MASKED_FEATURE not in first and not vocab_file:
         raise UserError(
             f"{files[0]} has records without masks (--unmasked): give the "
             "--vocab_file they were made with, to draw masks"
         )
-    else:
-        packs = first.get(PACKED_FEATURE, 0)
+    if MASKED_FEATURE not in first:
+        from pretraining import on_the_fly  # few runs draw masks
+
+        masks = on_the_fly.create(vocab_file, instances, packs)
         batch_schema = schema
         if packs:
-            masks = masks.for_rows(packs)
-            places = packing.predictions_per_row(masks.largest())
             batch_schema = pretraining_schema.packed_schema(
-                max_seq_length, places, packs
+                length, masks.predictions_per_row, packs
             )
         schema = pretraining_schema.unmasked(schema)
-    bounds = _bounds(config, max_seq_length, first.get(PACKED_FEATURE, 0))
+    bounds = _bounds(config, length, packs)
     bounds = {name: bounds[name] for name in schema if name in bounds}
     try:
         _check_masks(files, first)

@@ -1,32 +1,34 @@
 """A pre-training run: its records, model, training and evaluation."""
 
+import contextlib
+import dataclasses
 import functools
 import gc
 import hashlib
 import math
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from base import file_system, hashing
-from base.errors import UserError, counted
+from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import (
-    lookup,
-    run_settings,
-    weight_files,
+from checkpoints import lookup, run_settings, weight_files
+from checkpoints.checkpoint import (
+    Checkpoint,
+    known_normalization,
+    read_config,
+    resolve_normalization,
+    write_model,
 )
-from checkpoints.checkpoint import read_config, write_model
-from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
+from pretraining.model import BertForPreTraining
 from pretraining.objectives import PretrainingObjective
-from pretraining.on_the_fly import Masks
-from pretraining.phases import Phase, Plan
 from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Normalization
@@ -39,59 +41,8 @@ from training import (
     memory,
     reporting,
     start,
-    train_step,
 )
 from training.settings import Settings
-
-# The training records of each length of sequences.
-DataByLength = Mapping[int, PretrainingFiles]
-
-_FILES_LOGGED = 20
-
-
-def read_data(
-    patterns: str,
-    flag: str,
-    config: modeling.BertConfig,
-    max_seq_length: int,
-    max_predictions_per_seq: int,
-    masks: Masks | None,
-) -> PretrainingFiles:
-    """Return the record files of a flag, checked and logged."""
-    files = file_system.find_files(patterns, flag)
-    data = pretraining_records.find_data(
-        files, config, max_seq_length, max_predictions_per_seq, masks
-    )
-    logging.info("*** Input Files (--%s) ***", flag)
-    for path in files[:_FILES_LOGGED]:
-        logging.info("  %s, %s", path, data.describe_file(path))
-    if len(files) > _FILES_LOGGED:
-        logging.info("  ... and %d more", len(files) - _FILES_LOGGED)
-    logging.info(
-        "  %d records in %s", data.num_records, counted(len(files), "file")
-    )
-    if data.is_packed:
-        data.log_packing()
-    if data.masks:
-        found = data.masks.describe().items()
-        logging.info(
-            "  masks are drawn while reading: %s",
-            ", ".join(f"{name} {value}" for name, value in found),
-        )
-    return data
-
-
-def warn_of_shared_files(
-    train_data: PretrainingFiles, eval_data: PretrainingFiles
-) -> None:
-    """Warn of evaluation files that are training files too."""
-    shared = set(eval_data.files) & set(train_data.files)
-    if shared:
-        logging.warning(
-            "%d evaluation files are training files too, the first: %s",
-            len(shared),
-            min(shared),
-        )
 
 
 def kept_folder(output_dir: str, step: int) -> str:
@@ -99,20 +50,14 @@ def kept_folder(output_dir: str, step: int) -> str:
     return os.path.join(output_dir, f"step-{step}")
 
 
-def steps_done(settings: Settings) -> int:
-    """Return the step that the run resumes from."""
-    latest = lookup.latest_checkpoint(settings.output_dir)
-    if settings.resume_from:
-        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
-    return weight_files.global_step(latest) if latest else 0
-
-
 def warn_of_missed_steps(settings: Settings) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
     folders = [settings.output_dir]
+    latest = lookup.latest_checkpoint(settings.output_dir)
     if settings.resume_from:
         folders.append(lookup.folder_of(settings.resume_from))
-    done = steps_done(settings)
+        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
+    done = weight_files.global_step(latest) if latest else 0
     missed = [
         step
         for step in settings.keep_steps
@@ -131,41 +76,31 @@ def warn_of_missed_steps(settings: Settings) -> None:
         )
 
 
-def identity_of(
-    settings: Settings,
-    config: modeling.BertConfig,
-    objective: PretrainingObjective,
-    data: DataByLength,
-    plan: Plan,
-    vocab_file: str | None,
-    eval_data: PretrainingFiles | None,
-) -> start.Identity:
-    """Return what must not change when a run is resumed, and what may."""
-    *shorter, longest = (data[length] for length in sorted(data))
-    files = [path for length in sorted(data) for path in data[length].files]
-    digests = map(file_system.content_digest, files)
-    fixed = {
-        # First, since another objective changes the model too.
-        "objective": objective.name,
-        "model": config.to_dict(),
-        **longest.describe(),
-        "shorter_data": [files.describe() for files in shorter],
-        **settings.fingerprint(),
-        **plan.describe(settings.num_train_steps),
-        # Last, since other records have other names and counts, too.
-        "vocabulary": _vocabulary_digest(vocab_file),
-        "records": dict(
-            zip(pretraining_records.names_of(files), digests, strict=True)
-        ),
-    }
-    adjustable = {
-        "heldout_data": eval_data
-        and hashing.hash64(*map(file_system.content_digest, eval_data.files)),
-        "num_train_steps": settings.num_train_steps,
-        "num_warmup_steps": settings.num_warmup_steps,
-        **settings.adjustable(),
-    }
-    return start.Identity(fixed, adjustable)
+def normalization_of(
+    source: Checkpoint, resume_from: str | None
+) -> Normalization | None:
+    """Return how the records' text was normalized; None without a vocabulary.
+
+    The casing is that of the flag, of the checkpoint that the run begins with,
+    or of the vocabulary.
+
+    Raises:
+        UserError: the flag contradicts the checkpoint, or there is no
+            vocabulary beside which it could be written.
+    """
+    if not source.vocab_file:
+        if source.given_lower_case is not None:
+            raise UserError(
+                "--do_lower_case is written beside the vocabulary: give "
+                "--vocab_file"
+            )
+        return None
+    prefix = source.prefix or resume_from or ""
+    if "do_lower_case" not in known_normalization(prefix):
+        prefix = ""  # the vocabulary decides, also for a model of the hub
+    return resolve_normalization(
+        source.given_lower_case, prefix, source.vocab_file
+    )
 
 
 def _vocabulary_digest(vocab_file: str | None) -> str | None:
@@ -177,7 +112,7 @@ def _vocabulary_digest(vocab_file: str | None) -> str | None:
 
 
 # What to say if the files of a run that is resumed are others.
-HINTS = {
+_HINTS = {
     "vocabulary": "its records have ids of that vocabulary: give the "
     "--vocab_file that the run began with, or use another --output_dir",
     "records": "restore them; to train the model further on these records, "
@@ -186,14 +121,23 @@ HINTS = {
 }
 
 
-def check_same_vocabulary(resume_from: str, vocab_file: str | None) -> None:
-    """Check that a run continues another one with the same vocabulary.
+def check_continues(
+    resume_from: str, objective: str, vocab_file: str | None
+) -> None:
+    """Check that a run continues another one of its objective and vocabulary.
 
     It is not checked where either is unknown.
 
     Raises:
-        UserError: the ids of the records would stand for other tokens.
+        UserError: the other run has another objective, or the ids of the
+            records would stand for other tokens.
     """
+    check_same_objective(
+        resume_from,
+        objective,
+        "--resume_from",
+        "its weights alone can be given as --init_checkpoint",
+    )
     folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
     found = (run_settings.read_fingerprint(folder) or {}).get("vocabulary")
     own = _vocabulary_digest(vocab_file)
@@ -206,7 +150,7 @@ def check_same_vocabulary(resume_from: str, vocab_file: str | None) -> None:
 
 
 def check_same_objective(
-    path: str, objective: PretrainingObjective, flag: str, mend: str
+    path: str, objective: str, flag: str, mend: str
 ) -> None:
     """Check that a run can be resumed or scored with an objective.
 
@@ -216,10 +160,10 @@ def check_same_objective(
         UserError: the run has another objective; `mend` says what to do.
     """
     name = _objective_of(lookup.folder_of(path))
-    if name and name != objective.name:
+    if name and name != objective:
         raise UserError(
             f"{flag}={path} is of a run with --objective={name}, not "
-            f"{objective.name}: {mend}"
+            f"{objective}: {mend}"
         )
 
 
@@ -238,150 +182,187 @@ def _objective_of(folder: str) -> str | None:
     return read_config(folder, path)[1].objective
 
 
-def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
-    """Return tokens and predictions of a record, unused places included."""
-    schema = data.batch_schema
-    return schema["input_ids"].length, schema["masked_lm_ids"].length
-
-
-def _free_step() -> None:
-    """Free the moments of the last training, which reference cycles keep.
-
-    The next one has its own, as large as two models.
-    """
-    gc.collect()
-
-
-class TokenizerFiles(NamedTuple):
-    """The vocabulary to write beside the weights, and the text it is for.
-
-    Attributes:
-        vocab_file: path of the vocabulary.
-        normalization: how the records' text was normalized.
-    """
-
-    vocab_file: str
-    normalization: Normalization
-
-
+@dataclasses.dataclass
 class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
 
-    The tokenizer's files are written beside the weights, if there are some; the
-    held-out records are evaluated, if there are some.
+    Attributes:
+        strategy: the devices.
+        source: what the run begins with: a checkpoint, or a configuration and
+            a vocabulary, which are written beside the weights.
+        config: the configuration in this run, whose dropout and deviation of
+            new weights may be others.
+        objective: what the model is trained for.
+        settings: how to train.
+        data: the training records; None: the weights are scored alone.
+        eval_data: the records to evaluate on, which may be `data`, or None.
+        eval_batch_size: records of an evaluation batch.
+        max_eval_steps: the most batches of an evaluation.
+        train_hours: the time that decides the number of steps, if one does.
 
     Raises:
-        UserError: an evaluation batch does not divide among the devices.
+        UserError: an evaluation batch does not divide among the devices, or
+            --do_lower_case does not fit the source.
     """
 
-    def __init__(
-        self,
-        strategy: tf.distribute.Strategy,
-        model: pretraining_model.BertForPreTraining,
-        objective: PretrainingObjective,
-        settings: Settings,
-        plan: Plan,
-        tokenizer: TokenizerFiles | None,
-        eval_data: PretrainingFiles | None,
-        eval_batch_size: int,
-        max_eval_steps: int,
-    ):
-        self.strategy, self.model = strategy, model
-        self.objective = objective
-        self.settings, self.plan, self.tokenizer = settings, plan, tokenizer
-        self.evaluated_step: int | None = None
-        self.results: dict[str, float] = {}  # of that step
-        if eval_data:  # before the training, not after it
+    strategy: tf.distribute.Strategy
+    source: Checkpoint
+    config: modeling.BertConfig
+    objective: PretrainingObjective
+    settings: Settings
+    data: PretrainingFiles | None
+    eval_data: PretrainingFiles | None
+    eval_batch_size: int
+    max_eval_steps: int
+    train_hours: float | None = None
+
+    def __post_init__(self):
+        # Before the training, not after it.
+        if self.eval_data:
             streaming.check_divides(
-                eval_batch_size,
-                strategy.num_replicas_in_sync,
+                self.eval_batch_size,
+                self.strategy.num_replicas_in_sync,
                 "--eval_batch_size=",
             )
-        self._batches = eval_data and functools.partial(
-            eval_data.evaluation, eval_batch_size, max_eval_steps
+        self.normalization = self.data and normalization_of(
+            self.source, self.settings.resume_from
         )
-        self.evaluator = eval_data and evaluation.Evaluator(
-            strategy,
-            model,
-            objective.objective,
-            self._batches,
-            settings.jit_compile,
-        )
+        self.evaluated_step: int | None = None
+        self.results: dict[str, float] = {}  # of that step
         self.is_degenerate = False
 
-    def train(self, data: DataByLength, identity: start.Identity) -> int:
+    @functools.cached_property
+    def model(self) -> BertForPreTraining:
+        """The model, with new weights at first."""
+        tf.keras.utils.set_random_seed(self.settings.random_seed)
+        with self.strategy.scope():
+            return BertForPreTraining(
+                self.config,
+                self.settings.dtype,
+                self.objective.predicts_next_sentence,
+            )
+
+    @functools.cached_property
+    def evaluator(self) -> evaluation.Evaluator:
+        """Scores the model on `eval_data`."""
+        return evaluation.Evaluator(
+            self.strategy,
+            self.model,
+            self.objective.objective,
+            self._eval_batches,
+            self.settings.jit_compile,
+        )
+
+    def _eval_batches(
+        self, context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
+        return self.eval_data.evaluation(
+            self.eval_batch_size, self.max_eval_steps, context
+        )
+
+    @contextlib.contextmanager
+    def naming_bad_files(self) -> Iterator[None]:
+        """Let errors for bad records name the file."""
+        with contextlib.ExitStack() as stack:
+            for files in filter(None, (self.eval_data, self.data)):
+                stack.enter_context(files.naming_bad_files())
+            yield
+
+    # --- Training ------------------------------------------------------------
+
+    @functools.cached_property
+    def _fixed(self) -> dict[str, Any]:
+        """What must not change when the run is resumed."""
+        files = self.data.files
+        digests = map(file_system.content_digest, files)
+        names = pretraining_records.names_of(files)
+        return {
+            "objective": self.objective.name,
+            "model": self.config.to_dict(),
+            **self.data.describe(),
+            **self.settings.fingerprint(),
+            "train_hours": self.train_hours,
+            "vocabulary": _vocabulary_digest(self.source.vocab_file),
+            "records": dict(zip(names, digests, strict=True)),
+        }
+
+    def _identity(self) -> start.Identity:
+        """Return what must not change when the run is resumed, and what may."""
+        heldout = None
+        if self.eval_data and self.eval_data is not self.data:
+            digests = map(file_system.content_digest, self.eval_data.files)
+            heldout = hashing.hash64(*digests)
+        adjustable = {
+            "heldout_data": heldout,
+            "num_train_steps": self.settings.num_train_steps,
+            "num_warmup_steps": self.settings.num_warmup_steps,
+            **self.settings.adjustable(),
+        }
+        return start.Identity(self._fixed, adjustable)
+
+    def claim_output_dir(self) -> None:
+        """Begin the run in output_dir, or check that it is the one there."""
+        start.claim_output_dir(
+            self.strategy, self.settings, self._identity(), _HINTS
+        )
+        warn_of_missed_steps(self.settings)
+
+    def steps_that_fit(self) -> int:
+        """Return how many steps train_hours are; the model stays as it is."""
+        logging.info("Timing steps, to know how many fit")
+        training = self._training(start.Identity({}, {}))
+        seconds = loop.seconds_per_step(training)
+        # Reference cycles keep the moments, which are as large as two models.
+        # The training has its own.
+        del training
+        gc.collect()
+        steps = max(1, round(3600 * self.train_hours / seconds))
+        logging.info(
+            "--train_hours=%g: %s steps of %.4g s",
+            self.train_hours,
+            f"{steps:,}",
+            seconds,
+        )
+        return steps
+
+    def train(self) -> int:
         """Train and write the weights; return the number of steps done.
 
         After SIGTERM or Ctrl-C they are fewer than all; the same command then
         resumes the run. A finished run may have more than this command asks
         for.
         """
-        settings, done = self.settings, steps_done(self.settings)
-        phases = [
-            phase
-            for phase in self.plan.phases(settings.num_train_steps)
-            if phase.first_step < settings.last_step
-        ]
-        trainings = [
-            self._training(data[phase.length], phase, identity)
-            for phase in phases
-        ]
-        for training in trainings:  # before the first, not after it
-            replicas = self.strategy.num_replicas_in_sync
-            train_step.check_batch_size(training.settings, replicas)
-        for number, (phase, training) in enumerate(
-            zip(phases, trainings, strict=True), 1
-        ):
-            if done >= phase.last_step and phase is not phases[-1]:
-                continue
-            if len(phases) == 1:
-                files = data[phase.length]
-                per_record = files.num_sequences / files.num_records
-                start.log_beginning(files.num_records, settings, per_record)
-            else:
-                logging.info("Phase %d/%d: %s", number, len(phases), phase)
-            done = loop.train(training)
-            _free_step()
-            if done < training.settings.last_step:
-                return done
-            # The next phase reads the checkpoint that the chief has written.
-            agreement.wait_for_all(self.strategy)
-        self._write_model(settings.output_dir)
+        settings, data = self.settings, self.data
+        if settings.num_warmup_steps > settings.num_train_steps:
+            logging.warning(
+                "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
+                "rate never reaches %g; give a smaller --num_warmup_steps",
+                settings.num_warmup_steps,
+                settings.num_train_steps,
+                settings.learning_rate,
+            )
+        start.log_beginning(
+            data.num_records, settings, data.num_sequences / data.num_records
+        )
+        done = loop.train(self._training(self._identity()))
+        agreement.wait_for_all(self.strategy)  # until the chief has saved
+        if done >= settings.last_step:
+            self._write_model(settings.output_dir)
         return done
 
-    def seconds_per_step(self, data: DataByLength) -> float:
-        """Return the mean time of the steps of a run, by timing some of each.
-
-        The model stays as it is.
-        """
-        seconds, steps = 0.0, 1_000_000
-        for phase in self.plan.phases(steps):
-            share = (phase.last_step - phase.first_step) / steps
-            phase = phase._replace(first_step=0, last_step=1, first_example=0)
-            training = self._training(
-                data[phase.length], phase, start.Identity({}, {})
-            )
-            seconds += share * loop.seconds_per_step(training)
-            _free_step()
-        return seconds
-
-    def _training(
-        self, data: PretrainingFiles, phase: Phase, identity: start.Identity
-    ) -> loop.Training:
-        """Return the training of a phase, up to its last step."""
-        length, predictions = lengths_of(data)
-        settings = self.settings._replace(
-            train_batch_size=phase.batch_size,
-            stop_after_steps=min(phase.last_step, self.settings.last_step),
-        )
-        # Where the stream would begin if all steps were as those of the phase.
-        begin = phase.first_example - phase.first_step * phase.batch_size
+    def _training(self, identity: start.Identity) -> loop.Training:
+        """Return the training of the run."""
+        settings, data = self.settings, self.data
+        length, predictions = data.lengths
 
         def make_batches(
             example: int, context: tf.distribute.InputContext
         ) -> tf.data.Dataset:
-            return data.in_phase(phase).training(
-                phase.batch_size, settings.random_seed, begin + example, context
+            return data.training(
+                settings.train_batch_size,
+                settings.random_seed,
+                example,
+                context,
             )
 
         return loop.Training(
@@ -395,20 +376,18 @@ class PretrainingRun:
             identity,
             self.evaluate,
             self.keep,
-            row=memory.Rows(logits=predictions * self.model.config.vocab_size),
-            end=self.settings.last_step,
+            row=memory.Rows(logits=predictions * self.config.vocab_size),
         )
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
-        vocab_file, normalization = self.tokenizer or (None, None)
         write_model(
             folder,
             self.model,
-            self.model.config,
+            self.source.config,
             self.objective.trained_for(),
-            vocab_file,
-            normalization,
+            self.source.vocab_file,
+            self.normalization,
             step,
         )
 
@@ -418,6 +397,8 @@ class PretrainingRun:
         file_system.make_directory(folder)
         self._write_model(folder, step)
 
+    # --- Evaluation ----------------------------------------------------------
+
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to summaries and eval_results.txt.
 
@@ -425,7 +406,7 @@ class PretrainingRun:
         below that of the tokens' frequencies, as it is in most runs for a
         while, and in some to their end.
         """
-        if self.evaluated_step == step:  # at the end of the last phase
+        if self.evaluated_step == step:  # the end of the training
             return
         means = self.evaluator()
         means.pop("tokens")
@@ -458,10 +439,16 @@ class PretrainingRun:
     @functools.cached_property
     def _frequency_loss(self) -> float:
         alone = tf.distribute.InputContext()
-        return self.objective.frequency_loss(self._batches(alone))
+        return self.objective.frequency_loss(self._eval_batches(alone))
 
-    def draw_curves(self) -> None:
-        """Draw curves.png of the finished run."""
+    def report(self) -> None:
+        """Draw curves.png of a finished training; log the scores."""
+        if self.data and self.settings.pictures:
+            self._draw_curves()
+        if self.results:
+            reporting.log_results(self.settings.output_dir, self.results)
+
+    def _draw_curves(self) -> None:
         names = self.objective.objective.names
         losses = [name for name in names if name.endswith("_loss")]
         accuracies = [name for name in names if name.endswith("_accuracy")]
@@ -508,7 +495,7 @@ class PretrainingRun:
         latest = lookup.latest_checkpoint(self.settings.output_dir)
         flag = "--output_dir" if latest else "--init_checkpoint"
         check_same_objective(
-            source, self.objective, flag, "score it with its own"
+            source, self.objective.name, flag, "score it with its own"
         )
         if not lookup.config_beside(prefix):
             return

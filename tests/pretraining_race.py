@@ -89,33 +89,41 @@ class Curve:
 
 def train_ours(values: dict[str, Any]) -> dict[str, Any]:
     """Train with run_pretraining.py; return the curve, type and version."""
+    from base import file_system
+
     import scripts
     import tensorflow as tf
 
-    from pretraining import run as pretraining_run
+    from pretraining import records
+    from pretraining.data.instances import InstanceConfig
 
     script, curve = scripts.load("run_pretraining"), Curve()
 
-    class Timed(pretraining_run.PretrainingRun):
-        def train(self, *arguments) -> int:
+    # The held-out records are not of the training's length.
+    held_out = values.pop("held_out")
+    held_out_files = file_system.find_files(held_out, "held_out_file")
+    instances = InstanceConfig(HELD_OUT_LENGTH, HELD_OUT_PREDICTIONS)
+
+    class Timed(script.PretrainingRun):
+        def __post_init__(self) -> None:
+            self.eval_data = records.find_data(
+                held_out_files, self.config, instances
+            )
+            super().__post_init__()
+
+        def train(self) -> int:
             steps = self.settings.num_train_steps
             self.settings = self.settings._replace(
                 eval_steps=max(1, steps // EVALUATIONS),
                 save_checkpoints_steps=steps,
             )
             curve.begin()
-            return super().train(*arguments)
+            return super().train()
 
         def evaluate(self, step: int) -> None:
             curve.add(step, lambda: self.evaluator()["masked_lm_perplexity"])
 
-    # The held-out records are not of the training's length.
-    held_out = values.pop("held_out")
-    lengths = HELD_OUT_LENGTH, HELD_OUT_PREDICTIONS
-    script.read_evaluation_data = lambda config, *_: pretraining_run.read_data(
-        held_out, "held_out_file", config, *lengths, None
-    )
-    pretraining_run.PretrainingRun = Timed
+    script.PretrainingRun = Timed
     with tempfile.TemporaryDirectory() as folder:
         status = scripts.run(
             script,

@@ -8,9 +8,11 @@ import numpy as np
 import tensorflow as tf
 import tiny
 
+from pretraining.data.instances import InstanceConfig
 from records import tfrecord
 
 LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
+INSTANCES = InstanceConfig(LENGTH, PREDICTIONS)
 CASED = ["the", "The", "Paris", "A", "B"]
 CONFIG = {
     "vocab_size": VOCAB,
@@ -65,16 +67,12 @@ def write_data(folder: Path) -> Path:
         kind = "GZIP" if number == 2 else ""
         write_records(folder / f"train-{number}", 40 + number, number, kind)
     write_records(folder / "dev", 21, 9)
-    write_records(folder / "by8", 30, 4, length=8, predictions=2)
-    write_records(folder / "by16", 50, 5)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     no_dropout = CONFIG | {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }
     (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
-    deep = no_dropout | {"num_hidden_layers": 3}
-    (folder / "deep.json").write_text(json.dumps(deep))
     return folder
 
 

@@ -33,6 +33,7 @@ from tiny import results_of
 from checkpoints import run_settings, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from modeling import NAMED_SIZES, BertConfig
+from pretraining import flags as pretraining_flags
 from pretraining import model as pretraining_model
 from pretraining import records
 from pretraining import run as pretraining_run
@@ -155,12 +156,11 @@ def go_back_to_step_5(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_phases", [False, True])
-def test_kill_9_and_start_again(data, tmp_path, in_phases):
+def test_kill_9_and_start_again(data, tmp_path):
     """Killed somewhere after a checkpoint, it ends with the same bits.
 
-    With one phase it has saved by the clock alone. And it learns: the masked
-    token is told by its position, so that its loss is far below log(7) = 1.95.
+    It has saved by the clock alone. And it learns: the masked token is told by
+    its position, so that its loss is far below log(7) = 1.95.
     """
     values = flags_for(
         data,
@@ -171,21 +171,10 @@ def test_kill_9_and_start_again(data, tmp_path, in_phases):
         do_eval=True,
         eval_input_file=data / "dev",
     )
-    if in_phases:
-        del values["train_batch_size"]
-        values |= {
-            "batch_schedule": "4:0.2,8:1",
-            "length_schedule": "8:0.2,16:1",
-            "input_file": f"{data}/by{{length}}",
-            "jit_compile": False,
-        }
     scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
     results = results_of(tmp_path / "whole")
-    if not in_phases:
-        assert results["masked_lm_loss"] < 0.7 and "degenerate" not in results
-    else:
-        values |= {"save_checkpoints_steps": 1000}
-        values |= {"save_checkpoints_minutes": 1e-4}
+    assert results["masked_lm_loss"] < 0.7 and "degenerate" not in results
+    values |= {"save_checkpoints_steps": 1000, "save_checkpoints_minutes": 1e-4}
     with process_of(values) as process:
         for line in process.stderr:
             if " step 40/" in line:
@@ -276,8 +265,8 @@ def test_a_recipe_is_a_command(data, tmp_path, caplog):
     flags = flags_for(data, tmp_path / "1", num_train_steps=4, recipe=recipe)
     scripts.parse(run_pretraining, **flags)
     recipes.apply(run_pretraining.FLAGS, recipe, run_pretraining.EXCLUSIVE)
-    plan = run_pretraining.read_plan()
-    assert run_pretraining.read_settings(plan).num_warmup_steps == 3
+    settings = pretraining_flags.read_settings(run_pretraining.FLAGS)
+    assert settings.num_warmup_steps == 3
     del flags["num_warmup_steps"]
     scripts.run(run_pretraining, **flags)
     assert "--masked_lm_prob is for records without masks" in caplog.text
@@ -364,28 +353,6 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"recipe": "none"}, "--recipe=none: no such recipe or file; the rec"),
         ({"recipe": "DATA/config.json"}, "config.json: wanted --name=value"),
         ({"recipe": "DATA/train-2"}, "train-2 is no recipe: 'utf-8' codec"),
-        ({"length_schedule": "8:0.5,9:1"}, "with --max_seq_length=16; found 9"),
-        (
-            {"length_schedule": "8:0.5,16:1"},
-            "--input_file with {length} in its",
-        ),
-        (
-            {"length_schedule": "10:0.5,16:1", "input_file": "DATA/by{length}"},
-            "no file matches",
-        ),
-        ({"batch_schedule": "8:1"}, "or --train_batch_size, not both"),
-        *(
-            (
-                {"batch_schedule": text, "train_batch_size": None},
-                "wanted values",
-            )
-            for text in ("8", "8:0.5", "8:0.5,9:0.5,4:1", "0:1", "8:2,8:1", ":")
-        ),
-        (
-            {"batch_schedule": "8:0.5,9:1", "train_batch_size": None}
-            | {"gradient_accumulation_steps": 2},
-            "--train_batch_size=9 does not divide",
-        ),
         ({"initial_loss_scale": 8}, "is for --dtype=float16, found --dtype="),
         ({"dtype": "float16", "initial_loss_scale": 0.5}, "=0.5: wanted a"),
         ({"dtype": "float16", "initial_loss_scale": "nan"}, "=nan: wanted a"),
@@ -616,8 +583,9 @@ def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
     def describe(*names: str) -> dict:
         files = [str(tmp_path / name) for name in names]
         config = BertConfig.from_dict(pretraining_runs.CONFIG)
-        lengths = pretraining_runs.LENGTH, pretraining_runs.PREDICTIONS
-        return records.find_data(files, config, *lengths).describe()
+        return records.find_data(
+            files, config, pretraining_runs.INSTANCES
+        ).describe()
 
     found = describe("1/a/x", "1/b/x")
     assert found["data"] == {"a/x": 3, "b/x": 4}

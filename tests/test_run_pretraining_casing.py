@@ -7,6 +7,7 @@ import scripts
 from pretraining_runs import CASED, flags_for, write_data, write_vocab
 
 from checkpoints import lookup
+from pretraining import flags, run
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -25,14 +26,15 @@ def casing_of(monkeypatch, data, tmp_path):
 
     def main(_) -> None:
         run_pretraining.check_flags()
-        checkpoint = run_pretraining.open_source()
-        found.append(run_pretraining.read_tokenizer(checkpoint))
+        f = run_pretraining.FLAGS
+        source = flags.open_source(f)
+        found.append(run.normalization_of(source, f.resume_from))
 
-    def read(**flags) -> bool | None:
-        values = flags_for(data, tmp_path / "out") | flags
+    def read(**given) -> bool | None:
+        values = flags_for(data, tmp_path / "out") | given
         scripts.run(run_pretraining, **values)
-        tokenizer = found.pop()
-        return tokenizer and tokenizer.normalization.do_lower_case
+        normalization = found.pop()
+        return normalization and normalization.do_lower_case
 
     monkeypatch.setattr(run_pretraining, "main", main)
     return read
@@ -50,12 +52,12 @@ def test_the_checkpoint_comes_before_the_vocabulary(casing_of, tmp_path, flag):
     prefix = source / "model.ckpt-5"
     (source / "model.ckpt-5.index").write_text("")
     vocab_file = write_vocab(source / "vocab.txt", CASED)
-    flags = {flag: prefix, "vocab_file": vocab_file}
-    assert casing_of(**flags) is False
+    given = {flag: prefix, "vocab_file": vocab_file}
+    assert casing_of(**given) is False
     write_casing(source, True)
-    assert casing_of(**flags) is True
+    assert casing_of(**given) is True
     with pytest.raises(ValueError, match="was trained with True: leave the"):
-        casing_of(**flags, do_lower_case=False)
+        casing_of(**given, do_lower_case=False)
 
 
 def test_a_model_of_the_hub_is_not_asked_for(casing_of, tmp_path, monkeypatch):

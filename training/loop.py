@@ -53,8 +53,6 @@ class Training(NamedTuple):
         new_variables: paths of variables that stay as they were created where
             the others come from init_checkpoint.
         row: what a row of a batch costs, for the estimate of the memory.
-        end: the last step of all trainings in output_dir, if this is one of
-            several; 0: that of the settings.
     """
 
     strategy: tf.distribute.Strategy
@@ -69,7 +67,6 @@ class Training(NamedTuple):
     keep: Callable[[int], None] = lambda step: None
     new_variables: Container[str] = ()
     row: memory.Rows = memory.ONE_SEQUENCE
-    end: int = 0
 
 
 def train(run: Training) -> int:
@@ -163,7 +160,7 @@ def _prepare(
 
 def _bar(run: Training, first: int) -> progress.Bar:
     """Return the bar of a run; without a terminal report lines show it."""
-    last = run.end or run.settings.last_step
+    last = run.settings.last_step
     return progress.Bar(last, "steps", "Training", first=first, has_lines=False)
 
 
@@ -227,7 +224,7 @@ def hooks_of(
     hooks = [
         FiniteCheck(step),
         pace,
-        Report(pace, run.end or settings.last_step, perplexities, others, bar),
+        Report(pace, settings.last_step, perplexities, others, bar),
         Keep(settings.keep_steps, run.keep),
         Save(state, pace, first),
         Evaluate(evaluate, settings, stop),

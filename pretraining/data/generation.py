@@ -11,7 +11,6 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from base import file_system, workers
@@ -23,9 +22,8 @@ from absl import logging
 
 import tokenization
 from checkpoints import casing
-from pretraining.data import schema, sources
+from pretraining.data import masking, schema, sources
 from pretraining.data.instances import InstanceConfig
-from pretraining.data.masking import MaskingVocabulary
 from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
 
@@ -74,7 +72,7 @@ def make_plan(
         UserError: a value out of its range, or a file or token is missing.
     """
     tfrecord.check_compression(compression)
-    check_values(config)
+    config.check()
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)
     normalization = check_vocabulary(vocab_file, do_lower_case, config)
@@ -130,42 +128,6 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
     return needed
 
 
-def check_values(config: InstanceConfig) -> None:
-    """Raise a UserError for values of flags that do not fit together."""
-    # A row of one sequence would be an unpacked record, and a sequence has 5
-    # tokens at least: [CLS] a [SEP] b [SEP].
-    packs = config.max_sequences_per_pack
-    most = max(8, config.max_seq_length // 5)
-    if config.pack_sequences and not 2 <= packs <= most:
-        raise UserError(
-            f"--max_sequences_per_pack={packs}: must be from 2 to {most} for "
-            f"--max_seq_length={config.max_seq_length}"
-        )
-    if config.masked_lm_prob == 0:
-        raise UserError("--masked_lm_prob=0: nothing would be predicted")
-    total = config.mask_token_prob + config.random_token_prob
-    if total > 1 + 1e-9:
-        raise UserError(
-            f"--mask_token_prob={config.mask_token_prob} and "
-            f"--random_token_prob={config.random_token_prob} add up to "
-            f"{total:g}; together they can be 1 at most"
-        )
-
-
-def warn_of_few_predictions(config: InstanceConfig) -> None:
-    """Warn if records have too few places for the tokens to predict."""
-    wanted = config.max_seq_length * config.masked_lm_prob
-    if config.max_predictions_per_seq < 0.9 * wanted:
-        logging.warning(
-            "--max_predictions_per_seq=%d caps the %.0f predictions that "
-            "--masked_lm_prob=%g gives a full sequence of %d",
-            config.max_predictions_per_seq,
-            wanted,
-            config.masked_lm_prob,
-            config.max_seq_length,
-        )
-
-
 def check_vocabulary(
     vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
 ) -> tokenization.Normalization:
@@ -178,53 +140,8 @@ def check_vocabulary(
             flag contradicts the files beside the vocabulary.
     """
     vocab = tokenization.load_vocab(vocab_file)
-    masking_vocabulary(vocab, vocab_file, config)
+    masking.masking_vocabulary(vocab, vocab_file, config)
     return casing.of_vocabulary(vocab, vocab_file, do_lower_case)
-
-
-def _warn_of_characters(vocab: Mapping[str, int], vocab_file: str) -> None:
-    """Warn if words are single tokens, which whole word masks do not change."""
-    tokens = [t for t in vocab if t[:1] != "["]  # [CLS], [unused1]
-    words = [token for token in tokens if token[:2] != "##"]
-    is_chinese = tokenization.BasicTokenizer()._is_chinese_char
-    characters = sum(len(w) == 1 and is_chinese(ord(w)) for w in words)
-    if characters > 0.5 * len(words):
-        logging.warning(
-            "--do_whole_word_mask changes nothing in Chinese text: %d of %d "
-            "words of %s are Chinese characters, each a word of its own",
-            characters,
-            len(words),
-            vocab_file,
-        )
-    elif len(words) == len(tokens):
-        logging.warning(
-            "--do_whole_word_mask changes nothing: %s has no token that "
-            "continues a word (##...)",
-            vocab_file,
-        )
-
-
-def masking_vocabulary(
-    vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
-) -> MaskingVocabulary:
-    """Return the special tokens and replacements of a vocabulary, checked.
-
-    Warns where whole word masks change nothing.
-
-    Raises:
-        UserError: a special token is missing, or there are no others.
-    """
-    needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    tokenization.validate_special_tokens(vocab, needed, vocab_file)
-    if config.do_whole_word_mask:
-        _warn_of_characters(vocab, vocab_file)
-    found = MaskingVocabulary.from_vocab(vocab)
-    if config.random_token_prob and not len(found.replacements):
-        raise UserError(
-            f"{vocab_file}: found special tokens only, so there is nothing to "
-            "draw random replacements from; give a vocabulary with words"
-        )
-    return found
 
 
 def expand_output_files(names: str) -> list[str]:

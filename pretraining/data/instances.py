@@ -40,7 +40,10 @@ Dimensions: N instances.
 import dataclasses
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
+from absl import logging
 
 import tokenization
 
@@ -65,6 +68,40 @@ class InstanceConfig:
     def max_tokens(self) -> int:
         """The most tokens of A and B together, without [CLS] and two [SEP]."""
         return self.max_seq_length - 3
+
+    def check(self) -> None:
+        """Raise a UserError for values of flags that do not fit together."""
+        # A row of one sequence would be an unpacked record, and a sequence has
+        # 5 tokens at least: [CLS] a [SEP] b [SEP].
+        packs = self.max_sequences_per_pack
+        most = max(8, self.max_seq_length // 5)
+        if self.pack_sequences and not 2 <= packs <= most:
+            raise UserError(
+                f"--max_sequences_per_pack={packs}: must be from 2 to {most} "
+                f"for --max_seq_length={self.max_seq_length}"
+            )
+        if self.masked_lm_prob == 0:
+            raise UserError("--masked_lm_prob=0: nothing would be predicted")
+        total = self.mask_token_prob + self.random_token_prob
+        if total > 1 + 1e-9:
+            raise UserError(
+                f"--mask_token_prob={self.mask_token_prob} and "
+                f"--random_token_prob={self.random_token_prob} add up to "
+                f"{total:g}; together they can be 1 at most"
+            )
+
+    def warn_of_few_predictions(self) -> None:
+        """Warn if records have too few places for the tokens to predict."""
+        wanted = self.max_seq_length * self.masked_lm_prob
+        if self.max_predictions_per_seq < 0.9 * wanted:
+            logging.warning(
+                "--max_predictions_per_seq=%d caps the %.0f predictions that "
+                "--masked_lm_prob=%g gives a full sequence of %d",
+                self.max_predictions_per_seq,
+                wanted,
+                self.masked_lm_prob,
+                self.max_seq_length,
+            )
 
 
 class Documents(NamedTuple):

@@ -21,8 +21,12 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
+from base.errors import UserError
 
+import numpy as np
+from absl import logging
+
+import tokenization
 from pretraining.data.instances import InstanceConfig, Instances
 
 # Tokens in brackets ([MASK], [unused7]) are special: the tokenizer splits
@@ -68,6 +72,51 @@ class MaskingVocabulary(NamedTuple):
             continues,
             np.array(sorted(replacements), np.int32),
         )
+
+
+def _warn_of_characters(vocab: Mapping[str, int], vocab_file: str) -> None:
+    """Warn if words are single tokens, which whole word masks do not change."""
+    tokens = [t for t in vocab if t[:1] != "["]  # [CLS], [unused1]
+    words = [token for token in tokens if token[:2] != "##"]
+    is_chinese = tokenization.BasicTokenizer()._is_chinese_char
+    characters = sum(len(w) == 1 and is_chinese(ord(w)) for w in words)
+    if characters > 0.5 * len(words):
+        logging.warning(
+            "--do_whole_word_mask changes nothing in Chinese text: %d of %d "
+            "words of %s are Chinese characters, each a word of its own",
+            characters,
+            len(words),
+            vocab_file,
+        )
+    elif len(words) == len(tokens):
+        logging.warning(
+            "--do_whole_word_mask changes nothing: %s has no token that "
+            "continues a word (##...)",
+            vocab_file,
+        )
+
+
+def masking_vocabulary(
+    vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
+) -> MaskingVocabulary:
+    """Return the special tokens and replacements of a vocabulary, checked.
+
+    Warns where whole word masks change nothing.
+
+    Raises:
+        UserError: a special token is missing, or there are no others.
+    """
+    needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    tokenization.validate_special_tokens(vocab, needed, vocab_file)
+    if config.do_whole_word_mask:
+        _warn_of_characters(vocab, vocab_file)
+    found = MaskingVocabulary.from_vocab(vocab)
+    if config.random_token_prob and not len(found.replacements):
+        raise UserError(
+            f"{vocab_file}: found special tokens only, so there is nothing to "
+            "draw random replacements from; give a vocabulary with words"
+        )
+    return found
 
 
 class StreamDraws:
@@ -243,24 +292,17 @@ def unmasked_features(
     }
 
 
-def prediction_budget(
-    length: np.ndarray,
-    config: InstanceConfig,
-    masked_lm_prob: np.ndarray | None = None,
-) -> np.ndarray:
+def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
     """Return how many tokens of each sequence to predict at most, [N].
 
     It is the share `masked_lm_prob` of the length, [CLS] and [SEP] included,
     but at least 1 and at most `max_predictions_per_seq`, the places that a
-    record has. With the
-    defaults 0.15 and 20: 19 for length 128 (0.15 * 128 = 19.2), 2 for length
-    15 (2.25), 1 for length 5. Length 512 needs max_predictions_per_seq=77;
-    with 20 only 4% of its tokens are predicted.
+    record has. With the defaults 0.15 and 20: 19 for length 128 (0.15 * 128 =
+    19.2), 2 for length 15 (2.25), 1 for length 5. Length 512 needs
+    max_predictions_per_seq=77; with 20 only 4% of its tokens are predicted.
     """
     # np.rint rounds halves to even, as the original's round() does.
-    if masked_lm_prob is None:
-        masked_lm_prob = config.masked_lm_prob
-    budget = np.rint(length * masked_lm_prob).astype(np.int64)
+    budget = np.rint(length * config.masked_lm_prob).astype(np.int64)
     return np.clip(budget, 1, config.max_predictions_per_seq)
 
 

@@ -130,8 +130,7 @@ def pretraining(folder):
     files = pretraining_records.find_data(
         sorted(map(str, folder.iterdir())),
         BertConfig.from_dict(pretraining_runs.CONFIG),
-        pretraining_runs.LENGTH,
-        pretraining_runs.PREDICTIONS,
+        pretraining_runs.INSTANCES,
     )
     context = tf.distribute.InputContext(1, 0, 1)
     with files.naming_bad_files():

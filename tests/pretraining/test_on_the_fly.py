@@ -1,7 +1,6 @@
 """Masks that are drawn while unmasked records are read."""
 
 import json
-import shutil
 from pathlib import Path
 
 import corpora
@@ -14,12 +13,10 @@ import tensorflow as tf
 from scipy import stats
 
 import modeling
-import tokenization
 from pretraining import records
 from pretraining.data import masking, packing
 from pretraining.data.instances import InstanceConfig
-from pretraining.on_the_fly import Masks, Schedule
-from pretraining.phases import Phase
+from pretraining.on_the_fly import Masks
 
 create_pretraining_data = scripts.load("create_pretraining_data")
 run_pretraining = scripts.load("run_pretraining")
@@ -146,39 +143,6 @@ def test_packed_rows_have_the_masks_of_their_sequences(whole_words):
     budget = masking.prediction_budget(masking.sequence_lengths(drawn), config)
     counts = counts[rows["next_sentence_weights"] > 0]
     assert (counts <= budget).all() if whole_words else (counts == budget).all()
-    # With more to predict than places: the last ones of a row are left out.
-    few = masks._replace(schedule=Schedule(0.01, 0.15))
-    numbers = np.arange(len(sizes))
-    found = few.draw(
-        rows, numbers, 1, Phase(0, 100, 100, 8).done_before(numbers)
-    )
-    places = packing.predictions_per_row(config)
-    assert found["masked_lm_ids"].shape == (len(sizes), places)
-
-
-def test_schedule_is_a_straight_line():
-    schedule, phase = Schedule(0.3, 0.15), Phase(0, 100, 100, 8)
-    numbers = np.array([0, 7, 8, 400, 800, 9000])
-    np.testing.assert_allclose(
-        schedule.at(phase.done_before(numbers)),
-        [0.3, 0.3, 0.2985, 0.225, 0.15, 0.15],
-    )
-    # 20 steps of 4 come before it.
-    later = Phase(20, 100, 100, 8, first_example=80)
-    np.testing.assert_allclose(
-        later.done_before(np.array([80, 87, 88])), [0.2, 0.2, 0.21]
-    )
-    masks = Masks(
-        VOCABULARY,
-        InstanceConfig(LENGTH, 20, pack_sequences=False),
-        schedule,
-    )
-    features = features_of(np.full(2, LENGTH))
-    numbers = np.array([0, 9000])
-    found = masks.draw(features, numbers, 1, phase.done_before(numbers))
-    assert found["masked_lm_weights"].sum(axis=1).tolist() == [10, 5]
-    found = masks.draw(features, np.array([0, 9000]), None)
-    assert found["masked_lm_weights"].sum(axis=1).tolist() == [5, 5]
 
 
 # --- Scripts -----------------------------------------------------------------
@@ -198,7 +162,6 @@ def folder(tmp_path_factory) -> Path:
     }
     for name, more in (
         ("unmasked", {"unmasked": True}),
-        ("unmasked16", {"unmasked": True, "max_seq_length": 16}),
         ("packed", {"unmasked": True, "pack_sequences": True}),
         ("masked", {"dupe_factor": 1}),
     ):
@@ -206,7 +169,6 @@ def folder(tmp_path_factory) -> Path:
             more["max_sequences_per_pack"] = 4
         output = folder / f"{name}.tfrecord"
         scripts.run(create_pretraining_data, output_file=output, **flags | more)
-    shutil.copy(folder / "unmasked.tfrecord", folder / "unmasked32.tfrecord")
     size = len(Path(corpora.VOCAB_FILE).read_text().splitlines())
     config = pretraining_runs.CONFIG | {"vocab_size": size}
     (folder / "config.json").write_text(json.dumps(config))
@@ -226,25 +188,10 @@ def test_unmasked_records_are_smaller(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        (
-            "unmasked{length}",
-            {"batch_schedule": "4:0.3,8:1", "length_schedule": "16:0.3,32:1"},
-        ),
-        ("packed", {}),
-    ],
-)
-def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, changes):
-    flags = flags_for(folder, name, tmp_path / "whole")
-    flags |= {"masked_lm_prob_schedule": "0.3,0.1", **changes}
-    done, steps = 5, 12
-    if "batch_schedule" in changes:
-        del flags["train_batch_size"]
-    else:
-        done, steps = 2, 4
-        flags["num_train_steps"] = steps
+@pytest.mark.parametrize("name", ["unmasked", "packed"])
+def test_killed_and_resumed_the_same_bits(folder, tmp_path, name):
+    done, steps = 2, 4
+    flags = flags_for(folder, name, tmp_path / "whole", num_train_steps=steps)
     assert scripts.run(run_pretraining, **flags) == 0
     flags["output_dir"] = tmp_path / "parts"
     flags["stop_after_steps"] = done
@@ -265,21 +212,15 @@ def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, changes):
 def test_the_predictions_of_packed_rows_may_not_change(folder):
     """A row has as many places for 5 predictions as for 3."""
     config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
-    vocab = tokenization.load_vocab(corpora.VOCAB_FILE)
-    vocabulary = masking.MaskingVocabulary.from_vocab(vocab)
     found = []
     for most in (5, 3):
-        masks = Masks(vocabulary, InstanceConfig(32, most))
         files = [str(folder / "packed.tfrecord")]
-        data = records.find_data(files, config, 32, most, masks).describe()
+        data = records.find_data(
+            files, config, InstanceConfig(32, most), corpora.VOCAB_FILE
+        ).describe()
         found.append(data["masking"]["max_predictions_per_seq"])
         places = data["packing"]["predictions_per_row"]
     assert found == [5, 3] and places == 5
-
-
-def test_evaluation_has_places_where_the_schedule_lies_lower():
-    masks = Masks(None, InstanceConfig(32, 5), Schedule(0.1, 0.05))
-    assert masks.largest().masked_lm_prob == 0.15
 
 
 @pytest.mark.parametrize("name", ["unmasked", "packed"])
@@ -289,11 +230,10 @@ def test_workers_and_epochs(folder, name):
     Epochs of training have the same text, and masks of their own.
     """
     config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
-    vocab = tokenization.load_vocab(corpora.VOCAB_FILE)
-    vocabulary = masking.MaskingVocabulary.from_vocab(vocab)
-    masks = Masks(vocabulary, InstanceConfig(32, 5))
     files = [str(folder / f"{name}.tfrecord")]
-    data = records.find_data(files, config, 32, 5, masks)
+    data = records.find_data(
+        files, config, InstanceConfig(32, 5), corpora.VOCAB_FILE
+    )
     one = tf.distribute.InputContext(1, 0, 1)
     (whole,) = data.training(8, 1, 16, one).take(1)
     for worker in (0, 1):
@@ -329,8 +269,6 @@ def test_mistakes(folder, tmp_path):
     flags = flags_for(folder, "unmasked", tmp_path / "out")
     for changes, words in (
         ({"vocab_file": None}, "--vocab_file"),
-        ({"masked_lm_prob_schedule": "0.3"}, "--masked_lm_prob_schedule=0.3"),
-        ({"masked_lm_prob_schedule": "2,1"}, "--masked_lm_prob_schedule=2,1"),
         ({"random_token_prob": 0.5}, "add up to 1.3"),
         ({"input_file": f"{folder}/*masked.tfrecord"}, "one has masks and the"),
         (

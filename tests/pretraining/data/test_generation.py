@@ -13,7 +13,7 @@ import tiny
 from corpora import VOCAB_FILE, manual, write
 from paths import GOLDEN
 
-from pretraining.data import generation
+from pretraining.data import generation, masking
 from pretraining.data.instances import InstanceConfig
 from records import tfrecord
 
@@ -226,5 +226,5 @@ def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
 def test_whole_words_of_one_token_are_warned_of(words, flags, found, caplog):
     vocab = {t: i for i, t in enumerate([*tiny.SPECIAL, *words.split()])}
     config = InstanceConfig(**flags)
-    generation.masking_vocabulary(vocab, "v.txt", config)
+    masking.masking_vocabulary(vocab, "v.txt", config)
     assert found in caplog.text and bool(found) is bool(caplog.text)

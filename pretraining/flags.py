@@ -1,0 +1,178 @@
+"""What the flags of run_pretraining.py ask for: source, settings, records."""
+
+import dataclasses
+
+from base import file_system
+from base.errors import UserError
+
+from absl import flags, logging
+
+import tokenization
+from checkpoints import run_settings
+from checkpoints.checkpoint import Checkpoint, open_checkpoint
+from modeling import BertConfig
+from pretraining import objectives, records
+from pretraining import run as pretraining_run
+from pretraining.data.instances import InstanceConfig
+from pretraining.records import PretrainingFiles
+from training import flags as training_flags
+from training.settings import Settings
+
+
+def open_source(f: flags.FlagValues) -> Checkpoint:
+    """Return the checkpoint, or the files, that the flags name; check them."""
+    if f.size:
+        tokens = len(tokenization.load_vocab(f.vocab_file))
+        source = Checkpoint(
+            "",
+            BertConfig.from_size(f.size, tokens),
+            vocab_file=f.vocab_file,
+            given_lower_case=f.do_lower_case,
+        )
+    else:
+        source = open_checkpoint(
+            training_flags.read_init_checkpoint(f),
+            f.bert_config_file,
+            f.vocab_file,
+            f.do_lower_case,
+        )
+    place = f.bert_config_file or source.prefix
+    objectives.set_direction(source.config, f.objective, place)
+    if source.vocab_file:
+        vocab = tokenization.load_vocab(source.vocab_file)
+        source.check_vocab(len(vocab))
+        tokenization.validate_special_tokens(
+            vocab, ("[UNK]", "[CLS]", "[SEP]", "[MASK]"), source.vocab_file
+        )
+    if f.resume_from:
+        pretraining_run.check_continues(
+            f.resume_from, f.objective, source.vocab_file
+        )
+    return source
+
+
+def config_of_run(f: flags.FlagValues, source: Checkpoint) -> BertConfig:
+    """Return the source's configuration with the values that flags give."""
+    given = {
+        "initializer_range": f.initializer_range,
+        "sinusoidal_positions": f.sinusoidal_positions,
+        "hidden_dropout_prob": f.dropout,
+        "attention_probs_dropout_prob": f.dropout,
+    }
+    given = {n: value for n, value in given.items() if value is not None}
+    return BertConfig.from_dict(source.config.to_dict() | given)
+
+
+def read_settings(f: flags.FlagValues) -> Settings:
+    """Return the training flags as plain values.
+
+    With --train_hours the number of steps is that of the run in output_dir, or
+    1 until it is known.
+    """
+    steps = f.num_train_steps
+    if f.train_hours:
+        steps = known_steps(f) or 1
+    settings = training_flags.read_settings(f, steps, 0)
+    return with_steps(f, settings, steps)._replace(keep_steps=keep_steps(f))
+
+
+def known_steps(f: flags.FlagValues) -> int:
+    """Return the steps of the run in output_dir; 0 before it begins."""
+    found = run_settings.read_adjustable(f.output_dir)
+    return found.get("num_train_steps", 0)
+
+
+def with_steps(f: flags.FlagValues, settings: Settings, steps: int) -> Settings:
+    """Return the settings of a run with so many steps, and its warm-up."""
+    warmup, share = f.num_warmup_steps, f.warmup_proportion
+    if share is None and f.train_hours:
+        share = 0.1
+    if share is not None and not f["num_warmup_steps"].present:
+        warmup = int(share * steps)
+    return settings._replace(num_train_steps=steps, num_warmup_steps=warmup)
+
+
+def keep_steps(f: flags.FlagValues) -> tuple[int, ...]:
+    """Return the steps of --keep_steps in order.
+
+    Raises:
+        UserError: a value is not a step of this run.
+    """
+    steps = set()
+    for text in filter(None, map(str.strip, f.keep_steps)):
+        # Python turns no more than 4,300 digits into a number.
+        step = int(text) if text.isdecimal() and len(text) < 20 else 0
+        if not 1 <= step <= f.num_train_steps:
+            raise UserError(
+                f"--keep_steps: {text!r} is not a step of this run; give "
+                f"numbers from 1 to {f.num_train_steps} "
+                "(--num_train_steps), separated by commas"
+            )
+        steps.add(step)
+    return tuple(sorted(steps))
+
+
+def open_records(
+    f: flags.FlagValues, source: Checkpoint
+) -> tuple[PretrainingFiles | None, PretrainingFiles | None]:
+    """Return the records to train on and those to evaluate on; None: none."""
+    names = [field.name for field in dataclasses.fields(InstanceConfig)]
+    values = {name: f[name].value for name in names if name in f}
+    # A default becomes a length that the model has positions for.
+    values["max_seq_length"] = source.fitting_length(
+        f.max_seq_length, bool(f["max_seq_length"].present)
+    )
+    instances = InstanceConfig(**values)
+
+    def find(flag: str) -> PretrainingFiles:
+        files = file_system.find_files(f[flag].value, flag)
+        data = records.find_data(
+            files, source.config, instances, source.vocab_file
+        )
+        data.log(flag)
+        return data
+
+    data = find("input_file") if f.do_train else None
+    eval_data = None
+    if f.eval_input_file and (f.do_eval or f.eval_steps):
+        eval_data = find("eval_input_file")
+        shared = set(eval_data.files) & set(data.files if data else ())
+        if shared:
+            logging.warning(
+                "%d evaluation files are training files too, the first: %s",
+                len(shared),
+                min(shared),
+            )
+    elif f.do_eval:
+        eval_data = data or find("input_file")
+        if data:
+            logging.warning(
+                "No --eval_input_file: evaluating on the training records, "
+                "whose scores are better than those of other text"
+            )
+    check_masks(f, instances, any(d and d.masks for d in (data, eval_data)))
+    return data, eval_data
+
+
+def check_masks(
+    f: flags.FlagValues, instances: InstanceConfig, are_drawn: bool
+) -> None:
+    """Raise a UserError if flags of masks are given and all records have masks.
+
+    With a recipe, which may have set the flags, it warns that they are not
+    used. It also warns if a record has too few places for the tokens to
+    predict.
+    """
+    if are_drawn:
+        instances.warn_of_few_predictions()
+        return
+    names = ("masked_lm_prob", "mask_token_prob", "random_token_prob")
+    for name in (*names, "do_whole_word_mask"):
+        if f[name].present:
+            problem = (
+                f"--{name} is for records without masks "
+                "(create_pretraining_data.py --unmasked); these have some"
+            )
+            if not f.recipe:
+                raise UserError(problem)
+            logging.warning("%s, and keep them", problem)
