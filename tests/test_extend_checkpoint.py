@@ -176,7 +176,7 @@ def test_positions(source, tmp_path):
         ({"new_words_file": None, "input_file": "text"}, "--num_new_words"),
         ({"init_checkpoint": "none"}, "none: no such checkpoint"),
         ({"new_words_file": "none"}, "none: cannot be read"),
-        ({"new_words_file": "latin"}, "latin, line 2"),
+        ({"new_words_file": "latin"}, "latin: line 2 is not UTF-8"),
         ({"new_words_file": "blank"}, "is empty"),
         ({"new_words_file": "known"}, "none of its 2 words"),
         ({"input_file": "*.none"}, "no file matches"),
