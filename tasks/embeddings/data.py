@@ -246,8 +246,9 @@ def _qrels(path: str) -> Iterator[tuple[str, str, str, int]]:
 def _texts_by_id(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for at, row in tables.rows(path, ["_id", "text"]):
+        row.setdefault("title", "")
         name, title, text = (
-            tables.require({"title": ""} | row, key, str, at)
+            tables.require(row, key, str, at)
             for key in ("_id", "title", "text")
         )
         if name in found:
