@@ -34,10 +34,11 @@ from checkpoints import (
     sentence_transformers,
 )
 from checkpoints.checkpoint import (
-    Checkpoint,
     open_checkpoint,
+    read_weights,
     write_checkpoint,
 )
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
 from training import flags as training_flags
 
@@ -101,8 +102,8 @@ def main(_: list[str]) -> int:
         FLAGS.do_lower_case,
         flag="input",
     )
-    prefix, config = checkpoint.prefix, checkpoint.config
-    weights = checkpoint.read_weights()
+    prefix = checkpoint.prefix
+    weights = read_weights(checkpoint)
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
@@ -115,31 +116,23 @@ def main(_: list[str]) -> int:
                 long.how,
                 checkpoint.max_seq_length,
             )
-    vocabulary = normalization = None
-    if checkpoint.vocab_file:
-        vocabulary = tokenization.vocabulary_bytes(checkpoint.vocab_file)
-        normalization = checkpoint.normalization
+    vocabulary = None
+    if checkpoint.files.vocabulary:
+        vocabulary = checkpoint.files.vocabulary.content
     else:
         logging.warning(
             "No vocabulary beside %s and no --vocab_file: none written", prefix
         )
     file_system.make_directory(FLAGS.output, flag="output")
     if FLAGS.output_format == "original":
-        write_checkpoint(
-            FLAGS.output,
-            weights,
-            config,
-            checkpoint.trained_for,
-            vocabulary,
-            normalization,
-        )
+        write_checkpoint(FLAGS.output, weights, checkpoint, vocabulary)
     else:
         if vocabulary is not None:
             huggingface.write_tokenizer(
                 FLAGS.output,
                 vocabulary,
-                for_transformers(normalization, architecture),
-                config,
+                for_transformers(checkpoint.normalization, architecture),
+                checkpoint.config,
                 checkpoint.trained_for,
             )
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)

@@ -32,7 +32,7 @@ from absl import flags, logging
 
 import tokenization
 from checkpoints import lookup
-from checkpoints.checkpoint import write_checkpoint
+from checkpoints.checkpoint import read_weights, write_checkpoint
 from modeling import BertConfig
 from pretraining.data import words as pretraining_words
 from tools.extending import vocabulary, weights
@@ -99,7 +99,7 @@ def main(_: list[str]) -> int:
             f"--max_position_embeddings={positions}: the model has "
             f"{config.max_position_embeddings} already; give a larger number"
         )
-    values = checkpoint.read_weights()
+    values = read_weights(checkpoint)
     counts = {}
     if FLAGS.input_file:
         with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ def main(_: list[str]) -> int:
                 os.path.join(folder, "words"),
             )
     words = choose_words(tokenizer, counts)
-    lines, ids = vocabulary.extend(tokenizer.vocab_file, words)
+    lines, ids = vocabulary.extend(tokenizer.vocabulary, words)
     if words:
         report_splitting(tokenizer, counts, words, lines)
         values = add_words(values, config, tokenizer, words, lines, ids)
@@ -131,10 +131,8 @@ def main(_: list[str]) -> int:
     write_checkpoint(
         FLAGS.output_dir,
         values,
-        config,
-        checkpoint.trained_for,
+        checkpoint,
         "".join(f"{line}\n" for line in lines).encode(),
-        checkpoint.normalization,
     )
     logging.info("Wrote the extended model to %s", FLAGS.output_dir)
     if words:

@@ -27,6 +27,7 @@ depend on the interpreter's Unicode version.
 """
 
 import functools
+import hashlib
 import itertools
 import re
 import unicodedata
@@ -69,58 +70,120 @@ _CJK_RANGES = (
 # --- Vocabulary files --------------------------------------------------------
 
 
-def load_vocab(vocab_file: str) -> dict[str, int]:
+class Vocabulary:
+    """A vocabulary file, which is read once, when it is first needed.
+
+    A file whose name ends in .json is a tokenizer.json of transformers.
+
+    Args:
+        path: of the file.
+        content: of the file, if it was read already.
+    """
+
+    def __init__(self, path: str, content: bytes | None = None):
+        self.path = str(path)
+        self._is_json = self.path.endswith(".json")
+        if content is not None:
+            self._data = content
+
+    @classmethod
+    def of(cls, vocab_file: "str | Vocabulary") -> "Vocabulary":
+        """Return the vocabulary at a path, or that one."""
+        return vocab_file if isinstance(vocab_file, cls) else cls(vocab_file)
+
+    @functools.cached_property
+    def tokens(self) -> dict[str, int]:
+        """The ids of the tokens; see `load_vocab`."""
+        vocab: dict[str, int] = {}
+        for index, token in enumerate(self._lines):
+            token = token or f"[blank line {index + 1}]"
+            first = vocab.setdefault(token, index)
+            if first != index:
+                raise errors.UserError(
+                    f"{self.path}: lines {first + 1} and {index + 1} both hold"
+                    f" {token!r}, but a token has one id: put a placeholder"
+                    f" such as [duplicate {first + 1}] on line {first + 1}"
+                    " (the original BERT used the last of the two)"
+                )
+        if not vocab:
+            raise errors.UserError(
+                f"{self.path}: the vocabulary is empty; wanted one token per"
+                " line (build_vocab.py writes one)"
+            )
+        return vocab
+
+    @property
+    def content(self) -> bytes:
+        """The content of its vocab.txt."""
+        if not self._is_json:
+            return self._data
+        return "".join(f"{line}\n" for line in self._lines).encode()
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """The SHA-256 checksum of the file as hexadecimal digits."""
+        return hashlib.sha256(self._data).hexdigest()
+
+    @functools.cached_property
+    def json_object(self) -> dict[str, Any]:
+        """The JSON object that a tokenizer.json is."""
+        return text_files.json_object(self.path, self._text)
+
+    @functools.cached_property
+    def _data(self) -> bytes:
+        try:
+            if file_system.is_remote(self.path):
+                return file_system.gfile().GFile(self.path, "rb").read()
+            return Path(self.path).read_bytes()
+        except Exception as error:
+            raise errors.UserError(
+                f"cannot read the vocabulary {self.path!r}: "
+                f"{errors.reason(error)}"
+            ) from None
+
+    @property
+    def _text(self) -> str:
+        data = self._data
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise errors.UserError(
+                f"{self.path}: line {line} is not UTF-8 text (byte"
+                f" 0x{data[error.start]:02x}); is this the vocabulary?"
+            ) from None
+
+    @property
+    def _lines(self) -> list[str]:
+        """The stripped lines of its vocab.txt, without blanks at its end."""
+        if self._is_json:
+            return _lines_of_tokenizer_json(self.json_object, self.path)
+        # Only \n ends a line: splitlines() would also break at U+2028 and
+        # others.
+        text = self._text.rstrip()
+        return [line.strip() for line in text.split("\n")] if text else []
+
+
+def load_vocab(vocab_file: str | Vocabulary) -> dict[str, int]:
     """Read a vocabulary: one token per line, the first line has id 0.
 
     A blank line has an id too, though no text gives it. Published vocabularies
     have such lines (the Chinese one has U+2028, a line separator, as a token),
     so they are not an error. Their tokens are "[blank line N]".
 
-    A file whose name ends in .json is a tokenizer.json of transformers.
-
     Raises:
         UserError: the file cannot be read, is not UTF-8, is empty or has the
             same token twice.
     """
-    vocab: dict[str, int] = {}
-    for index, token in enumerate(_vocab_lines(vocab_file)):
-        token = token or f"[blank line {index + 1}]"
-        first = vocab.setdefault(token, index)
-        if first != index:
-            raise errors.UserError(
-                f"{vocab_file}: lines {first + 1} and {index + 1} both hold"
-                f" {token!r}, but a token has one id: put a placeholder such"
-                f" as [duplicate {first + 1}] on line {first + 1} (the"
-                " original BERT used the last of the two)"
-            )
-    if not vocab:
-        raise errors.UserError(
-            f"{vocab_file}: the vocabulary is empty; wanted one token per"
-            " line (build_vocab.py writes one)"
-        )
-    return vocab
+    return Vocabulary.of(vocab_file).tokens
 
 
-def vocabulary_bytes(vocab_file: str) -> bytes:
-    """Return the content of vocab.txt for a vocabulary; see `load_vocab`."""
-    if not vocab_file.endswith(".json"):
-        return _read_bytes(vocab_file)
-    return "".join(f"{line}\n" for line in _vocab_lines(vocab_file)).encode()
-
-
-def _vocab_lines(vocab_file: str) -> list[str]:
-    if vocab_file.endswith(".json"):
-        return _read_tokenizer_json(vocab_file)
-    return _read_lines(vocab_file)
-
-
-def _read_tokenizer_json(path: str) -> list[str]:
+def _lines_of_tokenizer_json(theirs: Mapping[str, Any], path: str) -> list[str]:
     """Return the tokens of a tokenizer.json by their ids.
 
     They are those of its model and those it adds. Of an id without a token, and
     of a token that cannot stand in a line, the line is blank.
     """
-    theirs = text_files.read_json_object(path)
     model, added = theirs.get("model"), theirs.get("added_tokens") or []
     vocab = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocab, dict) or not vocab:
@@ -154,33 +217,6 @@ def _read_tokenizer_json(path: str) -> list[str]:
     return ["" if "\n" in line else line.strip() for line in lines]
 
 
-def _read_lines(vocab_file: str) -> list[str]:
-    """Return the stripped lines of a UTF-8 file, without blanks at its end."""
-    data = _read_bytes(vocab_file)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise errors.UserError(
-            f"{vocab_file}: line {line} is not UTF-8 text (byte"
-            f" 0x{data[error.start]:02x}); is this the vocabulary?"
-        ) from None
-    # Only \n ends a line: splitlines() would also break at U+2028 and others.
-    text = text.rstrip()
-    return [line.strip() for line in text.split("\n")] if text else []
-
-
-def _read_bytes(path: str) -> bytes:
-    try:
-        if file_system.is_remote(path):
-            return file_system.gfile().GFile(path, "rb").read()
-        return Path(path).read_bytes()
-    except Exception as error:
-        raise errors.UserError(
-            f"cannot read the vocabulary {path!r}: {errors.reason(error)}"
-        ) from None
-
-
 def validate_special_tokens(
     vocab: Mapping[str, int],
     names: Iterable[str] = SPECIAL_TOKENS,
@@ -211,58 +247,6 @@ def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list:
             f"{name} is not in the vocabulary of {len(vocab)} entries; does"
             " the vocabulary belong to this data and this model?"
         ) from None
-
-
-# --- Names of released models ------------------------------------------------
-
-# The 24 miniatures of 2020, BERT-Base among them, are all uncased.
-_MINIATURES = [
-    f"uncased_L-{layers}_H-{hidden}_A-{hidden // 64}"
-    for layers in (2, 4, 6, 8, 10, 12)
-    for hidden in (128, 256, 512, 768)
-]
-
-_LOWER_CASED_MODELS = {
-    *_MINIATURES,
-    "uncased_L-24_H-1024_A-16",
-    "wwm_uncased_L-24_H-1024_A-16",
-    "multilingual_L-12_H-768_A-12",
-    "chinese_L-12_H-768_A-12",
-    # The same weights under the names of the Hugging Face hub.
-    *(f"bert_{name}" for name in _MINIATURES),
-    "bert-base-uncased",
-    "bert-large-uncased",
-    "bert-large-uncased-whole-word-masking",
-    "bert-base-multilingual-uncased",
-}
-
-_CASED_MODELS = {
-    "cased_L-12_H-768_A-12",
-    "cased_L-24_H-1024_A-16",
-    "wwm_cased_L-24_H-1024_A-16",
-    "multi_cased_L-12_H-768_A-12",
-    "bert-base-cased",
-    "bert-large-cased",
-    "bert-large-cased-whole-word-masking",
-    "bert-base-multilingual-cased",
-}
-
-_MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
-
-
-def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
-    """Whether a released model lower-cases its input; None for other models.
-
-    A wrong casing raises no error anywhere, it only makes the model worse. So
-    released models are recognized by the name of their directory, in a path
-    `<directory>` or `<directory>/bert_model.ckpt`.
-    """
-    match = _MODEL_NAME.search(init_checkpoint or "")
-    if not match:
-        return None
-    if match.group(1) in _LOWER_CASED_MODELS:
-        return True
-    return False if match.group(1) in _CASED_MODELS else None
 
 
 # --- Characters --------------------------------------------------------------
@@ -425,11 +409,11 @@ class Normalization(NamedTuple):
             return SPECIAL_TOKENS[self.token_names.index(token)]
         return f"[not {token}]" if token in SPECIAL_TOKENS else token
 
-    def load_vocab(self, vocab_file: str) -> dict[str, int]:
+    def load_vocab(self, vocabulary: Vocabulary) -> dict[str, int]:
         """Return a vocabulary in which special tokens have SPECIAL_TOKENS."""
-        vocab = load_vocab(vocab_file)
+        vocab = vocabulary.tokens
         own = [name for name in self.token_names if name not in SPECIAL_TOKENS]
-        validate_special_tokens(vocab, own, vocab_file)
+        validate_special_tokens(vocab, own, vocabulary.path)
         return {self.our_name(token): index for token, index in vocab.items()}
 
     def special_ids(self, vocab: Mapping[str, int]) -> dict[str, int]:
@@ -682,24 +666,26 @@ class FullTokenizer:
     The arguments after the vocabulary are those of `Normalization.of`.
 
     Attributes:
+        vocabulary: the file.
         vocab: token -> id. Not to be changed, since ids of words are cached.
         inv_vocab: id -> token.
     """
 
     def __init__(
         self,
-        vocab_file: str,
+        vocab_file: str | Vocabulary,
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
         *others: Any,
     ):
-        self.vocab_file = str(vocab_file)
+        self.vocabulary = Vocabulary.of(vocab_file)
+        self.vocab_file = self.vocabulary.path
         self.basic_tokenizer = BasicTokenizer(
             do_lower_case, strip_accents, tokenize_chinese_chars, *others
         )
         normalization = self.basic_tokenizer.normalization
-        self.vocab = normalization.load_vocab(self.vocab_file)
+        self.vocab = normalization.load_vocab(self.vocabulary)
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
         self.wordpiece_tokenizer = WordpieceTokenizer(
@@ -714,6 +700,11 @@ class FullTokenizer:
         # while a list has an object per id.
         self._word_ids = _Cache(self._compute_word)
         self._part_ids = _Cache(self._compute_part)
+
+    def __reduce__(self) -> tuple:
+        """Pickle the vocabulary and the settings, without ids of words."""
+        normalization = self.basic_tokenizer.normalization
+        return type(self), (self.vocabulary, *normalization)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.

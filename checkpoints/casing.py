@@ -10,7 +10,10 @@ Some settings are not in files: those of BertTokenizer, the class of
 transformers, for the models of the hub, and the original's for others.
 """
 
+import dataclasses
+import functools
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -21,7 +24,12 @@ from absl import logging
 
 import tokenization
 from checkpoints import known_settings
-from tokenization import SPECIAL_TOKENS, Normalization
+from tokenization import (
+    SPECIAL_TOKENS,
+    FullTokenizer,
+    Normalization,
+    Vocabulary,
+)
 
 VOCAB_NAME = "vocab.txt"
 TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
@@ -65,22 +73,46 @@ _CASED_SHARE = 0.02
 # --- Files of the tokenizer --------------------------------------------------
 
 
-class _Files:
-    """The tokenizer's files in a folder, checked against known_settings.
+class Folder:
+    """The tokenizer's files in a folder, each read once, and checked.
 
     Attributes:
+        path: of the folder.
         paths: name of a file -> its path.
+        plain: vocab.txt; None: no such file.
         config, whole, names: the objects in tokenizer_config.json,
             tokenizer.json and special_tokens_map.json; None: no such file.
+        model_config: the object in config.json, not checked; None: no file.
         is_generic: whether transformers does what tokenizer.json says, not
             what its class for BERT does.
+
+    Raises:
+        UserError: a file is damaged, or has a setting that BERT lacks.
     """
 
-    def __init__(self, folder: str):
-        files = (TOKENIZER_CONFIG_NAME, TOKENIZER_NAME, SPECIAL_TOKENS_NAME)
-        self.paths = {name: os.path.join(folder, name) for name in files}
-        self.config, self.whole, self.names = map(self._read, files)
-        self.is_generic = _check_class(folder, self.whole is not None)
+    def __init__(self, path: str):
+        files = (
+            VOCAB_NAME,
+            TOKENIZER_NAME,
+            TOKENIZER_CONFIG_NAME,
+            SPECIAL_TOKENS_NAME,
+        )
+        self.path, self.model_config = path, None
+        self.paths = {name: os.path.join(path, name) for name in files}
+        self.plain, self._theirs = (
+            Vocabulary(self.paths[name])
+            if file_system.exists(self.paths[name])
+            else None
+            for name in files[:2]
+        )
+        self.config = self._read(TOKENIZER_CONFIG_NAME)
+        self.whole = self._theirs and self._theirs.json_object
+        if self.whole is not None:
+            known_settings.check(
+                TOKENIZER_NAME, self.paths[TOKENIZER_NAME], self.whole
+            )
+        self.names = self._read(SPECIAL_TOKENS_NAME)
+        self.is_generic = self._check_class()
 
     def _read(self, name: str) -> dict[str, Any] | None:
         path = self.paths[name]
@@ -90,17 +122,104 @@ class _Files:
         known_settings.check(name, path, found)
         return found
 
+    def _check_class(self) -> bool:
+        """Return whether transformers reads it by a class for any model.
 
-def read(folder: str) -> dict[str, Any]:
-    """Return the fields of Normalization that a tokenizer's files tell.
+        Raises:
+            UserError: it does by a class for other tokenizers than BERT's.
+        """
+        path = os.path.join(self.path, _MODEL_CONFIG_NAME)
+        if file_system.exists(path):
+            self.model_config = text_files.read_json_object(path)
+        places = (
+            (self.paths[TOKENIZER_CONFIG_NAME], self.config),
+            (path, self.model_config),
+        )
+        for path, said in places:
+            found = (said or {}).get("tokenizer_class")
+            if found is None:
+                continue
+            if str(found).removesuffix("Fast") in _CLASSES:
+                return False  # the first file that names one decides
+            if found in _ANY_TOKENIZER and self.whole is not None:
+                return True
+            if found in _ANY_TOKENIZER:
+                raise UserError(
+                    f"{path}: tokenizer_class {found} does what "
+                    f"{TOKENIZER_NAME} says, which is missing beside it"
+                )
+            raise UserError(
+                f"{path}: tokenizer_class is {found!r}, BERT's are "
+                f"{', '.join(_CLASSES)}{_MEND}"
+            )
+        return False
 
-    Raises:
-        UserError: the tokenizer is another one than BERT's, or its files
-            contradict each other.
-    """
-    files = _Files(folder)
-    has_config = file_system.exists(os.path.join(folder, _MODEL_CONFIG_NAME))
-    is_ours = file_system.exists(os.path.join(folder, _OUR_CONFIG_NAME))
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The vocabulary: vocab.txt, else tokenizer.json; None: neither.
+
+        It is tokenizer.json too where that adds tokens behind those of
+        vocab.txt.
+
+        Raises:
+            UserError: the two contradict each other.
+        """
+        if not self._theirs or not self.plain:
+            return self._theirs or self.plain
+        theirs, ours = list(self._theirs.tokens), list(self.plain.tokens)
+        different = [
+            (number, pair)
+            for number, pair in enumerate(zip(ours, theirs, strict=False))
+            if pair[0] != pair[1] and f"[blank line {number + 1}]" not in pair
+        ]
+        if different:
+            number, (one, other) = different[0]
+            why = (
+                f"id {number} is {one!r} in the one and {other!r} in the other"
+            )
+        elif len(ours) > len(theirs):
+            why = f"the one has {len(ours)} tokens, the other {len(theirs)}"
+        else:
+            return self._theirs if len(theirs) > len(ours) else self.plain
+        raise UserError(
+            f"{self.plain.path} and {self._theirs.path} contradict each other: "
+            f"{why}; remove the one that is not the model's"
+        )
+
+    @functools.cached_property
+    def said(self) -> Mapping[str, Any]:
+        """The fields of Normalization that the files tell.
+
+        Raises:
+            UserError: the tokenizer is another one than BERT's, or its files
+                contradict each other.
+        """
+        return _read_settings(self)
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether the beginning of a text that is too long is left out.
+
+        As in transformers, tokenizer_config.json comes before tokenizer.json.
+        """
+        cut = (self.whole or {}).get("truncation")
+        side = (self.config or {}).get("truncation_side")
+        if side is None and isinstance(cut, dict):
+            side = cut.get("direction")
+        if side not in (None, "left", "right", "Left", "Right"):
+            raise UserError(
+                f"{self.paths[TOKENIZER_CONFIG_NAME]}: truncation_side is "
+                f"{side!r}, wanted left or right"
+            )
+        return str(side).lower() == "left"
+
+
+def _read_settings(files: Folder) -> dict[str, Any]:
+    """Return `Folder.said`."""
+    has_config, is_ours = (
+        file_system.exists(os.path.join(files.path, name))
+        for name in (_MODEL_CONFIG_NAME, _OUR_CONFIG_NAME)
+    )
     is_of_hub = files.whole is not None or (has_config and not is_ours)
     config, config_path = files.config or {}, files.paths[TOKENIZER_CONFIG_NAME]
     found = _fields(
@@ -116,7 +235,7 @@ def read(folder: str) -> dict[str, Any]:
         )
     names = _token_names(files)
     _check_types(files)
-    vocab_file = find_vocabulary(folder)  # does vocab.txt contradict it?
+    vocabulary = files.vocabulary  # does vocab.txt contradict it?
     if files.whole is not None:
         path = files.paths[TOKENIZER_NAME]
         theirs = _read_whole(files, names)
@@ -145,8 +264,7 @@ def read(folder: str) -> dict[str, Any]:
                 )
     if tuple(names) != SPECIAL_TOKENS:
         found["token_names"] = tuple(names)
-    vocab = tokenization.load_vocab(vocab_file) if vocab_file else {}
-    more = _more_tokens(files, vocab)
+    more = _more_tokens(files, vocabulary.tokens if vocabulary else {})
     if config.get("is_of_hub", is_of_hub):
         found["is_of_hub"] = True
     if not config.get("split_special_tokens", not is_of_hub):
@@ -157,7 +275,7 @@ def read(folder: str) -> dict[str, Any]:
     return found
 
 
-def _check_types(files: _Files) -> None:
+def _check_types(files: Folder) -> None:
     """Warn if transformers gives both texts of a pair the same segment."""
     config = files.config or {}
     has_types = not files.is_generic and "Distil" not in str(
@@ -172,7 +290,7 @@ def _check_types(files: _Files) -> None:
         )
 
 
-def _token_names(files: _Files) -> list[str]:
+def _token_names(files: Folder) -> list[str]:
     """Return the names of [PAD], [UNK], [CLS], [SEP], [MASK] in a tokenizer.
 
     special_tokens_map.json is read as in transformers: not at all beside an
@@ -201,7 +319,7 @@ def _content(token: Any) -> str | None:
     return token if isinstance(token, str) else None
 
 
-def _more_tokens(files: _Files, vocab: Collection[str]) -> list[str]:
+def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
     """Return the special tokens beside the usual ones.
 
     Warns of other tokens that transformers finds in a text before it is split.
@@ -243,7 +361,7 @@ def _more_tokens(files: _Files, vocab: Collection[str]) -> list[str]:
     return special
 
 
-def _word_length(files: _Files, is_of_hub: bool) -> int:
+def _word_length(files: Folder, is_of_hub: bool) -> int:
     """Return max_input_chars_per_word."""
     usual = MAX_CHARS_OF_HUB if is_of_hub else tokenization.MAX_CHARS_PER_WORD
     own = (files.config or {}).get(_WORD_LENGTH)
@@ -262,25 +380,7 @@ def _word_length(files: _Files, is_of_hub: bool) -> int:
     return usual
 
 
-def reads_end(folder: str) -> bool:
-    """Whether the beginning of a text that is too long is left out.
-
-    As in transformers, tokenizer_config.json comes before tokenizer.json.
-    """
-    files = _Files(folder)
-    cut = (files.whole or {}).get("truncation")
-    side = (files.config or {}).get("truncation_side")
-    if side is None and isinstance(cut, dict):
-        side = cut.get("direction")
-    if side not in (None, "left", "right", "Left", "Right"):
-        raise UserError(
-            f"{files.paths[TOKENIZER_CONFIG_NAME]}: truncation_side is "
-            f"{side!r}, wanted left or right"
-        )
-    return str(side).lower() == "left"
-
-
-def _read_whole(files: _Files, names: list[str]) -> dict[str, bool]:
+def _read_whole(files: Folder, names: list[str]) -> dict[str, bool]:
     """Return the fields that tokenizer.json tells, and check the rest.
 
     `names` are those of SPECIAL_TOKENS.
@@ -338,35 +438,6 @@ def _template(theirs: Any, names: list[str]) -> Any:
         return theirs
 
 
-def _check_class(folder: str, has_whole: bool) -> bool:
-    """Return whether transformers reads the folder by a class for any model.
-
-    Raises:
-        UserError: it does by a class for other tokenizers than BERT's.
-    """
-    for name in (TOKENIZER_CONFIG_NAME, _MODEL_CONFIG_NAME):
-        path = os.path.join(folder, name)
-        if not file_system.exists(path):
-            continue
-        found = text_files.read_json_object(path).get("tokenizer_class")
-        if found is None:
-            continue
-        if str(found).removesuffix("Fast") in _CLASSES:
-            return False  # the first file that names one decides
-        if found in _ANY_TOKENIZER and has_whole:
-            return True
-        if found in _ANY_TOKENIZER:
-            raise UserError(
-                f"{path}: tokenizer_class {found} does what {TOKENIZER_NAME} "
-                "says, which is missing beside it"
-            )
-        raise UserError(
-            f"{path}: tokenizer_class is {found!r}, BERT's are "
-            f"{', '.join(_CLASSES)}{_MEND}"
-        )
-    return False
-
-
 def _fields(
     theirs: Mapping[str, Any], names: Mapping[str, str], path: str
 ) -> dict[str, bool]:
@@ -391,41 +462,6 @@ def _fields(
 
 
 # --- Vocabulary --------------------------------------------------------------
-
-
-def find_vocabulary(folder: str) -> str | None:
-    """Return the vocabulary in a folder: vocab.txt, else tokenizer.json.
-
-    It is tokenizer.json too where that adds tokens behind those of vocab.txt.
-
-    Raises:
-        UserError: the two contradict each other.
-    """
-    plain = os.path.join(folder, VOCAB_NAME)
-    whole = os.path.join(folder, TOKENIZER_NAME)
-    if not file_system.exists(whole):
-        return plain if file_system.exists(plain) else None
-    if not file_system.exists(plain):
-        return whole
-    theirs = list(tokenization.load_vocab(whole))
-    ours = list(tokenization.load_vocab(plain))
-    both = list(zip(ours, theirs, strict=False))
-    different = [
-        (number, pair)
-        for number, pair in enumerate(both)
-        if pair[0] != pair[1] and f"[blank line {number + 1}]" not in pair
-    ]
-    if different:
-        number, (one, other) = different[0]
-        why = f"id {number} is {one!r} in the one and {other!r} in the other"
-    elif len(ours) > len(theirs):
-        why = f"the one has {len(ours)} tokens, the other {len(theirs)}"
-    else:
-        return whole if len(theirs) > len(ours) else plain
-    raise UserError(
-        f"{plain} and {whole} contradict each other: {why}; remove the one "
-        "that is not the model's"
-    )
 
 
 def looks_cased(vocab: Collection[str]) -> bool:
@@ -557,17 +593,18 @@ def agreed(flag: bool | None, trained: bool, model: str) -> bool:
 
 
 def of_vocabulary(
-    vocab: Collection[str], vocab_file: str, do_lower_case: bool | None
+    vocabulary: Vocabulary, do_lower_case: bool | None
 ) -> Normalization:
     """Return how text is normalized for a vocabulary that belongs to no model.
 
     The tokenizer's files beside it decide, else the flag, else its tokens.
     """
-    said = read(os.path.dirname(vocab_file))
+    said = dict(Folder(os.path.dirname(vocabulary.path)).said)
     trained = said.pop("do_lower_case", None)
     if trained is None:
-        return choose(vocab, vocab_file, do_lower_case, said)
-    return with_others(agreed(do_lower_case, trained, vocab_file), said)
+        return choose(vocabulary.tokens, vocabulary.path, do_lower_case, said)
+    trained = agreed(do_lower_case, trained, vocabulary.path)
+    return with_others(trained, said)
 
 
 def with_others(do_lower_case: bool, said: Mapping[str, Any]) -> Normalization:
@@ -576,3 +613,146 @@ def with_others(do_lower_case: bool, said: Mapping[str, Any]) -> Normalization:
     for name, value in list(found.to_dict().items())[1:]:
         logging.info("%s = %s, as the tokenizer's files say", name, value)
     return found
+
+
+# --- Names of released models ------------------------------------------------
+
+# The 24 miniatures of 2020, BERT-Base among them, are all uncased.
+_MINIATURES = [
+    f"uncased_L-{layers}_H-{hidden}_A-{hidden // 64}"
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+]
+
+_LOWER_CASED_MODELS = {
+    *_MINIATURES,
+    "uncased_L-24_H-1024_A-16",
+    "wwm_uncased_L-24_H-1024_A-16",
+    "multilingual_L-12_H-768_A-12",
+    "chinese_L-12_H-768_A-12",
+    # The same weights under the names of the Hugging Face hub.
+    *(f"bert_{name}" for name in _MINIATURES),
+    "bert-base-uncased",
+    "bert-large-uncased",
+    "bert-large-uncased-whole-word-masking",
+    "bert-base-multilingual-uncased",
+}
+
+_CASED_MODELS = {
+    "cased_L-12_H-768_A-12",
+    "cased_L-24_H-1024_A-16",
+    "wwm_cased_L-24_H-1024_A-16",
+    "multi_cased_L-12_H-768_A-12",
+    "bert-base-cased",
+    "bert-large-cased",
+    "bert-large-cased-whole-word-masking",
+    "bert-base-multilingual-cased",
+}
+
+_MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
+
+
+def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
+    """Whether a released model lower-cases its input; None for other models.
+
+    A wrong casing raises no error anywhere, it only makes the model worse. So
+    released models are recognized by the name of their directory, in a path
+    `<directory>` or `<directory>/bert_model.ckpt`.
+    """
+    match = _MODEL_NAME.search(init_checkpoint or "")
+    if not match:
+        return None
+    if match.group(1) in _LOWER_CASED_MODELS:
+        return True
+    return False if match.group(1) in _CASED_MODELS else None
+
+
+# --- The tokenizer of a model ------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerFiles:
+    """Vocabulary and settings of a model's tokenizer, read once when needed.
+
+    Attributes:
+        folder: the files of the model; None: there is no model.
+        vocabulary: that of a flag, else the model's; None: neither.
+        do_lower_case: value of the flag; None: not given.
+        prefix: the model's path, for its name and for messages.
+        repository: its name on the hub; None: it is not from there.
+        known: settings that no file has to tell, if any.
+    """
+
+    folder: Folder | None = None
+    vocabulary: Vocabulary | None = None
+    do_lower_case: bool | None = None
+    prefix: str = ""
+    repository: str | None = None
+    known: Normalization | None = None
+
+    @functools.cached_property
+    def tokenizer(self) -> FullTokenizer:
+        """The tokenizer; there has to be a vocabulary."""
+        return FullTokenizer(self.vocabulary, *self.settings)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The fields of Normalization that the model's files or name tell.
+
+        They are in the tokenizer_config.json beside a checkpoint, or in the
+        tokenizer.json of transformers. The released checkpoints have no such
+        file; their casing follows from the name of their directory
+        (uncased_L-12_H-768_A-12), or of their repository on the hub.
+        """
+        found = dict(self.folder.said) if self.folder else {}
+        if "do_lower_case" not in found:
+            trained = casing_of_checkpoint(self.repository or self.prefix)
+            if trained is not None:
+                found["do_lower_case"] = trained
+        return found
+
+    @functools.cached_property
+    def settings(self) -> Normalization:
+        """How to normalize text, by the flag or by the model; logs it.
+
+        If neither the files of a checkpoint nor its name tell its casing, the
+        files beside the vocabulary do, then the vocabulary itself: with
+        capitals it is cased. In all other cases text is lower-cased, as by the
+        original, except for models of the hub, most of which are not the
+        original's: they need the flag.
+
+        Raises:
+            UserError: the flag contradicts the files, or is needed.
+        """
+        if self.known:
+            return self.known
+        said, flag, vocabulary = self.said, self.do_lower_case, self.vocabulary
+        place = vocabulary.path if vocabulary else None
+        beside = os.path.dirname(place or "")
+        if place and not (self.folder and beside == self.folder.path):
+            try:
+                said = dict(Folder(beside).said) | said
+            except UserError as error:
+                raise UserError(
+                    f"{error} (read because it lies beside {place})"
+                ) from error
+        trained = said.pop("do_lower_case", None)
+        if trained is not None:
+            trained = agreed(flag, trained, self.prefix or place)
+        elif flag is False:
+            # A vocabulary without capitals may be of a script that has none,
+            # whose accents are to stay: no contradiction.
+            trained = False
+        else:
+            vocab = vocabulary.tokens if vocabulary else {}
+            is_told = flag is not None or looks_cased(vocab)
+            if self.repository and not is_told:
+                raise UserError(
+                    f"hf://{self.repository} does not tell its casing (no "
+                    f"do_lower_case in its {TOKENIZER_CONFIG_NAME}): give "
+                    "--do_lower_case, or --nodo_lower_case for a cased model"
+                )
+            trained = True
+            if vocab:
+                return choose(vocab, place, flag, said)
+        return with_others(trained, said)

@@ -25,6 +25,7 @@ from base.errors import UserError
 from absl import logging
 
 from checkpoints import casing, huggingface, sentence_transformers
+from modeling import BertConfig
 
 SCHEME = "hf://"
 
@@ -156,13 +157,14 @@ def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
 
 
 def _check_is_bert(folder: str, what: str) -> None:
-    if not os.path.exists(os.path.join(folder, huggingface.CONFIG_NAME)):
+    path = os.path.join(folder, huggingface.CONFIG_NAME)
+    if not os.path.exists(path):
         raise UserError(
             f"{what}: the repository has no {huggingface.CONFIG_NAME}, so it "
             "is not a model in the format of transformers"
         )
     try:
-        huggingface.read_config(folder)
+        BertConfig.from_dict(huggingface.read_config(path))
     except UserError as error:
         raise UserError(f"{what} is not a BERT: {error}") from error
 

@@ -232,18 +232,21 @@ def _is_transposed(key: str) -> bool:
 # --- Configuration -----------------------------------------------------------
 
 
-def read_config(directory: str) -> BertConfig:
-    """Return the configuration of a directory, with our names and values.
+def read_config(
+    path: str, theirs: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the object in a config.json, with our names and values.
 
-    Settings without a meaning here are kept. The model class that the file
+    `theirs` is that object if it was read already. Settings without a meaning
+    here are kept. The model class that the file
     names becomes `task` where two classes have the same variables.
 
     Raises:
         UserError: there is no config.json, or it describes another
             architecture than BERT.
     """
-    path = _path(directory, CONFIG_NAME)
-    theirs = text_files.read_json_object(path)
+    if theirs is None:
+        theirs = text_files.read_json_object(path)
     known_settings.check(CONFIG_NAME, path, theirs)
     activation = theirs.get("hidden_act", "gelu")
     if activation not in tuple(_ACTIVATIONS):  # a list has no hash
@@ -311,10 +314,7 @@ def read_config(directory: str) -> BertConfig:
     ours |= _cross_encoder(theirs, architectures, count, path)
     if _PROBLEM_TYPES[problem]:
         ours["task"] = problem
-    try:
-        return BertConfig.from_dict(ours)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+    return ours
 
 
 def _cross_encoder(
@@ -582,19 +582,17 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
 def write_tokenizer(
     directory: str,
     vocabulary: bytes,
-    normalization: Normalization | None,
+    normalization: Normalization,
     config: BertConfig,
     trained_for: TrainedFor,
 ) -> None:
-    """Write vocab.txt, and tokenizer_config.json unless nothing is known.
+    """Write vocab.txt and tokenizer_config.json.
 
     Transformers cuts texts to model_max_length, from truncation_side on: as in
     fine-tuning the model, or to its positions.
     """
     with file_system.atomic_file(_path(directory, casing.VOCAB_NAME)) as file:
         file.write(vocabulary)
-    if normalization is None:
-        return
     settings = normalization._asdict()
     names, special = settings.pop("token_names"), settings.pop("special_tokens")
     own = trained_for.max_seq_length

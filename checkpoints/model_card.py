@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import hub, lookup, run_settings
-from checkpoints.checkpoint import Checkpoint
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 
 CARD_NAME = "README.md"

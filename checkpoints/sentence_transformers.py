@@ -55,26 +55,30 @@ _OLD_KEYS = {
 
 
 def read(
-    directory: str, positions: int, num_outputs: int = 0
+    folder: casing.Folder, positions: int, num_outputs: int = 0
 ) -> dict[str, Any]:
-    """Return fields of TrainedFor: what a directory's files say.
+    """Return fields of TrainedFor: what a model's files say.
 
     They are the length of its texts, if it is not all positions of the model,
     and how it makes sentence vectors. If these need what this project lacks,
     such as a dense layer, the model is an encoder alone, with a warning.
 
     Args:
-        directory: the model's folder.
+        folder: the model's folder.
         positions: its max_position_embeddings.
         num_outputs: labels of its head.
 
     Raises:
         UserError: a file is damaged.
     """
+    directory = folder.path
     modules = _read(directory, _MODULES)
     others = _object(directory, _PROMPTS)
     length = _length(
-        directory, casing.TOKENIZER_CONFIG_NAME, "model_max_length", positions
+        folder.config or {},
+        "model_max_length",
+        folder.paths[casing.TOKENIZER_CONFIG_NAME],
+        positions,
     )
     # All positions are no news, and no reason to fine-tune with that length.
     fields = {"max_seq_length": length} if length < positions else {}
@@ -104,7 +108,7 @@ def read(
                 raise _Lacking(f"its modules are {', '.join(kinds)}")
             _check(directory, (_LENGTH, sizes), (_PROMPTS, others))
             return fields | _cross_encoder(directory, others, num_outputs)
-        found = _vectors(directory, modules, kinds, sizes, others)
+        found = _vectors(folder, modules, kinds, sizes, others)
     except _Lacking as error:
         known_settings.warn(
             f"{directory}: {error}, which this project lacks: the model is "
@@ -112,19 +116,21 @@ def read(
         )
         return fields
     if sizes.get("max_seq_length"):
-        length = _length(directory, _LENGTH, "max_seq_length", positions)
+        path = os.path.join(directory, _LENGTH)
+        length = _length(sizes, "max_seq_length", path, positions)
     return {"max_seq_length": length} | found
 
 
-def _length(directory: str, name: str, key: str, positions: int) -> int:
+def _length(
+    found: Mapping[str, Any], key: str, path: str, positions: int
+) -> int:
     """Return a length that a file has; all positions at most, and without."""
-    value = _object(directory, name).get(key)
+    value = found.get(key)
     if value is None:
         return positions
     if type(value) not in (int, float) or not value >= 1:
         raise UserError(
-            f"{os.path.join(directory, name)}: {key} is {value!r}, wanted a "
-            "number of tokens"
+            f"{path}: {key} is {value!r}, wanted a number of tokens"
         )
     return int(min(value, positions))
 
@@ -134,7 +140,7 @@ class _Lacking(Exception):
 
 
 def _vectors(
-    directory: str,
+    folder: casing.Folder,
     modules: Sequence[Mapping[str, Any]],
     kinds: Sequence[str],
     sizes: Mapping[str, Any],
@@ -150,6 +156,7 @@ def _vectors(
         ["Transformer", "Pooling", "Normalize"],
     ):
         raise _Lacking(f"its modules are {', '.join(kinds)}")
+    directory = folder.path
     encoder, *paths = [one.get("path", "") for one in modules]
     if encoder:
         raise _Lacking(f"its encoder is in the folder {encoder}")
@@ -183,9 +190,8 @@ def _vectors(
         and any(prompts.values())
     ):
         raise _Lacking("its pooling leaves the tokens of prompts out")
-    if sizes.get("do_lower_case") and not casing.read(directory).get(
-        "do_lower_case", True
-    ):
+    is_cased = not folder.said.get("do_lower_case", True)
+    if sizes.get("do_lower_case") and is_cased:
         raise _Lacking(f"{_LENGTH} lower-cases texts of a cased model")
     similarity = others.get("similarity_fn_name")
     if similarity not in (None, *SIMILARITIES):

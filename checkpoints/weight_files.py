@@ -60,7 +60,7 @@ class LoadReport(NamedTuple):
 
 def restore_weights(
     variables: Sequence,
-    init_checkpoint: str,
+    prefix: str,
     required: str = ENCODER,
 ) -> LoadReport:
     """Set variables from a checkpoint by their paths; log each that it lacks.
@@ -73,7 +73,6 @@ def restore_weights(
     Raises:
         UserError: a required variable is missing or has another shape.
     """
-    prefix = lookup.find_checkpoint(init_checkpoint)
     reader = open_weights(prefix)
     shapes = reader.get_variable_to_shape_map()
     report = compare(
@@ -267,9 +266,8 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     }
 
 
-def global_step(path: str) -> int:
+def global_step(prefix: str) -> int:
     """Return the step at which a checkpoint was saved; 0 if unknown."""
-    prefix = lookup.find_checkpoint(path)
     reader = open_reader(prefix)
     if not reader.has_tensor("global_step"):
         return 0

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from base.errors import UserError
 
 import tokenization
+from checkpoints import casing
 
 
 def convert_tokens_to_ids(
@@ -30,7 +31,7 @@ def validate_case_matches_checkpoint(
     do_lower_case: bool, init_checkpoint: str | None
 ) -> None:
     """Raise a UserError if a released model has the other casing."""
-    wanted = tokenization.casing_of_checkpoint(init_checkpoint)
+    wanted = casing.casing_of_checkpoint(init_checkpoint)
     if wanted not in (None, do_lower_case):
         raise UserError(
             f"{init_checkpoint} is {'un' if wanted else ''}cased: found "

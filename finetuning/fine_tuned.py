@@ -4,6 +4,7 @@ scores.json in output_dir maps steps to scores. The runner adds one score for
 every evaluation while training and keeps the weights with the highest.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -52,10 +53,9 @@ def write_model(
     checkpoint.write_model(
         job.settings.output_dir,
         model,
-        job.config,
-        job.trained_for(),
-        job.source.vocab_file,
-        job.source.checkpoint.normalization,
+        dataclasses.replace(
+            job.source.checkpoint, trained_for=job.trained_for()
+        ),
         step,
     )
 

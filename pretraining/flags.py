@@ -9,12 +9,15 @@ from absl import flags, logging
 
 import tokenization
 from checkpoints import run_settings
-from checkpoints.checkpoint import Checkpoint, open_checkpoint
+from checkpoints.casing import TokenizerFiles
+from checkpoints.checkpoint import open_checkpoint
+from checkpoints.model import Checkpoint
 from modeling import BertConfig
 from pretraining import objectives, records
 from pretraining import run as pretraining_run
 from pretraining.data.instances import InstanceConfig
 from pretraining.records import PretrainingFiles
+from tokenization import Vocabulary
 from training import flags as training_flags
 from training.settings import Settings
 
@@ -22,12 +25,13 @@ from training.settings import Settings
 def open_source(f: flags.FlagValues) -> Checkpoint:
     """Return the checkpoint, or the files, that the flags name; check them."""
     if f.size:
-        tokens = len(tokenization.load_vocab(f.vocab_file))
+        vocabulary = Vocabulary(f.vocab_file)
         source = Checkpoint(
             "",
-            BertConfig.from_size(f.size, tokens),
-            vocab_file=f.vocab_file,
-            given_lower_case=f.do_lower_case,
+            BertConfig.from_size(f.size, len(vocabulary.tokens)),
+            files=TokenizerFiles(
+                vocabulary=vocabulary, do_lower_case=f.do_lower_case
+            ),
         )
     else:
         source = open_checkpoint(
@@ -38,16 +42,15 @@ def open_source(f: flags.FlagValues) -> Checkpoint:
         )
     place = f.bert_config_file or source.prefix
     objectives.set_direction(source.config, f.objective, place)
-    if source.vocab_file:
-        vocab = tokenization.load_vocab(source.vocab_file)
+    vocabulary = source.files.vocabulary
+    if vocabulary:
+        vocab = vocabulary.tokens
         source.check_vocab(len(vocab))
         tokenization.validate_special_tokens(
-            vocab, ("[UNK]", "[CLS]", "[SEP]", "[MASK]"), source.vocab_file
+            vocab, ("[UNK]", "[CLS]", "[SEP]", "[MASK]"), vocabulary.path
         )
     if f.resume_from:
-        pretraining_run.check_continues(
-            f.resume_from, f.objective, source.vocab_file
-        )
+        pretraining_run.check_continues(f.resume_from, f.objective, vocabulary)
     return source
 
 
@@ -127,7 +130,7 @@ def open_records(
     def find(flag: str) -> PretrainingFiles:
         files = file_system.find_files(f[flag].value, flag)
         data = records.find_data(
-            files, source.config, instances, source.vocab_file
+            files, source.config, instances, source.files.vocabulary
         )
         data.log(flag)
         return data

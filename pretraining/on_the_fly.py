@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import tokenization
 from pretraining.data import masking, packing
 from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary, Sequences
+from tokenization import Vocabulary
 
 Features = dict[str, np.ndarray]
 
@@ -98,7 +98,7 @@ class Masks(NamedTuple):
 
 
 def create(
-    vocab_file: str, config: InstanceConfig, max_sequences: int
+    vocabulary: Vocabulary, config: InstanceConfig, max_sequences: int
 ) -> Masks:
     """Return the masks of records made with a vocabulary.
 
@@ -109,13 +109,14 @@ def create(
             without special tokens or without others.
     """
     config.check()
-    vocab = tokenization.load_vocab(vocab_file)
-    vocabulary = masking.masking_vocabulary(vocab, vocab_file, config)
+    found = masking.masking_vocabulary(
+        vocabulary.tokens, vocabulary.path, config
+    )
     if max_sequences:
         config = dataclasses.replace(
             config, pack_sequences=True, max_sequences_per_pack=max_sequences
         )
-    return Masks(vocabulary, config)
+    return Masks(found, config)
 
 
 def _unpack(

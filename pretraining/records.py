@@ -17,6 +17,7 @@ from pretraining.data.instances import InstanceConfig
 from pretraining.data.schema import MASKED_FEATURE, PACKED_FEATURE
 from records import streaming, tfrecord
 from records.streaming import Batch
+from tokenization import Vocabulary
 
 if TYPE_CHECKING:
     from pretraining.on_the_fly import Masks
@@ -230,7 +231,7 @@ def find_data(
     files: list[str],
     config: modeling.BertConfig,
     instances: InstanceConfig,
-    vocab_file: str | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> PretrainingFiles:
     """Return the record files, checked against lengths and configuration.
 
@@ -258,7 +259,7 @@ def find_data(
             length, first.get("masked_lm_positions", 0), packs
         )
     masks = batch_schema = None
-    if MASKED_FEATURE not in first and not vocab_file:
+    if MASKED_FEATURE not in first and not vocabulary:
         raise UserError(
             f"{files[0]} has records without masks (--unmasked): give the "
             "--vocab_file they were made with, to draw masks"
@@ -266,7 +267,7 @@ def find_data(
     if MASKED_FEATURE not in first:
         from pretraining import on_the_fly  # few runs draw masks
 
-        masks = on_the_fly.create(vocab_file, instances, packs)
+        masks = on_the_fly.create(vocabulary, instances, packs)
         batch_schema = schema
         if packs:
             batch_schema = pretraining_schema.packed_schema(

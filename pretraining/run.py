@@ -17,21 +17,15 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-import tokenization
-from checkpoints import lookup, run_settings, weight_files
-from checkpoints.checkpoint import (
-    Checkpoint,
-    known_normalization,
-    read_config,
-    resolve_normalization,
-    write_model,
-)
+from checkpoints import casing, lookup, run_settings, weight_files
+from checkpoints.checkpoint import read_config, write_model
+from checkpoints.model import Checkpoint
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
-from tokenization import Normalization
+from tokenization import Vocabulary
 from training import (
     agreement,
     compilation,
@@ -76,38 +70,41 @@ def warn_of_missed_steps(settings: Settings) -> None:
         )
 
 
-def normalization_of(
-    source: Checkpoint, resume_from: str | None
-) -> Normalization | None:
-    """Return how the records' text was normalized; None without a vocabulary.
+def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
+    """Return the model with the casing that is written beside its vocabulary.
 
-    The casing is that of the flag, of the checkpoint that the run begins with,
-    or of the vocabulary.
+    It is that of the flag, of the checkpoint that the run begins with, or of
+    the vocabulary.
 
     Raises:
         UserError: the flag contradicts the checkpoint, or there is no
             vocabulary beside which it could be written.
     """
-    if not source.vocab_file:
-        if source.given_lower_case is not None:
+    files = source.files
+    if not files.vocabulary:
+        if files.do_lower_case is not None:
             raise UserError(
                 "--do_lower_case is written beside the vocabulary: give "
                 "--vocab_file"
             )
-        return None
-    prefix = source.prefix or resume_from or ""
-    if "do_lower_case" not in known_normalization(prefix):
-        prefix = ""  # the vocabulary decides, also for a model of the hub
-    return resolve_normalization(
-        source.given_lower_case, prefix, source.vocab_file
-    )
+        return source
+    if resume_from and not source.prefix:
+        folder = casing.Folder(lookup.folder_of(resume_from))
+        files = dataclasses.replace(files, folder=folder, prefix=resume_from)
+    if "do_lower_case" not in files.said:
+        # The vocabulary decides, also for a model of the hub.
+        files = dataclasses.replace(
+            files, folder=None, prefix="", repository=None
+        )
+    _ = files.settings  # errors come before the training
+    return dataclasses.replace(source, files=files)
 
 
-def _vocabulary_digest(vocab_file: str | None) -> str | None:
+def _vocabulary_digest(vocabulary: Vocabulary | None) -> str | None:
     """Return a digest of the tokens, in whatever form a file has them."""
-    if not vocab_file:
+    if not vocabulary:
         return None
-    tokens = "\n".join(tokenization.load_vocab(vocab_file))
+    tokens = "\n".join(vocabulary.tokens)
     return hashlib.sha256(tokens.encode()).hexdigest()
 
 
@@ -122,7 +119,7 @@ _HINTS = {
 
 
 def check_continues(
-    resume_from: str, objective: str, vocab_file: str | None
+    resume_from: str, objective: str, vocabulary: Vocabulary | None
 ) -> None:
     """Check that a run continues another one of its objective and vocabulary.
 
@@ -140,12 +137,12 @@ def check_continues(
     )
     folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
     found = (run_settings.read_fingerprint(folder) or {}).get("vocabulary")
-    own = _vocabulary_digest(vocab_file)
+    own = _vocabulary_digest(vocabulary)
     if found and own and found != own:
         raise UserError(
             f"--resume_from={resume_from} is a run with another vocabulary "
-            f"than {vocab_file}, whose ids stand for other tokens: give the "
-            "records and the --vocab_file of that vocabulary"
+            f"than {vocabulary.path}, whose ids stand for other tokens: give "
+            "the records and the --vocab_file of that vocabulary"
         )
 
 
@@ -224,9 +221,8 @@ class PretrainingRun:
                 self.strategy.num_replicas_in_sync,
                 "--eval_batch_size=",
             )
-        self.normalization = self.data and normalization_of(
-            self.source, self.settings.resume_from
-        )
+        if self.data:
+            self.source = with_casing(self.source, self.settings.resume_from)
         self.evaluated_step: int | None = None
         self.results: dict[str, float] = {}  # of that step
         self.is_degenerate = False
@@ -282,7 +278,7 @@ class PretrainingRun:
             **self.data.describe(),
             **self.settings.fingerprint(),
             "train_hours": self.train_hours,
-            "vocabulary": _vocabulary_digest(self.source.vocab_file),
+            "vocabulary": _vocabulary_digest(self.source.files.vocabulary),
             "records": dict(zip(names, digests, strict=True)),
         }
 
@@ -384,10 +380,9 @@ class PretrainingRun:
         write_model(
             folder,
             self.model,
-            self.source.config,
-            self.objective.trained_for(),
-            self.source.vocab_file,
-            self.normalization,
+            dataclasses.replace(
+                self.source, trained_for=self.objective.trained_for()
+            ),
             step,
         )
 

@@ -181,7 +181,7 @@ def text_fingerprint(
 ) -> dict[str, Any]:
     """Return the fingerprint of tokenization: vocabulary, text, length."""
     return {
-        "vocabulary": file_system.sha256(tokenizer.vocab_file),
+        "vocabulary": tokenizer.vocabulary.sha256,
         **tokenizer.basic_tokenizer.normalization.to_dict(),
         "max_seq_length": max_seq_length,
     }

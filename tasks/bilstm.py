@@ -14,7 +14,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints.checkpoint import Checkpoint
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from modeling import (
     LEFT_TO_RIGHT,

@@ -66,7 +66,7 @@ class Tokenizer(tf.Module):
 
     def __init__(
         self,
-        vocab_file: str,
+        vocab_file: str | tokenization.Vocabulary,
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
@@ -81,9 +81,10 @@ class Tokenizer(tf.Module):
         self.normalization = tokenization.Normalization.of(
             do_lower_case, strip_accents, tokenize_chinese_chars, *others
         )
-        vocab = self.normalization.load_vocab(vocab_file)
+        vocabulary = tokenization.Vocabulary.of(vocab_file)
+        vocab = self.normalization.load_vocab(vocabulary)
         tokenization.validate_special_tokens(
-            vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocab_file
+            vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocabulary.path
         )
         self.special_ids = self.normalization.special_ids(vocab)
         self._longest_word = self.normalization.max_input_chars_per_word
@@ -100,8 +101,8 @@ class Tokenizer(tf.Module):
         )
         if _LONG_WORD in vocab:
             raise UserError(
-                f"{vocab_file}: U+FFFD is a token, but no text has it after "
-                "cleaning; put a placeholder on its line"
+                f"{vocabulary.path}: U+FFFD is a token, but no text has it "
+                "after cleaning; put a placeholder on its line"
             )
         characters = self.normalization.of_characters()
         self._table = character_tables.replacement_table(characters)
@@ -442,7 +443,7 @@ def batch_encoder(
             "model's max_position_embeddings"
         )
     tokenizer = Tokenizer(
-        loaded.tokenizer.vocab_file,
+        loaded.tokenizer.vocabulary,
         *loaded.tokenizer.basic_tokenizer.normalization,
     )
 

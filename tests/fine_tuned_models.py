@@ -15,7 +15,9 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import lookup, weight_files
+from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import write_model
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
 from finetuning import runner
@@ -26,7 +28,7 @@ from tasks.job import FineTuningJob
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
-from tokenization import Normalization
+from tokenization import Normalization, Vocabulary
 
 
 def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
@@ -37,15 +39,12 @@ def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
     bilstm_size = settings.pop("bilstm_size", NO_BILSTM)
     if bilstm_size.bilstm_layers:
         settings |= bilstm_size._asdict()
-    trained_for = TrainedFor(**settings)
-    write_model(
-        str(folder),
-        model,
-        model.config,
-        trained_for,
-        str(vocab_file),
-        Normalization.of(),
+    files = TokenizerFiles(
+        vocabulary=Vocabulary(vocab_file), known=Normalization.of()
     )
+    trained_for = TrainedFor(**settings)
+    written = Checkpoint("", model.config, trained_for, files)
+    write_model(str(folder), model, written)
     return folder
 
 

@@ -7,6 +7,7 @@ replaced by MiniLM from a Python package, so that no network is needed. With
 --output_dir the notebooks are kept there, with all that their cells printed.
 """
 
+import dataclasses
 import importlib.util
 import os
 import re
@@ -130,10 +131,7 @@ def write_reader(folder: Path) -> Path:
     write_model(
         str(folder),
         model,
-        checkpoint.config,
-        TrainedFor(),
-        checkpoint.vocab_file,
-        checkpoint.normalization,
+        dataclasses.replace(checkpoint, trained_for=TrainedFor()),
     )
     return folder
 

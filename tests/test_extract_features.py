@@ -20,7 +20,7 @@ import two_devices
 from feature_runs import CONFIG, LENGTH, LINES, VOCAB, flags_for
 
 import modeling
-from checkpoints import weight_files
+from checkpoints import lookup, weight_files
 from tasks.encoder import lines as features_lines
 
 extract_features = scripts.load("extract_features")
@@ -98,7 +98,9 @@ def by_hand(model_dir) -> list[np.ndarray]:
     The weights are large, so that roundings grow to 2e-5 in four layers.
     """
     model = modeling.TaskModel(CONFIG)
-    weight_files.restore_weights(model.variables, str(model_dir))
+    weight_files.restore_weights(
+        model.variables, lookup.find_checkpoint(str(model_dir))
+    )
     results = []
     for text in LINES:
         tokens, segments = sequence_of(text)
@@ -273,7 +275,9 @@ def test_long_lines_in_windows(model_dir, tmp_path):
     flags |= {"long_texts": "windows", "max_seq_length": 14, "doc_stride": 6}
     assert not scripts.run(extract_features, **flags)
     model = modeling.TaskModel(CONFIG)
-    weight_files.restore_weights(model.variables, str(model_dir))
+    weight_files.restore_weights(
+        model.variables, lookup.find_checkpoint(str(model_dir))
+    )
     of_windows = []
     for start in (0, 6, 12, 18):
         tokens = ["[CLS]", *text[start : start + 12], "[SEP]"]

@@ -28,8 +28,7 @@ import modeling
 import optimization
 import tokenization
 from checkpoints import weight_files
-from checkpoints.checkpoint import Loaded, write_model
-from checkpoints.trained_for import TrainedFor
+from checkpoints.checkpoint import Loaded, open_checkpoint, write_model
 from modeling import BertConfig, BertModel
 from tasks import graph_tokenizer, heads
 from tasks.classifier import model as classifier_model
@@ -511,14 +510,8 @@ def test_two_checkpoints_in_one_model(folder, tmp_path):
     for bert, x in zip(encoders, rows, strict=True):
         written = tmp_path / bert.name
         written.mkdir()
-        write_model(
-            str(written),
-            model.get_layer(bert.name),
-            bert.config,
-            TrainedFor(),
-            str(folder / "vocab.txt"),
-            None,
-        )
+        source = open_checkpoint(str(folder))
+        write_model(str(written), model.get_layer(bert.name), source)
         found = checkpoints.load(str(written)).model
         np.testing.assert_array_equal(
             found(x).pooled_output, bert(x).pooled_output

@@ -17,7 +17,7 @@ from classifier_runs import values_of
 from ner_runs import CONFIG, VOCAB, flags_for, only, write_data
 
 import modeling
-from checkpoints import training_state, weight_files
+from checkpoints import lookup, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from modeling import BertConfig
 from tasks import loading
@@ -79,7 +79,9 @@ def test_activations_are_those_of_the_first_pieces(
     """By hand, one sentence, no padding: [words, layers, H]."""
     found = np.load(features / "train_-4_-3_-2_-1.npy")
     model = modeling.TaskModel(DEEP)
-    weight_files.restore_weights(model.variables, str(deep_dir))
+    weight_files.restore_weights(
+        model.variables, lookup.find_checkpoint(str(deep_dir))
+    )
     file = ner_data.read_file(str(data_dir / "train.txt"), ner_data.Columns())
     assert found.shape == (file.num_words, 4, 16)
     words = file.sentences[0].words

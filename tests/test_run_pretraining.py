@@ -30,7 +30,7 @@ from pretraining_runs import (
 )
 from tiny import results_of
 
-from checkpoints import run_settings, training_state, weight_files
+from checkpoints import lookup, run_settings, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from modeling import NAMED_SIZES, BertConfig
 from pretraining import flags as pretraining_flags
@@ -88,7 +88,9 @@ def test_output_files_and_names(finished):
 def test_evaluation_reads_each_record_once(finished, data):
     """21 records in batches of 4: the last holds one and three fillings."""
     model = pretraining_model.BertForPreTraining(BertConfig.from_dict(CONFIG))
-    weight_files.restore_weights(model.variables, str(finished))
+    weight_files.restore_weights(
+        model.variables, lookup.find_checkpoint(str(finished))
+    )
     features = make_features(np.random.default_rng(9), 21)
     batch = {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
     output = model(batch)

@@ -28,13 +28,13 @@ def casing_of(monkeypatch, data, tmp_path):
         run_pretraining.check_flags()
         f = run_pretraining.FLAGS
         source = flags.open_source(f)
-        found.append(run.normalization_of(source, f.resume_from))
+        found.append(run.with_casing(source, f.resume_from).files)
 
     def read(**given) -> bool | None:
         values = flags_for(data, tmp_path / "out") | given
         scripts.run(run_pretraining, **values)
-        normalization = found.pop()
-        return normalization and normalization.do_lower_case
+        files = found.pop()
+        return files.vocabulary and files.settings.do_lower_case
 
     monkeypatch.setattr(run_pretraining, "main", main)
     return read

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
+from checkpoints import casing
 from tokenization import FullTokenizer, Normalization
 
 CASINGS = ["uncased", "cased"]
@@ -362,13 +363,13 @@ def test_unknown_token_or_id_names_itself():
 )
 def test_casing_of_released_models_is_known(path, names, lower):
     for name in names.split():
-        found = tokenization.casing_of_checkpoint(path.format(name))
+        found = casing.casing_of_checkpoint(path.format(name))
         assert found is lower, name
 
 
 @pytest.mark.parametrize("checkpoint", [None, "", "bert_model.ckpt"])
 def test_casing_of_a_model_without_a_name_is_unknown(checkpoint):
-    assert tokenization.casing_of_checkpoint(checkpoint) is None
+    assert casing.casing_of_checkpoint(checkpoint) is None
 
 
 # --- Pairs -------------------------------------------------------------------

@@ -6,7 +6,8 @@ from absl import flags
 
 import modeling
 from checkpoints import run_settings
-from checkpoints.checkpoint import Checkpoint, open_checkpoint
+from checkpoints.checkpoint import open_checkpoint
+from checkpoints.model import Checkpoint
 from ops import recompute
 from training import dtypes
 from training.devices import DeviceChoice

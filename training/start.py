@@ -127,7 +127,7 @@ def resume_or_start(
     new = [v.path for v in model.variables if v.path in new_variables]
     report = weight_files.restore_weights(
         [v for v in model.variables if v.path not in new_variables],
-        settings.init_checkpoint,
+        lookup.find_checkpoint(settings.init_checkpoint),
     )
     if model.uses_pooler and any("/pooler/" in path for path in report.new):
         logging.warning(

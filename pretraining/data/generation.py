@@ -26,6 +26,7 @@ from pretraining.data import masking, schema, sources
 from pretraining.data.instances import InstanceConfig
 from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
+from tokenization import Vocabulary
 
 # Raise it when the same flags no longer give the same bytes. It is part of
 # the fingerprint, so that no run resumes on records of another version.
@@ -41,13 +42,11 @@ class Plan(NamedTuple):
 
     Attributes:
         input_files: absolute paths of the text files, and their bytes.
-        vocab_file: path of the vocabulary.
         job: the record files.
         steps: how they are made.
     """
 
     input_files: list[tuple[str, int]]
-    vocab_file: str
     job: Job
     steps: GeneratorSteps
 
@@ -75,7 +74,8 @@ def make_plan(
     config.check()
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)
-    normalization = check_vocabulary(vocab_file, do_lower_case, config)
+    vocabulary = Vocabulary(vocab_file)
+    normalization = check_vocabulary(vocabulary, do_lower_case, config)
     folder, name = os.path.split(outputs[0])
     job = create_job(
         outputs,
@@ -86,7 +86,7 @@ def make_plan(
             "generator_version": _GENERATOR_VERSION,
             "input_file": inputs,
             "output_file": outputs,
-            "vocab_file (SHA-256)": file_system.sha256(vocab_file),
+            "vocab_file (SHA-256)": vocabulary.sha256,
             **normalization.to_dict(),
             **dataclasses.asdict(config),
             "compression": compression,
@@ -96,7 +96,6 @@ def make_plan(
         },
     )
     files = [(path, size) for path, size, _ in inputs]
-    vocabulary = tokenization.vocabulary_bytes(vocab_file)
     steps = GeneratorSteps(
         vocabulary,
         normalization,
@@ -109,7 +108,7 @@ def make_plan(
         mix,
         files[0][0],
     )
-    return Plan(files, vocab_file, job, steps)
+    return Plan(files, job, steps)
 
 
 def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
@@ -129,7 +128,7 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
 
 
 def check_vocabulary(
-    vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
+    vocabulary: Vocabulary, do_lower_case: bool | None, config: InstanceConfig
 ) -> tokenization.Normalization:
     """Check that the vocabulary has what masking needs.
 
@@ -139,9 +138,8 @@ def check_vocabulary(
         UserError: a special token is missing, or there are no others; the
             flag contradicts the files beside the vocabulary.
     """
-    vocab = tokenization.load_vocab(vocab_file)
-    masking.masking_vocabulary(vocab, vocab_file, config)
-    return casing.of_vocabulary(vocab, vocab_file, do_lower_case)
+    masking.masking_vocabulary(vocabulary.tokens, vocabulary.path, config)
+    return casing.of_vocabulary(vocabulary, do_lower_case)
 
 
 def expand_output_files(names: str) -> list[str]:
@@ -222,7 +220,7 @@ def _log_examples(plan: Plan, path: str) -> None:
 
     Those after the first are for --verbosity=1.
     """
-    vocab = tokenization.load_vocab(plan.vocab_file)
+    vocab = plan.steps.vocabulary.tokens
     tokens = {index: token for token, index in vocab.items()}
     with contextlib.closing(tfrecord.read_records(path)) as file:
         first = itertools.islice(file, _NUM_EXAMPLES_LOGGED)

@@ -14,8 +14,6 @@ Worker processes import this file: no flags here, and no TensorFlow.
 import collections
 import dataclasses
 import itertools
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -54,7 +52,7 @@ class GeneratorSteps(Steps):
         first_input: path, for messages.
     """
 
-    vocabulary: bytes
+    vocabulary: tokenization.Vocabulary
     normalization: tokenization.Normalization
     instances: InstanceConfig
     random_seed: int
@@ -79,11 +77,9 @@ class GeneratorSteps(Steps):
 
     def setup(self) -> None:
         """Load the vocabulary."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "vocab.txt")
-            with open(path, "wb") as file:
-                file.write(self.vocabulary)
-            tokenizer = tokenization.FullTokenizer(path, *self.normalization)
+        tokenizer = tokenization.FullTokenizer(
+            self.vocabulary, *self.normalization
+        )
         self._maker = BucketMaker(
             tokenizer,
             self.instances,

@@ -64,7 +64,8 @@ def create(graph: saved_model.TaskGraph, quantize: str) -> bytes:
         "max_position_embeddings": graph.model.config.max_position_embeddings,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
-    files = {metadata.VOCAB: tokenization.vocabulary_bytes(settings.vocab_file)}
+    vocabulary = tokenization.Vocabulary(settings.vocab_file)
+    files = {metadata.VOCAB: vocabulary.content}
     if labels:
         files[metadata.LABELS] = "".join(f"{x}\n" for x in labels).encode()
     return metadata.with_files(

@@ -144,12 +144,10 @@ def convert(
     if num_workers == 1:
         parts = [_convert_chunk((tokenizer, lengths), c) for c in chunks]
     else:
-        normalization = tokenizer.basic_tokenizer.normalization
-        arguments = tokenizer.vocab_file, normalization, lengths
         count = min(num_workers or workers.num_cores(), len(chunks))
         found = {}
         with workers.WorkerPool(
-            count, _set_up, arguments, _convert_chunk
+            count, tuple, (tokenizer, lengths), _convert_chunk
         ) as pool:
             for event in pool.run(chunks):
                 if isinstance(event, workers.Done):
@@ -177,14 +175,6 @@ class _Chunk(NamedTuple):
     first_paragraph: int
     examples: list[SquadExample]
     paragraphs: list[Paragraph]
-
-
-def _set_up(
-    arguments: tuple[str, tokenization.Normalization, Lengths],
-) -> tuple[tokenization.FullTokenizer, Lengths]:
-    """Return what a worker process keeps between chunks."""
-    vocab_file, normalization, lengths = arguments
-    return tokenization.FullTokenizer(vocab_file, *normalization), lengths
 
 
 def _convert_chunk(

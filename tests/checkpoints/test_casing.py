@@ -6,14 +6,14 @@ from typing import Any
 
 from base.errors import UserError
 
+import casings
 import pytest
 from paths import GOLDEN
 from tiny import SPECIAL
 
 import tokenization
 from checkpoints import casing
-from checkpoints.checkpoint import resolve_normalization
-from tokenization import Normalization
+from tokenization import Normalization, Vocabulary
 
 CHINESE = [chr(0x4E00 + number) for number in range(200)]
 
@@ -132,7 +132,7 @@ def whole_with(part: str, key: str, value) -> dict:
 def read(folder, files: dict) -> dict[str, Any]:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
-    return casing.read(str(folder))
+    return dict(casing.Folder(str(folder)).said)
 
 
 GERMAN = {"do_lower_case": True, "strip_accents": False}
@@ -380,7 +380,7 @@ def test_what_one_class_alone_applies_is_warned_of(tmp_path, caplog):
 )
 def test_which_end_of_a_text_is_read(tmp_path, files, is_left):
     read(tmp_path, files)
-    assert casing.reads_end(str(tmp_path)) is is_left
+    assert casing.Folder(str(tmp_path)).reads_end is is_left
 
 
 TOKENS = [*SPECIAL, "the", "cat"]
@@ -399,25 +399,26 @@ TOKENS = [*SPECIAL, "the", "cat"]
 )
 def test_the_vocabulary_of_a_folder(tmp_path, plain, whole_ids, found):
     write_vocabularies(tmp_path, plain, whole_ids)
-    path = casing.find_vocabulary(str(tmp_path))
-    assert path == (found and str(tmp_path / found))
-    if path:
+    vocabulary = casing.Folder(str(tmp_path)).vocabulary
+    assert bool(vocabulary) == bool(found)
+    if found:
+        assert vocabulary.path == str(tmp_path / found)
         tokens = [*(whole_ids or plain)]
-        ids = tokenization.load_vocab(path)
+        ids = vocabulary.tokens
         assert list(ids.values()) == list(range(len(tokens)))
         assert [ids[token] for token in TOKENS] == list(range(len(TOKENS)))
-        text = tokenization.vocabulary_bytes(path).decode()
+        text = vocabulary.content.decode()
         assert text.split() == [x for x in tokens if x.strip()]
 
 
 def test_tokens_behind_the_vocabulary(tmp_path):
     """tokenizer.json adds one to those of vocab.txt, and leaves an id out."""
     write_vocabularies(tmp_path, TOKENS, TOKENS, [{"content": "x", "id": 8}])
-    path = casing.find_vocabulary(str(tmp_path))
-    assert path == str(tmp_path / WHOLE)
-    vocab = tokenization.load_vocab(path)
+    vocabulary = casing.Folder(str(tmp_path)).vocabulary
+    assert vocabulary.path == str(tmp_path / WHOLE)
+    vocab = vocabulary.tokens
     assert vocab["x"] == 8 and vocab["[blank line 8]"] == 7
-    (tmp_path / "copy.txt").write_bytes(tokenization.vocabulary_bytes(path))
+    (tmp_path / "copy.txt").write_bytes(vocabulary.content)
     assert tokenization.load_vocab(str(tmp_path / "copy.txt")) == vocab
 
 
@@ -450,7 +451,7 @@ def test_vocabularies_that_cannot_be_used(tmp_path, plain, ids, added, words):
         theirs["model"]["vocab"] |= ids
     path.write_text(json.dumps(theirs))
     with pytest.raises(UserError) as error:
-        tokenization.load_vocab(casing.find_vocabulary(str(tmp_path)))
+        _ = casing.Folder(str(tmp_path)).vocabulary.tokens
     line = str(error.value)
     assert words in line and str(path) in line and "\n" not in line
     assert plain is None or str(tmp_path / PLAIN) in line
@@ -483,7 +484,7 @@ def test_words_that_transformers_adds_are_named_once(tmp_path, caplog):
             (tmp_path / name).write_text(json.dumps(content))
         prefix = str(tmp_path / "model.ckpt")
         vocab_file = str(tmp_path / "vocab.txt")
-        resolve_normalization(None, prefix, vocab_file)
+        casings.settings_of(None, prefix, vocab_file)
         assert (
             caplog.text.count("adds 1 tokens to the vocabulary, such as 'cov")
             == 1
@@ -517,15 +518,17 @@ def test_files_that_contradict_each_other_are_both_named(
 
 def test_a_vocabulary_has_the_settings_beside_it(tmp_path, caplog):
     """As create_pretraining_data.py reads it: also those that no flag has."""
-    vocab_file = str(tmp_path / "vocab.txt")
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(golden("uncased")))
+    vocabulary = Vocabulary(path)
     settings = {"strip_accents": False, "tokenize_chinese_chars": False}
     (tmp_path / CONFIG).write_text(json.dumps(settings))
     with caplog.at_level(logging.INFO):
-        found = casing.of_vocabulary(golden("uncased"), vocab_file, None)
+        found = casing.of_vocabulary(vocabulary, None)
     assert found == Normalization(True, False, False)
     assert "strip_accents = False, as the tokenizer's files say" in caplog.text
     (tmp_path / CONFIG).write_text(json.dumps(GERMAN))
-    found = casing.of_vocabulary({}, vocab_file, True)
+    found = casing.of_vocabulary(vocabulary, True)
     assert found == Normalization(True, False, True)
     with pytest.raises(UserError, match="was trained with True"):
-        casing.of_vocabulary({}, vocab_file, False)
+        casing.of_vocabulary(vocabulary, False)

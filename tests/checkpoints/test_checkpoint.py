@@ -7,23 +7,24 @@ import math
 from base import cluster
 from base.errors import UserError
 
+import casings
 import numpy as np
 import pytest
 import tensorflow as tf
 from tiny import SPECIAL, values_of
 
 from checkpoints import lookup, weight_files
+from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import (
-    Checkpoint,
     num_weights,
     open_checkpoint,
     read_config,
-    resolve_normalization,
     write_model,
 )
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from modeling import BertConfig, BertModel
-from tokenization import Normalization
+from tokenization import Normalization, Vocabulary
 
 NOTHING = TrainedFor()
 UNCASED, CASED = Normalization.of(True), Normalization.of(False)
@@ -111,7 +112,9 @@ def test_lengths_up_to_the_positions_of_a_model():
 
 
 def test_a_vocabulary_may_be_smaller_than_the_model():
-    checkpoint = Checkpoint("", config_with(), vocab_file="vocab.txt")
+    checkpoint = Checkpoint(
+        "", config_with(), files=TokenizerFiles(vocabulary=Vocabulary("v.txt"))
+    )
     checkpoint.check_vocab(29)
     with pytest.raises(UserError, match="31 tokens, vocab_size .* is 30"):
         checkpoint.check_vocab(31)
@@ -177,22 +180,22 @@ def test_missing_files_are_asked_for_by_their_flag(tmp_path):
 
 
 def test_casing_by_file_by_directory_name_or_by_flag(tmp_path):
-    assert resolve_normalization(None, "", None) == UNCASED
-    assert resolve_normalization(False, "", None) == CASED
+    assert casings.settings_of(None, "", None) == UNCASED
+    assert casings.settings_of(False, "", None) == CASED
     released = "cased_L-12_H-768_A-12/bert_model.ckpt"
-    assert resolve_normalization(None, released, None) == CASED
+    assert casings.settings_of(None, released, None) == CASED
     with pytest.raises(UserError, match="trained with False: leave the flag"):
-        resolve_normalization(True, released, None)
+        casings.settings_of(True, released, None)
     settings = json.dumps({"do_lower_case": False})
     (tmp_path / "tokenizer_config.json").write_text(settings)
     prefix = str(tmp_path / "model.ckpt")
-    assert resolve_normalization(None, prefix, None) == CASED
+    assert casings.settings_of(None, prefix, None) == CASED
 
 
 def test_a_file_beside_the_vocabulary_is_named_as_such(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="config.json.*beside .*/vocab.txt"):
-        resolve_normalization(None, "", str(tmp_path / "vocab.txt"))
+        casings.settings_of(None, "", str(tmp_path / "vocab.txt"))
 
 
 def write_vocab(path, *tokens) -> str:
@@ -211,7 +214,7 @@ def test_without_file_and_name_the_vocabulary_tells_the_casing(
     place = folder / "vocab.txt"
 
     def resolve(flag: bool | None) -> bool:
-        found = resolve_normalization(flag, prefix, str(place))
+        found = casings.settings_of(flag, prefix, str(place))
         return found.do_lower_case
 
     path = write_vocab(place, "The", "A")
@@ -233,11 +236,13 @@ def test_without_file_and_name_the_vocabulary_tells_the_casing(
         resolve(False)
 
 
-@pytest.mark.parametrize("normalization", [UNCASED, None])
+def checkpoint_with(config, vocab, settings=UNCASED, trained_for=NOTHING):
+    files = TokenizerFiles(vocabulary=Vocabulary(vocab), known=settings)
+    return Checkpoint("", config, trained_for, files)
+
+
 @pytest.mark.parametrize("is_link", [True, False])
-def test_a_vocabulary_in_the_folder_is_kept(
-    model, tmp_path, normalization, is_link
-):
+def test_a_vocabulary_in_the_folder_is_kept(model, tmp_path, is_link):
     """A copy onto itself would leave an empty file."""
     vocab = tmp_path / "vocab.txt"
     tokens = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nà\n"
@@ -246,14 +251,12 @@ def test_a_vocabulary_in_the_folder_is_kept(
         vocab = tmp_path / "link.txt"
         vocab.symlink_to(tmp_path / "vocab.txt")
     config = config_with(vocab_size=5)
-    write_model(
-        str(tmp_path), model, config, NOTHING, str(vocab), normalization
-    )
+    write_model(str(tmp_path), model, checkpoint_with(config, vocab))
     assert (tmp_path / "vocab.txt").read_text() == tokens
 
 
 @pytest.mark.parametrize(
-    "normalization", [UNCASED, CASED, Normalization(True, False, False), None]
+    "normalization", [UNCASED, CASED, Normalization(True, False, False)]
 )
 def test_a_written_model_is_found_again(model, tmp_path, normalization):
     vocab = tmp_path / "words.txt"
@@ -263,15 +266,14 @@ def test_a_written_model_is_found_again(model, tmp_path, normalization):
     config = config_with(vocab_size=5)
     before = values_of(model.variables)
     trained_for = TrainedFor(sentence_pairs=False)
-    prefix = write_model(
-        str(folder), model, config, trained_for, str(vocab), normalization
-    )
+    written = checkpoint_with(config, vocab, normalization, trained_for)
+    prefix = write_model(str(folder), model, written)
     found = open_checkpoint(str(folder))
     assert found.prefix == prefix
     assert found.config.to_dict() == config.to_dict()
     assert found.trained_for == trained_for
     tokenizer = found.tokenizer
-    assert tokenizer.basic_tokenizer.normalization == (normalization or UNCASED)
+    assert tokenizer.basic_tokenizer.normalization == normalization
     assert list(tokenizer.vocab)[2:] == ["[CLS]", "[SEP]", "à"]
     for variable in model.variables:
         variable.assign(tf.zeros_like(variable))
@@ -282,8 +284,6 @@ def test_a_written_model_is_found_again(model, tmp_path, normalization):
 
 def test_only_the_chief_writes_a_model(model, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "is_chief", lambda: False)
-    prefix = write_model(
-        str(tmp_path), model, config_with(), NOTHING, None, None
-    )
+    prefix = write_model(str(tmp_path), model, Checkpoint("", config_with()))
     assert prefix == str(tmp_path / lookup.WEIGHTS_NAME)
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from base.errors import UserError
 
+import casings
 import hub_models
 import hub_server
 import numpy as np
@@ -21,7 +22,7 @@ from checkpoints import (
     training_state,
     weight_files,
 )
-from checkpoints.checkpoint import open_checkpoint, resolve_normalization
+from checkpoints.checkpoint import open_checkpoint
 
 TINY = "google/tiny"
 
@@ -263,7 +264,7 @@ def resolve(do_lower_case: bool | None, place) -> bool:
     """Return the casing of a model in the cache."""
     vocab = place / "vocab.txt"
     vocab_file = str(vocab) if vocab.exists() else None
-    found = resolve_normalization(do_lower_case, str(place), vocab_file)
+    found = casings.settings_of(do_lower_case, str(place), vocab_file)
     return found.do_lower_case
 
 

@@ -57,7 +57,7 @@ def test_names(theirs, ours):
 def test_same_numbers_as_transformers():
     golden = np.load(DIRECTORY / "outputs.npz")
     model = pretraining_model.BertForPreTraining(
-        huggingface.read_config(str(DIRECTORY))
+        open_checkpoint(str(DIRECTORY)).config
     )
     report = weight_files.restore_weights(
         model.variables, str(DIRECTORY), required=""
@@ -143,7 +143,7 @@ def test_a_published_model_on_real_sentences():
 def test_settings_that_are_warned_of(directory, caplog, settings, words):
     path = directory / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    huggingface.read_config(str(directory))
+    open_checkpoint(str(directory))
     assert words in caplog.text and bool(words) == bool(caplog.text)
 
 
@@ -283,7 +283,7 @@ def test_no_pooler_is_said_where_it_is_read(directory, caplog):
         k: v for k, v in weights_of(directory).items() if "pooler" not in k
     }
     safetensors.numpy.save_file(weights, directory / "model.safetensors")
-    model = modeling.BertModel(huggingface.read_config(str(directory)))
+    model = modeling.BertModel(open_checkpoint(str(directory)).config)
     with caplog.at_level("WARNING", logger="absl"):
         report = weight_files.restore_weights(model.variables, str(directory))
     assert report.new == ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"]

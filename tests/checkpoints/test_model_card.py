@@ -6,7 +6,7 @@ import pytest
 
 import modeling
 from checkpoints import model_card
-from checkpoints.checkpoint import Checkpoint
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 
 CONFIG = modeling.BertConfig(vocab_size=30522)

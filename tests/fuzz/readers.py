@@ -206,7 +206,7 @@ def _open_model(folder: Path) -> None:
     found.tokenizer.tokenize("a good film")
     loading.find(str(folder))
     lookup.latest_checkpoint(str(folder))
-    found.read_weights()
+    checkpoint.read_weights(found)
 
 
 def _sample_shards(folder: Path) -> None:
@@ -242,7 +242,7 @@ def _sample_hub(folder: Path) -> None:
 def hub_model(folder):
     constants.HF_HUB_CACHE = str(folder)
     hub._fetch.cache_clear()
-    checkpoint.open_checkpoint("hf://a/b").read_weights()
+    checkpoint.read_weights(checkpoint.open_checkpoint("hf://a/b"))
 
 
 @_reader(

@@ -17,6 +17,9 @@ from pretraining import records
 from pretraining.data import masking, packing
 from pretraining.data.instances import InstanceConfig
 from pretraining.on_the_fly import Masks
+from tokenization import Vocabulary
+
+VOCABULARY = Vocabulary(corpora.VOCAB_FILE)
 
 create_pretraining_data = scripts.load("create_pretraining_data")
 run_pretraining = scripts.load("run_pretraining")
@@ -216,7 +219,7 @@ def test_the_predictions_of_packed_rows_may_not_change(folder):
     for most in (5, 3):
         files = [str(folder / "packed.tfrecord")]
         data = records.find_data(
-            files, config, InstanceConfig(32, most), corpora.VOCAB_FILE
+            files, config, InstanceConfig(32, most), VOCABULARY
         ).describe()
         found.append(data["masking"]["max_predictions_per_seq"])
         places = data["packing"]["predictions_per_row"]
@@ -231,9 +234,7 @@ def test_workers_and_epochs(folder, name):
     """
     config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
     files = [str(folder / f"{name}.tfrecord")]
-    data = records.find_data(
-        files, config, InstanceConfig(32, 5), corpora.VOCAB_FILE
-    )
+    data = records.find_data(files, config, InstanceConfig(32, 5), VOCABULARY)
     one = tf.distribute.InputContext(1, 0, 1)
     (whole,) = data.training(8, 1, 16, one).take(1)
     for worker in (0, 1):

@@ -10,7 +10,7 @@ import toy_training
 
 import modeling
 from checkpoints import training_state, weight_files
-from checkpoints.checkpoint import Checkpoint
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks import bilstm, heads
 from tasks.bilstm import BiLstmSize

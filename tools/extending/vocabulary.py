@@ -159,12 +159,12 @@ def _new_word(
 
 
 def extend(
-    vocab_file: str, words: Sequence[NewWord]
+    vocabulary: tokenization.Vocabulary, words: Sequence[NewWord]
 ) -> tuple[list[str], list[int]]:
     """Return the lines of a vocabulary with more words, and the words' ids."""
-    # Not tokenization.load_vocab, which renames lines that are blank to it,
-    # such as one of U+2028 alone. Here they stay as they are.
-    text = tokenization.vocabulary_bytes(vocab_file).decode("utf-8-sig")
+    # Not its tokens: lines that are blank to them, such as one of U+2028 alone,
+    # have other names there.
+    text = vocabulary.content.decode("utf-8-sig")
     lines = text.rstrip("\r\n").split("\n")
     ids = [i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())]
     ids = ids[: len(words)]

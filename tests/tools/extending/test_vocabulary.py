@@ -85,12 +85,12 @@ def test_unused_tokens_are_replaced_then_words_are_appended(tmp_path):
     before = ["[PAD]", "[unused7]", "\u2028", "[unused1]", "a", "\u3000"]
     path.write_text("\n".join(before) + "\n\n")
     words = [NewWord(text, ("a", "##b"), 0) for text in "xyz"]
-    found = vocabulary.extend(str(path), words)
+    found = vocabulary.extend(tokenization.Vocabulary(path), words)
     assert found == (
         ["[PAD]", "x", "\u2028", "y", "a", "\u3000", "z"],
         [1, 3, 6],
     )
-    assert vocabulary.extend(str(path), []) == (before, [])
+    assert vocabulary.extend(tokenization.Vocabulary(path), []) == (before, [])
 
 
 def ids_of(text: str) -> dict[str, int]:

@@ -1,0 +1,17 @@
+"""How the text of a model is normalized, by its path and flags."""
+
+from checkpoints import hub, lookup
+from checkpoints.casing import Folder, TokenizerFiles
+from tokenization import Normalization, Vocabulary
+
+
+def settings_of(
+    flag: bool | None, prefix: str, vocab_file: str | None
+) -> Normalization:
+    return TokenizerFiles(
+        Folder(lookup.folder_of(prefix)) if prefix else None,
+        Vocabulary(vocab_file) if vocab_file else None,
+        flag,
+        prefix,
+        hub.repository_of(prefix),
+    ).settings
