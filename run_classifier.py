@@ -34,6 +34,7 @@ from base.errors import UserError
 from absl import flags
 
 from checkpoints import lookup
+from checkpoints.model import Checkpoint
 from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
 from tasks import long_texts
@@ -45,7 +46,7 @@ from tasks.classifier.job import ClassifierJob
 from tasks.classifier.processors import METHODS, Processor, ProcessorJob
 from tasks.multi_label.job import MultiLabelJob
 from tasks.settings import RunSettings
-from tasks.source import ModelSource, find_source
+from tasks.source import find_source
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -204,7 +205,7 @@ def needed_parts() -> dict[str, str]:
 
 def read_files(
     settings: RunSettings,
-    source: ModelSource,
+    source: Checkpoint,
     is_training: bool,
     processor: Processor | None,
 ) -> glue.TaskFiles:

@@ -121,7 +121,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         tagger = tagger._replace(
             feature_layers=FLAGS.feature_layers, lstm_units=FLAGS.lstm_units
         )
-    if tagger.feature_layers and source.bilstm.bilstm_layers:
+    if tagger.feature_layers and source.trained_for.bilstm_layers:
         raise UserError(
             "--bilstm_layers is for fine-tuning: a model on frozen features "
             "has a BiLSTM of its own, --lstm_units wide"

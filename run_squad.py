@@ -35,11 +35,11 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+from checkpoints.model import Checkpoint
 from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
 from tasks import source
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
@@ -282,7 +282,7 @@ def write_scores(
 # --- Flags as plain values ---------------------------------------------------
 
 
-def create_reader(model_source: ModelSource) -> QuestionReader:
+def create_reader(model_source: Checkpoint) -> QuestionReader:
     """Return the reader of SQuAD's files, with the model's length."""
     length, query_length = model_source.max_seq_length, FLAGS.max_query_length
     if not FLAGS["max_query_length"].present:

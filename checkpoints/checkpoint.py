@@ -228,6 +228,13 @@ def read_config(
     return config, trained_for
 
 
+def read_trained_for(path: str) -> TrainedFor:
+    """Return what a bert_config.json says of the head of its model."""
+    keys = text_files.read_json_object(path)
+    with _naming(path):
+        return TrainedFor.from_dict(keys)
+
+
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Put the path of a file before the errors inside the block."""

@@ -53,9 +53,7 @@ def write_model(
     checkpoint.write_model(
         job.settings.output_dir,
         model,
-        dataclasses.replace(
-            job.source.checkpoint, trained_for=job.trained_for()
-        ),
+        dataclasses.replace(job.source, trained_for=job.trained_for()),
         step,
     )
 
@@ -70,9 +68,8 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
             another task's.
     """
     output_dir = job.settings.output_dir
-    prefix = find_weights(output_dir)
-    if not prefix and job.settings.init_checkpoint:
-        prefix = lookup.find_checkpoint(job.settings.init_checkpoint)
+    source = job.source
+    prefix = find_weights(output_dir) or source.prefix
     if not prefix:
         raise no_model_error(output_dir)
     reader = weight_files.open_reader(prefix)
@@ -99,15 +96,16 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
             "--bilstm_layers and --bilstm_units as in training"
         )
     # Of an interrupted run, which has no configuration, nothing is known.
-    trained_for = TrainedFor()
-    if lookup.config_beside(prefix):
-        _, trained_for = checkpoint.read_config(prefix)
-        if not job.is_of_any_task:
-            registry.check_task(
-                trained_for.task, job.fine_tuned_task, prefix, "this script"
-            )
-    elif prefix == job.source.prefix:  # by --bert_config_file
-        trained_for = job.source.trained_for
+    trained_for, is_known = TrainedFor(), False
+    if prefix == source.prefix:
+        # A file that a flag names may say nothing of the head.
+        trained_for, is_known = source.trained_for, not source.bert_config_file
+    elif path := lookup.beside(prefix, lookup.BERT_CONFIG_NAME):
+        trained_for, is_known = checkpoint.read_trained_for(path), True
+    if is_known and not job.is_of_any_task:
+        registry.check_task(
+            trained_for.task, job.fine_tuned_task, prefix, "this script"
+        )
     job.use_tuned(trained_for)
     # weight_files.ENCODER leaves the pooler out, which training may replace.
     # A fine-tuned model that uses a pooler has to bring it.

@@ -17,7 +17,7 @@ from finetuning import (
     sweeps,
 )
 from finetuning import flags as finetuning_flags
-from tasks import graph_tokenizer, saved_model
+from tasks import bilstm, graph_tokenizer, saved_model
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
 from training import (
@@ -164,7 +164,7 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         "pad_to_max_length": settings.pad_to_max_length,
         "reinit_top_layers": settings.reinit_top_layers,
         "long_texts": job.trained_for().to_dict().get("long_texts"),
-        **job.source.bilstm._asdict(),
+        **bilstm.size_in(job.source.trained_for)._asdict(),
         **(teachers.fingerprint() if teachers else {}),
         **settings.training.fingerprint(),
     }
@@ -371,7 +371,7 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
     """
     directory = job.settings.export_dir
     tokenizer = graph_tokenizer.Tokenizer(
-        job.source.vocab_file, *job.source.checkpoint.normalization
+        job.tokenizer.vocabulary, *job.source.normalization
     )
     graph = job.create_graph(loaded, tokenizer)
     if not cluster.is_chief():

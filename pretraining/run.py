@@ -18,7 +18,11 @@ from absl import logging
 
 import modeling
 from checkpoints import casing, lookup, run_settings, weight_files
-from checkpoints.checkpoint import read_config, write_model
+from checkpoints.checkpoint import (
+    read_config,
+    read_trained_for,
+    write_model,
+)
 from checkpoints.model import Checkpoint
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining
@@ -176,7 +180,7 @@ def _objective_of(folder: str) -> str | None:
     path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
     if not tf.io.gfile.exists(path):
         return None
-    return read_config(folder, path)[1].objective
+    return read_trained_for(path).objective
 
 
 @dataclasses.dataclass

@@ -24,6 +24,7 @@ Letters in shapes: n rows of the training data, K classes, S positions.
 """
 
 import abc
+import dataclasses
 import functools
 import hashlib
 import io
@@ -42,13 +43,12 @@ from absl import logging
 import modeling
 from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import open_checkpoint
-from checkpoints.trained_for import LongTexts
+from checkpoints.model import Checkpoint
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
 from tasks import bilstm, registry
 from tasks.job import FineTuningJob, LoadedModel
-from tasks.source import ModelSource
 from tasks.task import Model
 from training import prediction
 from training.objective import Objective, Sums
@@ -97,7 +97,7 @@ class Teacher(NamedTuple):
     """
 
     path: str
-    source: ModelSource
+    source: Checkpoint
     fingerprint: Mapping[str, Any]
     order: np.ndarray | None = None
 
@@ -127,7 +127,7 @@ def open_teacher(path: str, max_seq_length: int) -> Teacher:
             max_seq_length, checkpoint.config.max_position_embeddings
         )
         checkpoint.fitting_length(length, is_given=True)
-        size = bilstm.size_in(checkpoint.trained_for)
+        bilstm.size_in(checkpoint.trained_for)  # is it valid?
         text = record_cache.text_fingerprint(checkpoint.tokenizer, length)
     except UserError as error:
         # Flags that the message names describe the student.
@@ -143,8 +143,8 @@ def open_teacher(path: str, max_seq_length: int) -> Teacher:
         | checkpoint.trained_for.to_dict(),
         **text,
     }
-    long = checkpoint.trained_for.long_texts or LongTexts()
-    source = ModelSource(checkpoint, length, size, long)
+    used = checkpoint.trained_for._replace(max_seq_length=length)
+    source = dataclasses.replace(checkpoint, trained_for=used)
     return Teacher(path, source, fingerprint)
 
 
@@ -215,7 +215,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         """Whether targets are numbers, not probabilities of classes."""
         return False
 
-    def problem(self, teacher: ModelSource, head: Sequence[int]) -> str | None:
+    def problem(self, teacher: Checkpoint, head: Sequence[int]) -> str | None:
         """Return why a model cannot teach the task; None if it can.
 
         `head` is the shape of the variable `self.head`.
@@ -239,7 +239,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         self,
         name: str,
         data: in_memory.ShortRecords,
-        teacher: ModelSource,
+        teacher: Checkpoint,
         run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for some texts, float32 [n, ..., K]."""

@@ -29,10 +29,12 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints.trained_for import HEAD_TAIL, TAIL, LongTexts, TrainedFor
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import HEAD_TAIL, TAIL, TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import (
+    bilstm,
     graph_tokenizer,
     mistakes,
     predict,
@@ -41,7 +43,6 @@ from tasks import (
     task,
 )
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.task import Outputs, Task
 from training import curves, memory, prediction
 from training.objective import Objective
@@ -131,7 +132,7 @@ class FineTuningJob(abc.ABC):
     training_features: tuple[str, ...] = ()
     group = 1
 
-    def __init__(self, settings: RunSettings, source: ModelSource):
+    def __init__(self, settings: RunSettings, source: Checkpoint):
         self.settings, self.source = settings, source
         self.config, self.tokenizer = source.config, source.tokenizer
         self.train: DataSet | None = None
@@ -230,7 +231,7 @@ class FineTuningJob(abc.ABC):
             bert_config_file=self.settings.bert_config_file,
             task=self.task_name,
             vocab_file=self.source.vocab_file,
-            normalization=self.source.checkpoint.normalization,
+            normalization=self.source.normalization,
             max_seq_length=self.source.max_seq_length,
             long_texts=self.source.long_texts,
             trained_for=self.trained_for(),
@@ -376,7 +377,7 @@ class FineTuningJob(abc.ABC):
 
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a row of a batch depends on."""
-        layers, units = self.source.bilstm
+        layers, units = bilstm.size_in(self.source.trained_for)
         # Per unit of both directions: inputs of the gates, gates, h and c.
         return memory.Rows(
             encoded=self.group,
@@ -386,14 +387,13 @@ class FineTuningJob(abc.ABC):
 
     def trained_for(self) -> TrainedFor:
         """Return what the fine-tuned model's configuration says of its head."""
-        layers, units = self.source.bilstm
-        long = self.source.long_texts
+        own = self.source.trained_for
         return TrainedFor(
             task=self.fine_tuned_task,
-            max_seq_length=self.source.max_seq_length,
-            long_texts=long if long != LongTexts() else None,
-            bilstm_layers=layers or None,
-            bilstm_units=units or None,
+            max_seq_length=own.max_seq_length,
+            long_texts=own.long_texts,
+            bilstm_layers=own.bilstm_layers,
+            bilstm_units=own.bilstm_units,
         )
 
     def use_tuned(self, trained_for: TrainedFor) -> None:

@@ -1,11 +1,15 @@
-"""The flags of texts that are longer than the model reads at once."""
+"""Texts that are longer than the model reads at once: flags, checks, log."""
+
+from collections.abc import Sequence
 
 from base.errors import UserError
 
+import numpy as np
 from absl import flags
 
 from checkpoints import trained_for
-from checkpoints.trained_for import WINDOWS, LongTexts
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import HEAD_TAIL, TAIL, WINDOWS, LongTexts
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -102,3 +106,36 @@ def check_single(found: LongTexts, sentence_pairs: bool) -> None:
             f"read with --long_texts={trained_for.HEAD_TAIL} or "
             f"{trained_for.TAIL}"
         )
+
+
+def what_is_read(
+    source: Checkpoint,
+    lengths: Sequence[np.ndarray],
+    left_out: Sequence[np.ndarray],
+) -> str:
+    """Return how many texts were cut, and by how much, for the log.
+
+    Args:
+        source: the model that reads them.
+        lengths: tokens of the rows, in parts.
+        left_out: the pieces that were cut off each.
+    """
+    used, lost = (
+        np.concatenate([np.zeros(0, int), *parts])
+        for parts in (lengths, left_out)
+    )
+    share = lost.sum() / max(1, used.sum() + lost.sum())
+    found = (
+        f"{np.count_nonzero(lost)} of them cut to {source.row_length} tokens"
+    )
+    if lost.any():
+        how = ""
+        if source.long_texts.how == HEAD_TAIL:
+            how = ", from the middle"
+        elif source.long_texts.how == TAIL:
+            how = ", from the beginning"
+        found += f" ({share:.1%} of all tokens left out{how})"
+    if source.long_texts.how == WINDOWS:
+        num = np.count_nonzero(used > source.max_seq_length)
+        found += f", {num} read in windows of {source.max_seq_length}"
+    return found

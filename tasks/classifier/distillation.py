@@ -18,6 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints.model import Checkpoint
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
@@ -28,7 +29,6 @@ from tasks.classifier.data import Example
 from tasks.classifier.job import ClassifierJob
 from tasks.distillation import RUNNING, SOFT_TARGETS, Options, Texts
 from tasks.job import DataSet
-from tasks.source import ModelSource
 from tasks.task import Model, Task
 from training.objective import Sums, example_weights
 
@@ -142,7 +142,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         transfer = self.transfer and self.transfer.fingerprint()
         return {**super().fingerprint(), "transfer_file": transfer}
 
-    def problem(self, teacher: ModelSource, head: Sequence[int]) -> str | None:
+    def problem(self, teacher: Checkpoint, head: Sequence[int]) -> str | None:
         """Compare the kind of output, and how many texts are read."""
         if self.learns_numbers and head[0] > 1:
             return (
@@ -197,7 +197,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         self,
         name: str,
         data: in_memory.ShortRecords,
-        teacher: ModelSource,
+        teacher: Checkpoint,
         run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for the texts of a file."""

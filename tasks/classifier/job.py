@@ -12,6 +12,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints import weight_files
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory, tfrecord
 from tasks import long_texts, mistakes, signs
@@ -29,7 +30,6 @@ from tasks.job import (
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.task import Outputs
 
 _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
@@ -52,7 +52,7 @@ class ClassifierJob(FineTuningJob):
     def __init__(
         self,
         settings: RunSettings,
-        source: ModelSource,
+        source: Checkpoint,
         is_training: bool,
         files: glue.TaskFiles,
         data_dir: str,
@@ -246,7 +246,7 @@ class ClassifierJob(FineTuningJob):
             "%s: %d examples, %s",
             data.title,
             count,
-            self.source.what_is_read(lengths, left_out),
+            long_texts.what_is_read(self.source, lengths, left_out),
         )
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:

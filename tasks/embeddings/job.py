@@ -12,11 +12,13 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory, tfrecord
 from tasks import (
     distillation,
     loading,
+    long_texts,
     mistakes,
     nearest,
     registry,
@@ -36,7 +38,6 @@ from tasks.embeddings.task import (
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, titled
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.task import number
 from training import memory
 
@@ -80,7 +81,7 @@ class EmbeddingsJob(FineTuningJob):
     def __init__(
         self,
         settings: RunSettings,
-        source: ModelSource,
+        source: Checkpoint,
         is_training: bool,
         options: Options,
     ):
@@ -349,7 +350,7 @@ class EmbeddingsJob(FineTuningJob):
             data.title,
             len(texts),
             len(numbers) - 1,
-            self.source.what_is_read(lengths, left_out),
+            long_texts.what_is_read(self.source, lengths, left_out),
         )
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:

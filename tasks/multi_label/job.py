@@ -10,6 +10,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints import lookup
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import tfrecord
 from tasks import mistakes
@@ -20,7 +21,6 @@ from tasks.job import DataSet, LoadedModel, Scored
 from tasks.multi_label import scores as multi_label_scores
 from tasks.multi_label.task import MultiLabel
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.task import Outputs
 
 _LABEL_SCORES = "label_scores.tsv"
@@ -34,7 +34,7 @@ class MultiLabelJob(ClassifierJob):
     def __init__(
         self,
         settings: RunSettings,
-        source: ModelSource,
+        source: Checkpoint,
         is_training: bool,
         *args: Any,
     ):

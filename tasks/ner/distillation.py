@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
+from checkpoints.model import Checkpoint
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
@@ -21,7 +22,6 @@ from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
 from tasks.ner import model as ner_model
 from tasks.ner import windows as ner_windows
 from tasks.ner.job import NerJob, word_outputs
-from tasks.source import ModelSource
 from tasks.task import Model
 from training.objective import Sums
 
@@ -51,7 +51,7 @@ class TaggerDistillation(distillation.Distillation[NerJob]):
         self,
         name: str,
         data: in_memory.ShortRecords,
-        teacher: ModelSource,
+        teacher: Checkpoint,
         run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for the words."""

@@ -14,6 +14,7 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory
 from tasks import predict, signs
@@ -28,7 +29,6 @@ from tasks.ner import windows as ner_windows
 from tasks.ner.feature_based import SentenceActivations
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.task import Model, Outputs
 from training import memory, prediction, reporting
 
@@ -50,7 +50,7 @@ class NerJob(FineTuningJob):
     def __init__(
         self,
         settings: RunSettings,
-        source: ModelSource,
+        source: Checkpoint,
         is_training: bool,
         files: Sequence[str | None],
         columns: ner_data.Columns,
@@ -345,7 +345,7 @@ class NerJob(FineTuningJob):
         return super().trained_for()._replace(**options)
 
 
-def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
+def fine_tuned_labels(source: Checkpoint, output_dir: str) -> tuple[str, ...]:
     """Return the tags that a fine-tuned model's configuration names.
 
     Raises:

@@ -12,13 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
+from checkpoints.model import Checkpoint
 from ops import losses
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
 from tasks import distillation, predict
 from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
-from tasks.source import ModelSource
 from tasks.squad import model as squad_model
 from tasks.squad.job import SquadJob
 from tasks.task import Model
@@ -41,7 +41,7 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
         "tokens",
     )
 
-    def problem(self, teacher: ModelSource, head: Sequence[int]) -> str | None:
+    def problem(self, teacher: Checkpoint, head: Sequence[int]) -> str | None:
         """Compare the version of SQuAD, the vocabulary and the length."""
         length = self.job.source.max_seq_length
         is_version_2 = self.job.is_version_2
@@ -84,7 +84,7 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
         self,
         name: str,
         data: in_memory.ShortRecords,
-        teacher: ModelSource,
+        teacher: Checkpoint,
         run: Model,
     ) -> np.ndarray:
         """Return a teacher's logits for the tokens of the windows."""

@@ -10,13 +10,13 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
 from tasks import graph_tokenizer
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import mistakes as squad_mistakes
@@ -46,7 +46,7 @@ class SquadJob(FineTuningJob):
     def __init__(
         self,
         settings: RunSettings,
-        source: ModelSource,
+        source: Checkpoint,
         is_training: bool,
         reader: squad_records.QuestionReader,
         train_file: Sequence[str],

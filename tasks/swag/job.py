@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints.model import Checkpoint
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
@@ -18,7 +19,6 @@ from tasks.classifier.data import Example
 from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.source import ModelSource
 from tasks.swag import model as swag_model
 from tasks.swag import task as swag_task
 from tasks.swag.task import Question
@@ -54,7 +54,7 @@ class SwagJob(FineTuningJob):
     def __init__(
         self,
         settings: RunSettings,
-        source: ModelSource,
+        source: Checkpoint,
         is_training: bool,
         data_dir: str | None,
         eval_batch_size: int,
