@@ -105,7 +105,7 @@ class State(NamedTuple):
 def line_of(folder: Path, rows: list[int], devices: int = 1) -> dict:
     """Return the line of a step on so many rows."""
     folder.mkdir(exist_ok=True)
-    book = ledger.Ledger(State(str(folder)), None)
+    book = ledger.Ledger(State(str(folder)), None, 1)
     book.begin(0)
     size = len(rows) // devices
     data = tf.data.Dataset.from_tensor_slices({"a": rows, "b": rows})
@@ -153,7 +153,7 @@ def test_a_line_that_was_cut_off_does_not_count(tmp_path):
         file.write('{"step": 2, "fro')
     assert ledger.read(str(tmp_path))[-1] == line
     # A run that goes on after step 0 does step 1 again.
-    ledger.Ledger(State(str(tmp_path)), None).begin(0)
+    ledger.Ledger(State(str(tmp_path)), None, 1).begin(0)
     assert [x["step"] for x in ledger.read(str(tmp_path))] == [0, 0]
 
 

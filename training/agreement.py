@@ -7,11 +7,10 @@ whether to stop. Clocks and signals differ between machines; `Machines.gather`
 gives every machine the numbers of all.
 """
 
-import contextlib
 import functools
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from base import cluster
@@ -41,7 +40,7 @@ class Machines:
         done: steps that are done, which the line about a failure tells; None
             before training.
         output_dir: where the chief saves checkpoints.
-        is_saving: whether one is being written.
+        is_saving: whether one is being written, which the process lets end.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
@@ -51,15 +50,6 @@ class Machines:
         self.done: int | None = None
         self.output_dir: str | None = None
         self.is_saving = False
-
-    @contextlib.contextmanager
-    def saving(self) -> Iterator[None]:
-        """Let the block, which saves a checkpoint, end before the process."""
-        self.is_saving = True
-        try:
-            yield
-        finally:
-            self.is_saving = False
 
     @functools.partial(tf.function, autograph=False)
     def _total(self, values: tf.Tensor) -> Any:

@@ -232,7 +232,7 @@ def hooks_of(
     if settings.ledger:
         from training.hooks.ledger import Ledger
 
-        hooks.insert(3, Ledger(state, pace))
+        hooks.insert(3, Ledger(state, pace, settings.ledger))
     return tuple(hooks) + ((scale,) if scale else ())
 
 

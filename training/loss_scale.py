@@ -24,7 +24,6 @@ import tensorflow as tf
 from absl import logging
 
 from training.hooks.hook import Hook
-from training.settings import Settings
 
 _GROWTH = 2.0  # the factor by which the scale grows
 
@@ -39,9 +38,6 @@ class Scale(NamedTuple):
     value: tf.Tensor | float  # float32
     good_steps: tf.Tensor | int  # int64, in a row since the scale changed
     skipped_steps: tf.Tensor | int  # int64, of the whole run
-
-
-NO_SCALE = Scale(1.0, 0, 0)  # takes the place of a state where there is none
 
 
 class LossScale(Hook):
@@ -108,14 +104,3 @@ class LossScale(Hook):
             f"{done:,}",
             f"{float(scale.value):,.10g}",
         )
-
-
-def create(settings: Settings) -> LossScale | None:
-    """Return the loss scale of a new run in float16; None in other types."""
-    if settings.dtype != "float16":
-        return None
-    return LossScale(
-        settings.initial_loss_scale,
-        settings.loss_scale_growth_steps,
-        settings.loss_scale_backoff,
-    )

@@ -52,7 +52,7 @@ class StopRequest:
     def obey(self, signals: Sequence[int]) -> None:
         """Obey the first signal of all machines, the same on all of them."""
         for machine, number in enumerate(signals):
-            if number and not self._obeyed:
+            if number and self._is_shared and not self._obeyed:
                 self._obeyed = machine, int(number)
 
     @property

@@ -23,9 +23,8 @@ import modeling
 import optimization
 from ops import elementwise
 from records.streaming import Batch
-from training import devices, layers, loss_scale
+from training import devices, layers
 from training.compilation import Compilation, compiled
-from training.loss_scale import NO_SCALE, Scale
 from training.objective import Objective, Sums
 from training.settings import Settings
 
@@ -78,7 +77,15 @@ class Step:
                 ema_decay=settings.ema_decay,
             )
             self.optimizer.create_slots(model.trainable_variables)
-        self.loss_scale = loss_scale.create(settings)
+        self.loss_scale = None
+        if settings.dtype == "float16":
+            from training.loss_scale import LossScale
+
+            self.loss_scale = LossScale(
+                settings.initial_loss_scale,
+                settings.loss_scale_growth_steps,
+                settings.loss_scale_backoff,
+            )
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
 
@@ -129,7 +136,7 @@ class Step:
         zero = tf.zeros([], tf.float64)
         names = (*self.objective.names, "loss", "gradient_norm")
         totals = dict.fromkeys(names, (zero, zero))
-        scale = self.loss_scale.read() if self.loss_scale else NO_SCALE
+        scale = self.loss_scale.read() if self.loss_scale else ()
 
         def goes_on(done, is_good, *_):
             return tf.logical_and(done < count, is_good)
@@ -158,8 +165,11 @@ class Step:
             self.loss_scale.assign(scale)
         return done, totals
 
-    def _judge(self, sums: Sums, scale: Scale) -> tuple[tf.Tensor, Scale, Sums]:
-        """Return whether training continues, the next scale, and the sums."""
+    def _judge(self, sums: Sums, scale: tuple) -> tuple[tf.Tensor, tuple, Sums]:
+        """Return whether training continues, the next scale, and the sums.
+
+        A scale is a loss_scale.Scale, or () without one.
+        """
         loss, norm = sums["loss"][0], sums["gradient_norm"][0]
         if not self.loss_scale:
             # The sum of two numbers is finite only if both are. NaN weights

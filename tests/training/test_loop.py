@@ -106,7 +106,7 @@ def test_a_disk_without_room_is_found_before_the_first_step(
 def test_the_clock_of_the_chief_counts_for_all():
     """Else one machine would save where another goes on."""
     rows = np.array([[0, 5_000_000, 9_500_000], [0, 7_000_000, 10_500_000]])
-    machines = types.SimpleNamespace(count=2, gather=lambda row: rows)
+    machines = types.SimpleNamespace(gather=lambda row: rows)
     settings = toy.settings_of("", save_checkpoints_minutes=9.6)
     pace = Pace(
         settings._replace(save_checkpoints_steps=9), machines, StopRequest()

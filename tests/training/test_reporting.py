@@ -4,6 +4,7 @@ import glob
 import math
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from absl import logging
@@ -13,6 +14,7 @@ from training.hooks.hook import Call
 from training.hooks.report import Report
 from training.hooks.save import Pace
 from training.settings import Settings
+from training.stop_request import StopRequest
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +39,8 @@ class Run:
 
     def __init__(self, folder, first=0, last=10, others=None, **settings):
         values = {"num_train_steps": last, "train_batch_size": 8, **settings}
-        one = types.SimpleNamespace(count=1)
-        stop = types.SimpleNamespace(is_requested=False)
+        one = types.SimpleNamespace(gather=lambda row: np.array([row]))
+        stop = StopRequest()
         self.done = first
         self.pace = Pace(Settings(str(folder), **values), one, stop)
         others = {"learning_rate": 0.5} | (others or {})

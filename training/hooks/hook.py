@@ -29,7 +29,13 @@ class Call(NamedTuple):
 
 
 class Hook:
-    """Does something between the calls of the step; this one does nothing."""
+    """Does something between the calls of the step; this one does nothing.
+
+    Attributes:
+        every: a call ends at every multiple of these steps; 0: at none.
+    """
+
+    every: tuple[int, ...] = ()
 
     def watch(
         self, batches: tf.data.Dataset, context: tf.distribute.InputContext
@@ -46,7 +52,8 @@ class Hook:
 
     def next_stop(self, done: int) -> float:
         """Return the step after which the call after `done` has to end."""
-        return math.inf
+        stops = (done - done % n + n for n in self.every if n)
+        return min(stops, default=math.inf)
 
     def after(self, call: Call) -> bool:
         """Do what is due after a call; return whether training ends."""
@@ -59,8 +66,3 @@ class Hook:
 def is_due(done: int, every: int, last: int) -> bool:
     """Whether something is due that is done every few steps and at the end."""
     return every > 0 and (done % every == 0 or done == last)
-
-
-def next_multiple(done: int, *every: int) -> float:
-    """Return the first multiple after `done` of one of the numbers but 0."""
-    return min((done - done % n + n for n in every if n), default=math.inf)

@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 from checkpoints.training_state import TrainingState
-from training.hooks.hook import Call, Hook, is_due, next_multiple
+from training.hooks.hook import Call, Hook, is_due
 from training.hooks.save import Pace
 
 NAME = "ledger.jsonl"
@@ -45,13 +45,13 @@ class Ledger(Hook):
     both again when it is resumed.
     """
 
-    def __init__(self, state: TrainingState, pace: Pace):
+    def __init__(self, state: TrainingState, pace: Pace, every: int):
         if cluster.has_other_workers():
             raise UserError(
                 "--ledger is of runs on one machine: each machine of a cluster "
                 "reads a part of the records"
             )
-        self.state, self.pace = state, pace
+        self.state, self.pace, self.every = state, pace, (every,)
         self.path = os.path.join(state.output_dir, NAME)
         self.last = 0  # step of the last line
         self._read: collections.deque[list[bytes]] = collections.deque()
@@ -96,16 +96,10 @@ class Ledger(Hook):
 
         return batches.map(noted)
 
-    def next_stop(self, done: int) -> float:
-        """Return the step of the next line."""
-        return next_multiple(done, self.pace.settings.ledger)
-
     def after(self, call: Call) -> bool:
         """Write a line, if one is due or a checkpoint will be saved."""
-        settings = self.pace.settings
-        if self.pace.saves or is_due(
-            call.done, settings.ledger, settings.last_step
-        ):
+        last = self.pace.settings.last_step
+        if self.pace.saves or is_due(call.done, *self.every, last):
             self.close(call.done)
         return False
 

@@ -1,6 +1,5 @@
 """Report lines, scalars and the text beside the progress bar."""
 
-import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -10,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from training import curves, scalars
-from training.hooks.hook import Call, Hook, is_due, next_multiple
+from training.hooks.hook import Call, Hook, is_due
 from training.hooks.save import Pace
 from training.reporting import (
     Means,
@@ -92,6 +91,7 @@ class Report(Hook):
         self.settings, self.pace, self.last = pace.settings, pace, last
         self.perplexities, self.others, self.bar = perplexities, others, bar
         self.line, self.scalars = _Window(), _Window()
+        self.every = self.settings.log_steps, self.settings.scalar_steps
         self.written = time.monotonic()
         self.writer = None  # of the chief
 
@@ -104,11 +104,6 @@ class Report(Hook):
                 scalars.forget_after(path, first)
         return False
 
-    def next_stop(self, done: int) -> float:
-        """Return the step of the next line or scalars."""
-        settings = self.settings
-        return next_multiple(done, settings.log_steps, settings.scalar_steps)
-
     def after(self, call: Call) -> bool:
         """Write scalars, and a line such as this one, where they are due.
 
@@ -120,7 +115,7 @@ class Report(Hook):
             window.add(call)
         loss, count = map(float, call.sums["loss"])
         text = f"loss {loss / count:.4f}"
-        if not math.isnan(self.pace.seconds_per_step):
+        if self.pace.seconds_per_step:
             each = float(call.sums["tokens"][1]) / call.steps
             rate = each / self.pace.seconds_per_step
             text += f", {rate:,.1f} sequences/s"

@@ -11,7 +11,7 @@ from absl import logging
 from checkpoints import lookup
 from checkpoints.training_state import TrainingState
 from training.agreement import Machines
-from training.hooks.hook import Call, Hook, is_due, next_multiple
+from training.hooks.hook import Call, Hook, is_due
 from training.reporting import to_means
 from training.settings import Settings
 from training.stop_request import StopRequest
@@ -69,8 +69,8 @@ class Pace(Hook):
     after each call, and whoever comes later asks the same question once.
 
     Attributes:
-        seconds_per_step: a moving average, of the slowest machine; NaN before
-            a call is measured.
+        seconds_per_step: a moving average, of the slowest machine; 0 before a
+            call is measured.
         saves: whether a checkpoint is saved after this call.
         stays: whether it is one that the next does not replace.
         saved_at: time of the last checkpoint.
@@ -80,59 +80,44 @@ class Pace(Hook):
         self, settings: Settings, machines: Machines, stop: StopRequest
     ):
         self.settings, self.machines, self.stop = settings, machines, stop
-        self.seconds_per_step = math.nan
+        self.every = (settings.save_checkpoints_steps,)
+        self.seconds_per_step = 0.0
         self.saves = self.stays = False
         self.saved_at = time.monotonic()
 
     def next_stop(self, done: int) -> int:
         """Return the step of a checkpoint, or after about five seconds."""
         settings, count = self.settings, 1
-        if not math.isnan(self.seconds_per_step):
+        if self.seconds_per_step:
             count = max(1, int(_MAX_SECONDS_PER_CALL / self.seconds_per_step))
         return min(
             settings.last_step,
             done + min(count, settings.iterations_per_loop),
-            next_multiple(done, settings.save_checkpoints_steps),
+            super().next_stop(done),
         )
 
     def after(self, call: Call) -> bool:
         """Measure the speed; decide whether a checkpoint is due."""
+        settings, seconds = self.settings, self.seconds_per_step
         if not call.compiles:
             # `share` is what is left of the weight of the older steps: 0.5
             # after 20 steps, 0.25 after 40, in one call or in many.
-            old, new = self.seconds_per_step, call.seconds / call.steps
-            share = 0.5 ** (call.steps / _HALF_LIFE_STEPS)
-            self.seconds_per_step = (
-                new if math.isnan(old) else share * old + (1 - share) * new
-            )
+            share = seconds and 0.5 ** (call.steps / _HALF_LIFE_STEPS)
+            seconds = share * seconds + (1 - share) * call.seconds / call.steps
         minutes = (time.monotonic() - self.saved_at) / 60
-        if self.machines.count > 1:
-            self.machines.done = call.done
-            minutes = self._agree(minutes)
-        settings, limit = self.settings, self.settings.save_checkpoints_minutes
-        self.stays = self.stop.is_requested or is_due(
-            call.done, settings.save_checkpoints_steps, settings.last_step
-        )
-        self.saves = self.stays or 0 < limit <= minutes
-        return False
-
-    def _agree(self, minutes: float) -> float:
-        """Let all machines obey one signal; return the chief's minutes.
-
-        The speed becomes that of the slowest one.
-        """
-        is_known = not math.isnan(self.seconds_per_step)
+        # The first signal counts, the slowest machine, and the chief's clock.
         rows = self.machines.gather(
-            [
-                self.stop.signal,
-                round(self.seconds_per_step * 1e6) if is_known else 0,
-                round(minutes * 1e6),
-            ]
+            [self.stop.signal, round(seconds * 1e6), round(minutes * 1e6)]
         )
         self.stop.obey(rows[:, 0])
-        slowest = int(rows[:, 1].max())
-        self.seconds_per_step = slowest / 1e6 if slowest else math.nan
-        return rows[0, 2] / 1e6
+        self.seconds_per_step = int(rows[:, 1].max()) / 1e6
+        self.stays = self.stop.is_requested or is_due(
+            call.done, *self.every, settings.last_step
+        )
+        limit = settings.save_checkpoints_minutes * 1e6
+        self.saves = self.stays or 0 < limit <= rows[0, 2]
+        self.machines.done = call.done
+        return False
 
 
 class Keep(Hook):
@@ -179,8 +164,12 @@ class Save(Hook):
 
     def _save(self, done: int, stays: bool) -> None:
         save = self.state.save if stays else self.state.save_passing
-        with self.pace.machines.saving():
+        machines = self.pace.machines
+        machines.is_saving = True  # also where another machine fails meanwhile
+        try:
             logging.info("Saved %s", save(done))
+        finally:
+            machines.is_saving = False
         self.saved = done
 
 
@@ -198,24 +187,16 @@ class Evaluate(Hook):
         stop: StopRequest,
     ):
         self.evaluate, self.settings, self.stop = evaluate, settings, stop
+        self.every = (settings.eval_steps,)
 
     def begin(self, first: int) -> bool:
         """Evaluate what is saved: a run may have been killed before that."""
-        return first > 0 and self._evaluate_if_due(first)
-
-    def next_stop(self, done: int) -> float:
-        """Return the next step to evaluate at."""
-        return next_multiple(done, self.settings.eval_steps)
+        last = self.settings.last_step
+        is_there = first > 0 and is_due(first, *self.every, last)
+        return is_there and bool(self.evaluate(first))
 
     def after(self, call: Call) -> bool:
         """Evaluate, if it is due; unless the process is to end soon."""
         is_last = call.done == self.settings.last_step
-        return (is_last or not self.stop.is_requested) and (
-            self._evaluate_if_due(call.done)
-        )
-
-    def _evaluate_if_due(self, done: int) -> bool:
-        settings = self.settings
-        return is_due(done, settings.eval_steps, settings.last_step) and bool(
-            self.evaluate(done)
-        )
+        goes_on = is_last or not self.stop.is_requested
+        return goes_on and self.begin(call.done)
