@@ -34,7 +34,7 @@ from absl import flags, logging
 
 from serving import flags as prediction_flags
 from tasks import loading, predict, registry
-from tasks.masked_lm import filling
+from tasks.masked_lm import task as filling
 from tasks.sentence_score import task as scoring
 from tasks.task import Input, Place, Settings, Task
 from training import dtypes

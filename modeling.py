@@ -960,6 +960,19 @@ class TaskModel(tf.Module):
             and (self.uses_pooler or not v.path.startswith("bert/pooler/"))
         ]
 
+    @property
+    def required(self) -> str:
+        """Pattern of the variables that a model which is used must have."""
+        return "^" if self.uses_pooler else "^(?!bert/pooler/)"
+
+    def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return what the head says of a batch, {name: float32 [B, ...]}.
+
+        Scores, predictions and exports are made of it. `logits` beside
+        probabilities made of them are for scores alone.
+        """
+        return {"logits": self(features)}
+
     def encode(
         self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> BertOutput:

@@ -43,8 +43,8 @@ from tasks.classifier import glue
 from tasks.classifier.data import Fold
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.job import ClassifierJob
+from tasks.classifier.multi_label import MultiLabelJob
 from tasks.classifier.processors import METHODS, Processor, ProcessorJob
-from tasks.multi_label.job import MultiLabelJob
 from tasks.settings import RunSettings
 from tasks.source import find_source
 from training import flags as training_flags
@@ -189,9 +189,7 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     if job.calibrates:
         check_calibration(files, settings.output_dir, is_training)
     if is_training and (options := distillation.read(FLAGS)):
-        job.distillation = ClassifierDistillation(
-            job, options, FLAGS.transfer_file
-        )
+        job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
     return job
 
 

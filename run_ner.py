@@ -136,7 +136,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         FLAGS.eval_batch_size,
     )
     if is_training and (options := distillation.read(FLAGS)):
-        job.distillation = TaggerDistillation(job, options)
+        job.wrapper = TaggerDistillation(job, options)
     return job
 
 

@@ -218,7 +218,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         answer_options(),
     )
     if is_training and (options := distillation.read(FLAGS)):
-        job.distillation = SpanDistillation(job, options)
+        job.wrapper = SpanDistillation(job, options)
     return job
 
 

@@ -7,7 +7,6 @@ every evaluation while training and keeps the weights with the highest.
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Mapping
 
 from base import cluster, file_system, text_files
@@ -73,13 +72,12 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
     if not prefix:
         raise no_model_error(output_dir)
     reader = weight_files.open_reader(prefix)
-    paths = [variable.path for variable in model.variables]
-    head = [path for path in paths if re.search(job.head_pattern, path)]
+    head = registry.find(job.task_name).head
     # A pre-trained checkpoint has no such head. restore_weights would name
     # the missing variables; this error names the reason.
-    if not any(map(reader.has_tensor, head)):
+    if head and not reader.has_tensor(head):
         raise UserError(
-            f"{prefix} has no head for this task ({head[0]}): scores of an "
+            f"{prefix} has no head for this task ({head}): scores of an "
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
@@ -88,7 +86,10 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
     # still fit if 2 * U = H: the scores would be noise.
     stored, own = (
         any(name.startswith("bilstm/") for name in names)
-        for names in (reader.get_variable_to_shape_map(), paths)
+        for names in (
+            reader.get_variable_to_shape_map(),
+            (variable.path for variable in model.variables),
+        )
     )
     if stored and not own:
         raise UserError(
@@ -104,15 +105,10 @@ def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
         trained_for, is_known = checkpoint.read_trained_for(path), True
     if is_known and not job.is_of_any_task:
         registry.check_task(
-            trained_for.task, job.fine_tuned_task, prefix, "this script"
+            trained_for.task, job.trained_for().task, prefix, "this script"
         )
     job.use_tuned(trained_for)
-    # weight_files.ENCODER leaves the pooler out, which training may replace.
-    # A fine-tuned model that uses a pooler has to bring it.
-    encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER
-    weight_files.restore_weights(
-        model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
-    )
+    weight_files.restore_weights(model.variables, prefix, model.required)
     return prefix, weight_files.global_step(prefix)
 
 

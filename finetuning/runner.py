@@ -140,10 +140,9 @@ def create_model(
     tf.keras.utils.set_random_seed(job.settings.training.random_seed)
     with strategy.scope():
         model = job.create_model()
-    forward = functools.partial(job.forward, model)
     jit_compile = job.settings.training.jit_compile
     return LoadedModel(
-        model, prediction.on_devices(strategy, forward, jit_compile)
+        model, prediction.on_devices(strategy, model.outputs, jit_compile)
     )
 
 
@@ -153,7 +152,7 @@ def identity_of(job: FineTuningJob) -> start.Identity:
     The model that a run begins with is compared only if there is one: with
     --bert_config_file and --vocab_file a run is resumed without it.
     """
-    settings, teachers = job.settings, job.distillation
+    settings, wrapper = job.settings, job.wrapper
     fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
@@ -165,7 +164,7 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         "reinit_top_layers": settings.reinit_top_layers,
         "long_texts": job.trained_for().to_dict().get("long_texts"),
         **bilstm.size_in(job.source.trained_for)._asdict(),
-        **(teachers.fingerprint() if teachers else {}),
+        **(wrapper.fingerprint() if wrapper else {}),
         **settings.training.fingerprint(),
     }
     if prefix := job.source.prefix:
@@ -177,7 +176,7 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
         **job.adjustable(),
-        **(teachers.options.adjustable() if teachers else {}),
+        **(wrapper.adjustable() if wrapper else {}),
     }
     return start.Identity(fixed, adjustable)
 
@@ -216,9 +215,9 @@ def plan(
     length, batches have few lengths.
     """
     data, objective = job.train_data(loaded), job.objective
-    if job.distillation:
-        data = job.distillation.train_data(data, loaded)
-        objective = job.distillation.objective()
+    if job.wrapper:
+        data = job.wrapper.train_data(data, loaded)
+        objective = job.wrapper.objective()
     settings = with_steps(job.settings, job.num_examples(data))
     size, row = settings.train_batch_size, job.row()
     batches = data.training(size, settings.random_seed, is_fine=True)

@@ -17,7 +17,6 @@ Letters in shapes: B texts, L tokens of a row, W windows of a row, S tokens of a
 window; R = B * W.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -59,18 +58,14 @@ class Windows(NamedTuple):
 
 
 def pooled(
-    function: Callable[[Features], tf.Tensor],
-    features: Features,
-    windows: Windows | None,
+    x: tf.Tensor, is_there: tf.Tensor | None, windows: Windows | None
 ) -> tf.Tensor:
-    """Return function(features), [B, K], pooled over the windows of each row.
+    """Return the vectors of texts, [B, K], of those of their windows, [R, K].
 
-    `function` returns float32 [R, K]. Without windows it is called on the rows.
+    `is_there` is what `split` returns; without windows x is returned.
     """
     if windows is None:
-        return function(features)
-    rows, is_there = split(features, windows)
-    x = function(rows)  # [R, K]
+        return x
     num = shape_of(is_there)[1]
     x = tf.reshape(x, [-1, num, x.shape[-1]])  # [B, W, K]
     there = tf.expand_dims(tf.cast(is_there, x.dtype), -1)  # [B, W, 1]
@@ -79,12 +74,16 @@ def pooled(
     return tf.reduce_sum(x * there, axis=1) / tf.reduce_sum(there, axis=1)
 
 
-def split(features: Features, windows: Windows) -> tuple[Features, tf.Tensor]:
+def split(
+    features: Features, windows: Windows | None
+) -> tuple[Features, tf.Tensor | None]:
     """Return the windows as rows [R, S], and which of them a text has, [B, W].
 
     A text has one at least. The features are input_ids, input_mask and
-    segment_ids, of single texts.
+    segment_ids, of single texts. Without windows they are the rows.
     """
+    if windows is None:
+        return features, None
     ids = features["input_ids"]  # [B, L]
     total = shape_of(ids)[1]
     count = _pieces(features)  # [B, 1]
@@ -117,13 +116,18 @@ def split(features: Features, windows: Windows) -> tuple[Features, tf.Tensor]:
     return found, is_there
 
 
-def join(x: tf.Tensor, features: Features, windows: Windows) -> tf.Tensor:
+def join(
+    x: tf.Tensor, features: Features, windows: Windows | None
+) -> tf.Tensor:
     """Return the vectors of the tokens of rows, [B, L, ...].
 
     `x` has those of the windows, [R, S, ...]. A token gets that of the window
     whose middle is nearest to it, where it sees most on both sides; [CLS] that
-    of the first window, [SEP] that of the last one.
+    of the first window, [SEP] that of the last one. Without windows x is
+    returned.
     """
+    if windows is None:
+        return x
     batch, total = shape_of(features["input_ids"])
     count = _pieces(features)  # [B, 1]
     stride, inner = windows.stride, windows.length - 2

@@ -6,6 +6,7 @@ layers of a frozen encoder, as table 7 does. Letters in shapes are those of
 modeling.py, and U: units of one direction.
 """
 
+import zlib
 from typing import Any, NamedTuple
 
 from base import machine_memory
@@ -24,9 +25,8 @@ from modeling import (
     Seed,
     class_vectors,
 )
-from ops import recurrence
+from ops import elementwise, recurrence
 from ops.elementwise import add_bias, shape_of
-from tasks.heads import head_dropout
 
 # --- Size --------------------------------------------------------------------
 
@@ -115,6 +115,26 @@ def choose_size(
 
 
 # --- Model -------------------------------------------------------------------
+
+# The original's classifier has this number in its code: hidden_dropout_prob of
+# the configuration is the encoder's alone.
+_CLASSIFIER_DROPOUT = 0.1
+
+
+def head_dropout(
+    x: tf.Tensor, seed: Seed, name: str, compute: Compute = PLAIN
+) -> tf.Tensor:
+    """Return x with a classifier's dropout; `name` names its random stream."""
+    if seed is None:
+        return x
+    seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
+    return elementwise.fused(
+        elementwise.dropout,
+        x,
+        seed,
+        is_compiled=compute.fuse,
+        rate=_CLASSIFIER_DROPOUT,
+    )
 
 
 class LstmCell(Layer):
@@ -239,7 +259,7 @@ class BiLstm(Layer):
 
         State and gates are float32. Padding resets the state of both
         directions, so it has to be at an end of the row. The seed is of the
-        dropout after each layer.
+        dropout after each layer; None: inference.
         """
         for layer in self.layers:
             x = layer(x, input_mask, training=seed is not None)
@@ -254,11 +274,6 @@ def create(size: BiLstmSize, inputs: int) -> BiLstm | None:
     bilstm = BiLstm(inputs, size.bilstm_units, size.bilstm_layers)
     bilstm.build()
     return bilstm
-
-
-def output_width(size: BiLstmSize, hidden_size: int) -> int:
-    """Return the width of what the output layer reads: 2 * U, or H."""
-    return 2 * size.bilstm_units if size.bilstm_layers else hidden_size
 
 
 def mask_of(features: dict[str, tf.Tensor]) -> tf.Tensor:

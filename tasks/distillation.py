@@ -172,7 +172,6 @@ class Distillation(abc.ABC, Generic[AnyJob]):
 
     Attributes:
         task_name: a key of registry.TASKS.
-        head: path of a variable that only fine-tuned models have.
         names: keys of what `sums` returns.
 
     Raises:
@@ -180,7 +179,6 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     """
 
     task_name: str
-    head: str
     names: tuple[str, ...] = (
         "soft_loss",
         "label_loss",
@@ -218,14 +216,10 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     def problem(self, teacher: Checkpoint, head: Sequence[int]) -> str | None:
         """Return why a model cannot teach the task; None if it can.
 
-        `head` is the shape of the variable `self.head`.
+        `head` is the shape of the variable that only its models have.
         """
         del teacher, head
         return None
-
-    def forward(self, model: modeling.TaskModel, batch: Batch) -> Batch:
-        """Return a teacher's outputs for a batch, {name: [B, ...]}."""
-        return self.job.forward(model, batch)
 
     def prepare(self, data: in_memory.ShortRecords) -> None:
         """Add what else is learned to the records of the training file."""
@@ -279,6 +273,10 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             "distillation_temperature": self.options.temperature,
             "distillation_alpha": self.options.alpha,
         }
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return the commits of the teachers."""
+        return self.options.adjustable()
 
     def train_data(
         self, data: in_memory.ShortRecords, loaded: LoadedModel
@@ -348,14 +346,15 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         teacher = open_teacher(path, self.job.source.max_seq_length)
         source = teacher.source
         reader = weight_files.open_reader(source.prefix)
-        head = reader.get_variable_to_shape_map().get(self.head)
+        name = registry.find(self.task_name).head
+        head = reader.get_variable_to_shape_map().get(name)
         if head is None:
             raise teacher.error(
-                f"has no fine-tuned head for this task ({self.head}): a model "
+                f"has no fine-tuned head for this task ({name}): a model "
                 "that was not fine-tuned teaches noise; fine-tune it with this "
                 "script first"
             )
-        wanted, found = self.job.fine_tuned_task, source.trained_for.task
+        wanted, found = self.job.trained_for().task, source.trained_for.task
         registry.check_task(found, wanted, source.prefix, f"--{FLAG}")
         if problem := self.problem(source, head):
             raise teacher.error(problem)
@@ -401,12 +400,12 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             )
             with own.scope():
                 model = task.create_model(source.config, training.dtype)
-            required = registry.find(self.task_name).required
             weight_files.restore_weights(
-                model.variables, source.prefix, required
+                model.variables, source.prefix, model.required
             )
-            forward = functools.partial(self.forward, model)
-            return prediction.on_devices(own, forward, training.jit_compile)
+            return prediction.on_devices(
+                own, model.outputs, training.jit_compile
+            )
 
         parts = [
             kept_outputs(

@@ -1,48 +1,89 @@
-"""The output layer of classifiers and taggers, and the dropout before it."""
-
-import zlib
-from typing import Any
+"""An encoder with the output layer of a classifier, a tagger or a reader."""
 
 import keras
 import tensorflow as tf
 
-from modeling import PLAIN, Compute, Seed
-from ops import elementwise
+from modeling import BertConfig, Seed, TaskModel, project
+from tasks import bilstm
+from tasks.bilstm import NO_BILSTM, BiLstmSize
 
-# The original's classifier has these numbers in its code: initializer_range and
-# hidden_dropout_prob of the configuration change the encoder alone.
+# The original's classifier has this number in its code: initializer_range of
+# the configuration is the encoder's alone.
 _CLASSIFIER_STDDEV = 0.02
-_CLASSIFIER_DROPOUT = 0.1
 
 
-def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
-    """Return a classifier's output_weights [K, size] and output_bias [K].
+class HeadModel(TaskModel):
+    """An encoder, maybe a BiLSTM, and a vector for each of K outputs.
 
-    Variables of no layer: these names are their whole paths in a checkpoint.
+    Args:
+        config: the encoder's configuration.
+        num_outputs: K.
+        dtype: type of the matrix products.
+        bilstm_size: of the BiLSTM on the encoder.
+        inputs: width of what the BiLSTM reads; None: that of the encoder.
     """
-    weights = keras.Variable(
-        keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
-        shape=[num_outputs, size],
-        dtype="float32",
-        name="output_weights",
-    )
-    bias = keras.Variable(
-        "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
-    )
-    return weights, bias
 
+    uses_pooler = False
 
-def head_dropout(
-    x: tf.Tensor, seed: Seed, name: str, compute: Compute = PLAIN
-) -> tf.Tensor:
-    """Return x with a classifier's dropout; `name` names its random stream."""
-    if seed is None:
-        return x
-    seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
-    return elementwise.fused(
-        elementwise.dropout,
-        x,
-        seed,
-        is_compiled=compute.fuse,
-        rate=_CLASSIFIER_DROPOUT,
-    )
+    def __init__(
+        self,
+        config: BertConfig,
+        num_outputs: int = 1,
+        dtype: str = "float32",
+        bilstm_size: BiLstmSize = NO_BILSTM,
+        inputs: int | None = None,
+    ):
+        super().__init__(config, dtype)
+        width = inputs or config.hidden_size
+        self.bilstm = bilstm.create(bilstm_size, width)
+        if self.bilstm is not None:
+            width = 2 * bilstm_size.bilstm_units
+        self.create_head(num_outputs, width)
+
+    def create_head(self, num_outputs: int, width: int) -> None:
+        """Create output_weights [K, width] and output_bias [K].
+
+        Variables of no layer: these names are their whole paths in a
+        checkpoint.
+        """
+        self.output_weights = keras.Variable(
+            keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
+            shape=[num_outputs, width],
+            dtype="float32",
+            name="output_weights",
+        )
+        self.output_bias = keras.Variable(
+            "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
+        )
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float32 logits [..., K] of vectors [..., width]."""
+        return project(x, self.output_weights, self.output_bias)
+
+    def token_vectors(
+        self, features: dict[str, tf.Tensor], seed: Seed
+    ) -> tf.Tensor:
+        """Return the vectors of tokens, [B, S, width]."""
+        x = self.encode(features, seed).sequence_output
+        if self.bilstm is None:
+            return x
+        return self.bilstm(
+            x, bilstm.mask_of(features), seed, compute=self.compute
+        )
+
+    def text_vectors(
+        self, features: dict[str, tf.Tensor], seed: Seed
+    ) -> tf.Tensor:
+        """Return the vectors of rows, [B, width], after dropout.
+
+        With a BiLSTM they are its final states, else the pooled output.
+        """
+        if self.bilstm is not None:
+            x = self.token_vectors(features, seed)
+            return bilstm.final_states(x, bilstm.mask_of(features))
+        x = self.encode(features, seed).pooled_output
+        return self.dropout(x, seed)
+
+    def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
+        """Return x after the dropout of a head; that of a BiLSTM is inside."""
+        return bilstm.head_dropout(x, seed, "classifier/dropout", self.compute)

@@ -19,13 +19,12 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from base import cluster, file_system, pictures, progress
 from base.errors import UserError
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 import modeling
@@ -35,11 +34,11 @@ from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import (
     bilstm,
+    graph,
     graph_tokenizer,
     mistakes,
     predict,
     registry,
-    saved_model,
     task,
 )
 from tasks.settings import RunSettings
@@ -47,16 +46,13 @@ from tasks.task import Outputs, Task
 from training import curves, memory, prediction
 from training.objective import Objective
 
-if TYPE_CHECKING:
-    from tasks.distillation import Distillation
-
 
 class LoadedModel(NamedTuple):
     """A task's model, and how it runs.
 
     Attributes:
         model: the model.
-        run: `FineTuningJob.forward` of it, on the devices of the run.
+        run: its outputs, on the devices of the run.
         prefix: the checkpoint of its weights, None while training changes them.
     """
 
@@ -95,6 +91,24 @@ class DataSet(NamedTuple):
     source: Any
 
 
+class Wrapper(Protocol):
+    """Changes what a job learns: its data and its objective."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must not change when a run is resumed."""
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return what may change when a run is resumed."""
+
+    def train_data(
+        self, data: in_memory.ShortRecords, loaded: LoadedModel
+    ) -> in_memory.ShortRecords:
+        """Return the job's training data with what else is learned."""
+
+    def objective(self) -> Objective:
+        """Return what to minimize in place of the job's objective."""
+
+
 class FineTuningJob(abc.ABC):
     """A fine-tuning task: its data, model, objective and scores.
 
@@ -103,26 +117,20 @@ class FineTuningJob(abc.ABC):
         source: configuration and tokenizer of the model.
 
     Attributes:
-        head_pattern: regular expression for the paths of the variables that
-            only a fine-tuned model has.
         task_name: a key of registry.TASKS.
-        fine_tuned_task: `task` of a fine-tuned model's configuration, for
-            heads that have the variables of another task's head.
         is_of_any_task: whether models of other tasks can do this one, too.
         objective: what to minimize.
-        distillation: teachers; None: labels alone are learned from.
+        wrapper: what else is learned from, such as teachers; None: nothing.
         calibrates: whether `evaluate` changes the weights that are kept.
         result_files: what evaluation and prediction write to output_dir.
         training_features: features that only the training records have.
         group: records of a training example, such as the choices of a question.
     """
 
-    head_pattern: str
     task_name: str
-    fine_tuned_task: str | None = None
     is_of_any_task = False
     objective: Objective
-    distillation: "Distillation | None" = None
+    wrapper: "Wrapper | None" = None
     calibrates: bool = False
     result_files: tuple[str, ...] = (
         "eval_results.txt",
@@ -246,9 +254,11 @@ class FineTuningJob(abc.ABC):
 
     def create_graph(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> saved_model.TaskGraph:
+    ) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
-        return self.create_task().graph(loaded.model, tokenizer)
+        return registry.create_graph(
+            self.create_task(), loaded.model, tokenizer
+        )
 
     # --- Data ----------------------------------------------------------------
 
@@ -327,7 +337,7 @@ class FineTuningJob(abc.ABC):
     def run_model(
         self, loaded: LoadedModel, data: DataSet, batch_size: int
     ) -> Outputs:
-        """Return the outputs of `forward` for all records of a data set."""
+        """Return the model's outputs for all records of a data set."""
         records = self.records(data)
         with progress.Bar(records.num_records, "records", data.title) as bar:
             return predict.run_records(
@@ -365,12 +375,6 @@ class FineTuningJob(abc.ABC):
 
     # --- What most tasks leave as it is --------------------------------------
 
-    def forward(
-        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Return the outputs of a batch that scores need, {name: [B, ...]}."""
-        return {"logits": model(batch)}
-
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of examples in an epoch."""
         return data.num_examples
@@ -389,7 +393,7 @@ class FineTuningJob(abc.ABC):
         """Return what the fine-tuned model's configuration says of its head."""
         own = self.source.trained_for
         return TrainedFor(
-            task=self.fine_tuned_task,
+            task=next(iter(registry.find(self.task_name).trained_as), None),
             max_seq_length=own.max_seq_length,
             long_texts=own.long_texts,
             bilstm_layers=own.bilstm_layers,

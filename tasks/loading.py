@@ -18,17 +18,14 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
 from checkpoints.trained_for import TAIL, LongTexts
 from tasks import graph_tokenizer, long_texts, registry, saved_model
 from tasks.classifier import attributions
-from tasks.masked_lm import filling
+from tasks.graph import TaskGraph
 from tasks.task import Model, Settings
 from training import prediction
-
-_FEATURE_TAGGING = "feature_tagging"  # TrainedFor.task
 
 # Fields of Settings that are fixed when a SavedModel is exported.
 _OF_EXPORT = (
@@ -67,10 +64,7 @@ def find(
         checkpoint = open_checkpoint(
             path, bert_config_file, vocab_file, do_lower_case, "model"
         )
-        settings = describe(checkpoint, task, given)
-        if settings.task == "encoder" and "pooled_output" in settings.vectors:
-            checkpoint.warn_of_untrained_pooler()
-        return settings
+        return describe(checkpoint, task, given)
     flags = {
         "bert_config_file": bert_config_file,
         "vocab_file": vocab_file,
@@ -178,51 +172,26 @@ def choose_task(
         UserError: the head was fine-tuned on another task or reads words
             alone, or the model sees only the text before a [MASK].
     """
-    prefix, names = checkpoint.prefix, checkpoint.shapes
-    if task in ("masked_lm", "sentence_score"):
-        filling.check_sees_both_sides(checkpoint.config, prefix)
-    fine_tuned_task = checkpoint.trained_for.task
-    is_feature_tagger = fine_tuned_task == _FEATURE_TAGGING
-    direction = checkpoint.config.attention_direction
-    own = "encoder"
-    if "cls/squad/output_weights" in names:
-        own = "question_answering"
-    elif is_feature_tagger:
-        own = "token_classification"
-    elif "output_weights" in names:
-        own = fine_tuned_task or "classifier"
-    elif "cls/predictions/output_bias" in names:
-        own = "masked_lm" if direction == modeling.BIDIRECTIONAL else own
-    elif fine_tuned_task == "embeddings":
-        own = fine_tuned_task
-    able = [own] if own == "encoder" else [own, "encoder"]
-    if own == "masked_lm":
-        able.insert(1, "sentence_score")
-    if task in (None, *able):
-        if is_feature_tagger and needs_rows and task != "encoder":
-            raise UserError(
-                f"{prefix} tags words by a BiLSTM on frozen features: it reads "
-                "words, and no rows of ids. Use run_ner.py --do_predict, or a "
-                "SavedModel (export_saved_model.py)"
-            )
-        return task or own
-    heads = ("classifier", "multiple_choice", "token_classification")
-    if own in heads and task in heads:
+    tasks = {name: registry.find(name) for name in registry.NAMES}
+    able = [name for name in tasks if tasks[name].fits(checkpoint)]
+    chosen = tasks[task or able[0]]
+    chosen.check_model(checkpoint, needs_rows)
+    if chosen.name in able:
+        return chosen.name
+    if chosen.head and chosen.head in checkpoint.shapes:
         registry.check_task(
-            fine_tuned_task,
-            None if task == "classifier" else task,
-            prefix,
+            checkpoint.trained_for.task,
+            chosen.trained_as[0],
+            checkpoint.prefix,
             f"--task={task}",
         )
     raise UserError(
-        f"--task={task}, but {prefix} has no head for it: it can do "
+        f"--task={task}, but {checkpoint.prefix} has no head for it: it can do "
         f"{' and '.join(able)}"
     )
 
 
-def load_graph(
-    settings: Settings, has_texts: bool = False
-) -> saved_model.TaskGraph:
+def load_graph(settings: Settings, has_texts: bool = False) -> TaskGraph:
     """Return the graph of a checkpoint, its weights restored.
 
     It takes strings if `has_texts`, not only ids.
@@ -233,13 +202,13 @@ def load_graph(
     task = registry.create_task(settings)
     config, _ = read_config(settings.path, settings.bert_config_file)
     model = task.create_model(config, settings.dtype)
-    weight_files.restore_weights(model.variables, settings.path, task.required)
+    weight_files.restore_weights(model.variables, settings.path, model.required)
     tokenizer = None
     if has_texts:
         tokenizer = graph_tokenizer.Tokenizer(
             settings.vocab_file, *settings.normalization
         )
-    return task.graph(model, tokenizer)
+    return registry.create_graph(task, model, tokenizer)
 
 
 def load(settings: Settings) -> Model:
@@ -269,7 +238,7 @@ def load(settings: Settings) -> Model:
     return prediction.OnDevices(lambda batch: loaded.signatures["ids"](**batch))
 
 
-def run_graph(graph: saved_model.TaskGraph) -> Model:
+def run_graph(graph: TaskGraph) -> Model:
     """Return the signature `ids` of a graph as a function of a batch."""
     graph.skip_padding()  # a sixth faster in batches by length too
     ids = graph.ids_signature()

@@ -4,7 +4,14 @@ import importlib
 import inspect
 import types
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from base.errors import UserError
 
@@ -12,17 +19,42 @@ import tokenization
 from checkpoints.trained_for import LongTexts
 from tasks.task import Settings, Task
 
-# Name -> module and class, imported when they are needed.
+if TYPE_CHECKING:
+    import modeling
+    from tasks import graph_tokenizer
+    from tasks.graph import TaskGraph
+
+
+class Row(NamedTuple):
+    """Where a task is defined; imported when it is needed.
+
+    Attributes:
+        folder: the folder of tasks/.
+        task: the class of its task.py.
+        graph: the class of its model.py that has strings in and answers out;
+            None: graph.TaskGraph itself.
+    """
+
+    folder: str
+    task: str
+    graph: str | None = None
+
+
+# In the order in which a checkpoint's head is looked for.
 TASKS = {
-    "classifier": ("tasks.classifier.task", "Classification"),
-    "multi_label_classification": ("tasks.multi_label.task", "MultiLabel"),
-    "question_answering": ("tasks.squad.task", "QuestionAnswering"),
-    "token_classification": ("tasks.ner.task", "Entities"),
-    "multiple_choice": ("tasks.swag.task", "MultipleChoice"),
-    "masked_lm": ("tasks.masked_lm.task", "MaskedTokens"),
-    "sentence_score": ("tasks.sentence_score.task", "SentenceScore"),
-    "embeddings": ("tasks.embeddings.task", "Embeddings"),
-    "encoder": ("tasks.encoder.task", "Vectors"),
+    "classifier": Row("classifier", "Classification", "ClassifierGraph"),
+    "multi_label_classification": Row(
+        "classifier", "MultiLabel", "MultiLabelGraph"
+    ),
+    "question_answering": Row(
+        "squad", "QuestionAnswering", "QuestionAnsweringGraph"
+    ),
+    "token_classification": Row("ner", "Entities", "TaggerGraph"),
+    "multiple_choice": Row("swag", "MultipleChoice", "MultipleChoiceGraph"),
+    "masked_lm": Row("masked_lm", "MaskedTokens", "MaskedLmGraph"),
+    "sentence_score": Row("sentence_score", "SentenceScore"),
+    "embeddings": Row("embeddings", "Embeddings"),
+    "encoder": Row("encoder", "Vectors"),
 }
 
 NAMES = tuple(TASKS)
@@ -30,8 +62,26 @@ NAMES = tuple(TASKS)
 
 def find(name: str) -> type[Task]:
     """Return the class of a task; `name` is a key of TASKS."""
-    module, class_name = TASKS[name]
-    return getattr(importlib.import_module(module), class_name)
+    row = TASKS[name]
+    module = importlib.import_module(f"tasks.{row.folder}.task")
+    return getattr(module, row.task)
+
+
+def create_graph(
+    task: Task,
+    model: "modeling.TaskModel",
+    tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+) -> "TaskGraph":
+    """Return a task's model with its inputs and outputs as a SavedModel.
+
+    Without a tokenizer it takes ids alone.
+    """
+    row = TASKS[task.name]
+    module, name = "tasks.graph", "TaskGraph"
+    if row.graph:
+        module, name = f"tasks.{row.folder}.model", row.graph
+    graph_class = getattr(importlib.import_module(module), name)
+    return graph_class(task, model, tokenizer)
 
 
 def create_task(settings: Settings) -> Task:
@@ -40,12 +90,9 @@ def create_task(settings: Settings) -> Task:
     Raises:
         UserError: the vocabulary lacks a token, or lengths do not fit.
     """
-    needed = ["[CLS]", "[SEP]"]
-    if settings.task in ("masked_lm", "sentence_score"):
-        needed.append("[MASK]")
     task = find(settings.task)(settings)
     tokenization.validate_special_tokens(
-        task.tokenizer.vocab, needed, settings.vocab_file
+        task.tokenizer.vocab, task.special_tokens, settings.vocab_file
     )
     return task
 

@@ -1,10 +1,6 @@
 """Write a SavedModel that takes strings, for servers without this project.
 
-Every export has two signatures. `serving_default` takes strings, which
-graph_tokenizer.py turns into ids inside the graph. `ids` takes the inputs of
-the model and has no text operation, for servers without TensorFlow Text. Batch
-size and length are free. A batch of strings is padded to its longest text, and
-the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
+Its signatures are those of graph.py.
 
 assets.extra/export.json says what the model was exported for, so that
 batch_predict.py can make the ids of texts itself. It also has a checksum of the
@@ -16,7 +12,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from base import file_system, logs, text_files
@@ -25,146 +21,12 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-import modeling
-from tasks import graph_tokenizer
-from tasks.task import Task
-
-IDS = tf.TensorSpec([None, None], tf.int32)
-
-TEXTS = tf.TensorSpec([None], tf.string)
-
-Outputs = dict[str, tf.Tensor]
+from tasks.graph import TaskGraph
 
 # Below a SavedModel's directory; TensorFlow leaves this folder to others.
 DESCRIPTION = "assets.extra/export.json"
 
 CHECKSUM = "weights_sha256"  # its key for the checksum of the weights
-
-
-class TaskGraph(tf.Module):
-    """The model, tokenizer and signatures of a SavedModel.
-
-    Subclasses define the outputs with `numbers`, those that are strings with
-    `answers`, and inputs of other shapes with `text_specs`. Without a tokenizer
-    there is the signature `ids` alone, whose inputs are described by `ids`.
-    """
-
-    ids = IDS
-
-    def __init__(
-        self,
-        task: Task,
-        model: modeling.TaskModel,
-        tokenizer: graph_tokenizer.Tokenizer | None = None,
-    ):
-        super().__init__()
-        # A SavedModel stores what the attributes of this module lead to.
-        # Through a Keras model it would store each weight twice, as the Keras
-        # variable and as the TensorFlow variable inside. An attribute that is
-        # set by `object` is not followed.
-        object.__setattr__(self, "model", model)
-        object.__setattr__(self, "task", task)
-        self.weights = [variable.value for variable in model.variables]
-        self.tokenizer = tokenizer
-        self.vocabulary = tf.saved_model.Asset(task.settings.vocab_file)
-        self.max_seq_length = task.settings.max_seq_length
-
-    def skip_padding(self) -> None:
-        """Leave padding out of all but attention in signatures made later."""
-        model = self.model.computing(modeling.Compute(skip_padding=True))
-        object.__setattr__(self, "model", model)
-
-    def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
-        """Return the outputs that are numbers, of features [n, S].
-
-        `answers` adds names of labels and tokens. A LiteRT file, which has no
-        strings, computes these numbers alone (serving/litert/export.py).
-        """
-        raise NotImplementedError
-
-    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
-        """Return the outputs for input_ids, input_mask, segment_ids [n, S]."""
-        return self.numbers(features)
-
-    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the features of strings [n]."""
-        text_a, text_b = (*texts, None)[:2]
-        settings = self.task.settings
-        return graph_tokenizer.make_features(
-            self.tokenizer,
-            text_a,
-            text_b,
-            settings.row_length,
-            settings.long_texts.how,
-        )
-
-    def from_texts(self, *texts: tf.Tensor) -> Outputs:
-        """Return the outputs for strings [n]."""
-        return self.answers(self.features(*texts))
-
-    def text_specs(self) -> list[tf.TensorSpec]:
-        """Return shape and dtype of the inputs of `serving_default`."""
-        return [TEXTS for _ in self.task.text_names]
-
-    def signatures(self) -> dict[str, Callable]:
-        """Return the two signatures, name -> concrete function."""
-        names = self.task.text_names
-
-        def from_texts(**texts):
-            first, *others = names
-            for name in others:
-                # Ragged operations would repeat a single text, or none.
-                tf.debugging.assert_equal(
-                    tf.shape(texts[name])[0],
-                    tf.shape(texts[first])[0],
-                    f"{first} and {name} must have the same length",
-                )
-            return self.from_texts(*(texts[name] for name in names))
-
-        function = tf.function(from_texts, autograph=False)
-        texts = {
-            name: tf.TensorSpec(spec.shape, spec.dtype, name)
-            for name, spec in zip(names, self.text_specs(), strict=True)
-        }
-        return {
-            "serving_default": function.get_concrete_function(**texts),
-            "ids": self.ids_signature(),
-        }
-
-    def ids_signature(self) -> Callable:
-        """Return the signature whose inputs are those of the model."""
-        longest = self.model.config.max_position_embeddings
-        reads_windows = self.task.settings.windows is not None
-
-        def from_ids(input_ids, input_mask, segment_ids):
-            for name, value in (
-                ("input_mask", input_mask),
-                ("segment_ids", segment_ids),
-            ):
-                tf.debugging.assert_equal(
-                    tf.shape(value),
-                    tf.shape(input_ids),
-                    f"input_ids and {name} must have the same shape",
-                )
-            # BertModel checks lengths that are known while tracing only.
-            if not reads_windows:
-                tf.debugging.assert_less_equal(
-                    tf.shape(input_ids)[-1],
-                    longest,
-                    "input_ids are longer than the model's "
-                    f"max_position_embeddings {longest}",
-                )
-            return self.answers(
-                {
-                    "input_ids": input_ids,
-                    "input_mask": input_mask,
-                    "segment_ids": segment_ids,
-                }
-            )
-
-        return tf.function(
-            from_ids, input_signature=[self.ids] * 3, autograph=False
-        ).get_concrete_function()
 
 
 def write(graph: TaskGraph, directory: str) -> None:

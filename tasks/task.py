@@ -3,14 +3,13 @@
 A task (tasks/*/task.py; registry.py lists them) parses inputs, turns them into
 rows (`encode`) and the model's outputs for these rows into a dictionary per
 input (`decode`). predict.py runs the model in between. A task also creates its
-model: `create_model`, and `graph`, which has strings in and answers out.
+model: `create_model`.
 
 Workers and programs without TensorFlow import these modules: the methods that
 need TensorFlow import it themselves.
 """
 
 import abc
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from ops.windows import Windows
-    from tasks import graph_tokenizer, saved_model
 
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
@@ -190,10 +188,13 @@ class Task(abc.ABC):
 
     Attributes:
         name: a key of registry.TASKS.
-        graph_class: module and class of its graph, imported when needed.
         described: fields of Settings that an exported model's export.json has,
             beside those of its normalization.
-        required: pattern of the variables that a checkpoint must have.
+        head: path of a variable that only models with its head have; None: it
+            needs the encoder alone.
+        trained_as: `TrainedFor.task` of its models, the one that fine-tuning
+            writes first; empty: any.
+        special_tokens: tokens that its vocabulary must have.
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
@@ -202,9 +203,10 @@ class Task(abc.ABC):
     """
 
     name: str
-    graph_class: tuple[str, str]
     described: tuple[str, ...] = ("task", "max_seq_length")
-    required: str
+    head: str | None = None
+    trained_as: tuple[str | None, ...] = ()
+    special_tokens: tuple[str, ...] = ("[CLS]", "[SEP]")
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
     takes_long_texts = False
@@ -238,6 +240,21 @@ class Task(abc.ABC):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
+    def fits(cls, checkpoint: "Checkpoint") -> bool:
+        """Return whether a checkpoint has the head of this task."""
+        has_head = cls.head is None or cls.head in checkpoint.shapes
+        taught = checkpoint.trained_for.task
+        return has_head and (not cls.trained_as or taught in cls.trained_as)
+
+    @classmethod
+    def check_model(cls, checkpoint: "Checkpoint", needs_rows: bool) -> None:
+        """Raise a UserError if a checkpoint cannot be used for this task.
+
+        `needs_rows`: it has to run on rows of ids.
+        """
+        del checkpoint, needs_rows
+
+    @classmethod
     def options_of(
         cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -254,19 +271,6 @@ class Task(abc.ABC):
     ) -> "modeling.TaskModel":
         """Return a new model; `dtype` is that of matrix products."""
 
-    def graph(
-        self,
-        model: "modeling.TaskModel",
-        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "saved_model.TaskGraph":
-        """Return the model with its inputs and outputs as a SavedModel.
-
-        Without a tokenizer it takes ids alone.
-        """
-        module, name = self.graph_class
-        graph_class = getattr(importlib.import_module(module), name)
-        return graph_class(self, model, tokenizer)
-
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""
         settings = self.settings
@@ -278,8 +282,7 @@ class Task(abc.ABC):
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.
 
-        LiteRT files need this: they compute numbers alone, see
-        saved_model.TaskGraph.
+        LiteRT files need this: they compute numbers alone.
         """
         return numbers
 

@@ -167,7 +167,7 @@ def distilled_data(
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
     job = script.create_job(settings, True)
     loaded = runner.create_model(job, tf.distribute.get_strategy())
-    return job.distillation.train_data(job.train_data(loaded), loaded), job
+    return job.wrapper.train_data(job.train_data(loaded), loaded), job
 
 
 def shapes_of(prefix: Path) -> dict[str, list[int]]:

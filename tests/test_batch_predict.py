@@ -31,6 +31,7 @@ from prediction_runs import (
 from tiny import write_examples
 
 from tasks import saved_model
+from tasks.graph import TaskGraph
 
 pytest.importorskip("tensorflow_text")
 run_classifier = scripts.load("run_classifier")
@@ -441,7 +442,7 @@ def test_models_without_what_prediction_needs_are_refused(
     assert "no vocab.txt beside" in error_of(model)
     # The signature for strings takes long to trace.
     monkeypatch.setattr(
-        saved_model.TaskGraph,
+        TaskGraph,
         "signatures",
         lambda self: {"ids": self.ids_signature()},
     )

@@ -148,10 +148,10 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     assert weights.tolist() == [1.0] * 200 + [0.0] * 60
     assert data.num_records == 260 == job.num_examples(data)
     # What a run that goes on must not change, nor one without teachers.
-    fixed = job.distillation.fingerprint()
+    fixed = job.wrapper.fingerprint()
     assert [*fixed] == ["teacher_checkpoint", *DISTILLATION]
     assert (fixed[distillation.FLAG], *list(fixed.values())[1:3]) == (
-        [teacher.digest for teacher in job.distillation.teachers],
+        [teacher.digest for teacher in job.wrapper.teachers],
         2.0,
         0.75,
     )

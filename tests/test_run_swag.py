@@ -14,7 +14,7 @@ from classifier_runs import values_of
 from swag_runs import CONFIG, VOCAB, flags_for, questions, write_data
 
 from modeling import BertConfig
-from tasks import heads
+from tasks import bilstm
 
 run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -127,11 +127,11 @@ def test_devices_and_micro_batches_keep_questions_whole(
     tiny.write_model(folder, config, VOCAB)
     flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
     flags["num_train_epochs"] = 0.3
-    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
-    no_dropout = "from tasks import heads; heads._CLASSIFIER_DROPOUT = 0.0"
+    no_dropout = "from tasks import bilstm; bilstm._CLASSIFIER_DROPOUT = 0.0"
     two_devices.run("run_swag", no_dropout, **flags)
     start = values_of(folder / "bert_model.ckpt")
     found = values_of(tmp_path / "split" / "bert_model.ckpt")

@@ -17,17 +17,17 @@ import tokenization
 from checkpoints.trained_for import HEAD_TAIL, TAIL
 from ops import recurrence
 from serving.litert import convert, metadata
-from tasks import saved_model
+from tasks.graph import Outputs, TaskGraph
 from tasks.task import Settings
 
 
-def create(graph: saved_model.TaskGraph, quantize: str) -> bytes:
+def create(graph: TaskGraph, quantize: str) -> bytes:
     """Return the LiteRT file of a model, its weights restored.
 
     `quantize` is a key of convert.BYTES_PER_WEIGHT.
     """
 
-    def numbers(**features: tf.Tensor) -> saved_model.Outputs:
+    def numbers(**features: tf.Tensor) -> Outputs:
         with recurrence.without_arrays():
             outputs = graph.numbers(features)
         # MediaPipe takes vectors of one size alone, and no vector per token.

@@ -17,7 +17,7 @@ from serving.litert.model import LiteRtModel
 from tasks import predict
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
-from tasks.multi_label.task import MultiLabel
+from tasks.classifier.task import MultiLabel
 from tasks.ner import data as ner_data
 from tasks.rows import Unit
 from tasks.squad import data as squad_data

@@ -22,8 +22,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tasks import saved_model
 from tasks.classifier.task import TOLERANCE
+from tasks.graph import IDS, TaskGraph
 from tasks.task import Model
 
 TASKS = ("classifier", "multi_label_classification")
@@ -42,7 +42,7 @@ def log_odds(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
 
 
 def explaining(
-    graph: saved_model.TaskGraph,
+    graph: TaskGraph,
     run: Model,
     check: Callable[[], None] = lambda: None,
 ) -> Model:
@@ -67,7 +67,7 @@ def explaining(
 
     ids = ("input_ids", "input_mask", "segment_ids")
     specs = [
-        {name: saved_model.IDS for name in ids},
+        {name: IDS for name in ids},
         tf.TensorSpec([None], tf.int32),
         tf.TensorSpec([], tf.float32),
     ]

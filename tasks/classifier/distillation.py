@@ -104,7 +104,6 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
     """
 
     task_name = "classifier"
-    head = "output_weights"
 
     def __init__(
         self,

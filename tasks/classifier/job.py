@@ -43,7 +43,6 @@ _SHOWN = 5  # examples in the log, as in the original
 class ClassifierJob(FineTuningJob):
     """A class or a number for each sentence or pair."""
 
-    head_pattern = "^(output_|bilstm/)"
     task_name = "classifier"
     objective = classifier_model.CLASSIFICATION
     # If the logits were calibrated, they were divided by this.
@@ -352,25 +351,26 @@ class ClassifierJob(FineTuningJob):
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
-        logits = outputs["logits"]
         label_ids = self.records(data).features["label_ids"]
+        if self.is_regression:
+            values = outputs["value"]
+            sign = signs.same_number(values, label_ids)
+            return Scored(
+                classifier_scores.number_scores(
+                    values, label_ids, self.files.metrics
+                ),
+                [sign] if sign else [],
+                (values, label_ids),
+            )
+        logits = outputs["logits"]
         scores = classifier_scores.scores(
-            logits,
-            label_ids,
-            self.files.metrics,
-            self.is_regression,
-            self.files.positive_id,
+            logits, label_ids, self.files.metrics, self.files.positive_id
         )
         if self.temperature:
             scores["uncalibrated_ece"] = classifier_scores.calibration_error(
                 logits * self.temperature, label_ids
             )
-        if self.is_regression:
-            sign = signs.same_number(logits[:, 0], label_ids)
-        else:
-            sign = signs.same_class(
-                logits.argmax(-1), label_ids, self.files.labels
-            )
+        sign = signs.same_class(logits.argmax(-1), label_ids, self.files.labels)
         return Scored(scores, [sign] if sign else [], (logits, label_ids))
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
@@ -387,8 +387,8 @@ class ClassifierJob(FineTuningJob):
                 "difference",
                 examples,
                 label_ids.tolist(),
-                logits[:, 0].tolist(),
-                np.abs(logits[:, 0] - label_ids).tolist(),
+                logits.tolist(),
+                np.abs(logits - label_ids).tolist(),
             )
         else:
             predictions = logits.argmax(-1)
@@ -428,7 +428,7 @@ class ClassifierJob(FineTuningJob):
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""
         rows, submission = classifier_scores.prediction_lines(
-            outputs["logits"],
+            outputs["value" if self.is_regression else "probabilities"],
             [example.guid for example in self.examples(data)],
             self.files.labels,
         )

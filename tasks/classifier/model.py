@@ -3,80 +3,76 @@
 As in section 4.1 of the paper, the final vector of [CLS] (see
 modeling.class_vectors), passed through the pooler, represents the whole input.
 One new layer, output_weights [K, H], turns it into K scores. With a BiLSTM
-(table 5) the final states of its two directions represent the input.
+(table 5) the final states of its two directions represent the input. An input
+has one of K classes, any number of K labels, or a number.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, Seed, TaskModel
+from modeling import Seed
 from ops import losses
 from ops import windows as ops_windows
 from records.streaming import Batch
-from tasks import bilstm, heads, saved_model
-from tasks.bilstm import NO_BILSTM, BiLstmSize
-from tasks.task import Task
+from tasks.graph import Outputs, TaskGraph
+from tasks.heads import HeadModel
 from training.objective import Objective, Sums, example_weights
 
 # TrainedFor.output_activation -> the function.
 _ACTIVATIONS = {None: tf.identity, "sigmoid": tf.sigmoid, "tanh": tf.tanh}
 
 
-class BertForSequenceClassification(TaskModel):
+class BertForSequenceClassification(HeadModel):
     """An encoder and one output vector per class, on the pooled output.
 
     With a BiLSTM the output vectors are on its final states, [B, 2 * U] instead
-    of [B, H]. A regression, whose num_labels is None, has a single output,
-    which goes through `activation`, a key of _ACTIVATIONS. The outputs of the
-    windows of a text are pooled to its own.
+    of [B, H].
+
+    Args:
+        config: the encoder's configuration.
+        num_outputs: K; None: a regression, which has one output.
+        *args: dtype and bilstm_size, see HeadModel.
+        windows: how long rows are read; their outputs are pooled.
+        activation: of a regression, a key of _ACTIVATIONS.
+        multi_label: whether each label is a question of its own.
     """
 
     def __init__(
         self,
-        config: BertConfig,
-        num_labels: int | None,
-        dtype: str = "float32",
-        bilstm_size: BiLstmSize = NO_BILSTM,
+        config: modeling.BertConfig,
+        num_outputs: int | None = 1,
+        *args: Any,
         windows: ops_windows.Windows | None = None,
         activation: str | None = None,
+        multi_label: bool = False,
+        **kwargs: Any,
     ):
-        super().__init__(config, dtype)
-        self.windows = windows
-        self.activation = _ACTIVATIONS[activation]
-        self.is_regression = num_labels is None
-        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
+        super().__init__(config, num_outputs or 1, *args, **kwargs)
         self.uses_pooler = self.bilstm is None
-        self.output_weights, self.output_bias = heads.output_variables(
-            num_labels or 1,
-            bilstm.output_width(bilstm_size, config.hidden_size),
-        )
+        self.is_regression = num_outputs is None
+        self.activation = _ACTIVATIONS[activation]
+        self.windows, self.multi_label = windows, multi_label
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 logits [B, K]; the number [B, 1] of a regression."""
-        logits = ops_windows.pooled(
-            lambda rows: self._logits(rows, seed), features, self.windows
-        )
+        rows, is_there = ops_windows.split(features, self.windows)
+        logits = self.project(self.text_vectors(rows, seed))
+        logits = ops_windows.pooled(logits, is_there, self.windows)
         return self.activation(logits) if self.is_regression else logits
 
-    def _logits(self, features: dict[str, tf.Tensor], seed: Seed) -> tf.Tensor:
-        """Return the logits of rows that the encoder reads at once."""
-        output = self.encode(features, seed)
-        if self.bilstm is None:
-            x = heads.head_dropout(
-                output.pooled_output, seed, "classifier/dropout", self.compute
-            )  # [B, H]
-        else:
-            mask = bilstm.mask_of(features)  # [B, S]
-            x = self.bilstm(
-                output.sequence_output, mask, seed=seed, compute=self.compute
-            )  # [B, S, 2 * U]
-            x = bilstm.final_states(x, mask)  # [B, 2 * U]
-        return modeling.project(x, self.output_weights, self.output_bias)
+    def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return logits and probabilities [B, K]; the value [B] of a number."""
+        logits = self(features)
+        if self.is_regression:
+            return {"logits": logits, "value": logits[:, 0]}
+        function = tf.sigmoid if self.multi_label else tf.nn.softmax
+        return {"logits": logits, "probabilities": function(logits)}
 
     def loss(
         self, logits: tf.Tensor, features: dict[str, tf.Tensor]
@@ -88,9 +84,31 @@ class BertForSequenceClassification(TaskModel):
         """
         labels = features["label_ids"]
         weights = example_weights(features, "label_ids")  # [B]
+        if self.multi_label:
+            return _labels_loss(logits, labels, weights)
         if self.is_regression:
             return squared_error(logits, labels, weights)
         return losses.classification_loss(logits, labels, weights)
+
+
+def _labels_loss(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> losses.Loss:
+    """Return the binary cross entropy, the mean over the labels [B, K].
+
+    `correct` counts the examples all of whose labels, 0 and 1, are right, where
+    a label is predicted from a probability of 0.5 on.
+    """
+    labels = tf.cast(labels, tf.float32)
+    entropy = tf.reduce_mean(
+        tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
+    )  # [B]
+    is_right = tf.reduce_all((logits >= 0) == (labels > 0), -1)  # [B]
+    return losses.Loss(
+        tf.reduce_sum(entropy * weights),
+        tf.reduce_sum(weights),
+        tf.reduce_sum(tf.cast(is_right, tf.float32) * weights),
+    )
 
 
 def squared_error(
@@ -180,31 +198,30 @@ REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
 # --- Graph -------------------------------------------------------------------
 
 
-class ClassifierGraph(saved_model.TaskGraph):
+class ClassifierGraph(TaskGraph):
     """Outputs probabilities [n, K], label [n], score [n]; or value [n].
 
     `score` is the probability of the label; a regression has only `value`.
     """
 
-    def __init__(self, task: Task, *args: Any):
-        super().__init__(task, *args)
-        labels = task.settings.labels
-        self.labels = None if labels is None else tf.constant(labels)
-
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the probabilities [n, K]; a number [n] of a regression."""
-        logits = self.model(features)  # [n, K]
-        if self.labels is None:
-            return {"value": logits[:, 0]}
-        return {"probabilities": tf.nn.softmax(logits)}
-
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    def answers(self, numbers: Outputs) -> Outputs:
         """Return also the likeliest label of n texts."""
-        outputs = self.numbers(features)
-        if self.labels is None:
-            return outputs
-        probs = outputs["probabilities"]  # [n, K]
-        return outputs | {
-            "label": tf.gather(self.labels, tf.argmax(probs, -1)),
+        labels = self.task.settings.labels
+        if labels is None:
+            return numbers
+        probs = numbers["probabilities"]  # [n, K]
+        return numbers | {
+            "label": tf.gather(labels, tf.argmax(probs, -1)),
             "score": tf.reduce_max(probs, -1),
         }
+
+
+class MultiLabelGraph(TaskGraph):
+    """Outputs probabilities [n, K] and labels [n, K], "" if not predicted."""
+
+    def answers(self, numbers: Outputs) -> Outputs:
+        """Return also the predicted labels of n texts."""
+        thresholds = self.task.thresholds.astype(np.float32)  # [K]
+        is_predicted = numbers["probabilities"] >= thresholds  # [n, K]
+        labels = tf.constant(self.task.settings.labels)
+        return numbers | {"labels": tf.where(is_predicted, labels, "")}

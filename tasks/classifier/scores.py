@@ -72,29 +72,29 @@ def scores(
     logits: np.ndarray,
     label_ids: np.ndarray,
     names: Sequence[str],
-    is_regression: bool,
     positive_id: int = 1,
 ) -> dict[str, float]:
     """Return {score name: score} of logits [n, K], and their mean `loss`.
 
-    The accuracy of classes is added to `names`, and their calibration error as
-    `ece`. The loss is the cross entropy, or the squared error of a regression
-    [n, 1].
+    The accuracy is added to `names`, and the calibration error as `ece`. The
+    loss is the cross entropy.
     """
-    if is_regression:
-        predictions = logits[:, 0]
-        loss = float(np.mean((predictions - label_ids) ** 2))
-    else:
-        predictions = logits.argmax(-1)
-        names = [*dict.fromkeys([*names, "accuracy"])]
-        rows = np.arange(len(label_ids))
-        loss = float(-log_softmax(logits)[rows, label_ids].mean())
-    found = {
-        name: score(name, label_ids, predictions, positive_id) for name in names
+    predictions = logits.argmax(-1)
+    names = [*dict.fromkeys([*names, "accuracy"])]
+    rows = np.arange(len(label_ids))
+    return {
+        **{n: score(n, label_ids, predictions, positive_id) for n in names},
+        "ece": calibration_error(logits, label_ids),
+        "loss": float(-log_softmax(logits)[rows, label_ids].mean()),
     }
-    if not is_regression:
-        found["ece"] = calibration_error(logits, label_ids)
-    return found | {"loss": loss}
+
+
+def number_scores(
+    predictions: np.ndarray, labels: np.ndarray, names: Sequence[str]
+) -> dict[str, float]:
+    """Return {score name: score} of numbers [n], and the squared error."""
+    found = {name: score(name, labels, predictions) for name in names}
+    return found | {"loss": float(np.mean((predictions - labels) ** 2))}
 
 
 def calibration_error(logits: np.ndarray, label_ids: np.ndarray) -> float:
@@ -137,20 +137,19 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def prediction_lines(
-    logits: np.ndarray, guids: Sequence[str], labels: Sequence[str] | None
+    outputs: np.ndarray, guids: Sequence[str], labels: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Return the lines of test_results.tsv, and those of a GLUE submission.
 
-    A line has a probability per class, or the number itself, which has three
-    decimals in the submission; that has a header, with "guid, tab, answer" in
-    each line.
+    `outputs` are probabilities [n, K], a line with one per class, or numbers
+    [n] without labels, which have three decimals in the submission. That has a
+    header, with "guid, tab, answer" in each line.
     """
     if labels is None:
-        rows = [f"{value:.6g}" for value in logits[:, 0]]
-        answers = [f"{value:.3f}" for value in logits[:, 0]]
+        rows = [f"{value:.6g}" for value in outputs]
+        answers = [f"{value:.3f}" for value in outputs]
     else:
-        probs = np.exp(log_softmax(logits))
-        rows = ["\t".join(str(p) for p in row) for row in probs]
-        answers = [labels[i] for i in logits.argmax(-1)]
+        rows = ["\t".join(map(str, row)) for row in outputs]
+        answers = [labels[i] for i in outputs.argmax(-1)]
     pairs = zip(guids, answers, strict=True)
     return rows, ["index\tprediction", *(f"{g}\t{a}" for g, a in pairs)]

@@ -1,4 +1,4 @@
-"""A class or a number for a text or a pair of texts."""
+"""A class, labels or a number for a text or a pair of texts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 # Attributions may miss what they explain by this share of it.
 TOLERANCE = 0.01
 
+# The probability from which on a label is predicted, where none was tuned.
+THRESHOLD = 0.5
+
 
 class Classification(RowTask):
     """A label with probabilities, or a number, for a text or a pair."""
 
     name = "classifier"
-    graph_class = ("tasks.classifier.model", "ClassifierGraph")
     described = (*RowTask.described, "labels", "sentence_pairs")
-    required = "^(bert|bilstm|output_)"
+    head, trained_as = "output_weights", (None,)
+    multi_label = False
     takes_long_texts = True
 
     def __init__(self, settings: Settings):
@@ -141,6 +144,41 @@ class Classification(RowTask):
             labels and len(labels),
             dtype,
             bilstm.size_in(self.settings.trained_for),
-            self.settings.windows,
-            self.settings.trained_for.output_activation,
+            windows=self.settings.windows,
+            activation=self.settings.trained_for.output_activation,
+            multi_label=self.multi_label,
         )
+
+
+class MultiLabel(Classification):
+    """Labels with a probability each, for a text or a pair."""
+
+    name = "multi_label_classification"
+    described = (*Classification.described, "thresholds")
+    trained_as = (name,)
+    multi_label = True
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The probability [K] from which on each label is predicted."""
+        found = self.settings.thresholds
+        return np.array(found or [THRESHOLD] * len(self.settings.labels))
+
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
+        """Return the predicted labels, and the probabilities of all."""
+        names, shares = np.array(self.settings.labels), outputs["probabilities"]
+        return {
+            "labels": names[shares >= self.thresholds].tolist(),
+            "probabilities": dict(
+                zip(names.tolist(), map(number, shares.tolist()), strict=True)
+            ),
+        }
+
+    @classmethod
+    def options_of(
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return also the thresholds."""
+        found = super().options_of(checkpoint, given)
+        thresholds = checkpoint.trained_for.thresholds
+        return found | {"thresholds": thresholds and tuple(thresholds)}

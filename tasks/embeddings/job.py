@@ -8,10 +8,8 @@ from base import file_system, progress
 from base.errors import UserError
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory, tfrecord
@@ -73,8 +71,7 @@ class Options(NamedTuple):
 class EmbeddingsJob(FineTuningJob):
     """An encoder that is trained to make a vector for each text."""
 
-    head_pattern = "^bert/"
-    task_name = fine_tuned_task = Embeddings.name
+    task_name = Embeddings.name
     is_of_any_task = True
     result_files = (*FineTuningJob.result_files, EMBEDDINGS)
 
@@ -220,12 +217,6 @@ class EmbeddingsJob(FineTuningJob):
                 truncate_dim=own.truncate_dim,
             )
         )
-
-    def forward(
-        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Return the vector of each text, [B, D]."""
-        return {"embedding": model(batch)}
 
     def row(self) -> memory.Rows:
         """Return what an example costs: a sequence for each of its texts."""

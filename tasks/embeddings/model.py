@@ -1,4 +1,4 @@
-"""The model of sentence vectors, and its graph.
+"""The model of sentence vectors.
 
 Letters in shapes: those of modeling.py, and D numbers of a vector.
 """
@@ -9,7 +9,6 @@ import modeling
 from modeling import BertConfig, TaskModel
 from ops import windows as ops_windows
 from ops.elementwise import shape_of
-from tasks import saved_model
 
 
 class SentenceEncoder(TaskModel):
@@ -59,21 +58,23 @@ class SentenceEncoder(TaskModel):
             name: tf.reshape(features[name], [-1, length])
             for name in ("input_ids", "input_mask", "segment_ids")
         }  # [R, S]
-
-        def vectors(rows: dict[str, tf.Tensor]) -> tf.Tensor:
-            output = self.encode(rows, seed)
-            return pool(
-                tf.cast(output.sequence_output, tf.float32),
-                rows["input_mask"],
-                self.pooling,
-                self.config.attention_direction,
-            )
-
-        x = ops_windows.pooled(vectors, rows, self.windows)  # [R, H]
+        rows, is_there = ops_windows.split(rows, self.windows)
+        output = self.encode(rows, seed)
+        x = pool(
+            tf.cast(output.sequence_output, tf.float32),
+            rows["input_mask"],
+            self.pooling,
+            self.config.attention_direction,
+        )
+        x = ops_windows.pooled(x, is_there, self.windows)  # [R, H]
         x = x[:, : self.size or self.config.hidden_size]
         if self.normalize:
             x = unit_length(x)
         return tf.reshape(x[:, : self.width], [*leading, self.width])
+
+    def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the vector of each text, [B, D]."""
+        return {"embedding": self(features)}
 
 
 def pool(
@@ -97,19 +98,3 @@ def pool(
 def unit_length(x: tf.Tensor) -> tf.Tensor:
     """Return vectors [..., D] divided by their length; 0 stays 0."""
     return tf.math.l2_normalize(x, axis=-1, epsilon=1e-24)
-
-
-# --- Graph -------------------------------------------------------------------
-
-
-class EmbeddingGraph(saved_model.TaskGraph):
-    """Returns the embedding [n, D] of n texts, float32."""
-
-    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the features of texts [n], the prompt before each."""
-        prompt = self.task.settings.prompt
-        return super().features(*(prompt + text for text in texts))
-
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the vectors of a batch."""
-        return {"embedding": self.model(features)}

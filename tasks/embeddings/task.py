@@ -22,7 +22,6 @@ class Embeddings(RowTask):
     """A vector for each text."""
 
     name = "embeddings"
-    graph_class = ("tasks.embeddings.model", "EmbeddingGraph")
     described = (
         *RowTask.described,
         "pooling",
@@ -32,7 +31,7 @@ class Embeddings(RowTask):
         "similarity_fn_name",
         "prompt",
     )
-    required = "^bert/(?!pooler/)"
+    trained_as = (name,)
     takes_long_texts = True
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:

@@ -1,4 +1,4 @@
-"""Hidden layers of an encoder as features, and its vectors as a SavedModel.
+"""Hidden layers of an encoder as features, and its vectors for texts.
 
 The feature-based approach of the paper (section 5.3): the weights of BERT stay
 fixed, and its hidden layers are the input of another model. Table 7 compares
@@ -14,7 +14,6 @@ import tensorflow as tf
 
 import modeling
 from ops import windows as ops_windows
-from tasks import saved_model
 
 EMBEDDINGS = "embeddings"  # the index of the input of the first layer
 
@@ -121,12 +120,9 @@ def encode_layers(
     With windows S is the length of the rows (ops/windows.py), and [CLS] that of
     the first window.
     """
-    rows = features
-    if windows:
-        rows, _ = ops_windows.split(features, windows)
+    rows, _ = ops_windows.split(features, windows)
     values = layer_features(model.encode(rows), layers)
-    if windows:
-        values = ops_windows.join(values, features, windows)
+    values = ops_windows.join(values, features, windows)
     if pooling == "cls":
         return modeling.class_vectors(
             values, features["input_mask"], model.config.attention_direction
@@ -138,35 +134,40 @@ def encode_layers(
     return values
 
 
-# --- SavedModel --------------------------------------------------------------
+# --- Vectors of texts --------------------------------------------------------
 
 
-class EncoderGraph(saved_model.TaskGraph):
-    """Returns three kinds of vectors for each of n texts.
+class TextEncoder(modeling.TaskModel):
+    """An encoder that says three kinds of vectors for each of n texts.
 
     pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
     the real tokens) and sequence_output [n, S, H], all float32. For a text that
     is read in windows, pooled_output is the mean or maximum over its windows.
     """
 
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    windows: ops_windows.Windows | None = None
+
+    @classmethod
+    def of(cls, model: modeling.TaskModel) -> "TextEncoder":
+        """Return the encoder of another model; they share its variables."""
+        found = cls.__new__(cls)
+        tf.Module.__init__(found)
+        found.config, found.bert = model.config, model.bert
+        return found
+
+    def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the three outputs of a batch."""
-        windows, sequences = self.task.settings.windows, []
-
-        def encode(rows: dict[str, tf.Tensor]) -> tf.Tensor:
-            output = self.model.encode(rows)
-            sequences.append(tf.cast(output.sequence_output, tf.float32))
-            return tf.cast(output.pooled_output, tf.float32)
-
-        pooled = ops_windows.pooled(encode, features, windows)
-        (sequence,) = sequences
-        if windows:
-            sequence = ops_windows.join(sequence, features, windows)
+        rows, is_there = ops_windows.split(features, self.windows)
+        output = self.encode(rows)
+        pooled = tf.cast(output.pooled_output, tf.float32)
+        sequence = ops_windows.join(
+            tf.cast(output.sequence_output, tf.float32), features, self.windows
+        )
         mask = tf.cast(features["input_mask"], tf.float32)
         mask = tf.expand_dims(mask, -1)  # [n, S, 1]
         total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
         return {
-            "pooled_output": pooled,
+            "pooled_output": ops_windows.pooled(pooled, is_there, self.windows),
             "sequence_output": sequence,
             "mean_output": total / tf.reduce_sum(mask, axis=1),
         }

@@ -1,27 +1,22 @@
 """The vectors of an encoder for texts."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, number
 
 if TYPE_CHECKING:
     import modeling
+    from checkpoints.checkpoint import Checkpoint
+    from tasks.encoder import model
 
 
 class Vectors(RowTask):
     """Vectors of an encoder for each text."""
 
     name = "encoder"
-    graph_class = ("tasks.encoder.model", "EncoderGraph")
     takes_long_texts = True
-
-    @property
-    def required(self) -> str:
-        """A vector of the pooler needs its weights."""
-        if "pooled_output" in self.settings.vectors:
-            return "^bert/"
-        return "^bert/(?!pooler/)"
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the vectors of --vectors."""
@@ -30,10 +25,24 @@ class Vectors(RowTask):
             for name in self.settings.vectors
         }
 
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what is given; warn of a pooler that was not trained."""
+        if "pooled_output" in given.get("vectors", ()):
+            checkpoint.warn_of_untrained_pooler()
+        return dict(given)
+
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
-    ) -> "modeling.TaskModel":
-        """Return the encoder."""
-        import modeling
+    ) -> "model.TextEncoder":
+        """Return the encoder; a vector of the pooler needs its weights."""
+        from tasks.encoder import model
 
-        return modeling.TaskModel(config, dtype)
+        encoder = model.TextEncoder(config, dtype)
+        encoder.uses_pooler = "pooled_output" in self.settings.vectors
+        encoder.windows = self.settings.windows
+        return encoder

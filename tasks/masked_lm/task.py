@@ -15,7 +15,8 @@ from tasks.task import Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
-    from pretraining import model as pretraining_model
+    from checkpoints.checkpoint import Checkpoint
+    from tasks.masked_lm import model
 
 # Likely misspellings of [MASK], for a hint in the error message.
 _MISSPELLED = re.compile(r"\[mask\]|<mask>|\bMASK\b", re.IGNORECASE)
@@ -36,14 +37,61 @@ def sentence_to_ids(
     return [*ids, vocab["[SEP]"]]
 
 
-class MaskedTokens(RowTask):
+def format_fillings(text: str, found: Prediction) -> str:
+    """Return the sentence and a line for each of its [MASK]s."""
+    lines = [text]
+    masks = zip(found["tokens"], found["scores"], strict=True)
+    for place, (tokens, scores) in enumerate(masks, 1):
+        name = f"[MASK] {place}: " if len(found["tokens"]) > 1 else ""
+        pairs = zip(tokens, scores, strict=True)
+        lines.append(
+            f"    {name}{', '.join(f'{t} {score:.2f}' for t, score in pairs)}"
+        )
+    return "\n".join(lines)
+
+
+class MaskedLmTask(RowTask):
+    """Base class of what a masked LM does."""
+
+    head = "cls/predictions/output_bias"
+    special_tokens = (*RowTask.special_tokens, "[MASK]")
+
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
+        """Return the row of a text, with [MASK] as one token."""
+        ids = sentence_to_ids(text_a, self.tokenizer)
+        return rows.make_row(ids, len(ids)), 0
+
+    @classmethod
+    def fits(cls, checkpoint: "Checkpoint") -> bool:
+        """Return whether the model fills masks from both sides.
+
+        One of one direction was never trained on [MASK]. Its best guess would
+        ignore the rest of the sentence, and look like the answer of a bad BERT.
+        """
+        import modeling
+
+        direction = checkpoint.config.attention_direction
+        return direction == modeling.BIDIRECTIONAL and super().fits(checkpoint)
+
+    @classmethod
+    def check_model(cls, checkpoint: "Checkpoint", needs_rows: bool) -> None:
+        """Raise a UserError if tokens see one side alone."""
+        import modeling
+
+        direction = checkpoint.config.attention_direction
+        if direction != modeling.BIDIRECTIONAL:
+            raise UserError(
+                f"{checkpoint.prefix} is a {direction} model, which predicts "
+                "neighbors and no [MASK]; filling masks and scoring sentences "
+                "need one trained with --objective=mlm_nsp or mlm"
+            )
+
+
+class MaskedTokens(MaskedLmTask):
     """The likeliest tokens for every [MASK] of a text."""
 
     name = "masked_lm"
-    graph_class = ("tasks.masked_lm.model", "MaskedLmGraph")
-    described = (*RowTask.described, "top_k")
-    # Pooler and next sentence head may be missing: they are not used.
-    required = "^(bert/(?!pooler/)|cls/predictions/)"
+    described = (*MaskedLmTask.described, "top_k")
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -67,11 +115,6 @@ class MaskedTokens(RowTask):
                 "that are read (--max_seq_length): a [MASK] may be cut off"
             )
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
-        """Return the row of a text, with [MASK] as one token."""
-        ids = sentence_to_ids(text_a, self.tokenizer)
-        return rows.make_row(ids, len(ids)), False
-
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return tokens and scores [masks, top_k]."""
         mask = self.tokenizer.vocab["[MASK]"]
@@ -91,11 +134,13 @@ class MaskedTokens(RowTask):
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
-    ) -> "pretraining_model.BertForPreTraining":
+    ) -> "model.BertForMaskedLM":
         """Return the encoder with the heads of pre-training."""
-        from pretraining import model as pretraining_model
+        from tasks.masked_lm import model
 
-        return pretraining_model.BertForPreTraining(config, dtype)
+        return model.BertForMaskedLM(
+            config, dtype, self.tokenizer.vocab, self.settings.top_k
+        )
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the tokens of ids; those of -1 are empty."""

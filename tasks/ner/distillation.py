@@ -30,7 +30,6 @@ class TaggerDistillation(distillation.Distillation[NerJob]):
     """Teachers of a tagger; their answers are logits [words, K]."""
 
     task_name = "token_classification"
-    head = "output_weights"
 
     @property
     def labels(self) -> Sequence[str]:

@@ -15,23 +15,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from modeling import BertConfig, Seed, TaskModel, project
-from ops.losses import Loss
+from modeling import BertConfig, Seed
 from records import in_memory
-from tasks.bilstm import BiLstm
+from tasks.bilstm import BiLstmSize
 from tasks.encoder.model import LayerChoice, layer_features
-from tasks.heads import output_variables
-from tasks.ner.model import word_loss
+from tasks.ner.model import BertForTokenClassification
 from tasks.ner.windows import IGNORED
 
 
-class BertForFeatureTagging(TaskModel):
+class BertForFeatureTagging(BertForTokenClassification):
     """A frozen encoder, a BiLSTM and an output vector per class.
 
     The BiLSTM, of `units` in each direction, is float32 and reads C layers.
     """
-
-    uses_pooler = False
 
     def __init__(
         self,
@@ -41,22 +37,17 @@ class BertForFeatureTagging(TaskModel):
         units: int,
         dtype: str = "float32",
     ):
-        super().__init__(config, dtype)
+        num_layers = len(choice.indices)
+        width = config.hidden_size * (1 if choice.is_sum else num_layers)
+        size = BiLstmSize(2, units)
+        super().__init__(config, num_labels, dtype, size, width)
         self.bert.trainable = False
-        self.choice, num_layers = choice, len(choice.indices)
-        width = config.hidden_size
+        self.choice = choice
         if choice.is_sum:
             # The softmax of zeros: training begins with the mean of layers.
             self.layer_weights = keras.Variable(
                 "zeros", shape=[num_layers], name="layer_weights"
             )
-        else:
-            width *= num_layers
-        self.bilstm = BiLstm(width, units)
-        self.bilstm.build()
-        self.output_weights, self.output_bias = output_variables(
-            num_labels, 2 * units
-        )
 
     def activations(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the chosen layers of a batch of pieces, [B, S, C, H]."""
@@ -79,14 +70,8 @@ class BertForFeatureTagging(TaskModel):
         else:
             x = tf.concat(layers, axis=-1)  # [B, W, C * H]
         mask = features["input_mask"]
-        x = self.bilstm(
-            x, mask, seed=seed, compute=self.compute
-        )  # [B, W, 2 * units]
-        return project(x, self.output_weights, self.output_bias)
-
-    def loss(self, logits: tf.Tensor, features: dict[str, tf.Tensor]) -> Loss:
-        """Return the cross entropy of words, as `word_loss`."""
-        return word_loss(logits, features)
+        x = self.bilstm(x, mask, seed, compute=self.compute)
+        return self.project(x)  # of [B, W, 2 * units]
 
 
 class SentenceActivations(in_memory.ShortRecords):

@@ -27,6 +27,7 @@ from tasks.ner import model as ner_model
 from tasks.ner import scores as ner_scores
 from tasks.ner import windows as ner_windows
 from tasks.ner.feature_based import SentenceActivations
+from tasks.ner.task import FEATURE_TAGGING, TAGGING
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import Model, Outputs
@@ -42,8 +43,7 @@ _SHOWN = 5  # records in the log
 class NerJob(FineTuningJob):
     """A tag for each word of the files to train on, to score and to tag."""
 
-    head_pattern = "^(output_|bilstm/|layer_weights)"
-    task_name = "token_classification"
+    task_name = TAGGING
     objective = ner_model.WORD_CLASSIFICATION
     result_files = (*FineTuningJob.result_files, *_PREDICTIONS, _TEST_RESULTS)
 
@@ -59,11 +59,9 @@ class NerJob(FineTuningJob):
     ):
         super().__init__(settings, source)
         self.columns, self.tagger = columns, tagger
-        self.fine_tuned_task = "token_classification"
         self._layers: Sequence[int | str] = ()
         self._sentences: dict[str, SentenceActivations] = {}
         if tagger.feature_layers:
-            self.fine_tuned_task = "feature_tagging"
             choice = layer_choice(tagger.feature_layers, self.config)
             self._layers = choice.indices
             if file_system.is_remote(settings.records_dir):
@@ -342,6 +340,8 @@ class NerJob(FineTuningJob):
         names = ("document_context", "feature_layers", "lstm_units")
         options = {name: getattr(self.tagger, name) for name in names}
         options["id2label"] = id2label_of(self.labels)
+        if self._layers:
+            options["task"] = FEATURE_TAGGING
         return super().trained_for()._replace(**options)
 
 

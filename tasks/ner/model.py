@@ -11,47 +11,32 @@ from typing import Any
 
 import tensorflow as tf
 
-import modeling
-from modeling import BertConfig, Seed, TaskModel
+from modeling import Seed
 from ops import losses
-from tasks import bilstm, graph_tokenizer, heads, saved_model
-from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks import graph_tokenizer
 from tasks.classifier import model as classifier_model
+from tasks.graph import Outputs, TaskGraph
+from tasks.heads import HeadModel
 from tasks.ner.data import normalized_tags
 from tasks.task import Task
 
 
-class BertForTokenClassification(TaskModel):
+class BertForTokenClassification(HeadModel):
     """An encoder, maybe a BiLSTM, and a vector per class at each position."""
-
-    uses_pooler = False
-
-    def __init__(
-        self,
-        config: BertConfig,
-        num_labels: int,
-        dtype: str = "float32",
-        bilstm_size: BiLstmSize = NO_BILSTM,
-    ):
-        super().__init__(config, dtype)
-        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
-        self.output_weights, self.output_bias = heads.output_variables(
-            num_labels, bilstm.output_width(bilstm_size, config.hidden_size)
-        )
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 logits [B, S, K]."""
-        x = self.encode(features, seed).sequence_output  # [B, S, H]
-        if self.bilstm is None:
-            x = heads.head_dropout(x, seed, "classifier/dropout", self.compute)
-        else:  # the BiLSTM drops out its own output
-            mask = bilstm.mask_of(features)
-            x = self.bilstm(
-                x, mask, seed=seed, compute=self.compute
-            )  # [B, S, 2 * U]
-        return modeling.project(x, self.output_weights, self.output_bias)
+        x = self.token_vectors(features, seed)
+        if self.bilstm is None:  # which drops out its own output
+            x = self.dropout(x, seed)
+        return self.project(x)
+
+    def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the logits and probabilities of tags, [B, S, K]."""
+        logits = self(features)
+        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
     def loss(
         self, logits: tf.Tensor, features: dict[str, tf.Tensor]
@@ -144,7 +129,7 @@ def make_word_features(
     return features, tf.stack([first + best, position], axis=1)
 
 
-class TaggerGraph(saved_model.TaskGraph):
+class TaggerGraph(TaskGraph):
     """Outputs a tag in IOB2 and its probability for each word.
 
     The signature `serving_default` takes texts and splits them into words;
@@ -168,13 +153,9 @@ class TaggerGraph(saved_model.TaskGraph):
             ]
         )
 
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the probability of every tag at every piece."""
-        return {"probabilities": tf.nn.softmax(self.model(features))}
-
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
-        probs = self.numbers(features)["probabilities"]  # [n, S, K]
+        probs = numbers["probabilities"]  # [n, S, K]
         return {
             "tags": tf.gather(self.labels, tf.argmax(probs, -1)),
             "scores": tf.reduce_max(probs, -1),
@@ -197,11 +178,10 @@ class TaggerGraph(saved_model.TaskGraph):
             mask = tf.sequence_mask(lengths, width, tf.int32)  # [n, W]
             shape = tf.concat([[-1, width], tf.shape(found)[1:]], 0)
             inputs = {"activations": rows.to_tensor(shape=shape)}
-            logits = self.model(inputs | {"input_mask": mask})  # [n, W, K]
-            logits = tf.boolean_mask(logits, mask)
+            numbers = self.numbers(inputs | {"input_mask": mask})  # [n, W, K]
+            probs = tf.boolean_mask(numbers["probabilities"], mask)
         else:
-            logits = tf.gather_nd(self.model(features), at)
-        probs = tf.nn.softmax(logits)  # [words, K]
+            probs = tf.gather_nd(self.numbers(features)["probabilities"], at)
         best = tf.argmax(probs, -1)
         return self._iob2_tags(best, words), tf.reduce_max(probs, -1)
 
@@ -216,7 +196,7 @@ class TaggerGraph(saved_model.TaskGraph):
         before = tf.where(is_first[:count], start, before[:count])
         return tf.gather_nd(self.after, tf.stack([before, best], axis=1))
 
-    def from_texts(self, text: tf.Tensor) -> saved_model.Outputs:
+    def from_texts(self, text: tf.Tensor) -> Outputs:
         """Return words, tags and scores [n, W] of texts [n].
 
         Shorter rows are filled up with "" and 0.
@@ -229,7 +209,7 @@ class TaggerGraph(saved_model.TaskGraph):
             "scores": words.with_values(scores).to_tensor(0.0),
         }
 
-    def from_words(self, words: tf.Tensor) -> saved_model.Outputs:
+    def from_words(self, words: tf.Tensor) -> Outputs:
         """Return tags and scores [n, W] of words [n, W]."""
         is_word = words != ""
         tags, scores = self.of_words(tf.ragged.boolean_mask(words, is_word))

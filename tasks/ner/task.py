@@ -34,14 +34,16 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
 
+# TrainedFor.task of a tagger that is fine-tuned, and of one on frozen features.
+TAGGING, FEATURE_TAGGING = "token_classification", "feature_tagging"
+
 
 class Entities(Task):
     """The entities of each text, and a tag for each of its words."""
 
-    name = "token_classification"
-    graph_class = ("tasks.ner.model", "TaggerGraph")
+    name = TAGGING
     described = (*Task.described, "labels")
-    required = "^(bert/(?!pooler/)|bilstm|output_|layer_weights)"
+    head, trained_as = "output_weights", (TAGGING, FEATURE_TAGGING)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -148,6 +150,16 @@ class Entities(Task):
             yield _prediction(item, names, scores[part])
 
     # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def check_model(cls, checkpoint: "Checkpoint", needs_rows: bool) -> None:
+        """Raise a UserError if the model reads words, and rows are needed."""
+        if needs_rows and checkpoint.trained_for.task == FEATURE_TAGGING:
+            raise UserError(
+                f"{checkpoint.prefix} tags words by a BiLSTM on frozen "
+                "features: it reads words, and no rows of ids. Use run_ner.py "
+                "--do_predict, or a SavedModel (export_saved_model.py)"
+            )
 
     @classmethod
     def options_of(

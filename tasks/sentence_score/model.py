@@ -1,40 +1,44 @@
-"""The graph that scores sentences: every token masked in turn."""
+"""The model that scores sentences: every token masked in turn."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import tensorflow as tf
 
-from tasks import saved_model
-from tasks.task import Task
+from modeling import BertConfig
+from tasks.graph import Outputs
+from tasks.masked_lm.model import BertForMaskedLM
 
 # Rows that are run at once have about as many tokens as a batch of 32 rows of
 # 128, unless the sentences themselves have more.
 _STEP_TOKENS = 4096
 
 
-class SentenceScoreGraph(saved_model.TaskGraph):
+class SentenceScorer(BertForMaskedLM):
     """Returns log P(token | all others) of n sentences, and their sums.
 
     The outputs are `token_scores` [n, S], 0 at [CLS], [SEP] and padding;
-    `score` [n], their sum; `num_tokens` [n]; and `perplexity` [n]. The model is
-    a BertForPreTraining. "a b" and "c" are run as these rows, of which only the
-    vectors at masks go to the output layer:
+    `score` [n], their sum; `num_tokens` [n]; and `perplexity` [n]. "a b" and
+    "c" are run as these rows, of which only the vectors at masks go to the
+    output layer:
 
         [CLS] [MASK] b [SEP]    [CLS] a [MASK] [SEP]    [CLS] [MASK] [SEP]
     """
 
-    def __init__(self, task: Task, *args: Any):
-        super().__init__(task, *args)
-        vocab = task.tokenizer.vocab  # in the order of ids
-        self.mask_id, self.num_ids = vocab["[MASK]"], len(vocab)
+    def __init__(
+        self,
+        config: BertConfig,
+        dtype: str,
+        vocab: Mapping[str, int],
+        score_whole_words: bool,
+    ):
+        super().__init__(config, dtype, vocab)
         self.cls_id, self.sep_id = vocab["[CLS]"], vocab["[SEP]"]
-        # Whether a token is masked with the one before it.
-        whole_words = task.settings.score_whole_words
+        # Whether a token, in the order of ids, is masked with the one before.
         self.is_joined = tf.constant(
-            [whole_words and token.startswith("##") for token in vocab]
+            [score_whole_words and token.startswith("##") for token in vocab]
         )
 
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the four outputs."""
         ids = features["input_ids"]  # [n, S]
         is_token = (
@@ -95,14 +99,13 @@ class SentenceScoreGraph(saved_model.TaskGraph):
         labels: tf.Tensor,
     ) -> tf.Tensor:
         """Return log P [P] of labels [P] at places [P, 2] of [R, S]."""
-        x = self.model.encode(features).sequence_output  # [R, S, H]
+        x = self.encode(features).sequence_output  # [R, S, H]
         x = tf.expand_dims(tf.gather_nd(x, places), 0)  # [1, P, H]
-        logits = self.model.cls.predictions(
+        logits = self.cls.predictions(
             x,
             tf.expand_dims(tf.range(tf.shape(x)[1]), 0),
-            self.model.bert.embeddings.word_embeddings,
-            compute=self.model.compute,
+            self.bert.embeddings.word_embeddings,
+            compute=self.compute,
         )
-        # Some models have more rows of embeddings than there are tokens.
-        log_probs = tf.nn.log_softmax(logits[0, :, : self.num_ids])  # [P, V]
+        log_probs = tf.nn.log_softmax(logits[0, :, : self.num_tokens])  # [P, V]
         return tf.gather(log_probs, labels, batch_dims=1)

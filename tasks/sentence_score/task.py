@@ -12,20 +12,23 @@ from its other pieces, so these can be masked together (score_whole_words).
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from base.errors import UserError
 
-from tasks.masked_lm.task import MaskedTokens
+from tasks.masked_lm.task import MaskedLmTask
 from tasks.rows import Unit
 from tasks.task import (
     Input,
     Outputs,
     Place,
     Prediction,
-    RowTask,
     number,
 )
+
+if TYPE_CHECKING:
+    import modeling
+    from tasks.sentence_score import model
 
 
 def perplexity(score: float, num_tokens: int) -> float:
@@ -57,14 +60,11 @@ def format_total(found: Sequence[Prediction]) -> str:
     )
 
 
-class SentenceScore(RowTask):
+class SentenceScore(MaskedLmTask):
     """The pseudo-log-likelihood of a text, and its pseudo-perplexity."""
 
     name = "sentence_score"
-    graph_class = ("tasks.sentence_score.model", "SentenceScoreGraph")
-    described = (*RowTask.described, "score_whole_words")
-    required = MaskedTokens.required
-    create_model = MaskedTokens.create_model
+    described = (*MaskedLmTask.described, "score_whole_words")
     totals = ("score", "num_tokens")
 
     def check(self, texts: Mapping[str, Any]) -> None:
@@ -99,3 +99,13 @@ class SentenceScore(RowTask):
             found["tokens"] = self.tokenizer.convert_ids_to_tokens(ids)
             found["token_scores"] = [number(x) for x in scores.tolist()]
         return found
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.SentenceScorer":
+        """Return the encoder with the heads of pre-training."""
+        from tasks.sentence_score import model
+
+        return model.SentenceScorer(
+            config, dtype, self.tokenizer.vocab, self.settings.score_whole_words
+        )

@@ -31,7 +31,6 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
     """Teachers of spans; their answers are logits [n, S, 2]."""
 
     task_name = "question_answering"
-    head = "cls/squad/output_weights"
     names = (
         "soft_loss",
         "label_loss",
@@ -70,10 +69,6 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
             )
         return None
 
-    def forward(self, model: modeling.TaskModel, batch: Batch) -> Batch:
-        """Return the logits of starts and ends, [B, S, 2]."""
-        return {"logits": tf.stack(tf.unstack(model(batch)), -1)}
-
     # --- Data ----------------------------------------------------------------
 
     def texts(self) -> list[Texts]:
@@ -91,7 +86,7 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
         size = self.job.settings.predict_batch_size
         with progress.Bar(data.num_records, "records", RUNNING) as bar:
             found = predict.run_records(run, data, size, bar.update)
-        logits = found["logits"]
+        logits = np.stack([found["start_logits"], found["end_logits"]], -1)
         # The logits are only as long as the longest batch.
         missing = data.full_length - logits.shape[1]
         return np.pad(logits, [(0, 0), (0, missing), (0, 0)])

@@ -6,14 +6,12 @@ from typing import Any
 from base.errors import UserError
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
-from tasks import graph_tokenizer
+from tasks import graph_tokenizer, registry
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -33,7 +31,6 @@ _SHOWN = 5  # windows written to the log
 class SquadJob(FineTuningJob):
     """A span of the paragraph for each question."""
 
-    head_pattern = "^(cls/squad|bilstm)/"
     task_name = "question_answering"
     training_features = ("start_positions", "end_positions", "is_impossible")
     objective = squad_model.QUESTION_ANSWERING
@@ -168,13 +165,6 @@ class SquadJob(FineTuningJob):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def forward(
-        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Return the start logits and the end logits, [B, S] each."""
-        starts, ends = tf.unstack(model(batch))
-        return {"start_logits": starts, "end_logits": ends}
-
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
         answered = self._answer(loaded)
@@ -268,4 +258,6 @@ class SquadJob(FineTuningJob):
             )
         task = self.create_task()
         settings = task.settings._replace(null_threshold=threshold)
-        return type(task)(settings).graph(loaded.model, tokenizer)
+        return registry.create_graph(
+            type(task)(settings), loaded.model, tokenizer
+        )

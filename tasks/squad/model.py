@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, Layer, TaskModel
+from modeling import Layer
 from ops import losses
 from records.streaming import Batch
-from tasks import bilstm, graph_tokenizer, saved_model
-from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks import graph_tokenizer
+from tasks.graph import Outputs, TaskGraph
+from tasks.heads import HeadModel
 from tasks.squad.decoding import NOTHING_BUT_NULL
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
@@ -32,7 +33,7 @@ class SquadHead(Layer):
         self.build()
 
 
-class BertForQuestionAnswering(TaskModel):
+class BertForQuestionAnswering(HeadModel):
     """Computes the start and the end logit of every token.
 
     They are the products of the token's vector with the start vector and the
@@ -40,19 +41,9 @@ class BertForQuestionAnswering(TaskModel):
     BiLSTM may stand between encoder and vectors.
     """
 
-    uses_pooler = False
-
-    def __init__(
-        self,
-        config: BertConfig,
-        dtype: str = "float32",
-        bilstm_size: BiLstmSize = NO_BILSTM,
-    ):
-        super().__init__(config, dtype)
-        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
-        self.cls = SquadHead(
-            bilstm.output_width(bilstm_size, config.hidden_size)
-        )
+    def create_head(self, num_outputs: int, width: int) -> None:
+        """Create the variables of cls/squad/, [2, width] and [2]."""
+        self.cls = SquadHead(width)
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: modeling.Seed = None
@@ -61,14 +52,13 @@ class BertForQuestionAnswering(TaskModel):
 
         features: input_ids, input_mask and segment_ids [B, S].
         """
-        x = self.encode(features, seed).sequence_output  # [B, S, H]
-        if self.bilstm is not None:
-            mask = bilstm.mask_of(features)
-            x = self.bilstm(
-                x, mask, seed=seed, compute=self.compute
-            )  # [B, S, 2 * U]
-        logits = self.cls.squad(x)  # [B, S, 2]
-        return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
+        logits = self.cls.squad(self.token_vectors(features, seed))  # [B, S, 2]
+        return tf.transpose(logits, [2, 0, 1])
+
+    def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the start logits and the end logits, [B, S] each."""
+        starts, ends = tf.unstack(self(features))
+        return {"start_logits": starts, "end_logits": ends}
 
 
 # --- Objective ---------------------------------------------------------------
@@ -166,7 +156,7 @@ class _Windows(NamedTuple):
     doc_length: tf.Tensor  # [W] number of pieces
 
 
-class QuestionAnsweringGraph(saved_model.TaskGraph):
+class QuestionAnsweringGraph(TaskGraph):
     """Answers questions [n] on contexts [n], both strings.
 
     Windows, max-context and the search for the best span follow windows.py and
@@ -192,20 +182,13 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
         # None if every question has an answer.
         self.null_threshold = task.settings.null_threshold
 
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return start_logits and end_logits [W, S] of rows of ids."""
-        starts, ends = tf.unstack(self.model(features))
-        return {"start_logits": starts, "end_logits": ends}
-
-    def from_texts(
-        self, question: tf.Tensor, context: tf.Tensor
-    ) -> saved_model.Outputs:
+    def from_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
         """Return the answers to questions [n] on contexts [n]."""
         limit = self.lengths.max_query_length
         query = self.tokenizer(question)[:, :limit]
         pieces = self.tokenizer.with_offsets(context)
         windows = self._windows(query, pieces.ids)
-        logits = self.answers(windows.features)
+        logits = self.numbers(windows.features)
         score, start, end = self._best_spans(logits, windows, pieces.ids)
         return self._texts(context, pieces, windows, logits, score, start, end)
 
@@ -243,7 +226,7 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
 
     def _best_spans(
         self,
-        logits: saved_model.Outputs,
+        logits: Outputs,
         windows: _Windows,
         doc: tf.RaggedTensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -274,11 +257,11 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
         context: tf.Tensor,
         pieces: graph_tokenizer.TokenSpans,
         windows: _Windows,
-        logits: saved_model.Outputs,
+        logits: Outputs,
         score: tf.Tensor,
         start: tf.Tensor,
         end: tf.Tensor,
-    ) -> saved_model.Outputs:
+    ) -> Outputs:
         """Return the outputs: those of each question's best window."""
         count = tf.size(context)
         best = _first_best(score, windows.row, count)  # [n] windows

@@ -40,7 +40,6 @@ class QuestionAnswering(Task):
     """A part of the context for each question."""
 
     name = "question_answering"
-    graph_class = ("tasks.squad.model", "QuestionAnsweringGraph")
     described = (
         *Task.described,
         "doc_stride",
@@ -48,7 +47,7 @@ class QuestionAnswering(Task):
         "max_answer_length",
         "null_threshold",
     )
-    required = "^(bert/(?!pooler/)|bilstm/|cls/squad/)"
+    head = "cls/squad/output_weights"
     text_names = ("question", "context")
 
     def __init__(self, settings: Settings):
@@ -226,7 +225,7 @@ class QuestionAnswering(Task):
         from tasks.squad import model
 
         return model.BertForQuestionAnswering(
-            config, dtype, bilstm.size_in(self.settings.trained_for)
+            config, 2, dtype, bilstm.size_in(self.settings.trained_for)
         )
 
 

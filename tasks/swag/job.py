@@ -7,10 +7,8 @@ from typing import Any
 from base import file_system
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints.model import Checkpoint
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
@@ -44,10 +42,7 @@ _MISTAKES_HEADER = (
 class SwagJob(FineTuningJob):
     """The right choice of each question."""
 
-    head_pattern = "^(output_|bilstm/)"
     task_name = "multiple_choice"
-    # The head of a regression has the same shape.
-    fine_tuned_task = "multiple_choice"
     objective = swag_model.MULTIPLE_CHOICE
     result_files = (*FineTuningJob.result_files, _TEST_RESULTS)
 
@@ -78,12 +73,6 @@ class SwagJob(FineTuningJob):
         """Return the key of the accuracy on the development questions."""
         swag_task.find_file(self.data_dir, "dev")
         return "accuracy"
-
-    def forward(
-        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Return the score of each choice [B]; records are single choices."""
-        return {"scores": model(batch)}
 
     # --- Data ----------------------------------------------------------------
 
@@ -141,16 +130,17 @@ class SwagJob(FineTuningJob):
     # --- Scores and predictions ----------------------------------------------
 
     def by_question(self, data: DataSet, outputs: Outputs) -> np.ndarray:
-        """Return the scores of the choices, [n, C] for n questions."""
-        return outputs["scores"].reshape(len(self.examples(data)), -1)
+        """Return the scores of the choices, [n, C] for n questions.
+
+        Records are single choices.
+        """
+        return outputs["logits"].reshape(len(self.examples(data)), -1)
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the accuracy and the loss; look for constant answers."""
         scores = self.by_question(data, outputs)
         labels = np.array([question.label for question in self.examples(data)])
-        results = classifier_scores.scores(
-            scores, labels, ("accuracy",), is_regression=False
-        )
+        results = classifier_scores.scores(scores, labels, ("accuracy",))
         # The keys of the original's run_classifier.py.
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
@@ -172,7 +162,7 @@ class SwagJob(FineTuningJob):
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
         probabilities, answers = classifier_scores.prediction_lines(
-            scores,
+            np.exp(classifier_scores.log_softmax(scores)),
             [question.guid for question in self.examples(data)],
             [str(number) for number in range(scores.shape[1])],
         )

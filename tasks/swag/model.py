@@ -7,13 +7,13 @@ the choice. A vector, the only new parameters, scores the pooled output of each
 
 import tensorflow as tf
 
-from modeling import BertConfig, Seed
+from modeling import Seed
 from ops import losses
 from ops.elementwise import shape_of
 from records.streaming import Batch
-from tasks import graph_tokenizer, saved_model
-from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks import graph_tokenizer
 from tasks.classifier import model as classifier_model
+from tasks.graph import TEXTS, Outputs, TaskGraph
 
 
 class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
@@ -22,14 +22,6 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
     The score is its product with the pooled output, which is made of [CLS],
     or of the last token left to right (see modeling.class_vectors).
     """
-
-    def __init__(
-        self,
-        config: BertConfig,
-        dtype: str = "float32",
-        bilstm_size: BiLstmSize = NO_BILSTM,
-    ):
-        super().__init__(config, 1, dtype, bilstm_size)
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None
@@ -47,6 +39,10 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         }  # [R, S]
         scores = super().__call__(rows, seed)  # [R, 1]
         return tf.reshape(scores, leading)
+
+    def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the logits of choices, [B, C] of [B, C, S], [R] of [R, S]."""
+        return {"logits": self(features)}
 
     def loss(
         self, logits: tf.Tensor, features: dict[str, tf.Tensor]
@@ -70,7 +66,7 @@ MULTIPLE_CHOICE = classifier_model.CLASSIFICATION._replace(
 )
 
 
-class MultipleChoiceGraph(saved_model.TaskGraph):
+class MultipleChoiceGraph(TaskGraph):
     """Outputs probabilities [n, C] and answer [n], the likeliest choice.
 
     `serving_default` takes strings, context [n] and choices [n, C]; `ids`
@@ -81,7 +77,7 @@ class MultipleChoiceGraph(saved_model.TaskGraph):
 
     def text_specs(self) -> list[tf.TensorSpec]:
         """Return the shapes of context and choices, [n] and [n, C]."""
-        return [saved_model.TEXTS, tf.TensorSpec([None, None], tf.string)]
+        return [TEXTS, tf.TensorSpec([None, None], tf.string)]
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the features [n, C, S] of context [n] and choices [n, C]."""
@@ -101,12 +97,8 @@ class MultipleChoiceGraph(saved_model.TaskGraph):
             for name, value in rows.items()
         }
 
-    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the logits of choices, [n, C] of [n, C, S], [R] of [R, S]."""
-        return {"logits": self.model(features)}
-
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    def answers(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
-        probs = tf.nn.softmax(self.numbers(features)["logits"])  # [n, C]
+        probs = tf.nn.softmax(numbers["logits"])  # [n, C]
         answer = tf.argmax(probs, -1, tf.int32)
         return {"probabilities": probs, "answer": answer}

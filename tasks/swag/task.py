@@ -184,8 +184,9 @@ class MultipleChoice(RowTask):
     """The likeliest of several choices to continue a context."""
 
     name = "multiple_choice"
-    graph_class = ("tasks.swag.model", "MultipleChoiceGraph")
-    required = "^(bert|bilstm|output_)"
+    head = "output_weights"
+    # The head of a regression has the same shape.
+    trained_as = (name,)
     text_names = ("context", "choices")
     is_grouped = True
 
@@ -239,7 +240,7 @@ class MultipleChoice(RowTask):
         from tasks.swag import model
 
         return model.BertForMultipleChoice(
-            config, dtype, bilstm.size_in(self.settings.trained_for)
+            config, 1, dtype, bilstm.size_in(self.settings.trained_for)
         )
 
     def answers(self, numbers: Outputs) -> Outputs:

@@ -77,7 +77,8 @@ def test_pooled_and_its_gradient(pooling):
         return tf.reduce_sum(vectors, axis=1)
 
     with tf.GradientTape() as tape:
-        found = windows.pooled(model, features(7, 2, length=15), sizes)
+        rows, there = windows.split(features(7, 2, length=15), sizes)
+        found = windows.pooled(model(rows), there, sizes)
         total = tf.reduce_sum(found[0])
     values = table.numpy()
     alone = np.array([values[part].sum(0) for part in by_hand(7, sizes)])

@@ -12,7 +12,7 @@ import modeling
 from checkpoints import training_state, weight_files
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from tasks import bilstm, heads
+from tasks import bilstm
 from tasks.bilstm import BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
@@ -87,10 +87,10 @@ def test_output_is_that_of_keras():
         values = layer.weights[6 * number : 6 * number + 6]
         other.set_weights([v.numpy() for v in values])
         wanted = other(wanted, mask=MASK.astype(bool))
-    for training in (False, True):
-        found = x
-        for each in layer.layers:
-            found = each(found, MASK, training=training)
+    in_training = x
+    for one in layer.layers:  # without dropout
+        in_training = one(in_training, MASK, training=True)
+    for found in (layer(x, MASK, None), in_training):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
     assert not found.numpy()[MASK == 0].any()
 
@@ -98,14 +98,14 @@ def test_output_is_that_of_keras():
 def test_dropout_follows_each_layer():
     layer, x = create(), inputs()
     seed = tf.constant(7, tf.uint32)
-    found = layer(x, MASK, seed=seed)
-    np.testing.assert_array_equal(found, layer(x, MASK, seed=seed))
-    assert (found != layer(x, MASK, seed=seed + 1)).numpy().any()
-    first = heads.head_dropout(
+    found = layer(x, MASK, seed)
+    np.testing.assert_array_equal(found, layer(x, MASK, seed))
+    assert (found != layer(x, MASK, seed + 1)).numpy().any()
+    first = bilstm.head_dropout(
         layer.layers[0](x, MASK, training=True), seed, "layer_0/dropout"
     )
     second = layer.layers[1](first, MASK, training=True)
-    wanted = heads.head_dropout(second, seed, "layer_1/dropout")
+    wanted = bilstm.head_dropout(second, seed, "layer_1/dropout")
     np.testing.assert_array_equal(found, wanted)
 
 

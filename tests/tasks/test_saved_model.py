@@ -28,7 +28,7 @@ import modeling
 import tokenization
 from modeling import BertConfig
 from pretraining import model as pretraining_model
-from tasks import graph_tokenizer, saved_model
+from tasks import graph_tokenizer, registry, saved_model
 from tasks.classifier import model as classifier_model
 
 pytest.importorskip("tensorflow_text")
@@ -142,7 +142,8 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task("masked_lm", str(vocab_file), top_k=1000)
-    graph = task.graph(
+    graph = registry.create_graph(
+        task,
         task.create_model(CONFIG, "float32"),
         graph_tokenizer.Tokenizer(str(vocab_file)),
     )
@@ -164,7 +165,8 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task(head, str(vocab_file))
-    graph = task.graph(
+    graph = registry.create_graph(
+        task,
         task.create_model(CONFIG, "float32"),
         graph_tokenizer.Tokenizer(str(vocab_file)),
     )
@@ -280,7 +282,9 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     tokenizer = graph_tokenizer.Tokenizer(str(vocab_file))
     task = create_task(name, str(vocab_file))
-    export = task.graph(task.create_model(CONFIG, "float32"), tokenizer)
+    export = registry.create_graph(
+        task, task.create_model(CONFIG, "float32"), tokenizer
+    )
     nothing = [
         tf.zeros([0, 2][: spec.shape.rank], tf.string)
         for spec in export.text_specs()
@@ -346,7 +350,8 @@ def create_graph(folder: Path, model, *labels: str):
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCAB) + "\n")
     task = create_task("classifier", str(path), labels=labels)
-    return task.graph(model, graph_tokenizer.Tokenizer(str(path), True))
+    tokenizer = graph_tokenizer.Tokenizer(str(path), True)
+    return registry.create_graph(task, model, tokenizer)
 
 
 @pytest.mark.slow

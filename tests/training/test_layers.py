@@ -15,7 +15,7 @@ from classifier_runs import values_of
 
 import modeling
 from checkpoints import training_state, weight_files
-from tasks import heads
+from tasks import bilstm
 from tasks.classifier.model import (
     BertForSequenceClassification,
     label_objective,
@@ -211,9 +211,9 @@ def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     tiny.write_model(tmp_path / "model", config, classifier_runs.VOCAB)
     (tmp_path / "train.tsv").write_bytes((folder / "train.tsv").read_bytes())
-    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
     scripts.run(run_classifier, **knobs_for(tmp_path, tmp_path / "one"))
-    no_dropout = "from tasks import heads; heads._CLASSIFIER_DROPOUT = 0.0"
+    no_dropout = "from tasks import bilstm; bilstm._CLASSIFIER_DROPOUT = 0.0"
     flags = knobs_for(tmp_path, tmp_path / "two")
     two_devices.run("run_classifier", no_dropout, **flags)
     one = values_of(tmp_path / "one" / "bert_model.ckpt")

@@ -28,6 +28,7 @@ import modeling
 from checkpoints import huggingface
 from checkpoints.trained_for import TrainedFor
 from tasks import graph_tokenizer, registry, saved_model
+from tasks.encoder.model import TextEncoder
 from tasks.task import Settings
 from tokenization import Normalization
 from tools.benchmarks import measuring
@@ -170,9 +171,9 @@ def write_models(
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
 
-    def random_model(dtype: str) -> modeling.TaskModel:
+    def random_model(dtype: str) -> TextEncoder:
         tf.keras.utils.set_random_seed(1)  # the same weights always
-        return modeling.TaskModel(config, dtype)
+        return TextEncoder(config, dtype)
 
     for name in ("savedmodel", "bfloat16"):
         if name in pythons:
@@ -186,8 +187,8 @@ def write_models(
                 normalization=Normalization.of(),
                 max_seq_length=MAX_SEQ_LENGTH,
             )
-            export = registry.create_task(settings).graph(
-                random_model(dtype), tokenizer
+            export = registry.create_graph(
+                registry.create_task(settings), random_model(dtype), tokenizer
             )
             saved_model.write(export, str(folder / SERVERS[name].model))
     theirs = folder / SERVERS["transformers"].model

@@ -13,6 +13,7 @@ from checkpoints import weight_files
 from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.classifier import attributions
+from tasks.encoder.model import TextEncoder
 from tasks.task import Settings, Task
 from tools.page import limits
 
@@ -70,7 +71,7 @@ class PageModel:
         if settings.task not in OUTPUTS:
             self.vector_settings = settings._replace(task="encoder")
             encoder = registry.create_task(self.vector_settings)
-            graph = encoder.graph(self.model)
+            graph = registry.create_graph(encoder, TextEncoder.of(self.model))
             self.run_vectors = limits.checked(loading.run_graph(graph))
 
     @functools.cached_property

@@ -1,7 +1,8 @@
-"""Fine-tuning on texts with any number of labels each."""
+"""Fine-tuning on texts with any number of labels each, and its scores."""
 
 import json
 import os
+import warnings
 from typing import Any
 
 from base import cluster, file_system, text_files
@@ -17,9 +18,8 @@ from tasks import mistakes
 from tasks.classifier import data as classifier_data
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier.job import ClassifierJob
+from tasks.classifier.task import THRESHOLD, MultiLabel
 from tasks.job import DataSet, LoadedModel, Scored
-from tasks.multi_label import scores as multi_label_scores
-from tasks.multi_label.task import MultiLabel
 from tasks.settings import RunSettings
 from tasks.task import Outputs
 
@@ -29,7 +29,7 @@ _LABEL_SCORES = "label_scores.tsv"
 class MultiLabelJob(ClassifierJob):
     """Labels of each sentence or pair."""
 
-    task_name = fine_tuned_task = MultiLabel.name
+    task_name = MultiLabel.name
 
     def __init__(
         self,
@@ -99,11 +99,10 @@ class MultiLabelJob(ClassifierJob):
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
-        logits = outputs["logits"]
-        probs = multi_label_scores.probabilities(logits)
+        probs = outputs["probabilities"]
         labels = self.records(data).features["label_ids"]
         if self.tunes:
-            tuned = multi_label_scores.tune_thresholds(labels, probs)
+            tuned = tune_thresholds(labels, probs)
             self.thresholds = tuple(tuned.tolist())
             shown = zip(self.files.labels, self.thresholds, strict=True)
             logging.info(
@@ -111,19 +110,16 @@ class MultiLabelJob(ClassifierJob):
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )
-        scores = multi_label_scores.scores(
-            probs, labels, np.array(self.thresholds)
-        )
-        predicted, found = self._predicted(logits), []
+        found = scores(outputs["logits"], labels, self._predicted(probs))
+        predicted, signs = self._predicted(probs), []
         is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
         if is_same and not is_right:
-            found = [f"all {len(labels):,} predictions are the same labels"]
-        return Scored(scores, found, (logits, labels))
+            signs = [f"all {len(labels):,} predictions are the same labels"]
+        return Scored(found, signs, (probs, labels))
 
-    def _predicted(self, logits: np.ndarray) -> np.ndarray:
+    def _predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""
-        task = self.create_task()
-        return multi_label_scores.probabilities(logits) >= task.thresholds
+        return probs >= self.create_task().thresholds
 
     def _names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""
@@ -139,8 +135,8 @@ class MultiLabelJob(ClassifierJob):
         """
         from sklearn import metrics  # takes a second to import
 
-        logits, labels = scored.predictions
-        predicted = self._predicted(logits)
+        probs, labels = scored.predictions
+        predicted = self._predicted(probs)
         self.write_errors(
             classifier_mistakes.worst(
                 "wrong_labels",
@@ -161,15 +157,78 @@ class MultiLabelJob(ClassifierJob):
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv, a probability per label, and test.tsv."""
-        logits = outputs["logits"]
-        probs = multi_label_scores.probabilities(logits)
+        probs = outputs["probabilities"]
         self.write_lines(
             "test_results.tsv", ["\t".join(map(str, row)) for row in probs]
         )
         lines = [
             f"{example.guid}\t{self._names(row)}"
             for example, row in zip(
-                self.examples(data), self._predicted(logits), strict=True
+                self.examples(data), self._predicted(probs), strict=True
             )
         ]
         self.write_lines(f"{data.title}.tsv", ["index\tprediction", *lines])
+
+
+# --- Scores ------------------------------------------------------------------
+
+
+def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Return the threshold of each label, [K], with the best F1 of that label.
+
+    It lies in the middle between two probabilities of the data, so that a
+    rounding difference of another backend changes no prediction. A label
+    without an example keeps 0.5. Labels, 0 or 1, and probs are [n, K].
+    """
+    from sklearn import metrics
+
+    probs = probs.astype(np.float64)  # which has numbers between any two
+    found = np.full(labels.shape[1], THRESHOLD)
+    for number in np.flatnonzero(labels.any(axis=0)):
+        precision, recall, candidates = metrics.precision_recall_curve(
+            labels[:, number], probs[:, number]
+        )  # candidates ascend; the last point of both has no candidate
+        f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+        best = int(f1[:-1].argmax())
+        below = candidates[best - 1] if best else 0.0
+        found[number] = (candidates[best] + below) / 2
+    return found
+
+
+def scores(
+    logits: np.ndarray, labels: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Return {score name: score} of predicted labels, and the mean `loss`.
+
+    All are [n, K], labels 0 or 1, and predicted bool.
+
+    `accuracy` is that of whole examples: the share with all labels right.
+    `mean_average_precision` is the mean over the labels that have an example,
+    and knows no thresholds.
+    """
+    from sklearn import metrics
+
+    has_one = labels.any(axis=0)
+    precision = 0.0
+    if has_one.any():
+        precision = metrics.average_precision_score(
+            labels[:, has_one], logits[:, has_one], average="macro"
+        )
+    # The binary cross entropy, log(1 + exp(-logit)) of a label that is there.
+    loss = np.logaddexp(0, np.where(labels > 0, -1.0, 1.0) * logits)
+    with warnings.catch_warnings():
+        # For a label that no example has and that is never predicted.
+        warnings.simplefilter("ignore")
+        f1 = {
+            f"{kind}_f1": float(
+                metrics.f1_score(
+                    labels, predicted, average=kind, zero_division=0.0
+                )
+            )
+            for kind in ("micro", "macro")
+        }
+    return f1 | {
+        "accuracy": float((predicted == labels).all(axis=1).mean()),
+        "mean_average_precision": float(precision),
+        "loss": float(loss.mean()),
+    }

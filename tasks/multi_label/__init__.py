@@ -1,1 +1,0 @@
-"""Any number of labels for a text or a pair: multi-label classification."""
