@@ -31,7 +31,7 @@ from absl import flags, logging
 
 from serving import flags as prediction_flags
 from serving import run
-from tasks import loading, reading, registry
+from tasks import loading, reading
 from tasks.classifier import attributions
 from tasks.task import Settings
 from training import dtypes
@@ -129,7 +129,7 @@ def main(_: list[str]) -> int:
     """Predict the files that are missing; return the exit status."""
     check_flags()
     settings = find_model()
-    task = registry.create_task(settings)
+    task = run.create_task(settings, FLAGS.explain)
     prediction_flags.check_text_columns(FLAGS.text_columns, task)
     files = reading.find_inputs(FLAGS.input_file, FLAGS.input_format)
     if FLAGS.explain and files[0].kind == "tfrecord":
@@ -144,6 +144,7 @@ def main(_: list[str]) -> int:
     options |= options.pop("normalization").to_dict()
     options["model"] = loading.fingerprint(settings)
     options["batch_size"] = FLAGS.batch_size
+    options["explain"] = FLAGS.explain
     file_system.make_directory(FLAGS.output_dir)
     job = run.create_job(files, FLAGS.output_dir, options)
     with jobs_run.open_run(job) as this_run:
@@ -157,11 +158,12 @@ def main(_: list[str]) -> int:
                 files,
                 todo,
                 settings,
+                FLAGS.explain,
                 FLAGS.batch_size,
                 FLAGS.beam_options,
             )
         elif todo:
-            model = loading.load(settings)
+            model = run.load_model(settings, FLAGS.explain)
             run.predict_files(job, files, todo, task, model, FLAGS.batch_size)
         counts = run.finish(this_run)
     run.log_summary(counts, job, FLAGS.output_dir)
@@ -180,7 +182,6 @@ def find_model() -> Settings:
         **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,
         id_column=FLAGS.id_column,
-        explain=FLAGS.explain,
         dtype=FLAGS.dtype if FLAGS["dtype"].present else None,
     )
     if not settings.is_saved_model:

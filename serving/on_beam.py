@@ -23,7 +23,7 @@ from apache_beam.ml.inference import base as inference
 
 from serving import run
 from serving.run import Result
-from tasks import loading, reading, registry
+from tasks import reading, registry
 from tasks.reading import InputFile, Window
 from tasks.task import Model, Settings, Task
 
@@ -38,6 +38,7 @@ def predict_files(
     files: Sequence[InputFile],
     todo: Sequence[int],
     settings: Settings,
+    explains: bool,
     batch_size: int,
     beam_options: str,
 ) -> None:
@@ -52,7 +53,7 @@ def predict_files(
             pipeline, items, f"{job.shared_dir}/inputs.json"
         )
         model = inference.RunInference(
-            _Handler(settings, batch_size).with_no_batching()
+            _Handler(settings, explains, batch_size).with_no_batching()
         )
         results = (
             inputs
@@ -96,16 +97,16 @@ class _Handler(inference.ModelHandler):
     that differ from run to run.
     """
 
-    def __init__(self, settings: Settings, batch_size: int):
+    def __init__(self, settings: Settings, explains: bool, batch_size: int):
         super().__init__()
-        self.settings, self.batch_size = settings, batch_size
+        self.model, self.batch_size = (settings, explains), batch_size
 
     @functools.cached_property
     def _task(self) -> Task:  # one thread uses it, as it does this object
-        return registry.create_task(self.settings)
+        return run.create_task(*self.model)
 
     def load_model(self) -> Model:
-        return loading.load(self.settings)
+        return run.load_model(*self.model)
 
     def run_inference(
         self,

@@ -22,10 +22,11 @@ from base.jobs.run import Job, Run, Target
 
 from absl import logging
 
-from tasks import predict, reading
+from tasks import loading, predict, reading, registry
+from tasks.classifier import attributions
 from tasks.reading import InputFile, Problem, Window
 from tasks.sentence_score import task as scoring
-from tasks.task import Model, Task
+from tasks.task import Model, Settings, Task
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
@@ -39,6 +40,20 @@ class Result(NamedTuple):
     lines: list[str]
     problems: list[Problem]
     counts: dict[str, float]
+
+
+def create_task(settings: Settings, explains: bool = False) -> Task:
+    """Return the task of a model; if it `explains`, with attributions."""
+    task = registry.create_task(settings)
+    return attributions.explaining_task(task) if explains else task
+
+
+def load_model(settings: Settings, explains: bool = False) -> Model:
+    """Return a model; if it `explains`, with the outputs of attributions."""
+    if not explains:
+        return loading.load(settings)
+    graph = loading.load_graph(settings)
+    return attributions.explaining(graph, loading.run_graph(graph))
 
 
 def predict_window(

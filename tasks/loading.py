@@ -22,7 +22,6 @@ from checkpoints import hub, lookup, weight_files
 from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
 from checkpoints.trained_for import TAIL, LongTexts
 from tasks import graph_tokenizer, long_texts, registry, saved_model
-from tasks.classifier import attributions
 from tasks.graph import TaskGraph
 from tasks.task import Model, Settings
 from training import prediction
@@ -218,9 +217,7 @@ def load(settings: Settings) -> Model:
         UserError: weights are missing, or a SavedModel has no signature `ids`.
     """
     if not settings.is_saved_model:
-        graph = load_graph(settings)
-        run = run_graph(graph)
-        return attributions.explaining(graph, run) if settings.explain else run
+        return run_graph(load_graph(settings))
     # Registers the operations of the text signatures.
     packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:

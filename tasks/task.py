@@ -70,7 +70,6 @@ class Settings(NamedTuple):
         top_k: tokens for each [MASK].
         score_whole_words: whether a sentence is scored word by word.
         token_scores: whether a sentence's score is also given by tokens.
-        explain: whether a classifier's predictions have attributions.
         vectors: names of an encoder's outputs to write.
         pooling, normalize: of an embedding, as in TrainedFor.
         embedding_size: how many numbers of it to keep, from the first, before
@@ -104,7 +103,6 @@ class Settings(NamedTuple):
     top_k: int = 5
     score_whole_words: bool = False
     token_scores: bool = False
-    explain: bool = False
     vectors: tuple[str, ...] = ("mean_output",)
     pooling: str = "mean"
     normalize: bool = False

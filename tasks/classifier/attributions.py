@@ -17,16 +17,20 @@ them are a. Why the baseline is not zeros, as in the paper:
 docs/batch_prediction.md#which-words-decided.
 """
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tasks.classifier.task import TOLERANCE
+from tasks import rows
 from tasks.graph import IDS, TaskGraph
-from tasks.task import Model
+from tasks.task import Encoded, Input, Model, Outputs, Prediction, Task, number
 
 TASKS = ("classifier", "multi_label_classification")
+
+# Attributions may miss what they explain by this share of it.
+TOLERANCE = 0.01
 
 # The integral is a sum over so many points; where the attributions miss the
 # difference of the outputs by more than the tolerance, over twice as many.
@@ -135,3 +139,68 @@ def explaining(
         }
 
     return explained
+
+
+# --- Numbers of pieces to words ----------------------------------------------
+
+
+def explaining_task(task: Task) -> Task:
+    """Return a task like one of TASKS, whose predictions have `attributions`.
+
+    Its model is one of `explaining`.
+    """
+    found = copy.copy(task)
+
+    def decode(
+        inputs: Sequence[Input], encoded: Encoded, outputs: Sequence[Outputs]
+    ) -> Iterator[Prediction | str]:
+        plain = task.decode(inputs, encoded, outputs)
+        for item, one, own in zip(inputs, plain, outputs, strict=True):
+            if not isinstance(one, str):
+                one["attributions"] = _attributions(task, item, own)
+            yield one
+
+    found.decode = decode
+    return found
+
+
+def _attributions(task: Task, item: Input, outputs: Outputs) -> Prediction:
+    """Return what was explained, and [word, attribution] of each word.
+
+    A word is what spaces part, or an ideograph: the sum of its pieces.
+    """
+    found: Prediction = {}
+    settings, tokenizer = task.settings, task.tokenizer
+    if settings.labels:
+        found["label"] = settings.labels[int(outputs["probabilities"].argmax())]
+    for name in ("value", "baseline"):
+        found[name] = number(outputs[name])
+    if outputs["gap"] > TOLERANCE:
+        found["gap"] = number(outputs["gap"])
+    texts = []  # for each text: its words, and how many pieces each has
+    for name in task.text_names:
+        words = tokenizer.basic_tokenizer.clean(item.texts[name]).split()
+        texts.append([(x, len(tokenizer.text_to_ids(x))) for x in words])
+    sizes = [sum(size for _, size in words) for words in texts]
+    kept = rows.kept_lengths(
+        sizes[0],
+        sum(sizes[1:]),
+        settings.row_length,
+        settings.normalization.is_of_hub,
+    )
+    start = 1  # behind [CLS]
+    for name, words, size, count in zip(
+        task.text_names, texts, sizes, kept, strict=False
+    ):
+        places = rows.kept_places(size, count, settings.long_texts.how)
+        shares = outputs["attributions"][start:]
+        of_piece = dict(zip(places, shares, strict=False))
+        piece, found[name] = 0, []
+        for word, length in words:
+            pieces = range(piece, piece + length)
+            own = [of_piece[p] for p in pieces if p in of_piece]
+            if own:
+                found[name].append([word, number(float(np.sum(own)))])
+            piece += length
+        start += count + 1  # behind [SEP]
+    return found

@@ -1,15 +1,12 @@
 """A class, labels or a number for a text or a pair of texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks import rows
 from tasks.rows import Unit
 from tasks.task import (
-    Encoded,
-    Input,
     Outputs,
     Prediction,
     RowTask,
@@ -21,9 +18,6 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from tasks.classifier import model
-
-# Attributions may miss what they explain by this share of it.
-TOLERANCE = 0.01
 
 # The probability from which on a label is predicted, where none was tuned.
 THRESHOLD = 0.5
@@ -58,61 +52,6 @@ class Classification(RowTask):
                 for name, share in zip(labels, shares.tolist(), strict=True)
             },
         }
-
-    def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
-    ) -> Iterator[Prediction | str]:
-        """Yield the prediction of each input, with `attributions` if asked."""
-        found = super().decode(inputs, encoded, outputs)
-        for item, one, own in zip(inputs, found, outputs, strict=True):
-            if self.settings.explain and not isinstance(one, str):
-                one["attributions"] = self._attributions(item, own)
-            yield one
-
-    def _attributions(self, item: Input, outputs: Outputs) -> Prediction:
-        """Return what was explained, and [word, attribution] of each word.
-
-        A word is what spaces part, or an ideograph: the sum of its pieces.
-        """
-        found: Prediction = {}
-        if self.settings.labels:
-            best = int(outputs["probabilities"].argmax())
-            found["label"] = self.settings.labels[best]
-        for name in ("value", "baseline"):
-            found[name] = number(outputs[name])
-        if outputs["gap"] > TOLERANCE:
-            found["gap"] = number(outputs["gap"])
-        names, tokenizer = self.text_names, self.tokenizer
-        texts = []  # for each text: its words, and how many pieces each has
-        for name in names:
-            words = tokenizer.basic_tokenizer.clean(item.texts[name]).split()
-            texts.append([(x, len(tokenizer.text_to_ids(x))) for x in words])
-        sizes = [sum(size for _, size in words) for words in texts]
-        kept = rows.kept_lengths(
-            sizes[0],
-            sum(sizes[1:]),
-            self.settings.row_length,
-            self.settings.normalization.is_of_hub,
-        )
-        shares, how = outputs["attributions"], self.settings.long_texts.how
-        start = 1  # behind [CLS]
-        for name, words, size, count in zip(
-            names, texts, sizes, kept, strict=False
-        ):
-            places = rows.kept_places(size, count, how)
-            of_piece = dict(zip(places, shares[start:], strict=False))
-            piece, found[name] = 0, []
-            for word, length in words:
-                pieces = range(piece, piece + length)
-                own = [of_piece[p] for p in pieces if p in of_piece]
-                if own:
-                    found[name].append([word, number(float(np.sum(own)))])
-                piece += length
-            start += count + 1  # behind [SEP]
-        return found
 
     # --- Model ---------------------------------------------------------------
 

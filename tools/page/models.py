@@ -78,7 +78,7 @@ class PageModel:
     def explaining(self) -> "PageModel":
         """The same classifier, whose predictions have attributions too."""
         found = copy.copy(self)
-        found.task = registry.create_task(self.settings._replace(explain=True))
+        found.task = attributions.explaining_task(self.task)
         found.run = attributions.explaining(self._graph, self.run, limits.check)
         return found
 

@@ -9,7 +9,6 @@ import tiny
 
 from tasks import registry
 from tasks.classifier import attributions
-from tasks.classifier.task import TOLERANCE
 from tasks.rows import Row, pad
 from tasks.task import Input, Place, Settings
 from tokenization import Normalization
@@ -28,7 +27,6 @@ def task_of(folder, name="classifier", labels=("no", "yes"), **more):
         normalization=Normalization.of(),
         max_seq_length=12,
         labels=labels,
-        explain=True,
         **more,
     )
     return registry.create_task(settings)
@@ -61,6 +59,7 @@ def explained(task, function, vectors, *texts) -> tuple[dict, dict]:
     # Beside another row, which has padding.
     batch = pad([Row(row.input_ids[:3], row.segment_ids[:3]), row], len(row[0]))
     outputs = {name: values[1] for name, values in model(batch).items()}
+    task = attributions.explaining_task(task)
     found = task.decode([Input(1, Place("x", 1), named)], encoded, [outputs])
     return outputs, next(found)
 
@@ -129,7 +128,7 @@ def test_more_points_are_taken_where_32_do_not_do(
     difference = own["value"] - own["baseline"]
     missed = abs(sum(adds for _, adds in own["text"]) - difference)
     assert own["gap"] == pytest.approx(missed / abs(difference), rel=1e-3)
-    assert own["gap"] > TOLERANCE
+    assert own["gap"] > attributions.TOLERANCE
 
 
 def test_words_of_pairs_and_of_texts_that_are_cut(tmp_path, vectors):

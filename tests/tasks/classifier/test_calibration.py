@@ -16,7 +16,7 @@ def drawn(temperature: float, count: int = 20000) -> tuple:
 
 
 def loss(logits, labels) -> float:
-    found = scores.scores(logits, labels, [], is_regression=False)
+    found = scores.scores(logits, labels, [])
     return found["loss"]
 
 

@@ -39,6 +39,6 @@ def test_f1_is_that_of_the_positive_class():
     assert found == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
     logits = np.eye(2)[predictions]
     found = classifier_scores.scores(
-        logits, np.array(labels), ["f1"], False, positive_id=0
+        logits, np.array(labels), ["f1"], positive_id=0
     )
     assert found["f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
