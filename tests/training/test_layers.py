@@ -232,7 +232,7 @@ def test_smoothed_and_weighted_loss_by_hand():
             return logits
 
         loss = BertForSequenceClassification.loss
-        is_regression = False
+        is_regression = multi_label = False
 
     batch = {
         "label_ids": tf.constant([0, 1]),
