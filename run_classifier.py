@@ -40,6 +40,7 @@ from finetuning import flags as finetuning_flags
 from tasks import long_texts
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
+from tasks.classifier.calibration import Calibration
 from tasks.classifier.data import Fold
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.job import ClassifierJob
@@ -185,9 +186,9 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         # If all folds are asked for, the first one stands for them.
         Fold(FLAGS.fold or 1, FLAGS.num_folds) if FLAGS.num_folds else None,
     )
-    job.calibrates = FLAGS.calibrate
-    if job.calibrates:
+    if FLAGS.calibrate:
         check_calibration(files, settings.output_dir, is_training)
+        job.tune = Calibration(job)
     if is_training and (options := distillation.read(FLAGS)):
         job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
     return job

@@ -53,7 +53,7 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
         do_train = do_eval = False
     job = create_job(settings, do_train)
     locked = run_settings.locked(job.settings.output_dir)
-    is_changed = do_train or job.calibrates
+    is_changed = do_train or job.tune
     with locked if is_changed else contextlib.nullcontext():
         strategy = devices.create_strategy(job.settings.devices)
         job.settings = settings = job.settings._replace(
@@ -99,6 +99,8 @@ def use_weights(
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
             scored = job.evaluate(loaded)
+            if job.tune:
+                scored = job.tune(loaded, scored)
             signs = scored.signs
             results = scored.results | {"global_step": step}
             if signs:
@@ -295,12 +297,10 @@ def finish(
         return fine_tuned.stops_early(scores, settings.early_stopping_patience)
     # If an earlier command has scores, its best weights stay, unless this
     # command has trained further without --eval_steps: then the last weights
-    # are kept. What is there already may have been tuned since, by
-    # `job.evaluate`; only a calibration begins with the weights as trained.
+    # are kept. What is there already may have been tuned since; only a command
+    # that tunes begins with the weights as trained.
     if not training.eval_steps and (not scores or done > max(scores)):
-        if job.calibrates or not fine_tuned.has_weights_of(
-            settings.output_dir, done
-        ):
+        if job.tune or not fine_tuned.has_weights_of(settings.output_dir, done):
             fine_tuned.write_model(job, loaded.model, done)
         if scores:
             fine_tuned.write_scores(settings.output_dir, {})

@@ -121,7 +121,8 @@ class FineTuningJob(abc.ABC):
         is_of_any_task: whether models of other tasks can do this one, too.
         objective: what to minimize.
         wrapper: what else is learned from, such as teachers; None: nothing.
-        calibrates: whether `evaluate` changes the weights that are kept.
+        tune: changes the weights that are kept, which have been scored, and
+            returns the scores that they have then; None: nothing does.
         result_files: what evaluation and prediction write to output_dir.
         training_features: features that only the training records have.
         group: records of a training example, such as the choices of a question.
@@ -131,7 +132,7 @@ class FineTuningJob(abc.ABC):
     is_of_any_task = False
     objective: Objective
     wrapper: "Wrapper | None" = None
-    calibrates: bool = False
+    tune: Callable[[LoadedModel, Scored], Scored] | None = None
     result_files: tuple[str, ...] = (
         "eval_results.txt",
         mistakes.NAME,
@@ -354,13 +355,16 @@ class FineTuningJob(abc.ABC):
         for data in self.dev:  # MNLI has two: matched and mismatched
             outputs = self.outputs(loaded, data, self.eval_batch_size)
             scored = self.score(data, outputs)
-            prefix, what = "", ""
-            if len(self.dev) > 1:
-                prefix, what = f"{data.title}_", f"{data.title}: "
+            what = f"{data.title}: " if len(self.dev) > 1 else ""
+            prefix = self.prefix(data)
             results |= {prefix + k: v for k, v in scored.results.items()}
             signs += [what + sign for sign in scored.signs]
             kept.append(scored)
         return Scored(results, signs, kept)
+
+    def prefix(self, data: DataSet) -> str:
+        """Return what the names of a development set's scores begin with."""
+        return f"{data.title}_" if len(self.dev) > 1 else ""
 
     def write_mistakes(self, scored: Scored) -> None:
         """Write the worst mistakes on the development data, and pictures."""

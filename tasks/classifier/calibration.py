@@ -6,11 +6,15 @@ temperature, keep their order, so that every answer stays what it is; above 1
 the probabilities become less sure.
 """
 
-from base import pictures
+from base import cluster
 
 import numpy as np
+from absl import logging
 
+from checkpoints import weight_files
 from tasks.classifier import scores
+from tasks.classifier.job import ClassifierJob
+from tasks.job import LoadedModel, Scored
 
 
 def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float | None:
@@ -43,50 +47,59 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float | None:
     return 1.0 if abs(temperature - 1) < 1e-5 else float(temperature)
 
 
-def draw_reliability(
-    logits: np.ndarray, label_ids: np.ndarray, temperature: float, path: str
-) -> None:
-    """Draw accuracy over confidence, in bins, to a PNG file.
+class Calibration:
+    """Divides the output layer of the weights to keep by the temperature.
 
-    If the logits [n, K] have been divided by a temperature other than 1, the
-    accuracy before calibration is drawn too.
+    That divides the logits: (x W^T + b) / t = x (W / t)^T + b / t. The weights
+    are replaced in the checkpoint, so that whatever reads it, a later command,
+    an export or another program, has the calibrated model.
 
-    Raises:
-        ImportError: matplotlib is not installed.
+    Args:
+        job: of classes; its first development set has the best temperature.
     """
-    figure = pictures.new_figure(4.2, 4.2)
-    axes = figure.subplots()
-    axes.plot(
-        [0, 1], [0, 1], color=pictures.LIGHT, lw=1, label="perfectly calibrated"
-    )
-    drawn = [("", 1.0, pictures.BLUE, "o-")]
-    if temperature != 1:
-        drawn = [
-            ("uncalibrated, ", temperature, pictures.ORANGE, "s:"),
-            ("calibrated, ", 1.0, pictures.BLUE, "o-"),
-        ]
-    for name, factor, color, style in drawn:
-        counts, right, confidence = scores.confidence_bins(
-            logits * factor, label_ids
-        )
-        has_any = counts > 0
-        error = scores.calibration_error(logits * factor, label_ids)
-        axes.plot(
-            confidence[has_any] / counts[has_any],
-            right[has_any] / counts[has_any],
-            style,
-            color=color,
-            label=f"{name}ECE {error:.3f}",
-        )
-    axes.set(
-        xlabel="confidence, mean of a bin",
-        ylabel="accuracy, share of the bin",
-        xlim=(0, 1),
-        ylim=(0, 1.02),
-    )
-    axes.set_title(
-        f"{len(label_ids):,} examples; ECE: expected calibration error",
-        fontsize=10,
-    )
-    axes.legend(fontsize=pictures.SMALL)
-    pictures.save(figure, path)
+
+    def __init__(self, job: ClassifierJob):
+        self.job = job
+
+    def __call__(self, loaded: LoadedModel, scored: Scored) -> Scored:
+        """Calibrate the weights with these scores; return those they get."""
+        job, title = self.job, self.job.dev[0].title
+        logits, label_ids = scored.predictions[0].predictions
+        found = fit_temperature(logits, label_ids)
+        if found is None:
+            logging.warning(
+                "Not calibrated: of %d answers in %s all are right, or no more "
+                "than by guessing; give a larger development set",
+                len(label_ids),
+                title,
+            )
+        else:
+            model = loaded.model
+            for variable in (model.output_weights, model.output_bias):
+                variable.assign(variable / found)
+            if cluster.is_chief():
+                step = weight_files.global_step(loaded.prefix)
+                weights = weight_files.read_weights(loaded.prefix)
+                weights |= {
+                    "output_weights": model.output_weights.numpy(),
+                    "output_bias": model.output_bias.numpy(),
+                    "global_step": np.int64(step),
+                }
+                weight_files.write(loaded.prefix, weights)
+            logging.info(
+                "Calibrated %s: the output layer is divided by %.4f, the "
+                "temperature of %s",
+                loaded.prefix,
+                found,
+                title,
+            )
+        job.temperature = found or 1.0
+        scored = job.evaluate(loaded)
+        scored.results["temperature"] = job.temperature
+        for data, own in zip(job.dev, scored.predictions, strict=True):
+            logits, label_ids = own.predictions
+            name = f"{job.prefix(data)}uncalibrated_ece"
+            scored.results[name] = scores.calibration_error(
+                logits * job.temperature, label_ids
+            )
+        return scored

@@ -5,19 +5,18 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from base import cluster, file_system
+from base import file_system
 from base.errors import UserError
 
 import numpy as np
 from absl import logging
 
-from checkpoints import weight_files
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory, tfrecord
 from tasks import long_texts, mistakes, signs
-from tasks.classifier import calibration, glue
 from tasks.classifier import data as classifier_data
+from tasks.classifier import glue
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
@@ -45,8 +44,7 @@ class ClassifierJob(FineTuningJob):
 
     task_name = "classifier"
     objective = classifier_model.CLASSIFICATION
-    # If the logits were calibrated, they were divided by this.
-    temperature: float | None = None
+    temperature = 1.0  # by which the logits were divided to calibrate them
 
     def __init__(
         self,
@@ -137,12 +135,7 @@ class ClassifierJob(FineTuningJob):
                 f"{self.data_dir} has no development file to find the best "
                 "weights with"
             )
-        return self._first_prefix + self.files.metrics[0]
-
-    @property
-    def _first_prefix(self) -> str:
-        """The prefix of the scores of the first development set."""
-        return f"{self.dev[0].title}_" if len(self.dev) > 1 else ""
+        return self.prefix(self.dev[0]) + self.files.metrics[0]
 
     def options(self) -> dict[str, Any]:
         """Return the labels, and whether texts come in pairs."""
@@ -292,62 +285,16 @@ class ClassifierJob(FineTuningJob):
     # --- Scores and predictions ----------------------------------------------
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score every development set; look for constant predictions.
-
-        The weights to keep are calibrated first, if that was asked for.
-        """
+        """Score every development set; look for constant predictions."""
         scored = super().evaluate(loaded)
-        if self.calibrates and loaded.prefix:
-            self.calibrate(loaded, *scored.predictions[0].predictions)
-            scored = super().evaluate(loaded)
-            scored.results["temperature"] = self.temperature
         # The original's keys, of the first set: eval_loss, loss and, for
         # classes, eval_accuracy.
-        results, first = scored.results, self._first_prefix
+        results, first = scored.results, self.prefix(self.dev[0])
         loss = results.pop(first + "loss")
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
             results["eval_accuracy"] = results[first + "accuracy"]
         return scored
-
-    def calibrate(
-        self, loaded: LoadedModel, logits: np.ndarray, label_ids: np.ndarray
-    ) -> None:
-        """Divide the output layer by the temperature of a development set.
-
-        That divides the logits: (x W^T + b) / t = x (W / t)^T + b / t. The
-        weights are replaced in the checkpoint, so that whatever reads it, a
-        later command, an export or another program, has the calibrated model.
-        """
-        found = calibration.fit_temperature(logits, label_ids)
-        self.temperature = found or 1.0
-        if found is None:
-            logging.warning(
-                "Not calibrated: of %d answers in %s all are right, or no more "
-                "than by guessing; give a larger development set",
-                len(label_ids),
-                self.dev[0].title,
-            )
-            return
-        model = loaded.model
-        for variable in (model.output_weights, model.output_bias):
-            variable.assign(variable / found)
-        if cluster.is_chief():
-            step = weight_files.global_step(loaded.prefix)
-            weights = weight_files.read_weights(loaded.prefix)
-            weights |= {
-                "output_weights": model.output_weights.numpy(),
-                "output_bias": model.output_bias.numpy(),
-                "global_step": np.int64(step),
-            }
-            weight_files.write(loaded.prefix, weights)
-        logging.info(
-            "Calibrated %s: the output layer is divided by %.4f, the "
-            "temperature of %s",
-            loaded.prefix,
-            found,
-            self.dev[0].title,
-        )
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
@@ -366,10 +313,6 @@ class ClassifierJob(FineTuningJob):
         scores = classifier_scores.scores(
             logits, label_ids, self.files.metrics, self.files.positive_id
         )
-        if self.temperature:
-            scores["uncalibrated_ece"] = classifier_scores.calibration_error(
-                logits * self.temperature, label_ids
-            )
         sign = signs.same_class(logits.argmax(-1), label_ids, self.files.labels)
         return Scored(scores, [sign] if sign else [], (logits, label_ids))
 
@@ -417,10 +360,10 @@ class ClassifierJob(FineTuningJob):
             self.draw(
                 titled(_RELIABILITY, title),
                 functools.partial(
-                    calibration.draw_reliability,
+                    classifier_mistakes.draw_reliability,
                     logits,
                     label_ids,
-                    self.temperature or 1.0,
+                    self.temperature,
                 ),
             )
         self.write_errors(found, titled(mistakes.NAME, title))

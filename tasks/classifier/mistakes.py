@@ -8,6 +8,7 @@ import numpy as np
 
 from tasks import mistakes
 from tasks.classifier.data import Example
+from tasks.classifier.scores import calibration_error, confidence_bins
 from tasks.mistakes import Mistakes
 
 # With more classes than this the cells of the picture have no numbers, and
@@ -76,4 +77,51 @@ def draw_confusion(counts: np.ndarray, names: Sequence[str], path: str) -> None:
     axes.set_title(
         f"{right:,} of {total:,} right ({right / max(total, 1):.1%})"
     )
+    pictures.save(figure, path)
+
+
+def draw_reliability(
+    logits: np.ndarray, label_ids: np.ndarray, temperature: float, path: str
+) -> None:
+    """Draw accuracy over confidence, in bins, to a PNG file.
+
+    If the logits [n, K] have been divided by a temperature other than 1, the
+    accuracy before calibration is drawn too.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    figure = pictures.new_figure(4.2, 4.2)
+    axes = figure.subplots()
+    axes.plot(
+        [0, 1], [0, 1], color=pictures.LIGHT, lw=1, label="perfectly calibrated"
+    )
+    drawn = [("", 1.0, pictures.BLUE, "o-")]
+    if temperature != 1:
+        drawn = [
+            ("uncalibrated, ", temperature, pictures.ORANGE, "s:"),
+            ("calibrated, ", 1.0, pictures.BLUE, "o-"),
+        ]
+    for name, factor, color, style in drawn:
+        counts, right, confidence = confidence_bins(logits * factor, label_ids)
+        has_any = counts > 0
+        error = calibration_error(logits * factor, label_ids)
+        axes.plot(
+            confidence[has_any] / counts[has_any],
+            right[has_any] / counts[has_any],
+            style,
+            color=color,
+            label=f"{name}ECE {error:.3f}",
+        )
+    axes.set(
+        xlabel="confidence, mean of a bin",
+        ylabel="accuracy, share of the bin",
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+    )
+    axes.set_title(
+        f"{len(label_ids):,} examples; ECE: expected calibration error",
+        fontsize=10,
+    )
+    axes.legend(fontsize=pictures.SMALL)
     pictures.save(figure, path)

@@ -183,8 +183,8 @@ class EmbeddingsJob(FineTuningJob):
         """Return the key of the first score of the first development set."""
         if not self.dev:
             raise UserError("--eval_steps needs --dev_file or --retrieval_dir")
-        prefix = f"{self.dev[0].title}_" if len(self.dev) > 1 else ""
         is_scored = _is_scored(self.examples(self.dev[0]))
+        prefix = self.prefix(self.dev[0])
         return prefix + ("spearman" if is_scored else "ndcg_at_10")
 
     # --- Model ---------------------------------------------------------------

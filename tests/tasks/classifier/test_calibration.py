@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tasks.classifier import calibration, scores
+from tasks.classifier import calibration, mistakes, scores
 
 
 def drawn(temperature: float, count: int = 20000) -> tuple:
@@ -57,6 +57,6 @@ def test_the_calibration_error_by_hand():
 def test_the_picture(tmp_path):
     logits, labels = drawn(2.0, 500)
     path = tmp_path / "reliability.png"
-    calibration.draw_reliability(logits, labels, 1.5, str(path))
+    mistakes.draw_reliability(logits, labels, 1.5, str(path))
     data = path.read_bytes()
     assert data[:4] == b"\x89PNG" and len(data) < 50_000
