@@ -249,7 +249,7 @@ def answer_together() -> int:
     prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
     model_source = source.read_source(finetuning_flags.read(FLAGS), prefix)
     questions = create_reader(model_source).questions(FLAGS.predict_file)
-    answered = squad_ensemble.answer(
+    answered = squad_ensemble.combined_answers(
         folders,
         questions,
         model_source.tokenizer,

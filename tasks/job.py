@@ -327,23 +327,13 @@ class FineTuningJob(abc.ABC):
         Raises:
             UserError: an output is not a finite number.
         """
-        outputs = self.run_model(loaded, data, batch_size)
-        if not all(np.isfinite(values).all() for values in outputs.values()):
-            raise UserError(
-                f"the model's outputs for {data.title} are not finite numbers: "
-                "the weights are damaged, or --dtype is too narrow for them"
-            )
-        return outputs
-
-    def run_model(
-        self, loaded: LoadedModel, data: DataSet, batch_size: int
-    ) -> Outputs:
-        """Return the model's outputs for all records of a data set."""
         records = self.records(data)
         with progress.Bar(records.num_records, "records", data.title) as bar:
-            return predict.run_records(
+            outputs = predict.run_records(
                 loaded.run, records, batch_size, bar.update
             )
+        check_finite(outputs, data)
+        return outputs
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for signs of a failed run.
@@ -440,6 +430,15 @@ class FineTuningJob(abc.ABC):
         """Draw a picture to output_dir, unless --nopictures."""
         if self.settings.training.pictures and cluster.is_chief():
             pictures.draw(self.path(name), draw_to)
+
+
+def check_finite(outputs: Outputs, data: DataSet) -> None:
+    """Raise a UserError if an output is not a finite number."""
+    if not all(np.isfinite(values).all() for values in outputs.values()):
+        raise UserError(
+            f"the model's outputs for {data.title} are not finite numbers: "
+            "the weights are damaged, or --dtype is too narrow for them"
+        )
 
 
 def titled(name: str, title: str) -> str:

@@ -33,7 +33,13 @@ from tasks.embeddings.task import (
     prompt_for,
     prompt_of,
 )
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, titled
+from tasks.job import (
+    DataSet,
+    FineTuningJob,
+    LoadedModel,
+    Scored,
+    titled,
+)
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import number

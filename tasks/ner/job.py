@@ -20,7 +20,13 @@ from records import in_memory
 from tasks import predict, signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.model import layer_choice
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
+from tasks.job import (
+    DataSet,
+    FineTuningJob,
+    LoadedModel,
+    Scored,
+    check_finite,
+)
 from tasks.ner import data as ner_data
 from tasks.ner import mistakes as ner_mistakes
 from tasks.ner import model as ner_model
@@ -269,7 +275,7 @@ class NerJob(FineTuningJob):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def run_model(
+    def outputs(
         self, loaded: LoadedModel, data: DataSet, batch_size: int
     ) -> Outputs:
         """Return the logits of every word of a file, [words, K]."""
@@ -278,6 +284,7 @@ class NerJob(FineTuningJob):
         else:
             records = self.records(data)
         logits = word_outputs(loaded.run, records, batch_size, data.title)
+        check_finite({"logits": logits}, data)
         return {"logits": logits}
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:

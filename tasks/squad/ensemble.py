@@ -65,7 +65,7 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
     )
 
 
-def answer(
+def combined_answers(
     folders: Sequence[str],
     questions: Questions,
     tokenizer: tokenization.FullTokenizer,

@@ -167,7 +167,7 @@ class SquadJob(FineTuningJob):
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
-        answered = self._answer(loaded)
+        answered = self._answers(loaded)
         sign = answered.sign_of_failure(self.questions, self.is_version_2)
         return Scored(
             answered.scores(self.questions.data, self.is_version_2),
@@ -186,9 +186,9 @@ class SquadJob(FineTuningJob):
 
     def predict(self, loaded: LoadedModel) -> None:
         """Answer predict_file."""
-        self._answer(loaded)
+        self._answers(loaded)
 
-    def _answer(self, loaded: LoadedModel) -> Answered:
+    def _answers(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""
         weights, folder = squad_answers.weights_of(loaded.prefix)
         if weights and self._answered and self._answered[0] == weights:
@@ -248,7 +248,7 @@ class SquadJob(FineTuningJob):
         threshold = None
         if self.is_version_2:
             if self.answer_options.tune_null_threshold:
-                self._answer(loaded)  # stores the threshold
+                self._answers(loaded)  # stores the threshold
             weights, folder = squad_answers.weights_of(loaded.prefix)
             threshold = squad_answers.null_threshold(
                 self.answer_options.null_score_diff_threshold,

@@ -152,9 +152,9 @@ class QuestionAnswering(Task):
             ).all():
                 yield NOT_FINITE
             else:
-                yield self._answer(nbest, decoded.null_odds.get(key))
+                yield self._prediction(nbest, decoded.null_odds.get(key))
 
-    def _answer(
+    def _prediction(
         self, nbest: Sequence[Candidate], null_odds: float | None
     ) -> Prediction:
         """Return the answer from an n-best list, as run_squad.py does."""
