@@ -18,6 +18,8 @@ class OnDevices:
         step: batch -> outputs; on several devices, the outputs of each part.
         strategy: the devices; None: one.
         few_shapes: see tasks.task.Model.
+        any_shape: whether `step`, a tf.function, is to be traced once, for
+            batches of all shapes [B, S, ...].
     """
 
     def __init__(
@@ -25,9 +27,10 @@ class OnDevices:
         step: Callable[[dict], Mapping[str, Any]],
         strategy: tf.distribute.Strategy | None = None,
         few_shapes: bool = False,
+        any_shape: bool = False,
     ):
         self.strategy = strategy or tf.distribute.get_strategy()
-        self.few_shapes = few_shapes
+        self.few_shapes, self.any_shape = few_shapes, any_shape
         self._step = step
 
     def __call__(
@@ -52,7 +55,17 @@ class OnDevices:
             return {k: tf.constant(v[mine]) for k, v in features.items()}
 
         parts = self.strategy.experimental_distribute_values_from_function(part)
-        outputs = self._step(parts)
+        step = self._step
+        if self.any_shape:
+            specs = {
+                name: tf.TensorSpec(
+                    [None, None, *value.shape[2:]][: value.shape.rank],
+                    value.dtype,
+                )
+                for name, value in parts.items()
+            }
+            step = step.get_concrete_function(specs)
+        outputs = step(parts)
         return {
             name: np.concatenate(
                 [
@@ -83,15 +96,5 @@ def on_devices(
         # The lambda: see evaluation.Evaluator.
         return strategy.run(lambda part: compiled(part), args=(batch,))
 
-    def any_shape(batch: dict[str, tf.Tensor]) -> Mapping[str, Any]:
-        """Run the one trace that serves batches of all shapes [B, S, ...]."""
-        specs = {
-            name: tf.TensorSpec(
-                [None, None, *value.shape[2:]][: value.shape.rank], value.dtype
-            )
-            for name, value in batch.items()
-        }
-        return step.get_concrete_function(specs)(batch)
-
     is_one = not few_shapes and strategy.num_replicas_in_sync == 1
-    return OnDevices(any_shape if is_one else step, strategy, few_shapes)
+    return OnDevices(step, strategy, few_shapes, any_shape=is_one)
