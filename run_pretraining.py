@@ -285,54 +285,51 @@ flags.DEFINE_integer(
 
 
 def main(_: list[str]) -> int:
-    """Run the command of the flags; return the exit status."""
+    """Train and evaluate as the flags ask; return the exit status."""
     if FLAGS.recipe:
         recipes.apply(FLAGS, FLAGS.recipe, EXCLUSIVE)
     check_flags()
     locked = run_settings.locked(FLAGS.output_dir)
     with locked if FLAGS.do_train else contextlib.nullcontext():
-        return train_and_evaluate()
-
-
-def train_and_evaluate() -> int:
-    """Train and evaluate as the flags ask; return the exit status."""
-    source = pretraining_flags.open_source(FLAGS)
-    settings = pretraining_flags.read_settings(FLAGS)
-    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
-    settings = start.with_dtype(settings, strategy, FLAGS.do_train)
-    train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
-    data, eval_data = pretraining_flags.open_records(FLAGS, source)
-    objective = objectives.OBJECTIVES[FLAGS.objective]
-    objective.log(*(data or eval_data).lengths)
-    pretraining = PretrainingRun(
-        strategy,
-        source,
-        pretraining_flags.config_of_run(FLAGS, source),
-        objective,
-        settings,
-        data,
-        eval_data,
-        FLAGS.eval_batch_size,
-        FLAGS.max_eval_steps,
-        FLAGS.train_hours,
-    )
-    with pretraining.naming_bad_files():
-        if FLAGS.do_train:
-            pretraining.claim_output_dir()
-            if FLAGS.train_hours and not pretraining_flags.known_steps(FLAGS):
-                pretraining.settings = pretraining_flags.with_steps(
-                    FLAGS, settings, pretraining.steps_that_fit()
-                )
-            step = pretraining.train()
-            if step < pretraining.settings.last_step:
-                return 1
-        else:
-            file_system.make_directory(FLAGS.output_dir)
-            step = pretraining.restore_for_evaluation()
-        if FLAGS.do_eval:
-            pretraining.evaluate(step)
-    pretraining.report()
-    return 0
+        source = pretraining_flags.open_source(FLAGS)
+        settings = pretraining_flags.read_settings(FLAGS)
+        strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+        settings = start.with_dtype(settings, strategy, FLAGS.do_train)
+        train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
+        data, eval_data = pretraining_flags.open_records(FLAGS, source)
+        objective = objectives.OBJECTIVES[FLAGS.objective]
+        objective.log(*(data or eval_data).lengths)
+        pretraining = PretrainingRun(
+            strategy,
+            source,
+            pretraining_flags.config_of_run(FLAGS, source),
+            objective,
+            settings,
+            data,
+            eval_data,
+            FLAGS.eval_batch_size,
+            FLAGS.max_eval_steps,
+            FLAGS.train_hours,
+        )
+        with pretraining.naming_bad_files():
+            if FLAGS.do_train:
+                pretraining.claim_output_dir()
+                if FLAGS.train_hours and not pretraining_flags.known_steps(
+                    FLAGS
+                ):
+                    pretraining.settings = pretraining_flags.with_steps(
+                        FLAGS, settings, pretraining.steps_that_fit()
+                    )
+                step = pretraining.train()
+                if step < pretraining.settings.last_step:
+                    return 1
+            else:
+                file_system.make_directory(FLAGS.output_dir)
+                step = pretraining.restore_for_evaluation()
+            if FLAGS.do_eval:
+                pretraining.evaluate(step)
+        pretraining.report()
+        return 0
 
 
 def check_flags() -> None:

@@ -103,7 +103,8 @@ def train(run: Training) -> int:
         return first
     _prepare(run, step, state, first)
     compiled: set[int | None] = set()  # lengths
-    with _bar(run, first) as bar, StopRequest() as stop:
+    bar = progress.Bar(last, "steps", "Training", first=first, has_lines=False)
+    with bar, StopRequest() as stop:
         hooks = hooks_of(run, step, state, first, bar, stop)
         iterator = _iterator(run, first, hooks)
         ends = any([hook.begin(first) for hook in hooks])
@@ -156,12 +157,6 @@ def _prepare(
     memory.log_estimate(step, run.length, first, run.row)
     if cluster.is_chief():
         run_settings.write_settings(settings.output_dir, *run.identity)
-
-
-def _bar(run: Training, first: int) -> progress.Bar:
-    """Return the bar of a run; without a terminal report lines show it."""
-    last = run.settings.last_step
-    return progress.Bar(last, "steps", "Training", first=first, has_lines=False)
 
 
 def _iterator(
