@@ -36,7 +36,7 @@ from checkpoints import hub, run_settings
 from pretraining import flags as pretraining_flags
 from pretraining import objectives
 from pretraining.run import PretrainingRun
-from training import devices, recipes, start, train_step
+from training import devices, start, train_step
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -287,6 +287,8 @@ flags.DEFINE_integer(
 def main(_: list[str]) -> int:
     """Train and evaluate as the flags ask; return the exit status."""
     if FLAGS.recipe:
+        from training import recipes
+
         recipes.apply(FLAGS, FLAGS.recipe, EXCLUSIVE)
     check_flags()
     locked = run_settings.locked(FLAGS.output_dir)

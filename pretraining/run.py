@@ -33,7 +33,6 @@ from tokenization import Vocabulary
 from training import (
     agreement,
     compilation,
-    curves,
     evaluation,
     loop,
     memory,
@@ -448,6 +447,8 @@ class PretrainingRun:
             reporting.log_results(self.settings.output_dir, self.results)
 
     def _draw_curves(self) -> None:
+        from training import curves
+
         names = self.objective.objective.names
         losses = [name for name in names if name.endswith("_loss")]
         accuracies = [name for name in names if name.endswith("_accuracy")]

@@ -57,14 +57,6 @@ class Curves(NamedTuple):
     is_degenerate: bool = False
 
 
-class Window(NamedTuple):
-    """Consecutive steps: the last one, how many they are, their mean loss."""
-
-    step: int
-    size: int
-    loss: float
-
-
 # --- Numbers -----------------------------------------------------------------
 
 
@@ -80,7 +72,7 @@ def read(
     evaluated once or never. `dev_loss_names` are names of an evaluation's loss;
     the first one that was written counts.
     """
-    reports = _windows(output_dir)
+    reports = scalars.windows(output_dir)
     if not reports:
         return None
     rate = scalars.read_curves(output_dir).get("learning_rate", {})
@@ -93,36 +85,7 @@ def read(
     return Curves(loss, dev_loss, metric_name, metric, rate, best)
 
 
-def _windows(output_dir: str) -> list[Window]:
-    """Return the windows of all reports of a run."""
-    return [
-        Window(point["step"], point["steps"], point["loss"])
-        for point in scalars.read(output_dir)
-        if "loss" in point and point.get("steps", 0) > 0 < point["step"]
-    ]
-
-
-def does_not_fall(output_dir: str) -> bool:
-    """Return whether the loss of the last tenth is not below the first's.
-
-    False for fewer than 20 reports, whose loss may be noise.
-    """
-    reports = _windows(output_dir)
-    if len(reports) < 20:
-        return False
-    last = reports[-1].step
-    first_tenth = [window for window in reports if window.step <= last / 10]
-    last_tenth = [window for window in reports if window.step > last * 0.9]
-    return _mean(last_tenth) >= _mean(first_tenth or reports[:1])
-
-
-def _mean(windows: Sequence[Window]) -> float:
-    """Return the mean loss of the steps."""
-    steps = sum(window.size for window in windows)
-    return sum(window.size * window.loss for window in windows) / steps
-
-
-def merged(reports: Sequence[Window], width: int) -> Curve:
+def merged(reports: Sequence[scalars.Window], width: int) -> Curve:
     """Return {last step: mean loss} of bins of `width` steps.
 
     A window belongs to the bin of its last step. Bins are wider where there
@@ -131,14 +94,14 @@ def merged(reports: Sequence[Window], width: int) -> Curve:
     """
     last = reports[-1].step
     width *= max(1, -(-last // (width * _MAX_BINS)))
-    bins: dict[int, list[Window]] = {}
+    bins: dict[int, list[scalars.Window]] = {}
     for window in reports:
         bins.setdefault(-(-window.step // width), []).append(window)
     rest = bins[max(bins)]
     if len(bins) > 1 and sum(window.size for window in rest) < width / 2:
         del bins[max(bins)]
         bins[max(bins)] += rest
-    return {found[-1].step: _mean(found) for found in bins.values()}
+    return {found[-1].step: scalars.mean_loss(found) for found in bins.values()}
 
 
 def smooth(curve: Mapping[int, float]) -> Curve:

@@ -45,7 +45,7 @@ Letters are those of modeling.py.
 import math
 import subprocess
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base import machine_memory
 from base.machine_memory import in_words
@@ -55,10 +55,12 @@ from absl import logging
 
 import modeling
 from ops import recompute
-from ops.windows import Windows
 from training import devices
 from training.settings import Settings
 from training.train_step import Step
+
+if TYPE_CHECKING:
+    from ops.windows import Windows
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
 # to 0.5 GB more with the programs of a step.
@@ -84,7 +86,7 @@ class Rows(NamedTuple):
     encoded: int = 1
     logits: int = 0
     head_numbers: int = 0
-    windows: Windows | None = None
+    windows: "Windows | None" = None
 
 
 ONE_SEQUENCE = Rows()

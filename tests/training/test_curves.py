@@ -5,8 +5,9 @@ import os
 import pytest
 import tensorflow as tf
 
-from training import curves, reporting, settings
-from training.curves import Curves, Window
+from training import curves, reporting, scalars, settings
+from training.curves import Curves
+from training.scalars import Window
 
 # --- Numbers -----------------------------------------------------------------
 
@@ -29,11 +30,11 @@ def test_a_killed_run_has_the_curve_of_a_whole_one():
 
 def test_a_loss_that_does_not_fall(tmp_path):
     write_run(tmp_path / "falling", 0, range(100, 0, -1))
-    assert not curves.does_not_fall(str(tmp_path / "falling"))
+    assert not scalars.does_not_fall(str(tmp_path / "falling"))
     write_run(tmp_path / "flat", 0, [4.0] * 20)
-    assert curves.does_not_fall(str(tmp_path / "flat"))
+    assert scalars.does_not_fall(str(tmp_path / "flat"))
     write_run(tmp_path / "few", 0, [4.0] * 19)
-    assert not curves.does_not_fall(str(tmp_path / "few")), "too few to tell"
+    assert not scalars.does_not_fall(str(tmp_path / "few")), "too few to tell"
 
 
 def test_a_short_rest_belongs_to_the_bin_before():
@@ -71,13 +72,10 @@ def test_short_runs_have_about_fifty_points(log_steps, last_step, expected):
 
 def write_run(folder, first, losses):
     """Write scalars as a process does that begins after `first` steps."""
-    last = first + len(losses)
-    with reporting.Report(str(folder), first, last) as report:
-        for step, loss in enumerate(losses, first + 1):
-            sums = {"loss": (loss, 1.0), "tokens": (9.0, 4.0)}
-            report.add(sums, 1, 1.0, False)
-            report.write(step, {"learning_rate": step / 1000})
-    report.writer.close()
+    scalars.forget_after(str(folder), first)
+    for step, loss in enumerate(losses, first + 1):
+        numbers = {"steps": 1, "loss": loss, "learning_rate": step / 1000}
+        scalars.append(str(folder), step, numbers)
 
 
 def test_curves_are_what_was_written(tmp_path):

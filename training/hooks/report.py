@@ -8,7 +8,7 @@ from base import cluster, progress
 import tensorflow as tf
 from absl import logging
 
-from training import curves, scalars
+from training import scalars
 from training.hooks.hook import Call, Hook, is_due
 from training.hooks.save import Pace
 from training.reporting import (
@@ -145,7 +145,9 @@ class Report(Hook):
 
     def close(self, done: int) -> None:
         """Warn of a run whose loss did not fall."""
-        if done == self.last and curves.does_not_fall(self.settings.output_dir):
+        if done == self.last and scalars.does_not_fall(
+            self.settings.output_dir
+        ):
             logging.warning(
                 "The training loss of the last tenth of the steps is not below "
                 "that of the first tenth"
