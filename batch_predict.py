@@ -22,98 +22,90 @@ the reason. After an interruption, the same command resumes the run. With
 words that decided. Usual choices: --batch_size, --max_seq_length, --dtype.
 """
 
+import dataclasses
+
 from base import beam as base_beam
 from base import file_system, script
 from base.errors import UserError, counted
+from base.flags import define, flag, require
 from base.jobs import run as jobs_run
 
 from absl import flags, logging
 
 from serving import flags as prediction_flags
 from serving import run
+from serving.flags import TextOptions
 from tasks import loading, reading
 from tasks.classifier import attributions
 from tasks.task import Settings
 from training import dtypes
-from training import flags as training_flags
+from training.settings import AUTO
+from training.settings import Settings as TrainingSettings
 
 FLAGS = flags.FLAGS
 
-# Model
-flags.DEFINE_string(
-    "model",
-    None,
-    "Directory of a fine-tuned model, a checkpoint or an exported SavedModel; "
-    "or the prefix of a checkpoint; or hf://owner/name[@revision]. A "
-    "SavedModel is a program: use one only of an origin that you trust "
-    "(docs/SECURITY.md).",
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The model, the texts and the predictions."""
+
+    # Model
+    model: str | None = flag()
+    """Directory of a fine-tuned model, a checkpoint or an exported SavedModel;
+    or the prefix of a checkpoint; or hf://owner/name[@revision]. A SavedModel
+    is a program: use one only of an origin that you trust
+    (docs/SECURITY.md)."""
+
+    bert_config_file: str | None = flag()
+    """JSON file with the sizes of the model; default: beside the checkpoint."""
+
+    vocab_file: str | None = flag()
+    """Vocabulary file; default: the model's own."""
+
+    do_lower_case: bool | None = flag()
+    """Lower-case the text; default: as for the model's training."""
+
+    # Inputs
+    input_file: str | None = flag()
+    """Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas.
+    Each input file gives one output file."""
+
+    input_format: str = flag(
+        "auto", choices=("auto", "text", "jsonl", "tfrecord")
+    )
+    """Format of the input; auto: recognised by the content of the files."""
+
+    id_column: str | None = flag()
+    """JSON field or TFRecord feature that holds the id; default: id, in
+    TFRecords also unique_ids; without one, the id is file:line."""
+
+    # Outputs
+    output_dir: str | None = flag(is_output=True, alias="output")
+    """Directory to write the predictions to."""
+
+    explain: bool = flag(False)
+    """Add to each prediction the words that decided it, by integrated
+    gradients, at about 100 times the cost; for checkpoints of classifiers
+    (docs/batch_prediction.md#which-words-decided)."""
+
+    # Computation
+    batch_size: int = flag(32, 1, 2**17)
+    """Rows of max_seq_length tokens in a batch; a batch of shorter rows holds
+    more."""
+
+    n_best_size: int = flag(20, low=1)
+    """For questions: candidate starts and ends to try in each window."""
+
+
+define(Flags)
+
 prediction_flags.define_model_options()
-flags.DEFINE_string(
-    "bert_config_file",
-    None,
-    "JSON file with the sizes of the model; default: beside the checkpoint.",
-)
-flags.DEFINE_string(
-    "vocab_file", None, "Vocabulary file; default: the model's own."
-)
-flags.DEFINE_bool(
-    "do_lower_case",
-    None,
-    "Lower-case the text; default: as for the model's training.",
-)
 
-# Inputs
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas. "
-    "Each input file gives one output file.",
-)
-flags.DEFINE_enum(
-    "input_format",
-    "auto",
-    ["auto", "text", "jsonl", "tfrecord"],
-    "Format of the input; auto: recognised by the content of the files.",
-)
-prediction_flags.define_text_flags()
-flags.DEFINE_string(
-    "id_column",
-    None,
-    "JSON field or TFRecord feature that holds the id; default: id, in "
-    "TFRecords also unique_ids; without one, the id is file:line.",
-)
+define(TextOptions)
 
-# Outputs
-flags.DEFINE_string(
-    "output_dir", None, "Directory to write the predictions to."
-)
-flags.DEFINE_alias("output", "output_dir")
-flags.DEFINE_bool(
-    "explain",
-    False,
-    "Add to each prediction the words that decided it, by integrated "
-    "gradients, at about 100 times the cost; for checkpoints of classifiers "
-    "(docs/batch_prediction.md#which-words-decided).",
-)
 
-# Computation
-flags.DEFINE_integer(
-    "batch_size",
-    32,
-    "Rows of max_seq_length tokens in a batch; a batch of shorter rows holds "
-    "more.",
-    lower_bound=1,
-    upper_bound=2**17,
-)
-flags.DEFINE_integer(
-    "n_best_size",
-    20,
-    "For questions: candidate starts and ends to try in each window.",
-    lower_bound=1,
-)
-training_flags.define_dtype_flag()
-base_beam.define_flags()
+define(TrainingSettings, "dtype")
+define(base_beam.Flags, without=("num_workers",))
 
 # Fields of Settings that do not change the predictions, or that the
 # checksums of the model's files cover.
@@ -235,9 +227,9 @@ def log_plan(
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(FLAGS, "model", "input_file", "output_dir")
+    require(FLAGS, "model", "input_file", "output_dir")
     base_beam.check_flags(FLAGS, "output_dir")
-    if FLAGS.runner == "beam" and FLAGS.dtype == dtypes.AUTO:
+    if FLAGS.runner == "beam" and FLAGS.dtype == AUTO:
         raise UserError(
             "--dtype=auto measures this machine, but --runner=beam computes on "
             "others: name the type that is fast there"

@@ -14,11 +14,13 @@ of the matrix-product rate measured right before and after it, and every time is
 the best of several, with the median beside it.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterator
 
 from base import interrupts, logs, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 import tensorflow as tf
 from absl import flags, logging
@@ -36,91 +38,77 @@ FLAGS = flags.FLAGS
 
 PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 
-flags.DEFINE_list("parts", list(PARTS), "What to measure.")
-flags.DEFINE_list(
-    "sizes",
-    ["tiny", "mini", "base"],
-    "Sizes of the models whose training step is timed.",
-)
-flags.DEFINE_list(
-    "batch_sizes",
-    [],
-    "Batch sizes, in rows, at which the training step is timed; default: "
-    f"{steps.DEFAULT_BATCH_SIZE}, "
-    + ", ".join(f"for {n} {rows}" for n, rows in steps.BATCH_SIZES.items())
-    + ".",
-)
-flags.DEFINE_list(
-    "lengths",
-    ["128"],
-    "Sequence lengths, in tokens, at which the training step is timed.",
-)
-flags.DEFINE_integer(
-    "repeats",
-    10,
-    "How often a training step or a served request is timed.",
-    lower_bound=2,
-)
-flags.DEFINE_enum(
-    "dtype",
-    "float32",
-    list(modeling.DTYPES),
-    "Type of the matrix products.",
-)
-flags.DEFINE_bool("jit_compile", True, "Compile the training step with XLA.")
-flags.DEFINE_enum(
-    "objective",
-    objectives.DEFAULT,
-    list(objectives.OBJECTIVES),
-    "For --parts=train: the objective of run_pretraining.py.",
-)
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text for all parts but train: globs, separated by commas.",
-)
-flags.DEFINE_string(
-    "vocab_file",
-    None,
-    "Vocabulary of the text; default: a vocabulary of "
-    f"{benchmarks_text.VOCAB_SIZE:,} is learned from it.",
-)
-flags.DEFINE_integer(
-    "dupe_factor",
-    10,
-    "For --parts=generator: passes over the text.",
-    lower_bound=1,
-)
-flags.DEFINE_enum(
-    "serving_size",
-    "base",
-    list(modeling.NAMED_SIZES),
-    "For --parts=serving: the size of the model.",
-)
-flags.DEFINE_string(
-    "serving_file",
-    None,
-    "For --parts=serving: sentences, one per line, or a .tsv of GLUE; default: "
-    "lines of --input_file.",
-)
-flags.DEFINE_list(
-    "servers",
-    ["savedmodel", "transformers"],
-    "For --parts=serving: what to compare, any of "
-    f"{', '.join(benchmarks_serving.SERVERS)}.",
-)
-flags.DEFINE_string(
-    "transformers_python",
-    None,
-    "A Python interpreter that has transformers and torch, to compare with. "
-    "Without it, --parts=serving takes the interpreter of this script, and "
-    "--parts=train compares nothing.",
-)
-flags.DEFINE_string(
-    "onnxruntime_python",
-    None,
-    "For --parts=serving: a Python interpreter that also has onnxruntime and "
-    "onnx; default: --transformers_python.",
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """What is measured, and of what."""
+
+    parts: tuple[str, ...] = flag(PARTS, choices=PARTS)
+    """What to measure."""
+
+    sizes: tuple[str, ...] = flag(
+        ("tiny", "mini", "base"), choices=modeling.NAMED_SIZES
+    )
+    """Sizes of the models whose training step is timed."""
+
+    batch_sizes: tuple[int, ...] = flag((), low=1, high=2**20)
+    """Batch sizes, in rows, at which the training step is timed; default:
+    {batch_sizes}."""
+
+    lengths: tuple[int, ...] = flag((128,), low=1, high=512)
+    """Sequence lengths, in tokens, at which the training step is timed."""
+
+    repeats: int = flag(10, low=2)
+    """How often a training step or a served request is timed."""
+
+    dtype: str = flag("float32", choices=list(modeling.DTYPES))
+    """Type of the matrix products."""
+
+    jit_compile: bool = flag(True)
+    """Compile the training step with XLA."""
+
+    objective: str = flag(objectives.DEFAULT, choices=objectives.OBJECTIVES)
+    """For --parts=train: the objective of run_pretraining.py."""
+
+    input_file: str | None = flag()
+    """Text for all parts but train: globs, separated by commas."""
+
+    vocab_file: str | None = flag()
+    """Vocabulary of the text; default: a vocabulary of {vocab_size} is learned
+    from it."""
+
+    dupe_factor: int = flag(10, low=1)
+    """For --parts=generator: passes over the text."""
+
+    serving_size: str = flag("base", choices=list(modeling.NAMED_SIZES))
+    """For --parts=serving: the size of the model."""
+
+    serving_file: str | None = flag()
+    """For --parts=serving: sentences, one per line, or a .tsv of GLUE; default:
+    lines of --input_file."""
+
+    servers: tuple[str, ...] = flag(
+        ("savedmodel", "transformers"), choices=benchmarks_serving.SERVERS
+    )
+    """For --parts=serving: what to compare, any of {choices}."""
+
+    transformers_python: str | None = flag()
+    """A Python interpreter that has transformers and torch, to compare with.
+    Without it, --parts=serving takes the interpreter of this script, and
+    --parts=train compares nothing."""
+
+    onnxruntime_python: str | None = flag()
+    """For --parts=serving: a Python interpreter that also has onnxruntime and
+    onnx; default: --transformers_python."""
+
+
+define(
+    Flags,
+    words={
+        "batch_sizes": f"{steps.DEFAULT_BATCH_SIZE}, "
+        + ", ".join(f"for {n} {rows}" for n, rows in steps.BATCH_SIZES.items()),
+        "vocab_size": f"{benchmarks_text.VOCAB_SIZE:,}",
+    },
 )
 
 
@@ -216,7 +204,7 @@ def rows() -> Iterator[Row]:
     if "train" in FLAGS.parts:
         yield from steps.measure(
             [
-                steps.Shape(size, int(rows), int(length))
+                steps.Shape(size, rows, length)
                 for size in FLAGS.sizes
                 for length in FLAGS.lengths
                 for rows in FLAGS.batch_sizes
@@ -231,25 +219,8 @@ def rows() -> Iterator[Row]:
 
 
 def check_flags() -> None:
-    """Check that parts, sizes and servers exist, and that numbers are some."""
-    for name, known in (
-        ("parts", PARTS),
-        ("sizes", modeling.NAMED_SIZES),
-        ("servers", benchmarks_serving.SERVERS),
-    ):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name}=: empty; choose from {', '.join(known)}")
-        for value in FLAGS[name].value:
-            if value not in known:
-                raise UserError(
-                    f"--{name}={value}: unknown; choose from {', '.join(known)}"
-                )
-    for name, most in (("batch_sizes", 2**20), ("lengths", 512)):
-        for value in FLAGS[name].value:
-            if not value.isdecimal() or not 1 <= int(value) <= most:
-                raise UserError(
-                    f"--{name}={value}: not a number from 1 to {most}"
-                )
+    """Check that parts and sizes exist and that parts have their data."""
+    require(FLAGS, "parts", "sizes", "servers")
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")
 

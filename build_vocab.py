@@ -27,10 +27,12 @@ new piece ##ug in all words, and so on until the vocabulary is full.
 """
 
 import collections
+import dataclasses
 from collections.abc import Sequence
 
 from base import beam, file_system, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 from absl import flags, logging
 
@@ -40,77 +42,54 @@ from pretraining.data import words as pretraining_words
 
 FLAGS = flags.FLAGS
 
-# Required
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "UTF-8 text files: patterns such as 'books/*.txt', separated by commas. "
-    "The quotes keep the shell from expanding them.",
-)
-flags.DEFINE_string(
-    "output_file", None, "The vocabulary to write; an older one is replaced."
-)
-flags.DEFINE_alias("output", "output_file")
 
-flags.DEFINE_string(
-    "sources",
-    None,
-    "Instead of input_file: a TOML file that names sources, with their files, "
-    "and weights or a smoothing over languages, as for "
-    "create_pretraining_data.py.",
-)
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The text, what is learned and how the words are counted."""
 
-# What is learned
-flags.DEFINE_integer(
-    "vocab_size",
-    30522,
-    "Number of tokens, special and unused ones included. A small text gives "
-    "fewer. Published: 30522 (uncased), 28996 (cased).",
-    lower_bound=1,
-    upper_bound=10**7,
-)
-flags.DEFINE_bool(
-    "do_lower_case",
-    True,
-    "Lower-case the text and remove accents. Every later step needs the same "
-    "value.",
-)
-flags.DEFINE_integer(
-    "min_frequency",
-    2,
-    "Join two pieces to a longer one if they occur together at least this "
-    "often.",
-    lower_bound=1,
-    upper_bound=2**31 - 1,  # the limit of the trainer
-)
-flags.DEFINE_integer(
-    "limit_alphabet",
-    1000,
-    "Number of different characters to keep, the most frequent ones. A word "
-    "with any other character becomes [UNK]. Chinese, Japanese and "
-    "multilingual text needs more (the published Chinese vocabulary has over "
-    "7,000 ideographs).",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "num_unused_tokens",
-    99,
-    "Number N of tokens [unused1] to [unusedN]; with 99 of them [UNK] has id "
-    "100 as in the published vocabularies.",
-    lower_bound=0,
-    upper_bound=10**7,  # the limit of vocab_size
-)
+    # Required
+    input_file: str | None = flag()
+    """UTF-8 text files: patterns such as 'books/*.txt', separated by commas.
+    The quotes keep the shell from expanding them."""
 
-# How the words are counted
-flags.DEFINE_integer(
-    "num_workers",
-    None,
-    "Worker processes that count words; default: all cores. The output is the "
-    "same.",
-    lower_bound=1,
-    upper_bound=1024,
-)
-beam.define_flags()
+    output_file: str | None = flag(is_output=True, alias="output")
+    """The vocabulary to write; an older one is replaced."""
+
+    sources: str | None = flag()
+    """Instead of input_file: a TOML file that names sources, with their files,
+    and weights or a smoothing over languages, as for
+    create_pretraining_data.py."""
+
+    # What is learned
+    vocab_size: int = flag(30522, 1, 10**7)
+    """Number of tokens, special and unused ones included. A small text gives
+    fewer. Published: 30522 (uncased), 28996 (cased)."""
+
+    do_lower_case: bool = flag(True)
+    """Lower-case the text and remove accents. Every later step needs the same
+    value."""
+
+    min_frequency: int = flag(2, 1, 2**31 - 1)
+    """Join two pieces to a longer one if they occur together at least this
+    often."""
+
+    limit_alphabet: int = flag(1000, low=1)
+    """Number of different characters to keep, the most frequent ones. A word
+    with any other character becomes [UNK]. Chinese, Japanese and multilingual
+    text needs more (the published Chinese vocabulary has over 7,000
+    ideographs)."""
+
+    num_unused_tokens: int = flag(99, 0, 10**7)
+    """Number N of tokens [unused1] to [unusedN]; with 99 of them [UNK] has id
+    100 as in the published vocabularies."""
+
+    # How the words are counted
+
+
+define(Flags)
+
+
+define(beam.Flags)
 
 # Warn if a larger share of the words is [UNK].
 _MUCH_UNKNOWN = 0.01
@@ -218,8 +197,7 @@ def check_flags() -> None:
     Raises:
         UserError: names the flag.
     """
-    if not FLAGS.output_file:
-        raise UserError("--output_file is required")
+    require(FLAGS, "output_file")
     if bool(FLAGS.input_file) == bool(FLAGS.sources):
         raise UserError("give --input_file or --sources, but not both")
     beam.check_flags(FLAGS, "output_file")

@@ -14,6 +14,7 @@ The interpreter belongs to an environment in which
 requirements-accelerators.txt is installed.
 """
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from typing import Any
 
 from base import interrupts, logs, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 import tensorflow as tf
 from absl import flags, logging
@@ -28,61 +30,52 @@ from absl import flags, logging
 import modeling
 from tools.accelerators import compiler, rows, steps
 from tools.accelerators.jobs import Compiler
-from training import dtypes, memory
+from training import memory
+from training.settings import AUTO
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "accelerator_python",
-    None,
-    "A Python interpreter that has jax and libtpu; for GPUs also jax's "
-    "packages for CUDA.",
-    required=True,
-)
-flags.DEFINE_list(
-    "steps", ["mlm_nsp"], f"Steps to compile: any of {', '.join(steps.KINDS)}."
-)
-flags.DEFINE_list(
-    "sizes",
-    ["tiny"],
-    f"Sizes of the model: any of {', '.join(modeling.NAMED_SIZES)}.",
-)
-flags.DEFINE_list("lengths", ["128"], "Lengths of the sequences, in tokens.")
-flags.DEFINE_integer(
-    "tokens",
-    4096,
-    "Tokens in the batch of a replica, which has as many sequences as fit.",
-    lower_bound=1,
-)
-flags.DEFINE_list(
-    "devices",
-    ["v5e"],
-    f"Devices to compile for: any of {', '.join(compiler.DEVICES)}.",
-)
-flags.DEFINE_enum(
-    "dtype",
-    dtypes.AUTO,
-    [dtypes.AUTO, *modeling.DTYPES],
-    "Type of the matrix products; auto: the type that training chooses on the "
-    "device.",
-)
-flags.DEFINE_enum(
-    "replicas",
-    "1",
-    ["1", "8"],
-    "Number of replicas; with 8, a step also sums over them, as on TPUs.",
-)
-flags.DEFINE_string(
-    "rows_file",
-    None,
-    "JSON file to keep the rows in, each as soon as it is done; a row replaces "
-    "an older one of the same program and device.",
-)
-flags.DEFINE_bool(
-    "again",
-    False,
-    "Compile the rows of --rows_file again, whatever the other flags say.",
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The programs, and the devices to compile for."""
+
+    accelerator_python: str | None = flag()
+    """A Python interpreter that has jax and libtpu; for GPUs also jax's
+    packages for CUDA."""
+
+    steps: tuple[str, ...] = flag(("mlm_nsp",), choices=steps.KINDS)
+    """Steps to compile: any of {choices}."""
+
+    sizes: tuple[str, ...] = flag(("tiny",), choices=modeling.NAMED_SIZES)
+    """Sizes of the model: any of {choices}."""
+
+    lengths: tuple[int, ...] = flag((128,), 8, 512)
+    """Lengths of the sequences, in tokens."""
+
+    tokens: int = flag(4096, low=1)
+    """Tokens in the batch of a replica, which has as many sequences as fit."""
+
+    devices: tuple[str, ...] = flag(("v5e",), choices=compiler.DEVICES)
+    """Devices to compile for: any of {choices}."""
+
+    dtype: str = flag(AUTO, choices=(AUTO, *modeling.DTYPES))
+    """Type of the matrix products; auto: the type that training chooses on the
+    device."""
+
+    replicas: str = flag("1", choices=("1", "8"))
+    """Number of replicas; with 8, a step also sums over them, as on TPUs."""
+
+    rows_file: str | None = flag(is_output=True)
+    """JSON file to keep the rows in, each as soon as it is done; a row replaces
+    an older one of the same program and device."""
+
+    again: bool = flag(False, needs={"rows_file": "it compiles its rows"})
+    """Compile the rows of --rows_file again, whatever the other flags say."""
+
+
+define(Flags)
+
 
 # Column -> unit and figures; the cell is empty if the compiler gives no figure.
 COLUMNS = {
@@ -142,10 +135,10 @@ def main(_: list[str]) -> int:
 def _jobs() -> Iterator[tuple[steps.Program, str]]:
     """Yield (program, device); the devices of one program follow each other."""
     for step, size, length, device in itertools.product(
-        FLAGS.steps, FLAGS.sizes, map(int, FLAGS.lengths), FLAGS.devices
+        FLAGS.steps, FLAGS.sizes, FLAGS.lengths, FLAGS.devices
     ):
         dtype = FLAGS.dtype
-        if dtype == dtypes.AUTO:
+        if dtype == AUTO:
             dtype = compiler.dtype_for(device)
         sizes = (step, size, length, FLAGS.tokens // length, dtype)
         yield steps.Program(*sizes, int(FLAGS.replicas)), device
@@ -170,22 +163,9 @@ def _line(program: steps.Program, device: str, found: dict[str, Any]) -> str:
 
 def _check_flags() -> None:
     """Raise a UserError for names that do not exist, and bad numbers."""
-    for name, known in (
-        ("steps", steps.KINDS),
-        ("sizes", modeling.NAMED_SIZES),
-        ("devices", compiler.DEVICES),
-    ):
-        for value in FLAGS[name].value:
-            if value not in known:
-                raise UserError(
-                    f"--{name}={value}: unknown; choose from {', '.join(known)}"
-                )
-    if FLAGS.again and not FLAGS.rows_file:
-        raise UserError("--again needs --rows_file, whose rows it compiles")
+    require(FLAGS, "accelerator_python")
     for length in FLAGS.lengths:
-        if not length.isdecimal() or not 8 <= int(length) <= 512:
-            raise UserError(f"--lengths={length}: not a number from 8 to 512")
-        if FLAGS.tokens < 4 * int(length):
+        if FLAGS.tokens < 4 * length:
             raise UserError(
                 f"--tokens={FLAGS.tokens}: less than 4 sequences of {length}"
             )

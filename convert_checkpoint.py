@@ -14,14 +14,15 @@ a third. A Hugging Face directory gets a model card, README.md, unless there is
 one.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping
 
 from base import file_system, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 import numpy as np
-import tensorflow as tf
 from absl import flags, logging
 
 import modeling
@@ -40,41 +41,40 @@ from checkpoints.checkpoint import (
 )
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
-from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "input",
-    None,
-    "Checkpoint prefix or directory to read, or hf://owner/name[@revision].",
-)
-flags.DEFINE_string(
-    "output", None, "Directory to write; must not hold a checkpoint."
-)
-flags.DEFINE_enum(
-    "output_format",
-    None,
-    ["original", "huggingface"],
-    "Format to write. original: bert_model.ckpt with the names of the 2018 "
-    "release and bert_config.json; huggingface: model.safetensors, config.json "
-    "and a model card.",
-)
-flags.DEFINE_string(
-    "bert_config_file",
-    None,
-    "JSON file with the sizes of the model; default: the one beside the input.",
-)
-flags.DEFINE_string(
-    "vocab_file", None, "Vocabulary file; default: the one beside the input."
-)
-flags.DEFINE_bool(
-    "do_lower_case",
-    None,
-    "Whether Hugging Face's tokenizer lower-cases; default: as for the input's "
-    "training, if its files, its name or capitals in its vocabulary show it, "
-    "else true.",
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The checkpoint to read, and the files to write."""
+
+    input: str | None = flag()
+    """Checkpoint prefix or directory to read, or hf://owner/name[@revision]."""
+
+    output: str | None = flag(is_output=True)
+    """Directory to write; must not hold a checkpoint."""
+
+    output_format: str | None = flag(choices=("original", "huggingface"))
+    """Format to write. original: bert_model.ckpt with the names of the 2018
+    release and bert_config.json; huggingface: model.safetensors, config.json
+    and a model card."""
+
+    bert_config_file: str | None = flag()
+    """JSON file with the sizes of the model; default: the one beside the
+    input."""
+
+    vocab_file: str | None = flag(exists="file")
+    """Vocabulary file; default: the one beside the input."""
+
+    do_lower_case: bool | None = flag()
+    """Whether Hugging Face's tokenizer lower-cases; default: as for the input's
+    training, if its files, its name or capitals in its vocabulary show it, else
+    true."""
+
+
+define(Flags)
+
 
 # The class in transformers that has a checkpoint's heads: the first one whose
 # pattern matches a variable's name.
@@ -236,9 +236,7 @@ def write_huggingface(
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(FLAGS, "input", "output", "output_format")
-    if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
-        raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
+    require(FLAGS, "input", "output", "output_format")
     lookup.check_no_checkpoint(FLAGS.output, "output")
 
 

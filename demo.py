@@ -13,6 +13,7 @@ Started again, it resumes where it stopped; finished steps are not repeated.
 --quick trains for fewer steps.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -32,6 +33,7 @@ from base import (
     text_files,
 )
 from base.errors import UserError
+from base.flags import define, flag, require
 
 from absl import flags
 
@@ -40,19 +42,22 @@ from tools.demo import corpus as demo_corpus
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "work_dir",
-    "demo_output",
-    "Directory for corpus, records, model, logs and curves; new, or of an "
-    "earlier run.",
-)
-flags.DEFINE_alias("output", "work_dir")
-flags.DEFINE_bool(
-    "quick",
-    False,
-    "Run a few steps only, to see that everything works; the model learns "
-    "nothing.",
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """Where the demo works, and how long."""
+
+    work_dir: str = flag("demo_output", is_output=True, alias="output")
+    """Directory for corpus, records, model, logs and curves; new, or of an
+    earlier run."""
+
+    quick: bool = flag(False)
+    """Run a few steps only, to see that everything works; the model learns
+    nothing."""
+
+
+define(Flags)
+
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NUM_STEPS = 6
@@ -202,8 +207,7 @@ class Steps:
 def main(_: list[str]) -> int:
     """Run the steps one after the other."""
     scale = QUICK if FLAGS.quick else Scale()
-    if not FLAGS.work_dir:
-        raise UserError("--work_dir is required")
+    require(FLAGS, "work_dir")
     file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
     claim(FLAGS.work_dir, scale)
     steps = Steps(FLAGS.work_dir)

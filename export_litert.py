@@ -11,7 +11,10 @@ platform makes the ids, outside of the file. MediaPipe's
 TextClassifier and TextEmbedder run classifiers and encoders as they are.
 """
 
+import dataclasses
+
 from base import file_system, script
+from base.flags import define, flag, require
 
 from absl import flags, logging
 
@@ -20,23 +23,29 @@ from serving.litert import convert, export
 from tasks import loading
 from tasks.task import Settings
 from training import flags as training_flags
+from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
 
-training_flags.define_model_flags()
-flags.DEFINE_string(
-    "export_path", None, "File to write, such as mrpc.tflite; must not exist."
-)
-flags.DEFINE_alias("output", "export_path")
+define(ModelFlags)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The file to write."""
+
+    export_path: str | None = flag(is_output=True, alias="output")
+    """File to write, such as mrpc.tflite; must not exist."""
+
+    quantize: str = flag("none", choices=list(convert.BYTES_PER_WEIGHT))
+    """Store the weights as float32 (none), float16 (half the size, the same
+    speed) or int8 (a quarter of the size, several times as fast, less
+    exact)."""
+
+
+define(Flags)
+
 prediction_flags.define_model_options()
-flags.DEFINE_enum(
-    "quantize",
-    "none",
-    list(convert.BYTES_PER_WEIGHT),
-    "Store the weights as float32 (none), float16 (half the size, the same "
-    "speed) or int8 (a quarter of the size, several times as fast, less "
-    "exact).",
-)
 
 
 def main(_: list[str]) -> int:
@@ -73,7 +82,7 @@ def find_model() -> Settings:
 
 def check_flags() -> None:
     """Check all flags before anything is read."""
-    training_flags.require(FLAGS, "init_checkpoint", "export_path")
+    require(FLAGS, "init_checkpoint", "export_path")
     convert.check_converter()
     export.check_new(FLAGS.export_path)
 

@@ -19,7 +19,10 @@ A SavedModel is a program, which TensorFlow runs: load one only of an origin
 that you trust (docs/SECURITY.md).
 """
 
+import dataclasses
+
 from base import script
+from base.flags import define, flag, require
 
 from absl import flags
 
@@ -27,29 +30,33 @@ import modeling
 from serving import flags as prediction_flags
 from tasks import loading, saved_model
 from training import flags as training_flags
+from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
 
-training_flags.define_model_flags()
-flags.DEFINE_string(
-    "export_dir",
-    None,
-    "Directory to write; must not exist. TF Serving needs a number as name.",
-)
-flags.DEFINE_alias("output", "export_dir")
+define(ModelFlags)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The directory to write."""
+
+    export_dir: str | None = flag(is_output=True, alias="output")
+    """Directory to write; must not exist. TF Serving needs a number as name."""
+
+    dtype: str = flag("float32", choices=list(modeling.DTYPES))
+    """Type of the SavedModel's matrix products: the one that is fast on the
+    machine that serves. The weights in the files are float32."""
+
+
+define(Flags)
+
 prediction_flags.define_model_options()
-flags.DEFINE_enum(
-    "dtype",
-    "float32",
-    list(modeling.DTYPES),
-    "Type of the SavedModel's matrix products: the one that is fast on the "
-    "machine that serves. The weights in the files are float32.",
-)
 
 
 def main(_: list[str]) -> int:
     """Find the model and its task, write the SavedModel."""
-    training_flags.require(FLAGS, "init_checkpoint", "export_dir")
+    require(FLAGS, "init_checkpoint", "export_dir")
     saved_model.check_new(FLAGS.export_dir.rstrip("/"))
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(

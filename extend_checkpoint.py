@@ -20,12 +20,14 @@ further before use, on records made with the new vocabulary: words are split in
 another way now (docs/domain.md has all steps).
 """
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
 from base import file_system, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 import numpy as np
 from absl import flags, logging
@@ -38,49 +40,48 @@ from pretraining.data import words as pretraining_words
 from tools.extending import vocabulary, weights
 from tools.extending.vocabulary import NewWord
 from training import flags as training_flags
+from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
 
-training_flags.define_model_flags()
-flags.DEFINE_string(
-    "output_dir", None, "Directory to write; must not hold a checkpoint."
-)
-flags.DEFINE_alias("output", "output_dir")
-flags.DEFINE_string(
-    "new_words_file",
-    None,
-    "UTF-8 text with one word per line: the words to add.",
-)
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text of the domain: patterns such as 'domain/*.txt', separated by commas. "
-    "With --num_new_words the words to add are chosen from it; with "
-    "--new_words_file it is only measured.",
-)
-flags.DEFINE_integer(
-    "num_new_words",
-    None,
-    "Add this many words of --input_file, those that cost the most extra "
-    "pieces.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "min_frequency",
-    None,
-    "With --num_new_words: choose no word of --input_file that occurs less "
-    f"often; default: {vocabulary.MIN_FREQUENCY}.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_position_embeddings",
-    None,
-    "Largest number of tokens that the extended model can read: the learned "
-    "positions are repeated up to here. The new positions are worth little "
-    "before some thousand steps of training.",
-    lower_bound=1,
-    upper_bound=10**6,
-)
+define(ModelFlags)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The words that are new, and the checkpoint to write."""
+
+    output_dir: str | None = flag(is_output=True, alias="output")
+    """Directory to write; must not hold a checkpoint."""
+
+    new_words_file: str | None = flag(
+        excludes={"num_new_words": "a list of words, or so many to be chosen"}
+    )
+    """UTF-8 text with one word per line: the words to add."""
+
+    input_file: str | None = flag(needs={"num_new_words or new_words_file": ""})
+    """Text of the domain: patterns such as 'domain/*.txt', separated by commas.
+    With --num_new_words the words to add are chosen from it; with
+    --new_words_file it is only measured."""
+
+    num_new_words: int | None = flag(
+        low=1, needs={"input_file": "words are chosen from it"}
+    )
+    """Add this many words of --input_file, those that cost the most extra
+    pieces."""
+
+    min_frequency: int | None = flag(low=1, needs={"num_new_words": ""})
+    """With --num_new_words: choose no word of --input_file that occurs less
+    often; default: {min_frequency}."""
+
+    max_position_embeddings: int | None = flag(low=1, high=10**6)
+    """Largest number of tokens that the extended model can read: the learned
+    positions are repeated up to here. The new positions are worth little before
+    some thousand steps of training."""
+
+
+define(Flags, words={"min_frequency": str(vocabulary.MIN_FREQUENCY)})
+
 
 WORDS_NAME = "new_words.tsv"
 
@@ -259,25 +260,8 @@ def write_words(words: Sequence[NewWord], ids: Sequence[int]) -> None:
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(FLAGS, "init_checkpoint", "output_dir")
+    require(FLAGS, "init_checkpoint", "output_dir")
     has_words = FLAGS.new_words_file or FLAGS.num_new_words
-    if FLAGS.new_words_file and FLAGS.num_new_words:
-        raise UserError(
-            "give --new_words_file (a list) or --num_new_words (to be chosen "
-            "from --input_file), not both"
-        )
-    if FLAGS.min_frequency and not FLAGS.num_new_words:
-        raise UserError(
-            "--min_frequency is for words that --num_new_words chooses: leave "
-            "it out"
-        )
-    if FLAGS.num_new_words and not FLAGS.input_file:
-        raise UserError("--num_new_words needs --input_file, to choose from")
-    if FLAGS.input_file and not has_words:
-        raise UserError(
-            "--input_file needs --num_new_words, how many words to add, or "
-            "--new_words_file"
-        )
     if not has_words and not FLAGS.max_position_embeddings:
         raise UserError(
             "nothing to add: give --new_words_file, --num_new_words or "

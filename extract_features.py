@@ -15,10 +15,12 @@ writes float32 instead of text. Longer lines are cut to
 reads standard input, --output_file=- writes standard output.
 """
 
+import dataclasses
 import os
 
 from base import cluster, file_system, interrupts, lazy, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 import tensorflow as tf
 from absl import flags, logging
@@ -31,10 +33,14 @@ from tasks import long_texts
 from tasks.encoder import lines as features_lines
 from tasks.encoder import writers as features_writers
 from tasks.encoder.model import encode_layers, parse_layers
+from tasks.long_texts import LongTextFlags
 from tasks.rows import Units, log_example
 from tasks.task import Model
 from training import devices, dtypes, prediction
 from training import flags as training_flags
+from training.devices import DeviceChoice
+from training.flags import ModelFlags
+from training.settings import Settings
 
 FLAGS = flags.FLAGS
 
@@ -43,70 +49,59 @@ __getattr__ = lazy.attributes_of("compat.extract_features")
 
 # --- Flags -------------------------------------------------------------------
 
-# Files
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text with a sentence or `first ||| second` per line; -: standard input.",
-)
-flags.DEFINE_string(
-    "output_file",
-    None,
-    "File to write the features to, in place of an older one; -: standard "
-    "output.",
-)
-flags.DEFINE_alias("output", "output_file")
-flags.DEFINE_enum(
-    "output_format",
-    "jsonl",
-    features_writers.FORMATS,
-    "Format of the output. jsonl: the original's JSON lines; npz: arrays for "
-    "numpy.load.",
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The lines, the layers and the file to write."""
+
+    # Files
+    input_file: str | None = flag()
+    """Text with a sentence or `first ||| second` per line; -: standard
+    input."""
+
+    output_file: str | None = flag(is_output=True, alias="output")
+    """File to write the features to, in place of an older one; -: standard
+    output."""
+
+    output_format: str = flag("jsonl", choices=features_writers.FORMATS)
+    """Format of the output. jsonl: the original's JSON lines; npz: arrays for
+    numpy.load."""
+
+    # Model and layers
+    layers: str = flag("-1,-2,-3,-4")
+    """Layers to write, separated by commas: -1 is the last, 0 the first."""
+
+    pooling: str = flag("none", choices=("none", "cls", "mean"))
+    """Vectors to write. none: one per token; cls: that of [CLS], or of the last
+    token, [SEP], if the model's attention_direction is left_to_right, where
+    [CLS] sees itself alone; mean: the mean over all tokens of a line, [CLS] and
+    [SEP] included."""
+
+    # Computation
+    max_seq_length: int = flag(128, low=3)
+    """Tokens that the model reads at once."""
+
+    batch_size: int = flag(32, 1, 2**17)
+    """Lines of max_seq_length tokens in a batch; a batch of shorter lines holds
+    more."""
+
+    pad_to_max_length: bool = flag(False)
+    """Pad every batch to max_seq_length, as the original does, instead of
+    batching lines of similar length."""
+
+    use_one_hot_embeddings: bool = flag(False)
+    """Ignored; in the original it avoids slow lookups on the first TPUs."""
+
+
+define(Flags)
+
 
 # Model and layers
-training_flags.define_model_flags()
-flags.DEFINE_string(
-    "layers",
-    "-1,-2,-3,-4",
-    "Layers to write, separated by commas: -1 is the last, 0 the first.",
-)
-flags.DEFINE_enum(
-    "pooling",
-    "none",
-    ["none", "cls", "mean"],
-    "Vectors to write. none: one per token; cls: that of [CLS], or of the last "
-    "token, [SEP], if the model's attention_direction is left_to_right, where "
-    "[CLS] sees itself alone; mean: the mean over all tokens of a line, [CLS] "
-    "and [SEP] included.",
-)
+define(ModelFlags)
 
-# Computation
-flags.DEFINE_integer(
-    "max_seq_length", 128, "Tokens that the model reads at once.", 3
-)
-flags.DEFINE_integer(
-    "batch_size",
-    32,
-    "Lines of max_seq_length tokens in a batch; a batch of shorter lines holds "
-    "more.",
-    lower_bound=1,
-    upper_bound=2**17,
-)
-flags.DEFINE_bool(
-    "pad_to_max_length",
-    False,
-    "Pad every batch to max_seq_length, as the original does, instead of "
-    "batching lines of similar length.",
-)
-long_texts.define_flags(has_pooling=False)
-training_flags.define_dtype_flag()
-training_flags.define_tpu_flags()
-flags.DEFINE_bool(
-    "use_one_hot_embeddings",
-    False,
-    "Ignored; in the original it avoids slow lookups on the first TPUs.",
-)
+define(LongTextFlags, without=("window_pooling",))
+define(Settings, "dtype")
+define(DeviceChoice)
 
 _SHOWN = 5  # examples in the log
 
@@ -212,9 +207,7 @@ def extract(
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(
-        FLAGS, "input_file", "output_file", "init_checkpoint"
-    )
+    require(FLAGS, "input_file", "output_file", "init_checkpoint")
     path = FLAGS.output_file
     if tf.io.gfile.isdir(path):
         raise UserError(f"--output_file={path} is a directory: name a file")

@@ -27,56 +27,63 @@ the checkpoint, where run_pretraining.py and the published models have them. No
 file is written.
 """
 
+import dataclasses
+
 from base import logs, script, text_files
 from base.errors import UserError
+from base.flags import define, flag, require
 
 from absl import flags, logging
 
-from serving import flags as prediction_flags
+from serving.flags import ModelOptions, TextOptions
 from tasks import loading, predict, registry
 from tasks.masked_lm import task as filling
 from tasks.sentence_score import task as scoring
 from tasks.task import Input, Place, Settings, Task
 from training import dtypes
 from training import flags as training_flags
+from training.flags import ModelFlags
+from training.settings import Settings as TrainingSettings
 
 FLAGS = flags.FLAGS
 
 _BATCH_SIZE = 32
 
-# Text: --text, --input_file or both
-flags.DEFINE_multi_string(
-    "text",
-    [],
-    "A sentence with at least one [MASK], or one to score",
-)
-flags.DEFINE_string(
-    "input_file", None, "UTF-8 text to read sentences from, one per line."
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The texts, and what is told of them."""
+
+    # Text: --text, --input_file or both
+    text: tuple[str, ...] = flag((), repeated=True)
+    """A sentence with at least one [MASK], or one to score"""
+
+    input_file: str | None = flag()
+    """UTF-8 text to read sentences from, one per line."""
+
+    # Model
+    max_seq_length: int | None = flag(low=3)
+    """Largest number of tokens in a sentence; default: the positions that the
+    model has."""
+
+    # Output
+    top_k: int = flag(5, low=1, excludes={"score": "it is for [MASK]s"})
+    """Number of tokens to print for each [MASK]."""
+
+    score: bool = flag(False)
+    """Print how probable the sentences are, instead of filling [MASK]s; they
+    must have none."""
+
+
+define(Flags)
+
 
 # Model
-training_flags.define_model_flags()
-flags.DEFINE_integer(
-    "max_seq_length",
-    None,
-    "Largest number of tokens in a sentence; default: the positions that the "
-    "model has.",
-    lower_bound=3,
-)
-training_flags.define_dtype_flag()
+define(ModelFlags)
+define(TrainingSettings, "dtype")
 
-# Output
-flags.DEFINE_integer(
-    "top_k", 5, "Number of tokens to print for each [MASK].", lower_bound=1
-)
-flags.DEFINE_bool(
-    "score",
-    False,
-    "Print how probable the sentences are, instead of filling [MASK]s; they "
-    "must have none.",
-)
-prediction_flags.define_score_whole_words()
-prediction_flags.define_token_scores()
+define(ModelOptions, "score_whole_words", needs={"score_whole_words": "score"})
+define(TextOptions, "token_scores", needs={"token_scores": "score"})
 
 
 def main(_: list[str]) -> int:
@@ -157,15 +164,9 @@ def read_sentences(path: str) -> list[str]:
 
 def check_flags() -> None:
     """Raise a UserError if a required flag is missing."""
-    if not FLAGS.init_checkpoint:
-        raise UserError("--init_checkpoint is required")
+    require(FLAGS, "init_checkpoint")
     if not FLAGS.text and not FLAGS.input_file:
         raise UserError("give --text or --input_file")
-    if FLAGS.score and FLAGS["top_k"].present:
-        raise UserError("--top_k is for [MASK]s: leave it out with --score")
-    for name in ("score_whole_words", "token_scores"):
-        if FLAGS[name].present and not FLAGS.score:
-            raise UserError(f"--{name} needs --score")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ It needs ai-edge-litert and no TensorFlow: pip install -r
 requirements-litert.txt. In a program: from litert_model import LiteRtModel.
 """
 
+import dataclasses
 import json
 import os
 import sys
@@ -27,77 +28,69 @@ from collections.abc import Iterator
 
 from base import file_system, progress, script
 from base.errors import UserError
+from base.flags import define, flag
 
 from absl import flags, logging
 
 from serving import flags as prediction_flags
 from serving import run
+from serving.flags import TextOptions
 from serving.litert import scoring
 from serving.litert.model import LiteRtModel
 from tasks import reading
 from tasks.classifier import flags as classifier_flags
+from tasks.classifier.flags import TaskFlags
 from tasks.reading import Window
 
 FLAGS = flags.FLAGS
 
-# Model
-flags.DEFINE_string(
-    "model", None, "The file that export_litert.py has written."
-)
-flags.DEFINE_integer(
-    "num_threads",
-    None,
-    "Threads that compute; default: all cores.",
-    lower_bound=1,
-    upper_bound=1024,
-)
-flags.DEFINE_integer(
-    "batch_size",
-    None,
-    "Rows of max_seq_length tokens in a batch; a batch of shorter rows holds "
-    "more. Default: as many as make 512 tokens.",
-    lower_bound=1,
-    upper_bound=2**17,
-)
 
-# Predictions
-flags.DEFINE_string(
-    "input_file", "-", "Texts to predict, or JSON lines; -: standard input."
-)
-flags.DEFINE_enum(
-    "input_format",
-    "auto",
-    ["auto", "text", "jsonl"],
-    "Format of the input; auto: recognised by its content.",
-)
-flags.DEFINE_string(
-    "output_file",
-    "-",
-    "File to write the predictions or the scores to, in place of an older one; "
-    "-: standard output.",
-)
-flags.DEFINE_alias("output", "output_file")
-prediction_flags.define_text_flags()
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The model, the texts and the scores."""
 
-# Scores
-flags.DEFINE_bool(
-    "do_eval",
-    False,
-    "Score the model on a development set, instead of predicting: that of "
-    "--task_name, --predict_file or --dev_file.",
-)
-classifier_flags.define_task_flags()
-flags.DEFINE_string(
-    "predict_file",
-    None,
-    "With --do_eval, for a model that answers questions: a JSON file of SQuAD.",
-)
-flags.DEFINE_string(
-    "dev_file",
-    None,
-    "With --do_eval, for a model that finds entities: a file with a word and "
-    "its tag on each line, or .jsonl.",
-)
+    # Model
+    model: str | None = flag()
+    """The file that export_litert.py has written."""
+
+    num_threads: int | None = flag(low=1, high=1024)
+    """Threads that compute; default: all cores."""
+
+    batch_size: int | None = flag(low=1, high=2**17)
+    """Rows of max_seq_length tokens in a batch; a batch of shorter rows holds
+    more. Default: as many as make 512 tokens."""
+
+    # Predictions
+    input_file: str = flag("-")
+    """Texts to predict, or JSON lines; -: standard input."""
+
+    input_format: str = flag("auto", choices=("auto", "text", "jsonl"))
+    """Format of the input; auto: recognised by its content."""
+
+    output_file: str = flag("-", is_output=True, alias="output")
+    """File to write the predictions or the scores to, in place of an older one;
+    -: standard output."""
+
+    # Scores
+    do_eval: bool = flag(False)
+    """Score the model on a development set, instead of predicting: that of
+    --task_name, --predict_file or --dev_file."""
+
+    predict_file: str | None = flag()
+    """With --do_eval, for a model that answers questions: a JSON file of
+    SQuAD."""
+
+    dev_file: str | None = flag()
+    """With --do_eval, for a model that finds entities: a file with a word and
+    its tag on each line, or .jsonl."""
+
+
+define(Flags)
+
+
+define(TextOptions)
+
+define(TaskFlags, words=classifier_flags.WORDS)
 
 _STREAM = "stdin"  # the name of standard input in ids and messages
 
@@ -202,7 +195,6 @@ def check_flags() -> None:
         )
     if given and not FLAGS.do_eval:
         raise UserError(f"--{given[0]} is for --do_eval: add it")
-    classifier_flags.check_own_only(FLAGS)
     of_predictions = ("input_file", "input_format", "text_columns")
     for name in of_predictions if FLAGS.do_eval else ():
         if FLAGS[name].present:
@@ -227,11 +219,11 @@ def check_output(path: str) -> None:
         # output dev.jsonl beside dev.csv would make the next run fail.
         files = classifier_flags.paths_of(FLAGS)
         inputs += [("data_dir", file) for file in files]
-    for flag, file in inputs:
+    for name, file in inputs:
         if os.path.realpath(path) == os.path.realpath(file):
-            kind = "a file" if flag == "data_dir" else "the file"
+            kind = "a file" if name == "data_dir" else "the file"
             raise UserError(
-                f"--output_file={path} is {kind} of --{flag} too: name another"
+                f"--output_file={path} is {kind} of --{name} too: name another"
             )
 
 

@@ -12,12 +12,14 @@ Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
 machine: the page works without network. No file is written.
 """
 
+import dataclasses
 import os
 import threading
 import webbrowser
 
 from base import script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 from absl import flags, logging
 
@@ -27,44 +29,41 @@ from serving.search import build
 from tasks import loading
 from tools.page import neighbors, site, tabs
 from tools.page.models import PageModel, named_paths
-from training import flags as training_flags
+from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
 
 # Model
-training_flags.define_model_flags()
+define(ModelFlags)
 prediction_flags.define_model_options()
-flags.DEFINE_string(
-    "neighbors_file",
-    None,
-    "UTF-8 text, a sentence per line, to find nearest sentences in; default: "
-    "sentences that are pasted into the page.",
-)
 
-flags.DEFINE_string(
-    "index",
-    None,
-    "Folder that search.py has made with one of the models, to search in.",
-)
 
-# Server
-flags.DEFINE_string(
-    "host",
-    "127.0.0.1",
-    "Address to listen at; 0.0.0.0 lets everybody in the network use the page.",
-)
-flags.DEFINE_integer(
-    "port",
-    7860,
-    "Port to listen at; 0: a free one.",
-    lower_bound=0,
-    upper_bound=65535,
-)
-flags.DEFINE_bool(
-    "browser",
-    None,
-    "Open the page in a browser; default: if there is a display.",
-)
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """What is searched, and where the page is."""
+
+    neighbors_file: str | None = flag(
+        excludes={"index": "both are searched for neighbors"}
+    )
+    """UTF-8 text, a sentence per line, to find nearest sentences in; default:
+    sentences that are pasted into the page."""
+
+    index: str | None = flag()
+    """Folder that search.py has made with one of the models, to search in."""
+
+    # Server
+    host: str = flag("127.0.0.1")
+    """Address to listen at; 0.0.0.0 lets everybody in the network use the
+    page."""
+
+    port: int = flag(7860, 0, 65535)
+    """Port to listen at; 0: a free one."""
+
+    browser: bool | None = flag()
+    """Open the page in a browser; default: if there is a display."""
+
+
+define(Flags)
 
 
 def main(_: list[str]) -> int:
@@ -141,12 +140,7 @@ def wants_browser() -> bool:
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work; warn of an open address."""
-    training_flags.require(FLAGS, "init_checkpoint")
-    if FLAGS.neighbors_file and FLAGS.index:
-        raise UserError(
-            f"--neighbors_file={FLAGS.neighbors_file} and --index="
-            f"{FLAGS.index} are both searched for neighbors: give one of them"
-        )
+    require(FLAGS, "init_checkpoint")
     if not site.is_local(FLAGS.host):
         logging.warning(
             "--host=%s: everybody who reaches this address can use the page "

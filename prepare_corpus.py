@@ -23,8 +23,11 @@ counted, and the rest is used. The exit status is 0 if there is at least one
 document; with --strict the first such problem ends the run with status 1.
 """
 
+import dataclasses
+
 from base import beam, script
 from base.errors import UserError
+from base.flags import define, flag
 
 from absl import flags, logging
 
@@ -33,94 +36,65 @@ from corpus.items import CorpusFlags
 
 FLAGS = flags.FLAGS
 
-# Required
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Files to read: MediaWiki XML dumps, WikiExtractor's files, JSON lines, "
-    "parquet or plain text, also compressed (gzip, bzip2, xz); patterns such "
-    "as dumps/*.bz2, separated by commas.",
-)
-flags.DEFINE_string(
-    "output_dir",
-    None,
-    "Directory for train-*.txt, heldout/heldout-*.txt and corpus.json.",
-)
-flags.DEFINE_alias("output", "output_dir")
 
-# How the input is read
-flags.DEFINE_string(
-    "language",
-    "",
-    "Language of the text, such as en, de or zh: decides where sentences end, "
-    "and which words a wiki uses for links to files and the like. Default: "
-    "the one that each dump names; required for other input.",
-)
-flags.DEFINE_string(
-    "text_column", "text", "Column of parquet, or key of JSON lines."
-)
-flags.DEFINE_enum(
-    "document_separator",
-    "file",
-    reading.DOCUMENT_SEPARATORS,
-    "What a document is in plain text: a whole file, in which blank lines "
-    "separate paragraphs; or what stands between blank lines.",
-)
-flags.DEFINE_enum(
-    "line_breaks",
-    "auto",
-    paragraphs.LINE_BREAKS,
-    "What a line break within a paragraph means in plain text, JSON and "
-    "parquet. join: nothing, as lines were wrapped at a fixed width and a "
-    "sentence may span several. keep: it ends a sentence. auto: join for "
-    "documents whose lines are about equally long and at most 100 characters, "
-    "keep for others.",
-)
-flags.DEFINE_integer(
-    "max_document_mb",
-    8,
-    "Skip pages, lines and texts larger than this, which bounds the memory "
-    "needed. The largest page that Wikipedia allows has 2 MB.",
-    lower_bound=1,
-    upper_bound=256,  # a worker process needs some twenty times this
-)
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """How the input is read, what is kept and how it is written."""
 
-# What is kept
-flags.DEFINE_integer(
-    "min_document_chars",
-    0,
-    "Drop documents with fewer characters of text.",
-    lower_bound=0,
-)
-flags.DEFINE_float(
-    "heldout_fraction",
-    0.0,
-    "Share of the documents to put into heldout/, by the hash of their text.",
-    lower_bound=0,
-)
+    # Required
+    input_file: str | None = flag()
+    """Files to read: MediaWiki XML dumps, WikiExtractor's files, JSON lines,
+    parquet or plain text, also compressed (gzip, bzip2, xz); patterns such as
+    dumps/*.bz2, separated by commas."""
 
-# How it is written
-flags.DEFINE_integer(
-    "num_shards",
-    64,
-    "Training files to write.",
-    lower_bound=1,
-    upper_bound=99999,
-)
-flags.DEFINE_integer(
-    "num_workers",
-    None,
-    "Worker processes; default: all cores. The output is the same.",
-    lower_bound=1,
-    upper_bound=1024,
-)
-flags.DEFINE_bool(
-    "strict",
-    False,
-    "End with an error at the first file, page, line or row that cannot be "
-    "read, instead of a warning.",
-)
-beam.define_flags()
+    output_dir: str | None = flag(is_output=True, alias="output")
+    """Directory for train-*.txt, heldout/heldout-*.txt and corpus.json."""
+
+    # How the input is read
+    language: str = flag("")
+    """Language of the text, such as en, de or zh: decides where sentences end,
+    and which words a wiki uses for links to files and the like. Default: the
+    one that each dump names; required for other input."""
+
+    text_column: str = flag("text")
+    """Column of parquet, or key of JSON lines."""
+
+    document_separator: str = flag("file", choices=reading.DOCUMENT_SEPARATORS)
+    """What a document is in plain text: a whole file, in which blank lines
+    separate paragraphs; or what stands between blank lines."""
+
+    line_breaks: str = flag("auto", choices=paragraphs.LINE_BREAKS)
+    """What a line break within a paragraph means in plain text, JSON and
+    parquet. join: nothing, as lines were wrapped at a fixed width and a
+    sentence may span several. keep: it ends a sentence. auto: join for
+    documents whose lines are about equally long and at most 100 characters,
+    keep for others."""
+
+    max_document_mb: int = flag(8, 1, 256)
+    """Skip pages, lines and texts larger than this, which bounds the memory
+    needed. The largest page that Wikipedia allows has 2 MB."""
+
+    # What is kept
+    min_document_chars: int = flag(0, low=0)
+    """Drop documents with fewer characters of text."""
+
+    heldout_fraction: float = flag(0.0, low=0)
+    """Share of the documents to put into heldout/, by the hash of their
+    text."""
+
+    # How it is written
+    num_shards: int = flag(64, 1, 99999)
+    """Training files to write."""
+
+    strict: bool = flag(False)
+    """End with an error at the first file, page, line or row that cannot be
+    read, instead of a warning."""
+
+
+define(Flags)
+
+
+define(beam.Flags)
 
 
 def main(_: list[str]) -> int:

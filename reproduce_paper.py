@@ -32,6 +32,7 @@ from collections.abc import Iterator
 
 from base import file_system, script, text_files
 from base.errors import UserError
+from base.flags import define, flag, read
 
 from absl import flags
 
@@ -50,109 +51,111 @@ from tools.reproduction.work_dir import WorkDir
 
 FLAGS = flags.FLAGS
 
-# What to do
-flags.DEFINE_list(
-    "experiment",
-    [],
-    f"One or several of {', '.join(experiments.NAMES)}, or all that have data.",
-)
-flags.DEFINE_string(
-    "scale",
-    "small",
-    "smoke, small, night or paper, see tools/reproduction/scales.toml; or "
-    "the path of a .toml file of your own with the same keys.",
-)
-flags.DEFINE_multi_string(
-    "set",
-    [],
-    "Replace a value of the scale, as --set=pretraining.num_train_steps=500 "
-    "does. May be given several times.",
-)
-flags.DEFINE_bool(
-    "dry_run",
-    False,
-    "Print every command, and which ones have to end before; run none.",
-)
-flags.DEFINE_bool(
-    "report_only",
-    False,
-    "Write tables, pictures and report of the scores that are there; run no "
-    "command. Before the commands of --dry_run run elsewhere, it divides their "
-    "text and writes the configurations; after them it reports.",
-)
 
-# Text
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text to pre-train on, one sentence per line, a blank line between "
-    "documents: globs, separated by commas.",
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The experiments, their text, their tasks and their runs."""
+
+    # What to do
+    experiment: tuple[str, ...] = flag((), choices=(*experiments.NAMES, "all"))
+    """One or several of {experiments}, or all that have data."""
+
+    scale: str = flag("small")
+    """smoke, small, night or paper, see tools/reproduction/scales.toml; or the
+    path of a .toml file of your own with the same keys."""
+
+    set: tuple[str, ...] = flag((), repeated=True)
+    """Replace a value of the scale, as --set=pretraining.num_train_steps=500
+    does. May be given several times."""
+
+    dry_run: bool = flag(False, excludes={"report_only": ""})
+    """Print every command, and which ones have to end before; run none."""
+
+    report_only: bool = flag(False)
+    """Write tables, pictures and report of the scores that are there; run no
+    command. Before the commands of --dry_run run elsewhere, it divides their
+    text and writes the configurations; after them it reports."""
+
+    # Text
+    input_file: str | None = flag()
+    """Text to pre-train on, one sentence per line, a blank line between
+    documents: globs, separated by commas."""
+
+    held_out_file: str | None = flag()
+    """Text for the perplexity: globs. Default: a share of input_file, in whole
+    files if there are ten or more, else in documents."""
+
+    vocab_file: str | None = flag()
+    """The vocabulary; default: one is learned from the training text."""
+
+    init_checkpoint: str | None = flag()
+    """A BERT for {fine_tuning}, as the scripts take one: these need no text
+    then. Default: BERT is pre-trained."""
+
+    tasks: tuple[str, ...] = flag(())
+    """Further tasks, such as RTE,CoLA,STS-B,WNUT, for every experiment that
+    pre-trains, except two_directions. The paper's tasks are there if their data
+    are."""
+
+    # Runs
+    work_dir: str | None = flag(is_output=True, alias="output")
+    """Directory for everything. It is new, or that of a run to resume."""
+
+    num_seeds: int | None = flag(low=1, high=1000)
+    """How often each model is pre-trained, and then fine-tuned; default: the
+    scale's number. Cells have the mean and the standard deviation."""
+
+    keep_models: bool = flag(False)
+    """Keep the weights of fine-tuned models. Without it they are removed when
+    their scores are there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """The data of the tasks."""
+
+    glue_dir: str | None = flag()
+    """Folder with the folders MRPC, SST-2, ... of GLUE."""
+
+    squad_train_file: str | None = flag()
+    """SQuAD's JSON, or several files with commas."""
+
+    squad_dev_file: str | None = flag()
+    """The same, to score."""
+
+    squad2_train_file: str | None = flag()
+    """The same of SQuAD 2.0."""
+
+    squad2_dev_file: str | None = flag()
+    """The same, to score."""
+
+    triviaqa_file: str | None = flag()
+    """TriviaQA's JSON, or several files, to train on before SQuAD: table2."""
+
+    triviaqa_evidence_dir: str | None = flag()
+    """Its documents, as for run_squad.py."""
+
+    swag_dir: str | None = flag()
+    """Folder with SWAG's train.csv, val.csv."""
+
+    ner_train_file: str | None = flag()
+    """Named entities, a word and its tag per line (CoNLL, WNUT)."""
+
+    ner_dev_file: str | None = flag()
+    """The same, to score."""
+
+
+define(
+    Flags,
+    words={
+        "experiments": ", ".join(experiments.NAMES),
+        "fine_tuning": ", ".join(experiments.FINE_TUNING),
+    },
 )
-flags.DEFINE_string(
-    "held_out_file",
-    None,
-    "Text for the perplexity: globs. Default: a share of input_file, in whole "
-    "files if there are ten or more, else in documents.",
-)
-flags.DEFINE_string(
-    "vocab_file",
-    None,
-    "The vocabulary; default: one is learned from the training text.",
-)
-flags.DEFINE_string(
-    "init_checkpoint",
-    None,
-    f"A BERT for {', '.join(experiments.FINE_TUNING)}, as the scripts take "
-    "one: these need no text then. Default: BERT is pre-trained.",
-)
+define(Data)
+
 
 # Tasks
-DATA = {
-    "glue_dir": "Folder with the folders MRPC, SST-2, ... of GLUE.",
-    "squad_train_file": "SQuAD's JSON, or several files with commas.",
-    "squad_dev_file": "The same, to score.",
-    "squad2_train_file": "The same of SQuAD 2.0.",
-    "squad2_dev_file": "The same, to score.",
-    "triviaqa_file": "TriviaQA's JSON, or several files, to train on before "
-    "SQuAD: table2.",
-    "triviaqa_evidence_dir": "Its documents, as for run_squad.py.",
-    "swag_dir": "Folder with SWAG's train.csv, val.csv.",
-    "ner_train_file": "Named entities, a word and its tag per line (CoNLL, "
-    "WNUT).",
-    "ner_dev_file": "The same, to score.",
-}
-for name, text in DATA.items():
-    flags.DEFINE_string(name, None, text)
-flags.DEFINE_list(
-    "tasks",
-    [],
-    "Further tasks, such as RTE,CoLA,STS-B,WNUT, for every experiment that "
-    "pre-trains, except two_directions. The paper's tasks are there if their "
-    "data are.",
-)
-
-# Runs
-flags.DEFINE_string(
-    "work_dir",
-    None,
-    "Directory for everything. It is new, or that of a run to resume.",
-)
-flags.DEFINE_alias("output", "work_dir")
-flags.DEFINE_integer(
-    "num_seeds",
-    None,
-    "How often each model is pre-trained, and then fine-tuned; default: the "
-    "scale's number. Cells have the mean and the standard deviation.",
-    lower_bound=1,
-    upper_bound=1000,
-)
-flags.DEFINE_bool(
-    "keep_models",
-    False,
-    "Keep the weights of fine-tuned models. Without it they are removed when "
-    "their scores are there.",
-)
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -164,11 +167,8 @@ def main(_: list[str]) -> int:
         vocab_size = len(tokenization.load_vocab(FLAGS.vocab_file))
         corpus = dataclasses.replace(scale.corpus, vocab_size=vocab_size)
         scale = dataclasses.replace(scale, corpus=corpus)
-    data = {
-        name: FLAGS[name].value.rstrip("/")
-        for name in DATA
-        if FLAGS[name].value
-    }
+    given = dataclasses.asdict(read(Data, FLAGS))
+    data = {name: path.rstrip("/") for name, path in given.items() if path}
     tasks.check(data)
     num_seeds = FLAGS.num_seeds or scale.num_seeds
     plan, tables = experiments.build(
@@ -308,15 +308,6 @@ def check_flags() -> None:
     known = (*experiments.NAMES, "all")
     if not FLAGS.experiment:
         raise UserError(f"--experiment is required: {', '.join(known)}")
-    for name in FLAGS.experiment:
-        if name not in known:
-            raise UserError(
-                f"--experiment={name}: unknown; choose from {', '.join(known)}"
-            )
-    if FLAGS.dry_run and FLAGS.report_only:
-        raise UserError(
-            "--dry_run and --report_only exclude each other: give one"
-        )
     has_model = bool(FLAGS.init_checkpoint)
     fine_tuning, given = {*experiments.FINE_TUNING}, {*FLAGS.experiment}
     if has_model and not given & {*fine_tuning, "all"}:

@@ -24,12 +24,14 @@ text without labels: --teacher_checkpoint, --transfer_file
 (docs/distillation.md).
 """
 
+import dataclasses
 import functools
 import os
 import sys
 
 from base import file_system, lazy, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 from absl import flags
 
@@ -37,107 +39,103 @@ from checkpoints import lookup
 from checkpoints.model import Checkpoint
 from finetuning import distillation, fine_tuned, runner
 from finetuning import flags as finetuning_flags
-from tasks import long_texts
+from finetuning.distillation import DistillationFlags
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
 from tasks.classifier.calibration import Calibration
 from tasks.classifier.data import Fold
 from tasks.classifier.distillation import ClassifierDistillation
+from tasks.classifier.flags import TaskFlags
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.multi_label import MultiLabelJob
 from tasks.classifier.processors import METHODS, Processor, ProcessorJob
+from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
 from tasks.source import find_source
-from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
 # What programs written against the original import: DataProcessor, ...
 __getattr__ = lazy.attributes_of("compat.run_classifier")
 
-finetuning_flags.define_finetuning_flags(
-    max_seq_length=128,
+finetuning_flags.define(
+    {},
     what_is_cut="Largest number of tokens that the model reads at once; longer "
     "sentences and pairs are cut.",
     train_on="the training set",
     score_on="the development set",
     predict_on="the test set",
+    eval_batch="Examples in a batch of --do_eval",
     predict_batch="Examples in a batch of --do_predict",
 )
-flags.DEFINE_integer(
-    "eval_batch_size",
-    8,
-    "Examples in a batch of --do_eval; on a CPU, a batch of short examples "
-    "holds more.",
-    lower_bound=1,
-    upper_bound=2**17,
+
+_ONE_LABEL = dict.fromkeys(
+    ("multi_label", "teacher_checkpoint"),
+    "it is for one class per example, learned from its label",
 )
-flags.DEFINE_bool(
-    "calibrate",
-    False,
-    "With --do_eval, for classes: divide the output layer of the fine-tuned "
-    "model by the temperature with the least loss on the development set, so "
-    "that probabilities agree with how often predictions are right. The "
-    "predicted classes stay the same (docs/classifier.md#calibration).",
-)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The task, its loss, folds and texts to learn from."""
+
+    calibrate: bool = flag(False, needs={"do_eval": "it fits its data"})
+    """With --do_eval, for classes: divide the output layer of the fine-tuned
+    model by the temperature with the least loss on the development set, so that
+    probabilities agree with how often predictions are right. The predicted
+    classes stay the same (docs/classifier.md#calibration)."""
+
+    # Task and data
+    regression: bool = flag(False, needs={"task_name=tsv": ""})
+    """With --task_name=tsv: predict numbers, which the labels are, not
+    classes."""
+
+    processor: str | None = flag(
+        excludes=dict.fromkeys(
+            ("regression", "multi_label"), "it has one class for each example"
+        )
+    )
+    """module:Class, a subclass of run_classifier.DataProcessor that returns the
+    examples and labels; --task_name is not needed then."""
+
+    class_weights: str | None = flag(excludes=_ONE_LABEL)
+    """How much an example of each class counts in the training loss: balanced,
+    so that rare classes count as much as frequent ones; or a JSON file,
+    {"label": weight, ...}."""
+
+    label_smoothing: float = flag(0.0, 0, 0.99, excludes=_ONE_LABEL)
+    """Share of the probability that training takes from the label and divides
+    among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1."""
+
+    num_folds: int = flag(0, 0, 1000)
+    """Cross-validate: cut the training set into this many parts, and for each
+    of them train a model on the others and score it on this one. No development
+    set is needed."""
+
+    fold: int = flag(0, low=0)
+    """With num_folds: train and score for this part alone, counted from 1; 0:
+    for all parts."""
+
+    # Distillation
+    transfer_file: str | None = flag(needs={"teacher_checkpoint": ""})
+    """Texts without labels, which the student learns from the teacher beside
+    the training set: a text per line, or a pair separated by a tab; JSON lines
+    with text, or text_a and text_b. Files or patterns, separated by commas,
+    plain or gzip. An epoch is the training set and these texts."""
+
+
+define(Flags)
+
 
 # Task and data
-long_texts.define_flags()
-classifier_flags.define_task_flags()
-flags.DEFINE_bool(
-    "regression",
-    False,
-    "With --task_name=tsv: predict numbers, which the labels are, not classes.",
-)
-flags.DEFINE_string(
-    "processor",
-    None,
-    "module:Class, a subclass of run_classifier.DataProcessor that returns the "
-    "examples and labels; --task_name is not needed then.",
-)
+define(LongTextFlags)
+define(TaskFlags, words=classifier_flags.WORDS)
 
-flags.DEFINE_string(
-    "class_weights",
-    None,
-    "How much an example of each class counts in the training loss: balanced, "
-    "so that rare classes count as much as frequent ones; or a JSON file, "
-    '{"label": weight, ...}.',
-)
-flags.DEFINE_float(
-    "label_smoothing",
-    0.0,
-    "Share of the probability that training takes from the label and divides "
-    "among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1.",
-    lower_bound=0.0,
-    upper_bound=0.99,
-)
-
-flags.DEFINE_integer(
-    "num_folds",
-    0,
-    "Cross-validate: cut the training set into this many parts, and for each "
-    "of them train a model on the others and score it on this one. No "
-    "development set is needed.",
-    lower_bound=0,
-    upper_bound=1000,
-)
-flags.DEFINE_integer(
-    "fold",
-    0,
-    "With num_folds: train and score for this part alone, counted from 1; 0: "
-    "for all parts.",
-    lower_bound=0,
-)
 
 # Distillation
-distillation.define_flags("A teacher was fine-tuned on the same labels.")
-flags.DEFINE_string(
-    "transfer_file",
-    None,
-    "Texts without labels, which the student learns from the teacher beside "
-    "the training set: a text per line, or a pair separated by a tab; JSON "
-    "lines with text, or text_a and text_b. Files or patterns, separated by "
-    "commas, plain or gzip. An epoch is the training set and these texts.",
+define(
+    DistillationFlags,
+    words={"what_is_needed": "A teacher was fine-tuned on the same labels."},
 )
 
 # Flag -> the files it needs; and what messages call them.
@@ -260,37 +258,14 @@ def check_calibration(
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
-    distillation.check(FLAGS, "transfer_file")
+    distillation.check(FLAGS)
     if not FLAGS.processor:
-        training_flags.require(FLAGS, "task_name")
-    training_flags.require(FLAGS, "data_dir")
-    if not file_system.is_directory(FLAGS.data_dir):
-        raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
-    if FLAGS.calibrate and not FLAGS.do_eval:
-        raise UserError("--calibrate needs --do_eval, whose data it fits")
-    classifier_flags.check_own_only(FLAGS, "regression")
+        require(FLAGS, "task_name")
+    require(FLAGS, "data_dir")
     if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
         raise UserError(
             f"--num_folds={FLAGS.num_folds} --fold={FLAGS.fold}: wanted two or "
             "more parts, and one of them"
-        )
-    others = ("multi_label", "teacher_checkpoint")
-    for name in ("class_weights", "label_smoothing"):
-        for other in others if FLAGS[name].value else ():
-            if FLAGS[other].value:
-                raise UserError(
-                    f"--{name} is for one class per example, learned from its "
-                    f"label: leave it or --{other} out"
-                )
-    if FLAGS.processor and (FLAGS.regression or FLAGS.multi_label):
-        raise UserError(
-            "--processor has one class for each example: leave --regression "
-            "and --multi_label out"
-        )
-    if FLAGS.multi_label and (FLAGS.regression or FLAGS.teacher_checkpoint):
-        other = "regression" if FLAGS.regression else "teacher_checkpoint"
-        raise UserError(
-            f"--multi_label and --{other} do not go together: leave one out"
         )
 
 

@@ -20,15 +20,18 @@ line between sentences, or are .jsonl with `tokens` and `tags`. With
 that --feature_layers names, the rows of the paper's table 7.
 """
 
-from base import file_system, script
+import dataclasses
+
+from base import script
 from base.errors import UserError
+from base.flags import define, flag
 
 from absl import flags, logging
 
 from checkpoints.trained_for import TrainedFor
 from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
-from ops import recompute
+from finetuning.distillation import DistillationFlags
 from tasks.encoder.model import table_7
 from tasks.ner.data import Columns
 from tasks.ner.distillation import TaggerDistillation
@@ -38,8 +41,13 @@ from tasks.source import find_source
 
 FLAGS = flags.FLAGS
 
-finetuning_flags.define_finetuning_flags(
-    max_seq_length=128,
+finetuning_flags.define(
+    {
+        "do_train": "train_file",
+        "do_eval": "dev_file",
+        "eval_steps": "dev_file",
+        "do_predict": "test_file",
+    },
     what_is_cut="Largest number of tokens that the model reads at once; longer "
     "sentences are split into overlapping windows.",
     train_on="train_file",
@@ -47,62 +55,69 @@ finetuning_flags.define_finetuning_flags(
     predict_on="test_file",
     predict_batch="Windows in a batch of --do_predict, and of the activations "
     "of --feature_based",
-)
-flags.DEFINE_integer(
-    "eval_batch_size",
-    8,
-    "Windows in a batch of --do_eval; on a CPU, a batch of short windows holds "
-    "more.",
-    lower_bound=1,
-    upper_bound=2**17,
+    eval_batch="Windows in a batch of --do_eval",
 )
 
-# Data
-flags.DEFINE_string("train_file", None, "Sentences to train on.")
-flags.DEFINE_string("dev_file", None, "Sentences to score the model on.")
-flags.DEFINE_string(
-    "test_file", None, "Sentences to tag, with or without tags."
-)
-flags.DEFINE_integer("token_column", 0, "Column of the word, from 0.")
-flags.DEFINE_integer("label_column", -1, "Column of the tag; -1: the last.")
-flags.DEFINE_bool(
-    "document_context",
-    False,
-    "Fill each window up with the sentences around it in the document "
-    "(-DOCSTART-, or `document` in JSONL).",
-)
 
-# Frozen features
-flags.DEFINE_bool(
-    "feature_based",
-    False,
-    "Train a BiLSTM on the encoder's frozen layers; a --learning_rate of about "
-    "1e-3 suits it.",
-)
-flags.DEFINE_enum(
-    "feature_layers",
-    "concat_last_four",
-    list(table_7(num_layers=12)),
-    "With --feature_based: the encoder layers that the BiLSTM reads.",
-)
-flags.DEFINE_integer(
-    "lstm_units",
-    768,
-    "With --feature_based: units of each direction in the BiLSTM's two layers. "
-    "A BiLSTM that is trained together with the encoder has --bilstm_units "
-    "instead.",
-    lower_bound=1,
-)
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """Files, columns and frozen features."""
 
-distillation.define_flags("A teacher was fine-tuned on the same tags.")
+    # Data
+    train_file: str | None = flag(exists="file")
+    """Sentences to train on."""
 
-# Flag -> the flag of the file it needs.
-_NEEDED = {
-    "do_train": "train_file",
-    "do_eval": "dev_file",
-    "eval_steps": "dev_file",
-    "do_predict": "test_file",
-}
+    dev_file: str | None = flag(exists="file")
+    """Sentences to score the model on."""
+
+    test_file: str | None = flag(exists="file")
+    """Sentences to tag, with or without tags."""
+
+    token_column: int = flag(0)
+    """Column of the word, from 0."""
+
+    label_column: int = flag(-1)
+    """Column of the tag; -1: the last."""
+
+    document_context: bool = flag(False)
+    """Fill each window up with the sentences around it in the document
+    (-DOCSTART-, or `document` in JSONL)."""
+
+    # Frozen features
+    feature_based: bool = flag(
+        False,
+        excludes=dict.fromkeys(
+            (
+                "reinit_top_layers",
+                "freeze_layers",
+                "layer_decay",
+                "teacher_checkpoint",
+                "recompute",
+            ),
+            "that is for fine-tuning: the encoder is frozen",
+        ),
+    )
+    """Train a BiLSTM on the encoder's frozen layers; a --learning_rate of about
+    1e-3 suits it."""
+
+    feature_layers: str = flag(
+        "concat_last_four", choices=table_7(num_layers=12)
+    )
+    """With --feature_based: the encoder layers that the BiLSTM reads."""
+
+    lstm_units: int = flag(768, low=1)
+    """With --feature_based: units of each direction in the BiLSTM's two layers.
+    A BiLSTM that is trained together with the encoder has --bilstm_units
+    instead."""
+
+
+define(Flags)
+
+
+define(
+    DistillationFlags,
+    words={"what_is_needed": "A teacher was fine-tuned on the same tags."},
+)
 
 
 def main(_: list[str]) -> int:
@@ -167,18 +182,11 @@ def check_flags() -> None:
     """Raise a UserError for flags that cannot work, before files are read."""
     finetuning_flags.check(FLAGS)
     distillation.check(FLAGS)
-    for name, file in _NEEDED.items():
-        if FLAGS[name].value and not FLAGS[file].value:
-            raise UserError(f"--{name} needs --{file}")
     if FLAGS.token_column == FLAGS.label_column:
         raise UserError(
             f"--token_column and --label_column are both {FLAGS.token_column}: "
             "word and tag need a column each"
         )
-    for name in dict.fromkeys(_NEEDED.values()):
-        path = FLAGS[name].value
-        if path and not file_system.exists(path):
-            raise UserError(f"--{name}={path}: no such file")
     if not FLAGS.do_train:
         return
     if not FLAGS.feature_based:
@@ -191,18 +199,6 @@ def check_flags() -> None:
             "--feature_based needs --init_checkpoint: features of an "
             "untrained encoder are noise"
         )
-    for name, default in (
-        ("reinit_top_layers", 0),
-        ("freeze_layers", 0),
-        ("layer_decay", 1.0),
-        ("teacher_checkpoint", []),
-        ("recompute", recompute.NONE),
-    ):
-        if FLAGS[name].value != default:
-            raise UserError(
-                f"--{name}={FLAGS[name].value} is for fine-tuning: the encoder "
-                "of --feature_based is frozen"
-            )
     rates = ("learning_rate", "sweep_learning_rates")
     if not any(FLAGS[name].present for name in rates):
         logging.warning(

@@ -28,16 +28,19 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 --init_checkpoint.
 """
 
+import dataclasses
 import math
 
 from base import file_system, lazy, script
 from base.errors import UserError
+from base.flags import define, flag
 
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
+from finetuning.distillation import DistillationFlags
 from tasks import source
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
@@ -59,8 +62,15 @@ FLAGS = flags.FLAGS
 # What programs written against the original import.
 __getattr__ = lazy.attributes_of("compat.run_squad")
 
-finetuning_flags.define_finetuning_flags(
-    max_seq_length=384,
+finetuning_flags.define(
+    {
+        "do_train": "train_file",
+        "do_eval": "predict_file",
+        "do_predict": "predict_file",
+        "eval_steps": "predict_file",
+    },
+    {"max_seq_length": 384},
+    without=("eval_batch_size",),
     what_is_cut="Largest number of tokens of question and paragraph in a "
     "window; longer paragraphs are read through several windows that overlap.",
     train_on="train_file",
@@ -70,126 +80,110 @@ finetuning_flags.define_finetuning_flags(
     "--eval_steps",
 )
 
-# Data
-flags.DEFINE_list(
-    "train_file", [], "SQuAD's JSON, or several files separated by commas."
-)
-flags.DEFINE_list(
-    "predict_file",
-    [],
-    "SQuAD's JSON with questions to answer or to score, or several files "
-    "separated by commas.",
-)
-flags.DEFINE_bool(
-    "version_2_with_negative", False, "Questions may have no answer: SQuAD 2.0."
-)
-flags.DEFINE_bool(
-    "strict",
-    False,
-    "Stop at an answer that is not at its answer_start, instead of warning.",
-)
-flags.DEFINE_string(
-    "triviaqa_evidence_dir",
-    None,
-    "Directory with TriviaQA's folders wikipedia/ and web/, whose questions "
-    "are in train_file.",
-)
-flags.DEFINE_integer(
-    "triviaqa_max_tokens",
-    400,
-    "Words to read from the beginning of each TriviaQA document.",
-    lower_bound=1,
-)
+_OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_checkpoint")
 
-# Windows
-flags.DEFINE_integer(
-    "doc_stride",
-    128,
-    "Tokens from the start of a window to the start of the next.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_query_length",
-    64,
-    "Largest number of tokens of a question; longer questions are cut.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "num_workers",
-    0,
-    "Processes that cut paragraphs into windows; 0: one per core for large "
-    "files, else 1. The windows do not depend on it.",
-    lower_bound=0,
-    upper_bound=1024,
-)
-flags.DEFINE_enum(
-    "count_steps_by",
-    "windows",
-    ["windows", "questions"],
-    "What num_train_epochs counts as an epoch: all windows or as many windows "
-    "as there are questions. The original counts questions, which gives fewer "
-    "steps, since a long paragraph has several windows.",
-)
 
-# Answers
-flags.DEFINE_integer(
-    "n_best_size",
-    20,
-    "Answers to list for each question; also starts and ends to try in each "
-    "window.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_answer_length",
-    30,
-    "Largest number of tokens in an answer.",
-    lower_bound=1,
-)
-flags.DEFINE_float(
-    "null_score_diff_threshold",
-    0.0,
-    "A question has no answer if the score of no answer exceeds that of the "
-    "best answer by more than this; default: the tuned threshold, else 0.",
-)
-flags.DEFINE_bool(
-    "tune_null_threshold",
-    False,
-    "Find the threshold with the best F1 on predict_file, store it and use it.",
-)
-flags.DEFINE_enum(
-    "scoring",
-    "squad",
-    sorted(squad_scores.RULES),
-    "Whose official script scores the answers. F1 counts words for squad, "
-    "characters for korquad, and for cmrc, which is for Chinese, the longest "
-    "run of characters that two answers share.",
-)
-flags.DEFINE_bool(
-    "verbose_logging",
-    False,
-    "Ignored; the original logs the answers whose text it cannot locate in the "
-    "paragraph. Here the place of every answer is known.",
-)
-flags.DEFINE_string(
-    "predictions_file",
-    None,
-    "Score this file of answers against predict_file; runs no model.",
-)
-flags.DEFINE_list(
-    "ensemble_dirs",
-    [],
-    "Answer with the mean of the logits, or of the n-best lists, in these "
-    "output directories; runs no model.",
-)
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """Questions, windows, answers."""
 
-distillation.define_flags(
-    "A teacher was fine-tuned on SQuAD and has the student's vocabulary and "
-    "casing."
-)
+    # Data
+    train_file: tuple[str, ...] = flag((), exists="file")
+    """SQuAD's JSON, or several files separated by commas."""
 
-# Flags that need a model, and flags that answer predict_file.
-_MODEL_FLAGS = ("do_train", "do_export", "eval_steps", "teacher_checkpoint")
-_ANSWER_FLAGS = ("do_predict", "tune_null_threshold", "ensemble_dirs")
+    predict_file: tuple[str, ...] = flag((), exists="file")
+    """SQuAD's JSON with questions to answer or to score, or several files
+    separated by commas."""
+
+    version_2_with_negative: bool = flag(False)
+    """Questions may have no answer: SQuAD 2.0."""
+
+    strict: bool = flag(False)
+    """Stop at an answer that is not at its answer_start, instead of warning."""
+
+    triviaqa_evidence_dir: str | None = flag()
+    """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
+    are in train_file."""
+
+    triviaqa_max_tokens: int = flag(400, low=1)
+    """Words to read from the beginning of each TriviaQA document."""
+
+    # Windows
+    doc_stride: int = flag(128, low=1)
+    """Tokens from the start of a window to the start of the next."""
+
+    max_query_length: int = flag(64, low=1)
+    """Largest number of tokens of a question; longer questions are cut."""
+
+    num_workers: int = flag(0, 0, 1024)
+    """Processes that cut paragraphs into windows; 0: one per core for large
+    files, else 1. The windows do not depend on it."""
+
+    count_steps_by: str = flag("windows", choices=("windows", "questions"))
+    """What num_train_epochs counts as an epoch: all windows or as many windows
+    as there are questions. The original counts questions, which gives fewer
+    steps, since a long paragraph has several windows."""
+
+    # Answers
+    n_best_size: int = flag(20, low=1)
+    """Answers to list for each question; also starts and ends to try in each
+    window."""
+
+    max_answer_length: int = flag(30, low=1)
+    """Largest number of tokens in an answer."""
+
+    null_score_diff_threshold: float = flag(0.0)
+    """A question has no answer if the score of no answer exceeds that of the
+    best answer by more than this; default: the tuned threshold, else 0."""
+
+    tune_null_threshold: bool = flag(
+        False, needs={"version_2_with_negative": "", "predict_file": ""}
+    )
+    """Find the threshold with the best F1 on predict_file, store it and use
+    it."""
+
+    scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
+    """Whose official script scores the answers. F1 counts words for squad,
+    characters for korquad, and for cmrc, which is for Chinese, the longest run
+    of characters that two answers share."""
+
+    verbose_logging: bool = flag(False)
+    """Ignored; the original logs the answers whose text it cannot locate in the
+    paragraph. Here the place of every answer is known."""
+
+    predictions_file: str | None = flag(
+        needs={"predict_file": ""},
+        excludes=dict.fromkeys(
+            (
+                *_OF_A_MODEL,
+                "do_predict",
+                "tune_null_threshold",
+                "ensemble_dirs",
+            ),
+            "it runs no model, and answers are scored as they are",
+        ),
+    )
+    """Score this file of answers against predict_file; runs no model."""
+
+    ensemble_dirs: tuple[str, ...] = flag(
+        (),
+        needs={"predict_file": ""},
+        excludes=dict.fromkeys(_OF_A_MODEL, "it runs no model"),
+    )
+    """Answer with the mean of the logits, or of the n-best lists, in these
+    output directories; runs no model."""
+
+
+define(Flags)
+
+
+define(
+    DistillationFlags,
+    words={
+        "what_is_needed": "A teacher was fine-tuned on SQuAD and has the "
+        "student's vocabulary and casing."
+    },
+)
 
 
 def main(_: list[str]) -> int:
@@ -321,26 +315,8 @@ def answer_options() -> AnswerOptions:
 
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
-    for name in ("train_file", "predict_file"):
-        for path in FLAGS[name].value:
-            if not file_system.exists(path):
-                raise UserError(f"--{name}: no file {path!r}")
-    if FLAGS.do_train and not FLAGS.train_file:
-        raise UserError("--do_train needs --train_file")
-    for name in (
-        "do_eval",
-        "eval_steps",
-        "predictions_file",
-        *_ANSWER_FLAGS,
-    ):
-        if FLAGS[name].value and not FLAGS.predict_file:
-            raise UserError(f"--{name} needs --predict_file")
     if math.isnan(FLAGS.null_score_diff_threshold):
         raise UserError("--null_score_diff_threshold is not a number")
-    if FLAGS.tune_null_threshold and not FLAGS.version_2_with_negative:
-        raise UserError(
-            "--tune_null_threshold is for --version_2_with_negative"
-        )
     is_given = FLAGS["null_score_diff_threshold"].present
     if is_given and FLAGS.tune_null_threshold:
         raise UserError(
@@ -352,13 +328,6 @@ def check_flags() -> None:
             "--predictions_file is scored as it is: leave "
             "--null_score_diff_threshold out"
         )
-    for name, unused in (
-        ("predictions_file", (*_MODEL_FLAGS, *_ANSWER_FLAGS)),
-        ("ensemble_dirs", _MODEL_FLAGS),
-    ):
-        for other in unused:
-            if FLAGS[name].value and FLAGS[other].value:
-                raise UserError(f"--{name} runs no model: leave --{other} out")
 
 
 if __name__ == "__main__":

@@ -24,8 +24,10 @@ dev.jsonl and test.jsonl, one object per line:
 `label`.
 """
 
-from base import file_system, script
-from base.errors import UserError
+import dataclasses
+
+from base import script
+from base.flags import define, flag
 
 from absl import flags
 
@@ -35,41 +37,39 @@ from tasks.settings import RunSettings
 from tasks.source import find_source
 from tasks.swag import task as swag_task
 from tasks.swag.job import SwagJob
-from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
-finetuning_flags.define_finetuning_flags(
-    max_seq_length=128,
-    what_is_cut="Largest number of tokens of context and choice together; "
-    "longer ones are cut.",
-    train_on="the training questions",
-    score_on="the development questions",
-    predict_on="the test questions",
-    predict_batch="Choices in a batch of --do_predict",
-)
-flags.DEFINE_integer(
-    "eval_batch_size",
-    8,
-    "Choices in a batch of --do_eval; on a CPU, a batch of short choices holds "
-    "more.",
-    lower_bound=1,
-    upper_bound=2**17,
-)
-flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Directory of train, val (or dev) and test, each .csv in SWAG's columns or "
-    ".jsonl.",
-)
-
-# Flag -> the file it needs.
+# What a flag needs besides data_dir.
 _NEEDED = {
     "do_train": "train",
     "do_eval": "dev",
     "eval_steps": "dev",
     "do_predict": "test",
 }
+
+finetuning_flags.define(
+    dict.fromkeys(_NEEDED, "data_dir"),
+    what_is_cut="Largest number of tokens of context and choice together; "
+    "longer ones are cut.",
+    train_on="the training questions",
+    score_on="the development questions",
+    predict_on="the test questions",
+    eval_batch="Choices in a batch of --do_eval",
+    predict_batch="Choices in a batch of --do_predict",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The questions."""
+
+    data_dir: str | None = flag(exists="directory")
+    """Directory of train, val (or dev) and test, each .csv in SWAG's columns or
+    .jsonl."""
+
+
+define(Flags)
 
 
 def main(_: list[str]) -> int:
@@ -89,14 +89,9 @@ def create_job(settings: RunSettings, is_training: bool) -> SwagJob:
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
-    needed = [part for name, part in _NEEDED.items() if FLAGS[name].value]
-    if not needed:  # an export needs no questions
-        return
-    training_flags.require(FLAGS, "data_dir")
-    if not file_system.is_directory(FLAGS.data_dir):
-        raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
-    for part in needed:
-        swag_task.find_file(FLAGS.data_dir, part)
+    for name, part in _NEEDED.items():
+        if FLAGS[name].value:
+            swag_task.find_file(FLAGS.data_dir, part)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ a terminal the script asks for them. A build that was killed is resumed by
 the same command.
 """
 
+import dataclasses
 import functools
 import io
 import json
@@ -29,6 +30,7 @@ from typing import Any
 
 from base import file_system, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 from absl import flags
 
@@ -40,70 +42,67 @@ from tasks.reading import Window
 from tasks.task import Input, Settings, Task
 from training import dtypes
 from training import flags as training_flags
+from training.flags import ModelFlags
+from training.settings import Settings as TrainingSettings
 
 FLAGS = flags.FLAGS
 
 # Where queries come from.
 _PIPE, _TYPED = "standard input", "terminal"
 
-# Corpus and index
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "The corpus, to build the index: text, a sentence per line, or JSON lines; "
-    "plain or gzip; globs, separated by commas.",
-)
-flags.DEFINE_string(
-    "index", None, "Folder of the index, on this machine's disk."
-)
-flags.DEFINE_string("text_column", "text", "Field of the text in JSON lines.")
-flags.DEFINE_string(
-    "id_column",
-    None,
-    "Field of the id in JSON lines; default: id; without one, the id is "
-    "file:line.",
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The corpus, its index and the queries."""
+
+    # Corpus and index
+    input_file: str | None = flag()
+    """The corpus, to build the index: text, a sentence per line, or JSON lines;
+    plain or gzip; globs, separated by commas."""
+
+    index: str | None = flag()
+    """Folder of the index, on this machine's disk."""
+
+    text_column: str = flag("text")
+    """Field of the text in JSON lines."""
+
+    id_column: str | None = flag(needs={"input_file": ""})
+    """Field of the id in JSON lines; default: id; without one, the id is
+    file:line."""
+
+    # Model
+    max_seq_length: int | None = flag(low=3)
+    """Largest number of tokens of a text; longer texts are cut. Default: the
+    length that the model was fine-tuned with, else its positions."""
+
+    embedding_size: int | None = flag(low=1)
+    """Keep only this many numbers of each vector, the first ones, for a model
+    trained with --matryoshka_dims; default: as many as the model's truncate_dim
+    says, else all."""
+
+    # Queries and answers
+    query: tuple[str, ...] = flag((), repeated=True)
+    """A query"""
+
+    query_file: str | None = flag()
+    """Queries: text, a query per line, or JSON lines."""
+
+    top_k: int = flag(10, 1, 10000)
+    """Number of sentences for each query."""
+
+    method: str = flag("exact", choices=METHODS)
+    """How to search. exact: compare the query with all vectors, for up to a
+    million sentences. graph: walk through a graph, for more; needs usearch, and
+    may miss some answers. A model that compares vectors by the Manhattan
+    distance needs exact."""
+
+
+define(Flags)
+
 
 # Model
-training_flags.define_model_flags()
-flags.DEFINE_integer(
-    "max_seq_length",
-    None,
-    "Largest number of tokens of a text; longer texts are cut. Default: the "
-    "length that the model was fine-tuned with, else its positions.",
-    lower_bound=3,
-)
-flags.DEFINE_integer(
-    "embedding_size",
-    None,
-    "Keep only this many numbers of each vector, the first ones, for a model "
-    "trained with --matryoshka_dims; default: as many as the model's "
-    "truncate_dim says, else all.",
-    lower_bound=1,
-)
-training_flags.define_dtype_flag()
-
-# Queries and answers
-flags.DEFINE_multi_string("query", [], "A query")
-flags.DEFINE_string(
-    "query_file", None, "Queries: text, a query per line, or JSON lines."
-)
-flags.DEFINE_integer(
-    "top_k",
-    10,
-    "Number of sentences for each query.",
-    lower_bound=1,
-    upper_bound=10_000,
-)
-flags.DEFINE_enum(
-    "method",
-    "exact",
-    list(METHODS),
-    "How to search. exact: compare the query with all vectors, for up to a "
-    "million sentences. graph: walk through a graph, for more; needs usearch, "
-    "and may miss some answers. A model that compares vectors by the Manhattan "
-    "distance needs exact.",
-)
+define(ModelFlags)
+define(TrainingSettings, "dtype")
 
 
 def main(_: list[str]) -> int:
@@ -202,16 +201,13 @@ def show(query: Input, results: list[dict[str, Any]]) -> None:
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(FLAGS, "init_checkpoint", "index")
+    require(FLAGS, "init_checkpoint", "index")
     if file_system.is_remote(FLAGS.index):
         raise UserError(
             f"--index={FLAGS.index}: wanted a folder on a disk of this machine"
         )
     if FLAGS.method == "graph":
         load_usearch()
-    for name in ("text_column", "id_column"):
-        if FLAGS[name].present and not FLAGS.input_file:
-            raise UserError(f"--{name} is for --input_file, which is missing")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ instructions the weights differ in rounding; the script then says how far they
 are apart.
 """
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any
 
 from base import child_processes, file_system, script
 from base.errors import UserError
+from base.flags import define, flag, require
 
 import numpy as np
 import tensorflow as tf
@@ -28,25 +30,28 @@ from absl import flags, logging
 
 from checkpoints import lookup, run_settings, weight_files
 from checkpoints.training_state import TRAINING_NAME
-from training import flags as training_flags
 from training.hooks import ledger
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("output_dir", None, "Directory of the run, with a ledger.")
-flags.DEFINE_integer(
-    "from_step",
-    None,
-    "Begin with the checkpoint of this step; 0: as the run began. Default: the "
-    "oldest checkpoint that is there.",
-    lower_bound=0,
-)
-flags.DEFINE_integer(
-    "to_step",
-    None,
-    "End with this step, which has a line in the ledger. Default: the last.",
-    lower_bound=1,
-)
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The run, and which of its steps are repeated."""
+
+    output_dir: str | None = flag()
+    """Directory of the run, with a ledger."""
+
+    from_step: int | None = flag(low=0)
+    """Begin with the checkpoint of this step; 0: as the run began. Default: the
+    oldest checkpoint that is there."""
+
+    to_step: int | None = flag(low=1)
+    """End with this step, which has a line in the ledger. Default: the last."""
+
+
+define(Flags)
+
 
 # Flags of the run's command for what follows the training.
 _LEFT_OUT = ("do_predict", "do_export")
@@ -58,7 +63,7 @@ Line = Mapping[str, Any]
 
 def main(_: list[str]) -> int:
     """Repeat the steps and compare; return the exit status."""
-    training_flags.require(FLAGS, "output_dir")
+    require(FLAGS, "output_dir")
     lines = ledger.read(FLAGS.output_dir)
     first, last = find_steps(lines)
     begin = find_command(lines, first, last)

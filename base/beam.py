@@ -8,6 +8,7 @@ are other machines, this repository has to be on their PYTHONPATH
 """
 
 import contextlib
+import dataclasses
 import io
 import logging as standard_logging
 import os
@@ -18,10 +19,10 @@ from typing import Any
 
 from base import packages
 from base.errors import UserError
+from base.flags import flag
 
-from absl import flags, logging
-
-flags.disclaim_key_flags()  # --help of a script shows what is defined here
+from absl import logging
+from absl.flags import FlagValues
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -43,39 +44,36 @@ _FILE_ERRORS = {
 }
 
 
-def define_flags() -> None:
-    """Define --runner and --beam_options."""
-    flags.DEFINE_enum(
-        "runner",
-        "local",
-        ["local", "beam"],
-        "What does the work. local: this machine alone. beam: a pipeline of "
-        "Apache Beam (requirements-beam.txt), which runs on Flink, Spark, "
-        "Dataflow and others; it writes the same output.",
-    )
-    flags.DEFINE_string(
-        "beam_options",
-        "",
-        "Options of the pipeline for --runner=beam, for example "
-        "'--runner=FlinkRunner --flink_master=host:8081 --parallelism=256'. "
-        "Empty: Beam's DirectRunner on this machine, which holds all data in "
-        "memory and is meant for trials.",
-    )
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """What does the work."""
+
+    num_workers: int | None = flag(low=1, high=1024)
+    """Worker processes; default: all cores. The output is the same."""
+
+    runner: str = flag("local", choices=("local", "beam"))
+    """What does the work. local: this machine alone. beam: a pipeline of Apache
+    Beam (requirements-beam.txt), which runs on Flink, Spark, Dataflow and
+    others; it writes the same output."""
+
+    beam_options: str = flag("", needs={"runner=beam": ""})
+    """Options of the pipeline for --runner=beam, for example
+    '--runner=FlinkRunner --flink_master=host:8081 --parallelism=256'. Empty:
+    Beam's DirectRunner on this machine, which holds all data in memory and is
+    meant for trials."""
 
 
-def options_of(values: flags.FlagValues) -> str | None:
+def options_of(values: FlagValues) -> str | None:
     """Return --beam_options if Beam does the work, else None."""
     return values.beam_options if values.runner == "beam" else None
 
 
-def check_flags(values: flags.FlagValues, output: str) -> None:
+def check_flags(values: FlagValues, output: str) -> None:
     """Check the flags before any work; `output` is the flag of what is written.
 
     Beam has to be installed, for example, and has to find its output again.
     """
     if values.runner != "beam":
-        if values.beam_options:
-            raise UserError("--beam_options needs --runner=beam")
         return
     _parse_options(values.beam_options)
     path = values[output].value

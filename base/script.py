@@ -15,7 +15,6 @@ Exit status of every script:
 """
 
 import errno
-import math
 import os
 import re
 import sys
@@ -24,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from base import cluster, file_system, logs, startup
+from base import flags as declared_flags
 from base.errors import OPERATION, UserError, reason
 
 from absl import app, flags, logging
@@ -39,18 +39,6 @@ _FULL = [
 # or of a shard.
 _PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
 _NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
-
-# The flags that name what a script writes.
-OUTPUTS = (
-    "rows_file",
-    "output_dir",
-    "output_file",
-    "work_dir",
-    "export_dir",
-    "export_path",
-    "records_dir",
-    "output",
-)
 
 _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 
@@ -76,15 +64,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
         if not file_system.is_utf_8(argument):
             sys.exit(as_line(f"{argument!a} is not UTF-8: rename the file"))
     try:
-        rest = flags.FLAGS(argv)
-        for name in flags.FLAGS:
-            try:
-                check_number(flags.FLAGS[name], flags.FLAGS[name].value)
-            except ValueError as error:
-                raise flags.IllegalFlagValueError(
-                    f"flag --{name}={flags.FLAGS[name].value}: {error}"
-                ) from error
-        return rest
+        return flags.FLAGS(argv)
     except flags.Error as error:
         sys.exit(as_line(f"{error} (--helpfull lists the flags)"))
 
@@ -120,24 +100,6 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def check_number(flag: flags.Flag, value: object) -> None:
-    """Raise a ValueError for a number that no computation can take.
-
-    absl's bounds let NaN pass, and infinity where there is no upper bound. A
-    flag with a bound, such as a rate, has to be finite; one without any, such
-    as a threshold, may be infinite. A whole number has 32 bits, unless the flag
-    has a bound of its own: for most flags TensorFlow takes no larger number.
-    """
-    if type(value) is int and flag.parser.upper_bound is None:
-        if abs(value) >= 2**31:
-            raise ValueError(f"wanted a whole number below {2**31:,}")
-    if not isinstance(value, float) or math.isfinite(value):
-        return
-    bounds = flag.parser.lower_bound, flag.parser.upper_bound
-    if math.isnan(value) or bounds != (None, None):
-        raise ValueError("wanted a finite number")
-
-
 def _guarded(
     main: Callable[[list[str]], int | None], argv: list[str]
 ) -> int | None:
@@ -148,6 +110,7 @@ def _guarded(
             as_line(f"unexpected argument {argv[1]!r}: flags are --name=value")
         )
     try:
+        declared_flags.check(flags.FLAGS)
         _check_outputs()
         status = main(argv)
         if not status:
@@ -173,13 +136,12 @@ def _guarded(
 def _check_outputs() -> None:
     """Check that what the flags name as output can be written at all.
 
-    Else it would be found when the work is done. --output_dir of a script
-    without --output is read.
+    Else it would be found when the work is done.
     """
-    names = OUTPUTS if "output" in flags.FLAGS else OUTPUTS[:1]
-    for name in names:
-        value = name in flags.FLAGS and flags.FLAGS[name].value
-        if value and cluster.is_chief():
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        is_output = declared_flags.of(flags.FLAGS, name).is_output
+        if value and is_output and cluster.is_chief():
             file_system.check_writable(value, name)
 
 

@@ -30,19 +30,6 @@ _LOCK_SECONDS = 60.0
 _LONGEST_VALUE = 60
 _MOST_NAMES = 4
 
-# Adjustable settings that change how fast a step is and how much memory it
-# takes, and what it computes by rounding alone; and what is scored.
-_OF_EXECUTION = {
-    "cache_chunk",
-    "dtype",
-    "gradient_accumulation_steps",
-    "heldout_data",
-    "jit_compile",
-    "loss_scale_backoff",
-    "loss_scale_growth_steps",
-    "recompute",
-}
-
 _NONE: Mapping = types.MappingProxyType({})
 
 # Settings that a run may lack: it has no vocabulary, no held-out data or no
@@ -140,17 +127,19 @@ def claim_output_dir(
         write_settings(output_dir, fingerprint, adjustable)
 
 
-def check_finished(output_dir: str, adjustable: Mapping[str, object]) -> None:
+def check_finished(output_dir: str, results: Mapping[str, object]) -> None:
     """Check that a run that is finished was trained with these settings.
+
+    They are those that change the model that comes out.
 
     Raises:
         UserError: it was trained with others; names the first.
     """
-    now = json.loads(json.dumps(adjustable))
+    now = json.loads(json.dumps(results))
     before = read_adjustable(output_dir)
     for name, value in now.items():
         old = before.get(name)
-        if name not in _OF_EXECUTION and not _is_same(old, value):
+        if not _is_same(old, value):
             raise UserError(
                 f"output_dir {output_dir} holds a finished run with "
                 f"{_differing(name, old, value)}: nothing is left to train; "

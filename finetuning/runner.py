@@ -1,15 +1,17 @@
 """Fine-tune, score, predict and export a job, once or as a sweep."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
 
-from base import cluster, file_system
+from base import cluster, file_system, flags
 from base.errors import UserError
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
+from absl.flags import FlagValues
 
 from checkpoints import lookup, run_settings, weight_files
 from finetuning import (
@@ -38,7 +40,7 @@ from training.settings import Settings
 CreateJob = Callable[[RunSettings, bool], FineTuningJob]
 
 
-def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
+def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
     """Train, score, predict and export as the flags of a script ask.
 
     A sweep trains and scores each of its runs, and predicts and exports with
@@ -56,8 +58,11 @@ def run_script(f: flags.FlagValues, script: str, create_job: CreateJob) -> int:
     is_changed = do_train or job.tune
     with locked if is_changed else contextlib.nullcontext():
         strategy = devices.create_strategy(job.settings.devices)
-        job.settings = settings = job.settings._replace(
-            training=start.with_dtype(job.settings.training, strategy, do_train)
+        job.settings = settings = dataclasses.replace(
+            job.settings,
+            training=start.with_dtype(
+                job.settings.training, strategy, do_train
+            ),
         )
         if settings.training.eval_steps:
             job.deciding_metric()  # raises an error without data to score
@@ -155,6 +160,7 @@ def identity_of(job: FineTuningJob) -> start.Identity:
     --bert_config_file and --vocab_file a run is resumed without it.
     """
     settings, wrapper = job.settings, job.wrapper
+    size = bilstm.size_in(job.source.trained_for)
     fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
@@ -162,25 +168,24 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         "heldout_data": [job.fingerprint(data) for data in job.dev]
         if settings.training.eval_steps
         else None,
-        "pad_to_max_length": settings.pad_to_max_length,
-        "reinit_top_layers": settings.reinit_top_layers,
         "long_texts": job.trained_for().to_dict().get("long_texts"),
-        **bilstm.size_in(job.source.trained_for)._asdict(),
+        **(size._asdict() if size.bilstm_layers else {}),
         **(wrapper.fingerprint() if wrapper else {}),
+        **flags.recorded(settings, "fixed"),
         **settings.training.fingerprint(),
     }
     if prefix := job.source.prefix:
         fixed["init_checkpoint"] = [
             file_system.sha256(path) for path in weight_files.files_of(prefix)
         ]
-    adjustable = {
-        "num_train_epochs": settings.num_train_epochs,
-        "warmup_proportion": settings.warmup_proportion,
+    results = {
+        **flags.recorded(settings, "results"),
         **settings.training.adjustable(),
         **job.adjustable(),
         **(wrapper.adjustable() if wrapper else {}),
     }
-    return start.Identity(fixed, adjustable)
+    execution = {**settings.training.execution(), **job.execution()}
+    return start.Identity(fixed, results, execution)
 
 
 # --- Training ----------------------------------------------------------------
@@ -196,7 +201,7 @@ def is_over(settings: RunSettings, identity: start.Identity) -> bool:
     """
     scores = fine_tuned.read_scores(settings.output_dir)
     if fine_tuned.stops_early(scores, settings.early_stopping_patience):
-        run_settings.check_finished(settings.output_dir, identity.adjustable)
+        run_settings.check_finished(settings.output_dir, identity.results)
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return True
     if scores and not lookup.listed_checkpoints(settings.output_dir):
@@ -277,7 +282,8 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
             f"{epochs} epochs make no step; use a smaller --train_batch_size "
             "or more epochs"
         )
-    return settings.training._replace(
+    return dataclasses.replace(
+        settings.training,
         num_train_steps=steps,
         num_warmup_steps=math.floor(steps * settings.warmup_proportion),
     )

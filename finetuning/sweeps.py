@@ -15,6 +15,7 @@ the model.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -27,16 +28,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from base import child_processes, file_system, script, text_files
+from base import child_processes, file_system, text_files
 from base.errors import UserError
+from base.flags import check_number, flag
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
+from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, run_settings, weight_files
 from finetuning import distillation, fine_tuned
-
-flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 RUNS, RESULTS, _HPARAMS = "runs", "sweep_results.txt", "hparams"
 
@@ -80,23 +81,25 @@ Runs = Mapping[str, Mapping[str, str]]
 Results = Mapping[str, Mapping[str, float]]
 
 
-def define_flags() -> None:
-    """Define the flags of restarts and grids."""
-    flags.DEFINE_integer(
-        "num_restarts",
-        1,
-        "Train this many times, with the seeds random_seed, random_seed + 1, "
-        "...; keep the run that is best on the development set.",
-        lower_bound=1,
-        upper_bound=1000,
-    )
-    for name, (flag, _) in _GRID.items():
-        flags.DEFINE_list(
-            name,
-            [],
-            f"Train with each of these values of {flag}; several such lists "
-            "make a grid.",
-        )
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """Restarts and grids."""
+
+    num_restarts: int = flag(1, 1, 1000)
+    """Train this many times, with the seeds random_seed, random_seed + 1, ...;
+    keep the run that is best on the development set."""
+
+    sweep_learning_rates: tuple[str, ...] = flag(())
+    """Train with each of these values of learning_rate; several such lists make
+    a grid."""
+
+    sweep_batch_sizes: tuple[str, ...] = flag(())
+    """Train with each of these values of train_batch_size; several such lists
+    make a grid."""
+
+    sweep_epochs: tuple[str, ...] = flag(())
+    """Train with each of these values of num_train_epochs; several such lists
+    make a grid."""
 
 
 class Sweep(NamedTuple):
@@ -128,7 +131,7 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def read(f: flags.FlagValues, path: str) -> Sweep | None:
+def read(f: FlagValues, path: str) -> Sweep | None:
     """Return the sweep the flags of the script at path ask for, else None.
 
     Raises:
@@ -167,27 +170,27 @@ def read(f: flags.FlagValues, path: str) -> Sweep | None:
     )
 
 
-def grid(f: flags.FlagValues) -> Runs:
+def grid(f: FlagValues) -> Runs:
     """Return the runs the flags ask for.
 
     Raises:
         UserError: a value that its flag does not take.
     """
 
-    def parse(flag: str, value: str, what: str) -> float:
+    def parse(name: str, value: str, what: str) -> float:
         try:
-            number = f[flag].parser.parse(value)
-            script.check_number(f[flag], number)
+            number = f[name].parser.parse(value)
+            check_number(f[name], number)
         except ValueError as error:
             raise UserError(f"{what}: {error}") from error
         return number
 
     axes = []
-    for name, (flag, short) in _GRID.items():
+    for name, (own, short) in _GRID.items():
         values = {}  # number -> its first spelling: 1e-4 and 0.0001 are one
         for value in f[name].value or []:
-            values.setdefault(parse(flag, value, f"--{name}={value}"), value)
-        axes.append([(flag, short, value) for value in values.values()])
+            values.setdefault(parse(own, value, f"--{name}={value}"), value)
+        axes.append([(own, short, value) for value in values.values()])
     if _has_folds(f):
         folds = map(str, range(1, f.num_folds + 1))
         axes.append([("fold", "fold", fold) for fold in folds])
@@ -198,18 +201,18 @@ def grid(f: flags.FlagValues) -> Runs:
     points = itertools.product(*(axis for axis in axes if axis))
     return {
         "_".join(f"{short}{value}" for _, short, value in point): {
-            flag: value for flag, _, value in point
+            name: value for name, _, value in point
         }
         for point in points
     }
 
 
-def _has_folds(f: flags.FlagValues) -> bool:
+def _has_folds(f: FlagValues) -> bool:
     """Return whether a model is trained for each part of the training set."""
     return "num_folds" in f and f.num_folds > 0 and not f.fold
 
 
-def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:
+def batch_sizes(f: FlagValues) -> list[tuple[str, int]]:
     """Return the batch sizes of all runs, each with the flag that gives it.
 
     Raises:
@@ -299,7 +302,7 @@ def _files_named(
         place
         for name, argument in arguments.items()
         for place in argument.partition("=")[2].split(",")
-        if name not in script.OUTPUTS
+        if name != "records_dir"
     }
     for place in sorted(places):
         if not place or hub.is_name(place):  # a commit does not change

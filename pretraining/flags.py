@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from base import file_system
+from base import file_system, flags
 from base.errors import UserError
 
-from absl import flags, logging
+from absl import logging
+from absl.flags import FlagValues
 
 import tokenization
 from checkpoints import run_settings
@@ -22,7 +23,7 @@ from training import flags as training_flags
 from training.settings import Settings
 
 
-def open_source(f: flags.FlagValues) -> Checkpoint:
+def open_source(f: FlagValues) -> Checkpoint:
     """Return the checkpoint, or the files, that the flags name; check them."""
     if f.size:
         vocabulary = Vocabulary(f.vocab_file)
@@ -54,7 +55,7 @@ def open_source(f: flags.FlagValues) -> Checkpoint:
     return source
 
 
-def config_of_run(f: flags.FlagValues, source: Checkpoint) -> BertConfig:
+def config_of_run(f: FlagValues, source: Checkpoint) -> BertConfig:
     """Return the source's configuration with the values that flags give."""
     given = {
         "initializer_range": f.initializer_range,
@@ -66,7 +67,7 @@ def config_of_run(f: flags.FlagValues, source: Checkpoint) -> BertConfig:
     return BertConfig.from_dict(source.config.to_dict() | given)
 
 
-def read_settings(f: flags.FlagValues) -> Settings:
+def read_settings(f: FlagValues) -> Settings:
     """Return the training flags as plain values.
 
     With --train_hours the number of steps is that of the run in output_dir, or
@@ -75,64 +76,65 @@ def read_settings(f: flags.FlagValues) -> Settings:
     steps = f.num_train_steps
     if f.train_hours:
         steps = known_steps(f) or 1
-    settings = training_flags.read_settings(f, steps, 0)
-    return with_steps(f, settings, steps)._replace(keep_steps=keep_steps(f))
+    settings = flags.read(
+        Settings,
+        f,
+        init_checkpoint=training_flags.read_init_checkpoint(f),
+        keep_steps=keep_steps(f),
+    )
+    return with_steps(f, settings, steps)
 
 
-def known_steps(f: flags.FlagValues) -> int:
+def known_steps(f: FlagValues) -> int:
     """Return the steps of the run in output_dir; 0 before it begins."""
     found = run_settings.read_adjustable(f.output_dir)
     return found.get("num_train_steps", 0)
 
 
-def with_steps(f: flags.FlagValues, settings: Settings, steps: int) -> Settings:
+def with_steps(f: FlagValues, settings: Settings, steps: int) -> Settings:
     """Return the settings of a run with so many steps, and its warm-up."""
     warmup, share = f.num_warmup_steps, f.warmup_proportion
     if share is None and f.train_hours:
         share = 0.1
     if share is not None and not f["num_warmup_steps"].present:
         warmup = int(share * steps)
-    return settings._replace(num_train_steps=steps, num_warmup_steps=warmup)
+    return dataclasses.replace(
+        settings, num_train_steps=steps, num_warmup_steps=warmup
+    )
 
 
-def keep_steps(f: flags.FlagValues) -> tuple[int, ...]:
+def keep_steps(f: FlagValues) -> tuple[int, ...]:
     """Return the steps of --keep_steps in order.
 
     Raises:
         UserError: a value is not a step of this run.
     """
-    steps = set()
-    for text in filter(None, map(str.strip, f.keep_steps)):
-        # Python turns no more than 4,300 digits into a number.
-        step = int(text) if text.isdecimal() and len(text) < 20 else 0
-        if not 1 <= step <= f.num_train_steps:
+    for step in f.keep_steps:
+        if step > f.num_train_steps:
             raise UserError(
-                f"--keep_steps: {text!r} is not a step of this run; give "
-                f"numbers from 1 to {f.num_train_steps} "
-                "(--num_train_steps), separated by commas"
+                f"--keep_steps: {step} is not a step of this run; give numbers "
+                f"from 1 to {f.num_train_steps} (--num_train_steps), separated "
+                "by commas"
             )
-        steps.add(step)
-    return tuple(sorted(steps))
+    return tuple(sorted({*f.keep_steps}))
 
 
 def open_records(
-    f: flags.FlagValues, source: Checkpoint
+    f: FlagValues, source: Checkpoint
 ) -> tuple[PretrainingFiles | None, PretrainingFiles | None]:
     """Return the records to train on and those to evaluate on; None: none."""
-    names = [field.name for field in dataclasses.fields(InstanceConfig)]
-    values = {name: f[name].value for name in names if name in f}
     # A default becomes a length that the model has positions for.
-    values["max_seq_length"] = source.fitting_length(
+    length = source.fitting_length(
         f.max_seq_length, bool(f["max_seq_length"].present)
     )
-    instances = InstanceConfig(**values)
+    instances = flags.read(InstanceConfig, f, max_seq_length=length)
 
-    def find(flag: str) -> PretrainingFiles:
-        files = file_system.find_files(f[flag].value, flag)
+    def find(name: str) -> PretrainingFiles:
+        files = file_system.find_files(f[name].value, name)
         data = records.find_data(
             files, source.config, instances, source.files.vocabulary
         )
-        data.log(flag)
+        data.log(name)
         return data
 
     data = find("input_file") if f.do_train else None
@@ -158,7 +160,7 @@ def open_records(
 
 
 def check_masks(
-    f: flags.FlagValues, instances: InstanceConfig, are_drawn: bool
+    f: FlagValues, instances: InstanceConfig, are_drawn: bool
 ) -> None:
     """Raise a UserError if flags of masks are given and all records have masks.
 

@@ -291,13 +291,14 @@ class PretrainingRun:
         if self.eval_data and self.eval_data is not self.data:
             digests = map(file_system.content_digest, self.eval_data.files)
             heldout = hashing.hash64(*digests)
-        adjustable = {
-            "heldout_data": heldout,
+        results = {
             "num_train_steps": self.settings.num_train_steps,
             "num_warmup_steps": self.settings.num_warmup_steps,
             **self.settings.adjustable(),
         }
-        return start.Identity(self._fixed, adjustable)
+        # Other held-out data are scored, and the model is the same.
+        execution = {"heldout_data": heldout, **self.settings.execution()}
+        return start.Identity(self._fixed, results, execution)
 
     def claim_output_dir(self) -> None:
         """Begin the run in output_dir, or check that it is the one there."""
@@ -309,7 +310,7 @@ class PretrainingRun:
     def steps_that_fit(self) -> int:
         """Return how many steps train_hours are; the model stays as it is."""
         logging.info("Timing steps, to know how many fit")
-        training = self._training(start.Identity({}, {}))
+        training = self._training(start.Identity({}, {}, {}))
         seconds = loop.seconds_per_step(training)
         # Reference cycles keep the moments, which are as large as two models.
         # The training has its own.

@@ -1,14 +1,18 @@
 """The flags that the scripts share that predict or export a model."""
 
+import dataclasses
 from collections.abc import Collection
 from typing import Any
 
 from base.errors import UserError
+from base.flags import define, flag, read
 
 from absl import flags, logging
+from absl.flags import FlagValues
 
 from checkpoints.trained_for import WINDOWS
 from tasks import long_texts, registry
+from tasks.long_texts import LongTextFlags
 from tasks.task import Task
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -31,155 +35,100 @@ _OF_TASK = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelOptions:
+    """The task, and options whose defaults are those of the model."""
+
+    task: str | None = flag(choices=registry.NAMES)
+    """What the model does; default: the task that it was fine-tuned on. A
+    pre-trained model does masked_lm if its tokens see both sides, else encoder
+    (vectors)."""
+
+    max_seq_length: int | None = flag(low=5)
+    """Largest number of tokens of a row. Longer texts are cut; longer contexts
+    of questions are read in windows. Default: the length that the model was
+    fine-tuned with, else its positions."""
+
+    sentence_pairs: bool | None = flag()
+    """For classifiers: read two texts instead of one; default: as in
+    fine-tuning."""
+
+    top_k: int | None = flag(low=1)
+    """For masked_lm: tokens for every [MASK]; default: 5."""
+
+    score_whole_words: bool | None = flag()
+    """For scores of sentences: mask all pieces of a word together; default:
+    each token by itself."""
+
+    embedding_size: int | None = flag(low=1)
+    """For embeddings: keep only this many numbers of each vector, the first
+    ones, for a model trained with --matryoshka_dims; default: as many as the
+    model's truncate_dim says, else all."""
+
+    prompt_name: str | None = flag()
+    """For embeddings: name of the prompt of the model to put before each text,
+    such as query; default: the model's default prompt."""
+
+    doc_stride: int | None = flag(low=1)
+    """Tokens from the start of a window to the start of the next; default: 128
+    for questions, half of a window for --long_texts=windows."""
+
+    max_query_length: int | None = flag(low=1)
+    """Largest number of tokens of a question; longer questions are cut.
+    Default: 64, or a quarter of a short window."""
+
+    max_answer_length: int | None = flag(low=1)
+    """Largest number of tokens in an answer; default: 30."""
+
+    null_score_diff_threshold: float | None = flag()
+    """A question has no answer if the score of no answer exceeds that of the
+    best answer by more than this; default: the model's threshold, if it was
+    fine-tuned on SQuAD 2.0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TextOptions:
+    """The names of the texts, and what predictions hold."""
+
+    text_columns: tuple[str, ...] = flag(())
+    """Fields of the texts in JSON, in the order of the task's own names, which
+    are the default: text; text_a,text_b; question,context; context,choices."""
+
+    num_answers: int = flag(1, low=1)
+    """For questions: answers to list as nbest; 1: the best answer alone."""
+
+    vectors: tuple[str, ...] = flag(
+        ("mean_output",),
+        choices=("mean_output", "pooled_output"),
+        repeated=True,
+    )
+    """For encoder: the mean over the tokens, or the pooled output of [CLS]"""
+
+    token_scores: bool = flag(False)
+    """For scores of sentences: also give the score of each token."""
+
+
 def define_model_options() -> None:
-    """Define the task, and options whose defaults are those of the model."""
-    flags.DEFINE_enum(
-        "task",
-        None,
-        registry.NAMES,
-        "What the model does; default: the task that it was fine-tuned on. A "
-        "pre-trained model does masked_lm if its tokens see both sides, else "
-        "encoder (vectors).",
-    )
-    flags.DEFINE_integer(
-        "max_seq_length",
-        None,
-        "Largest number of tokens of a row. Longer texts are cut; longer "
-        "contexts of questions are read in windows. Default: the length that "
-        "the model was fine-tuned with, else its positions.",
-        lower_bound=5,
-    )
-    long_texts.define_flags(has_doc_stride=True)
-    flags.DEFINE_bool(
-        "sentence_pairs",
-        None,
-        "For classifiers: read two texts instead of one; default: as in "
-        "fine-tuning.",
-    )
-    flags.DEFINE_integer(
-        "top_k",
-        None,
-        "For masked_lm: tokens for every [MASK]; default: 5.",
-        lower_bound=1,
-    )
-    define_score_whole_words()
-    flags.DEFINE_integer(
-        "embedding_size",
-        None,
-        "For embeddings: keep only this many numbers of each vector, the first "
-        "ones, for a model trained with --matryoshka_dims; default: as many as "
-        "the model's truncate_dim says, else all.",
-        lower_bound=1,
-    )
-    flags.DEFINE_string(
-        "prompt_name",
-        None,
-        "For embeddings: name of the prompt of the model to put before each "
-        "text, such as query; default: the model's default prompt.",
-    )
-    flags.DEFINE_integer(
-        "doc_stride",
-        None,
-        "Tokens from the start of a window to the start of the next; default: "
-        "128 for questions, half of a window for --long_texts=windows.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "max_query_length",
-        None,
-        "Largest number of tokens of a question; longer questions are cut. "
-        "Default: 64, or a quarter of a short window.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "max_answer_length",
-        None,
-        "Largest number of tokens in an answer; default: 30.",
-        lower_bound=1,
-    )
-    flags.DEFINE_float(
-        "null_score_diff_threshold",
-        None,
-        "A question has no answer if the score of no answer exceeds that of "
-        "the best answer by more than this; default: the model's threshold, if "
-        "it was fine-tuned on SQuAD 2.0.",
-    )
+    """Define the options of a model, and of texts that it reads in parts."""
+    define(ModelOptions)
+    define(LongTextFlags, without=("doc_stride",))
 
 
-def define_score_whole_words() -> None:
-    """Define the flag, which fill_mask.py has too."""
-    flags.DEFINE_bool(
-        "score_whole_words",
-        None,
-        "For scores of sentences: mask all pieces of a word together; default: "
-        "each token by itself.",
-    )
-
-
-def define_token_scores() -> None:
-    """Define the flag, which fill_mask.py has too."""
-    flags.DEFINE_bool(
-        "token_scores",
-        False,
-        "For scores of sentences: also give the score of each token.",
-    )
-
-
-def model_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Return the options of `define_model_options` as fields of Settings.
+def model_options(values: FlagValues) -> dict[str, Any]:
+    """Return the options of a model as fields of Settings.
 
     A value is None where the model's own is taken.
     """
-    names = (
-        "max_seq_length",
-        "sentence_pairs",
-        "top_k",
-        "score_whole_words",
-        "embedding_size",
-        "prompt_name",
-        "doc_stride",
-        "max_query_length",
-        "max_answer_length",
-    )
-    found = {name: values[name].value for name in names}
-    return found | {
-        "null_threshold": values.null_score_diff_threshold,
-        "long_texts": long_texts.read(values, has_doc_stride=True),
-    }
+    found = dataclasses.asdict(read(ModelOptions, values))
+    del found["task"]
+    found["null_threshold"] = found.pop("null_score_diff_threshold")
+    return found | {"long_texts": long_texts.read(values)}
 
 
-def define_text_flags() -> None:
-    """Define the names of the texts and the contents of predictions."""
-    flags.DEFINE_list(
-        "text_columns",
-        [],
-        "Fields of the texts in JSON, in the order of the task's own names, "
-        "which are the default: text; text_a,text_b; question,context; "
-        "context,choices.",
-    )
-    flags.DEFINE_integer(
-        "num_answers",
-        1,
-        "For questions: answers to list as nbest; 1: the best answer alone.",
-        lower_bound=1,
-    )
-    flags.DEFINE_multi_enum(
-        "vectors",
-        ["mean_output"],
-        ["mean_output", "pooled_output"],
-        "For encoder: the mean over the tokens, or the pooled output of [CLS]",
-    )
-    define_token_scores()
-
-
-def text_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Return the options of `define_text_flags` as fields of Settings."""
-    return {
-        "text_columns": tuple(values.text_columns),
-        "num_answers": values.num_answers,
-        "vectors": tuple(dict.fromkeys(values.vectors)),
-        "token_scores": values.token_scores,
-    }
+def text_options(values: FlagValues) -> dict[str, Any]:
+    """Return TextOptions as fields of Settings, each kind of vectors once."""
+    found = dataclasses.asdict(read(TextOptions, values))
+    return found | {"vectors": tuple(dict.fromkeys(values.vectors))}
 
 
 def check_text_columns(names: list[str], task: Task) -> None:
@@ -196,7 +145,7 @@ def check_text_columns(names: list[str], task: Task) -> None:
 
 
 def warn_of_ignored(
-    values: flags.FlagValues, task: str, used: Collection[str] = ()
+    values: FlagValues, task: str, used: Collection[str] = ()
 ) -> None:
     """Log a warning for each flag that is given, but for another task.
 

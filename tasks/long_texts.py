@@ -1,77 +1,57 @@
 """Texts that are longer than the model reads at once: flags, checks, log."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
-from absl import flags
+from absl.flags import FlagValues
 
 from checkpoints import trained_for
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import HEAD_TAIL, TAIL, WINDOWS, LongTexts
 
-flags.disclaim_key_flags()  # --help of a script shows what is defined here
+_WINDOWS = {f"long_texts={WINDOWS}": ""}
 
 
-def define_flags(
-    has_doc_stride: bool = False, has_pooling: bool = True
-) -> None:
-    """Define the flags.
+@dataclasses.dataclass(frozen=True)
+class LongTextFlags:
+    """What is read of a long text."""
 
-    Args:
-        has_doc_stride: whether the script has a flag of this name already.
-        has_pooling: whether it pools the outputs of windows.
-    """
-    flags.DEFINE_enum(
-        "long_texts",
-        None,
-        [trained_for.CUT, trained_for.HEAD_TAIL, trained_for.TAIL, WINDOWS],
-        "What is read of a text with more than max_seq_length tokens. cut: its "
-        "beginning. head_tail: a quarter of these tokens from its beginning, "
-        "the rest from its end (Sun et al., arXiv:1905.05583). tail: its end. "
-        "windows: all of it, in windows of max_seq_length tokens that overlap, "
-        "whose outputs are pooled; for single texts, not pairs. Default: as in "
-        "fine-tuning the model; when it is trained, tail if the files of its "
-        "tokenizer have truncation_side left, else cut.",
-    )
-    if not has_doc_stride:
-        flags.DEFINE_integer(
-            "doc_stride",
-            None,
-            "Tokens from the start of a window to the start of the next; "
-            "default: half of a window.",
-            lower_bound=1,
+    long_texts: str | None = flag(
+        choices=(
+            trained_for.CUT,
+            trained_for.HEAD_TAIL,
+            trained_for.TAIL,
+            WINDOWS,
         )
-    flags.DEFINE_integer(
-        "max_windows",
-        8,
-        "Largest number of windows of a text; text after the last is cut.",
-        lower_bound=1,
-        upper_bound=1024,
     )
-    if has_pooling:
-        flags.DEFINE_enum(
-            "window_pooling",
-            "mean",
-            trained_for.POOLINGS,
-            "How the outputs of a text's windows are pooled.",
-        )
+    """What is read of a text with more than max_seq_length tokens. cut: its
+    beginning. head_tail: a quarter of these tokens from its beginning, the rest
+    from its end (Sun et al., arXiv:1905.05583). tail: its end. windows: all of
+    it, in windows of max_seq_length tokens that overlap, whose outputs are
+    pooled; for single texts, not pairs. Default: as in fine-tuning the model;
+    when it is trained, tail if the files of its tokenizer have truncation_side
+    left, else cut."""
+
+    doc_stride: int | None = flag(low=1, needs=_WINDOWS)
+    """Tokens from the start of a window to the start of the next; default: half
+    of a window."""
+
+    max_windows: int = flag(8, 1, 1024, needs=_WINDOWS)
+    """Largest number of windows of a text; text after the last is cut."""
+
+    window_pooling: str = flag(
+        "mean", choices=trained_for.POOLINGS, needs=_WINDOWS
+    )
+    """How the outputs of a text's windows are pooled."""
 
 
-def read(f: flags.FlagValues, has_doc_stride: bool = False) -> LongTexts | None:
-    """Return what the flags say; None: what the model was trained with.
-
-    `has_doc_stride` is that of `define_flags`.
-
-    Raises:
-        UserError: flags of windows are given without them.
-    """
+def read(f: FlagValues) -> LongTexts | None:
+    """Return what the flags say; None: what the model was trained with."""
     if f.long_texts != WINDOWS:
-        own = () if has_doc_stride else ("doc_stride",)
-        for name in (*own, "max_windows", "window_pooling"):
-            if name in f and f[name].present:
-                raise UserError(f"--{name} needs --long_texts={WINDOWS}")
         return f.long_texts and LongTexts(f.long_texts)
     # The length of a window is not known here; `checked` sets the stride.
     pooling = f.window_pooling if "window_pooling" in f else "mean"

@@ -1,52 +1,78 @@
-"""The flags of a fine-tuning command as plain values."""
+"""The flags that all fine-tuning scripts share, and values made of them."""
 
-from typing import NamedTuple
+import dataclasses
+
+from base.flags import flag
 
 from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
-from training.settings import Settings
+from training.flags import ModelFlags
+from training.settings import FROZEN, Settings
 
 
-class RunSettings(NamedTuple):
-    """The flags that all fine-tuning scripts share, and values made of them.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings(ModelFlags):
+    """A fine-tuning command, with the original's defaults."""
 
-    Attributes:
-        records_dir: directory of the record files.
-        export_dir: directory of the SavedModel, without a slash at the end.
-        bilstm: size of the BiLSTM, None if no flag of it was given.
-        reinit_top_layers: layers of the encoder to begin with new weights.
-        max_seq_length: the flag's value.
-        is_length_given: whether the flag was given; if not, a fine-tuned model
-            keeps the length it was fine-tuned with.
-        long_texts: what its flags say; None if none was given.
-        num_errors: mistakes to list in errors.tsv; 0: no file.
-        training: how to train; its numbers of steps are 0 until the training
-            data have been read.
-        devices: what to run on.
-    """
+    do_train: bool = flag(False)
+    """Fine-tune on {train_on}."""
 
-    do_train: bool
-    do_eval: bool
-    do_predict: bool
-    do_export: bool
+    do_eval: bool = flag(False)
+    """Score the model on {score_on}."""
+
+    do_predict: bool = flag(False)
+    """Write predictions for {predict_on}."""
+
+    do_export: bool = flag(False)
+    """Write a SavedModel that tokenizes by itself, for TF Serving."""
+
     output_dir: str
-    records_dir: str
-    export_dir: str
-    init_checkpoint: str | None
-    bert_config_file: str | None
-    vocab_file: str | None
-    do_lower_case: bool | None
-    bilstm: BiLstmSize | None
-    reinit_top_layers: int
-    max_seq_length: int
+
+    export_dir: str = flag(is_output=True)
+    """Directory of the SavedModel; default: saved_model/1 in output_dir."""
+
+    records_dir: str = flag(is_output=True)
+    """Directory for the record files; default: output_dir."""
+
+    reinit_top_layers: int = flag(0, low=0, needs=FROZEN, resumed="fixed")
+    """Begin with new weights in this many of the encoder's last layers and in
+    the pooler, which makes training on small data steadier (Zhang et al.,
+    arXiv:2006.05987); 0: all layers begin with the weights of
+    init_checkpoint."""
+
+    max_seq_length: int = flag(128, low=5)
+    """{what_is_cut}"""
+
+    pad_to_max_length: bool = flag(False, resumed="fixed")
+    """Pad every batch to max_seq_length, as the original does, instead of
+    batching examples of similar length."""
+
+    num_train_epochs: float = flag(3.0, low=0, resumed="results")
+    """How often to go through the training data; a fraction such as 0.1 for a
+    quick try."""
+
+    warmup_proportion: float = flag(0.1, 0, 1, resumed="results")
+    """Share of the steps in which the learning rate rises from 0."""
+
+    eval_batch_size: int = flag(8, 1, 2**17)
+    """{eval_batch}; on a CPU, a batch of short ones holds more."""
+
+    predict_batch_size: int = flag(8, 1, 2**17)
+    """{predict_batch}; on a CPU, a batch of short ones holds more."""
+
+    early_stopping_patience: int = flag(0, low=0, needs={"eval_steps": ""})
+    """End the training after this many scores in a row that are not better than
+    the best; 0: train to the end."""
+
+    num_errors: int = flag(200, low=0)
+    """With --do_eval: list this many of the worst mistakes in errors.tsv, with
+    text, truth and confidence; 0: no file."""
+
+    # Whether --max_seq_length is given; if not, a fine-tuned model keeps the
+    # length it was fine-tuned with.
     is_length_given: bool
-    long_texts: LongTexts | None
-    pad_to_max_length: bool
-    num_train_epochs: float
-    warmup_proportion: float
-    early_stopping_patience: int
-    predict_batch_size: int
-    num_errors: int
-    training: Settings
+    bilstm: BiLstmSize | None  # None: no flag of it is given
+    long_texts: LongTexts | None  # None: no flag of them is given
+    training: Settings  # without steps until the training data have been read
     devices: DeviceChoice

@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
+from base import flags as declared_flags  # noqa: E402
+
 import scripts  # noqa: E402
 from absl import flags  # noqa: E402
 
@@ -90,9 +92,12 @@ def section(script: str) -> list[str]:
     own: dict[str, list[flags.Flag]] = {}
     # Not all of module.FLAGS: TensorFlow defines flags when it is imported.
     shown = {f.name for f in module.FLAGS.get_key_flags_for_module(script)}
-    for (where, name), place in scripts.defined_in.items():
-        if where == script and name in shown:
-            own.setdefault(place, []).append(module.FLAGS[name])
+    for name in module.FLAGS:
+        if name in shown:
+            place = Path(declared_flags.of(module.FLAGS, name).place)
+            if place.is_relative_to(ROOT):
+                place = place.relative_to(ROOT)
+            own.setdefault(str(place), []).append(module.FLAGS[name])
     original = ORIGINAL.get(script, "").split()
     lines = ["", f"## {script}.py", "", module.__doc__.splitlines()[0]]
     # The script's own flags first, then those it shares with others.

@@ -28,6 +28,7 @@ perplexity was reached first.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import statistics
@@ -113,7 +114,8 @@ def train_ours(values: dict[str, Any]) -> dict[str, Any]:
 
         def train(self) -> int:
             steps = self.settings.num_train_steps
-            self.settings = self.settings._replace(
+            self.settings = dataclasses.replace(
+                self.settings,
                 eval_steps=max(1, steps // EVALUATIONS),
                 save_checkpoints_steps=steps,
             )

@@ -5,20 +5,15 @@ two of them cannot be imported side by side as they are. `load` gives each a
 flag registry of its own; `run` calls its main with arguments as a user would.
 """
 
-import contextlib
 import importlib
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 from base import errors
+from base import flags as declared_flags
 
 from absl import flags, logging
 from paths import ROOT
-
-# (script, flag) -> the file that defines the flag, relative to the checkout.
-defined_in: dict[tuple[str, str], str] = {}
 
 
 def names() -> list[str]:
@@ -36,47 +31,20 @@ def load(name: str) -> ModuleType:
         return sys.modules[name]
     before = set(flags.FLAGS)
     try:
-        with _recorded_definitions(name):
-            module = importlib.import_module(name)
+        module = importlib.import_module(name)
     except BaseException:
         for flag in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, flag)  # or they would hide the failure
         raise
     own = flags.FlagValues()
     shown = {f.name for f in flags.FLAGS.get_key_flags_for_module(name)}
-    for flag in set(flags.FLAGS) - before:
+    for flag in [name for name in flags.FLAGS if name not in before]:
         own[flag] = flags.FLAGS[flag]
         if flag in shown:
             own.register_key_flag_for_module(name, own[flag])
         delattr(flags.FLAGS, flag)
     module.FLAGS = own
     return module
-
-
-@contextlib.contextmanager
-def _recorded_definitions(script: str) -> Iterator[None]:
-    """While a script is imported, note in `defined_in` who defines a flag.
-
-    absl attributes the flags of training/flags.py and its like to the script,
-    so that --help shows them. The file of the caller is on the stack.
-    """
-    add = flags.FlagValues.__setitem__
-
-    def recording(values, name, flag):
-        frame = sys._getframe(1)
-        while frame.f_globals["__name__"].split(".")[0] == "absl":
-            frame = frame.f_back
-        place = Path(frame.f_code.co_filename)
-        if place.is_relative_to(ROOT):
-            place = place.relative_to(ROOT)
-        defined_in[script, name] = place.as_posix()
-        add(values, name, flag)
-
-    flags.FlagValues.__setitem__ = recording
-    try:
-        yield
-    finally:
-        flags.FlagValues.__setitem__ = add
 
 
 def parse(module: ModuleType, **values) -> flags.FlagValues:
@@ -100,7 +68,7 @@ def run(module: ModuleType, **values) -> int | None:
     """
     if "pictures" in module.FLAGS:
         values = {"pictures": False} | values
-    parse(module, **values)
+    declared_flags.check(parse(module, **values))
     logging.set_verbosity(logging.INFO)  # as base/logs.py does for a process
     return module.main([module.__name__])
 
@@ -109,7 +77,7 @@ def error_of(module: ModuleType, **values) -> str:
     """Run and return the one line the script ends with."""
     try:
         run(module, **values)
-    except errors.UserError as error:
+    except (errors.UserError, flags.Error) as error:
         assert "\n" not in str(error), "an error has to be one line"
         return str(error)
     raise AssertionError(f"{module.__name__} accepted {values}")

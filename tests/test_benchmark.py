@@ -21,9 +21,15 @@ benchmark = scripts.load("benchmark")
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
-        ({"sizes": ""}, "--sizes=: empty; choose from"),
-        ({"lengths": "128,1024"}, "--lengths=1024: not a number from 1 to 512"),
+        (
+            {"parts": "train,cooking"},
+            "--parts=train,cooking: 'cooking': value should be one of",
+        ),
+        ({"sizes": ""}, "--sizes is required"),
+        (
+            {"lengths": "128,1024"},
+            "'1024': 1024 is not an integer in the range [1, 512]",
+        ),
         (
             {"parts": "train", "transformers_python": "/no/where"},
             "--transformers_python: [Errno 2] No such file",

@@ -123,7 +123,7 @@ EVAL = {"do_eval": True, "task_name": "mnli"}
         (EVAL | {"input_file": "y"}, "--input_file is for predictions"),
         (
             EVAL | {"data_dir": "x", "label_column": "y"},
-            "--label_column is for --task_name=tsv",
+            "--label_column needs --task_name=tsv, found --task_name=mnli",
         ),
         (EVAL, "needs --data_dir"),
         ({"output_file": "/proc/nowhere/x"}, "cannot be written"),

@@ -357,11 +357,11 @@ def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"experiment": "table9"}, "--experiment=table9: unknown; choose"),
+        ({"experiment": "table9"}, "'table9': value should be one of"),
         ({"scale": "big"}, "--scale=big: unknown; choose from paper, small"),
         (
             {"dry_run": True, "report_only": True},
-            "--dry_run and --report_only exclude each other",
+            "give --dry_run or --report_only, not both",
         ),
         ({"input_file": None}, "--input_file is required"),
         (

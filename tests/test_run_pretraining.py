@@ -266,7 +266,7 @@ def test_a_recipe_is_a_command(data, tmp_path, caplog):
     recipe.write_text(recipe.read_text().strip() + "=true\n")
     flags = flags_for(data, tmp_path / "1", num_train_steps=4, recipe=recipe)
     scripts.parse(run_pretraining, **flags)
-    recipes.apply(run_pretraining.FLAGS, recipe, run_pretraining.EXCLUSIVE)
+    recipes.apply(run_pretraining.FLAGS, recipe)
     settings = pretraining_flags.read_settings(run_pretraining.FLAGS)
     assert settings.num_warmup_steps == 3
     del flags["num_warmup_steps"]
@@ -297,7 +297,7 @@ def test_what_the_command_says_wins_over_a_recipe(tmp_path):
         "--output=other\n--train_hours=8\n--num_warmup_steps=50\n"
     )
     f = scripts.parse(run_pretraining, output_dir="own", num_train_steps=7)
-    recipes.apply(f, recipe, run_pretraining.EXCLUSIVE)
+    recipes.apply(f, recipe)
     assert (f.output_dir, f.train_hours, f.num_warmup_steps) == (
         "own",
         None,
@@ -334,7 +334,7 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"do_train": False}, "give --do_train, --do_eval or both"),
         ({"bert_config_file": None}, "--bert_config_file is required without"),
         ({"size": "tiny"}, "--size or --bert_config_file, not both"),
-        ({"size": "tiny", "bert_config_file": None}, "--vocab_file is requ"),
+        ({"size": "tiny", "bert_config_file": None}, "needs --vocab_file"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"input_file": None}, "--do_train needs --input_file"),
         ({"bert_config_file": "/none.json"}, "/none.json"),
@@ -355,12 +355,21 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"recipe": "none"}, "--recipe=none: no such recipe or file; the rec"),
         ({"recipe": "DATA/config.json"}, "config.json: wanted --name=value"),
         ({"recipe": "DATA/train-2"}, "train-2 is no recipe: 'utf-8' codec"),
-        ({"initial_loss_scale": 8}, "is for --dtype=float16, found --dtype="),
-        ({"dtype": "float16", "initial_loss_scale": 0.5}, "=0.5: wanted a"),
+        (
+            {"initial_loss_scale": 8},
+            "needs --dtype=float16 or --dtype=auto, found",
+        ),
+        (
+            {"dtype": "float16", "initial_loss_scale": 0.5},
+            "=0.5: 0.5 is not a number in",
+        ),
         ({"dtype": "float16", "initial_loss_scale": "nan"}, "=nan: wanted a"),
-        ({"dtype": "float16", "loss_scale_backoff": 1}, "between 0 and 1"),
+        (
+            {"dtype": "float16", "loss_scale_backoff": 1},
+            "--loss_scale_backoff=1",
+        ),
         *(
-            ({"keep_steps": text}, "is not a step of this run; give numbers ")
+            ({"keep_steps": text}, "--keep_steps")
             for text in ("0", "13", "x", "3,-1", "1.5", "9" * 5000)
         ),
     ],

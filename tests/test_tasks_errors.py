@@ -143,7 +143,7 @@ OWN = {
         (FEATURES | {"bilstm_layers": 1, "bilstm_units": 6}, "--bilstm_layers"),
         (FEATURES | {"reinit_top_layers": 1}, "--reinit_top_layers"),
         (FEATURES | {"layer_decay": 0.9}, "--layer_decay"),
-        (FEATURES | {"recompute": "layers"}, "--recompute=layers"),
+        (FEATURES | {"recompute": "layers"}, "--recompute"),
         (
             FEATURES
             | {

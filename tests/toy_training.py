@@ -144,7 +144,7 @@ def train(settings: Settings, x: np.ndarray, **more) -> Toy:
             Compilation(),
             make,
             lambda step: 1,
-            start.Identity({}, {}),
+            start.Identity({}, {}, {}),
             **more,
         )
     )

@@ -7,6 +7,7 @@ whether to stop. Clocks and signals differ between machines; `Machines.gather`
 gives every machine the numbers of all.
 """
 
+import dataclasses
 import functools
 import json
 import zlib
@@ -144,7 +145,7 @@ def check_same_start(
     machines = machines_of(strategy)
     if machines.count == 1:
         return
-    values = settings._asdict()
+    values = dataclasses.asdict(settings)
     # The same files may have other paths on another machine.
     for name in ("output_dir", "init_checkpoint", "resume_from"):
         del values[name]

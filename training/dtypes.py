@@ -23,8 +23,7 @@ from absl import logging
 
 from checkpoints import run_settings
 from training import agreement, devices
-
-AUTO = "auto"
+from training.settings import AUTO
 
 # How many times as fast as float32 products bfloat16 ones have to be. The
 # other operations of a step take about as long in both types.

@@ -5,6 +5,7 @@ killed at any moment resumes from its last checkpoint and ends with the same
 bits. What a run does besides training are hooks; see `hooks_of`.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple
@@ -156,7 +157,9 @@ def _prepare(
     )
     memory.log_estimate(step, run.length, first, run.row)
     if cluster.is_chief():
-        run_settings.write_settings(settings.output_dir, *run.identity)
+        run_settings.write_settings(
+            settings.output_dir, run.identity.fixed, run.identity.adjustable
+        )
 
 
 def _iterator(
@@ -237,7 +240,9 @@ def seconds_per_step(run: Training) -> float:
     Of several machines it is the time of the slowest.
     """
     # After the last step the rate is 0: the weights do not change.
-    settings = run.settings._replace(num_train_steps=1, num_warmup_steps=0)
+    settings = dataclasses.replace(
+        run.settings, num_train_steps=1, num_warmup_steps=0
+    )
     step = Step(
         run.strategy, run.model, run.objective, settings, run.compilation
     )

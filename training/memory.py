@@ -42,6 +42,7 @@ with measured peaks.
 Letters are those of modeling.py.
 """
 
+import dataclasses
 import math
 import subprocess
 from collections.abc import Callable
@@ -123,7 +124,9 @@ class Sizes(NamedTuple):
 
     def changed(self, **settings: Any) -> "Sizes":
         """Return the sizes with other settings."""
-        return self._replace(settings=self.settings._replace(**settings))
+        return self._replace(
+            settings=dataclasses.replace(self.settings, **settings)
+        )
 
 
 def sizes_of(step: Step, length: int, row: Rows) -> Sizes:

@@ -4,22 +4,17 @@ A line is `--name=value`; lines that begin with # are comments. The lines act as
 if they stood in the command, but what the command itself says wins.
 """
 
-from collections.abc import Collection
 from pathlib import Path
 
-from base import script
 from base.errors import UserError
+from base.flags import check_number, of
 
 from absl import flags, logging
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 
 
-def apply(
-    f: flags.FlagValues,
-    recipe: str,
-    exclusive: Collection[tuple[str, str]] = (),
-) -> None:
+def apply(f: flags.FlagValues, recipe: str) -> None:
     """Set the flags that a recipe names, and log them.
 
     A flag that the command gives keeps its value. So does one that cannot be
@@ -28,7 +23,6 @@ def apply(
     Args:
         f: the flags of a script, parsed.
         recipe: the name of a file in recipes/, or the path of another one.
-        exclusive: pairs of flags that cannot be given together.
 
     Raises:
         UserError: there is no such file, or it has a line that is no flag of
@@ -49,6 +43,7 @@ def apply(
         raise UserError(f"{path} is no recipe: {error}") from error
     # The value tells of a flag that was given by its alias, such as --output.
     given = {n for n in f if f[n].present or f[n].value != f[n].default}
+    exclusive = [{n, other} for n in f for other in of(f, n).excludes]
     taken, kept = [], []
     for line in lines:
         name, equals, value = line.removeprefix("--").partition("=")
@@ -63,7 +58,7 @@ def apply(
             continue
         try:
             f[name].parse(value)
-            script.check_number(f[name], f[name].value)
+            check_number(f[name], f[name].value)
         except (flags.Error, ValueError) as error:
             raise UserError(f"{path}: {line}: {error}") from error
         taken.append(line)

@@ -1,11 +1,35 @@
 """The settings of a training run: steps, batch, optimizer, checkpoints."""
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
+from base import flags
+from base.flags import flag
+
+import modeling
 from checkpoints import hub
+from ops import recompute
+
+AUTO = "auto"  # --dtype: the type that is fast on this machine
+
+# Flags of Settings that pre-training alone has, and fine-tuning alone.
+OF_PRE_TRAINING = (
+    "num_train_steps",
+    "num_warmup_steps",
+    "stop_after_steps",
+    "keep_steps",
+    "resume_from",
+)
+OF_FINE_TUNING = ("layer_decay", "freeze_layers", "ema_decay")
 
 # The points of the curves of a short run.
 _MIN_POINTS = 50
+
+_FLOAT16 = {"dtype=float16 or dtype=auto": ""}
+FROZEN = {
+    "do_train": "it changes how the model is trained",
+    "init_checkpoint": "without it all weights are new",
+}
 
 
 def scalar_steps(log_steps: int, last_step: int) -> int:
@@ -17,67 +41,149 @@ def scalar_steps(log_steps: int, last_step: int) -> int:
     return min(log_steps, max(1, last_step // _MIN_POINTS))
 
 
-class Settings(NamedTuple):
-    """How a model is trained; fields have the names of the scripts' flags.
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How a model is trained, with the original's defaults."""
 
-    Attributes:
-        output_dir: where checkpoints, curves and results go.
-        num_train_steps: steps the learning rate is scheduled for.
-        train_batch_size: examples in a step, over all devices.
-        num_warmup_steps: steps over which the learning rate rises from 0.
-        stop_after_steps: end the run here; 0: at num_train_steps.
-        init_checkpoint: weights to start from, None for new ones.
-        resume_from: another run, whose weights, moments and step this run
-            begins with.
-        keep_steps: steps after which the weights alone are kept.
-        save_checkpoints_minutes: save also when so much time has passed since
-            the last checkpoint; 0: only after steps.
-        jit_compile: whether XLA may compile; compilation.py decides what.
-        recompute: activations to compute again, see ops/recompute.py.
-        layer_decay: factor of the learning rate from a layer to the one below.
-        freeze_layers: number of layers that are not trained, see layers.py.
-        ema_decay: decay of the moving average of the weights, which is scored
-            and kept; 0: there is none.
-        clip_norm: the joint norm of the gradients is clipped to this.
-        dtype: type of the matrix products, one of modeling.DTYPES.
-        initial_loss_scale: with float16, see loss_scale.py; so are
-            loss_scale_growth_steps and loss_scale_backoff.
-        pictures: whether to draw curves.png and the pictures of scores.
-    """
+    output_dir: str = flag(is_output=True, alias="output")
+    """Directory for {records}checkpoints, curves and results."""
 
-    output_dir: str
-    num_train_steps: int
-    train_batch_size: int
-    num_warmup_steps: int = 0
-    stop_after_steps: int = 0
+    num_train_steps: int = flag(100000, low=1)
+    """Number of steps."""
+
+    train_batch_size: int = flag(32, 1, 2**17, resumed="fixed")
+    """Examples in a step, summed over all devices and micro-batches."""
+
+    num_warmup_steps: int = flag(0, low=0)
+    """Steps in which the learning rate rises from 0."""
+
+    stop_after_steps: int = flag(0, low=0)
+    """End after this many steps, while the learning rate is scheduled for
+    num_train_steps: the first phase of two. 0: at num_train_steps."""
+
+    # Weights to start from, None for new ones: a flag of the model.
     init_checkpoint: str | None = None
-    resume_from: str | None = None
-    learning_rate: float = 5e-5
-    optimizer: str = "adamw"
-    weight_decay_rate: float = 0.01
-    bias_correction: bool = False
-    continuous_schedule: bool = False
-    layer_decay: float = 1.0
-    freeze_layers: int = 0
-    ema_decay: float = 0.0
-    clip_norm: float = 1.0  # the original's
-    random_seed: int = 12345
-    gradient_accumulation_steps: int = 1
-    dtype: str = "float32"
-    initial_loss_scale: float = 65536.0
-    loss_scale_growth_steps: int = 2000
-    loss_scale_backoff: float = 0.5
-    jit_compile: bool = True
-    recompute: str = "none"
-    save_checkpoints_steps: int = 1000
-    save_checkpoints_minutes: float = 0.0
-    keep_checkpoint_max: int = 5
-    keep_steps: tuple[int, ...] = ()
-    iterations_per_loop: int = 1000
-    log_steps: int = 100
-    eval_steps: int = 0
-    ledger: int = 0
-    pictures: bool = True
+
+    resume_from: str | None = flag(
+        excludes={
+            "init_checkpoint": "that has weights alone, and steps from 0; this "
+            "has weights, moments and step"
+        }
+    )
+    """Another run (its output_dir or a model.ckpt-<step> in it) whose weights,
+    optimizer moments and step this run continues, on other records: the second
+    phase of two. Read only when output_dir holds no run yet."""
+
+    learning_rate: float = flag(5e-5, low=0, resumed="results")
+    """Peak learning rate."""
+
+    optimizer: str = flag("adamw", choices=("adamw", "lamb"), resumed="fixed")
+    """Optimizer. adamw: the original's Adam with decoupled weight decay; lamb:
+    the same with a trust ratio per variable, for very large batches."""
+
+    weight_decay_rate: float = flag(0.01, low=0, resumed="results")
+    """Rate of the decoupled weight decay."""
+
+    bias_correction: bool = flag(False, resumed="results")
+    """Correct Adam's moments for starting at zero. {why_bias_correction}"""
+
+    continuous_schedule: bool = flag(False, resumed="results")
+    """Let the learning rate fall from its peak at the end of the warm-up. In
+    the original it falls from step 0, so it drops where the warm-up ends."""
+
+    layer_decay: float = flag(1.0, 1e-6, 1.0)
+    """Train lower layers at lower rates: each layer has the learning rate of
+    the layer above it times this, such as 0.9; the last layer, pooler and head
+    have learning_rate (Sun et al., arXiv:1905.05583)."""
+
+    # What a training checkpoint holds depends on this and ema_decay.
+    freeze_layers: int = flag(0, low=0, needs=FROZEN, resumed="fixed")
+    """Leave the embeddings and this many of the encoder's first layers as they
+    are in init_checkpoint: steps are faster and need less memory; 0: train
+    all."""
+
+    ema_decay: float = flag(0.0, 0, 0.999999, resumed="fixed")
+    """Score and keep an exponential moving average of the weights with this
+    decay per step, such as 0.99, in place of the last weights; 0: none."""
+
+    # The joint norm of the gradients is clipped to this, the original's.
+    clip_norm: float = 1.0
+
+    # Keras takes no larger seed.
+    random_seed: int = flag(12345, 0, 2**32 - 1, resumed="fixed")
+    """Seed of the initial weights, of dropout and of the data's order."""
+
+    gradient_accumulation_steps: int = flag(1, low=1, resumed="execution")
+    """Split each step into this many micro-batches. It needs the memory of one
+    of them and gives the numbers of the whole batch, except that each
+    micro-batch draws its own dropout."""
+
+    dtype: str = flag(
+        "float32", choices=(*modeling.DTYPES, AUTO), resumed="execution"
+    )
+    """Type of the matrix products; weights, norms, softmax and losses stay
+    float32. bfloat16 is for TPUs, GPUs of compute capability 8 and more, and
+    CPUs with avx512_bf16 or AMX; float16 for GPUs of compute capability 7.
+    auto: the type that is fast on this machine; on a CPU a product of each type
+    is timed."""
+
+    initial_loss_scale: float = flag(65536.0, 1, 1e38, needs=_FLOAT16)
+    """With float16: factor of the loss at the first step, so that gradients do
+    not underflow."""
+
+    loss_scale_growth_steps: int = flag(2000, low=1, needs=_FLOAT16)
+    """With float16: the loss scale is doubled after this many steps in a row
+    without overflow."""
+
+    loss_scale_backoff: float = flag(0.5, 1e-6, 1 - 1e-6, needs=_FLOAT16)
+    """With float16: a step whose gradients overflow is skipped, and the loss
+    scale multiplied by this."""
+
+    jit_compile: bool = flag(True, resumed="execution")
+    """Compile with XLA: the whole step on GPUs, its elementwise operations and
+    the update on CPUs."""
+
+    recompute: str = flag(recompute.NONE, choices=recompute.CHOICES)
+    """Activations of the encoder that the backward pass computes again instead
+    of keeping them. layers: all within a layer, which needs a fraction of the
+    memory and 14% to 20% more time on a CPU; attention: the scores and
+    probabilities alone, most of the memory of long sequences. The numbers stay
+    the same."""
+
+    save_checkpoints_steps: int = flag(1000, low=1)
+    """Save a training checkpoint every this many steps."""
+
+    save_checkpoints_minutes: float = flag(10.0, low=0)
+    """Save one also when the last is so many minutes old, so that a run that is
+    killed loses no more; the next one replaces it. 0: only by steps."""
+
+    keep_checkpoint_max: int = flag(5, low=0)
+    """Number of training checkpoints to keep; 0 keeps all."""
+
+    keep_steps: tuple[int, ...] = flag((), low=1)
+    """Keep the weights alone after each of these steps, such as 1000,2000:
+    output_dir/step-1000 is a model that every script takes as
+    --init_checkpoint. They have a third of a checkpoint's size, and
+    --keep_checkpoint_max does not delete them."""
+
+    iterations_per_loop: int = flag(1000, low=1)
+    """Largest number of steps that run without a return to Python."""
+
+    log_steps: int = flag(100, low=1)
+    """Write a report line every this many steps."""
+
+    eval_steps: int = flag(0, low=0)
+    """While training, score the model on {score_on} every this many
+    steps{then}."""
+
+    ledger: int = flag(0, low=0)
+    """Write digests of the records read, of their order, of weights and moments
+    to ledger.jsonl every this many steps and with every checkpoint, for
+    verify_run.py; 0: none."""
+
+    pictures: bool = flag(True)
+    """Draw the curves of the training (curves.png) when it ends, and pictures
+    that explain the scores. Needs matplotlib."""
 
     @property
     def last_step(self) -> int:
@@ -92,30 +198,23 @@ class Settings(NamedTuple):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the settings that may not change when a run is resumed."""
-        return {
-            "train_batch_size": self.train_batch_size,
-            "random_seed": self.random_seed,
-            "optimizer": self.optimizer,
-            # What a training checkpoint holds depends on them.
-            "freeze_layers": self.freeze_layers,
-            "ema_decay": self.ema_decay,
-        }
+        return flags.recorded(self, "fixed")
 
     def adjustable(self) -> dict[str, Any]:
-        """Return the settings that may change when a run is resumed."""
-        values = {
-            "learning_rate": self.learning_rate,
-            "weight_decay_rate": self.weight_decay_rate,
-            "bias_correction": self.bias_correction,
-            "continuous_schedule": self.continuous_schedule,
-            "layer_decay": self.layer_decay if self.layer_decay != 1 else None,
-            "gradient_accumulation_steps": self.gradient_accumulation_steps,
-            "dtype": self.dtype,
-            "jit_compile": self.jit_compile,
-            "recompute": self.recompute if self.recompute != "none" else None,
-        }
+        """Return the settings that may, and change what the model learns."""
+        values = flags.recorded(self, "results")
+        # Runs of earlier versions lack it where it is off.
+        is_on = self.layer_decay != 1
+        values["layer_decay"] = self.layer_decay if is_on else None
         if hub.is_name(self.init_checkpoint):
             values["init_checkpoint"] = hub.with_commit(self.init_checkpoint)
+        return values
+
+    def execution(self) -> dict[str, Any]:
+        """Return the settings that may, and compute the same."""
+        values = flags.recorded(self, "execution")
+        if self.recompute != recompute.NONE:
+            values["recompute"] = self.recompute
         if self.dtype == "float16":
             values |= {
                 "loss_scale_growth_steps": self.loss_scale_growth_steps,

@@ -1,5 +1,6 @@
 """Begin or resume a run: what output_dir holds, its type and its weights."""
 
+import dataclasses
 import types
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
@@ -20,7 +21,15 @@ class Identity(NamedTuple):
     """What decides whether a command may resume the run in output_dir."""
 
     fixed: dict[str, Any]  # may not change when the run is resumed
-    adjustable: dict[str, Any]  # may change, which is logged
+    # May change, which is logged: what changes the model that comes out, and
+    # how it is computed.
+    results: dict[str, Any]
+    execution: dict[str, Any]
+
+    @property
+    def adjustable(self) -> dict[str, Any]:
+        """All that may change."""
+        return {**self.results, **self.execution}
 
 
 def with_dtype(
@@ -32,9 +41,8 @@ def with_dtype(
         resumed.append(settings.output_dir)
         if settings.resume_from:
             resumed.append(lookup.folder_of(settings.resume_from))
-    return settings._replace(
-        dtype=dtypes.resolve(settings.dtype, strategy, tuple(resumed))
-    )
+    dtype = dtypes.resolve(settings.dtype, strategy, tuple(resumed))
+    return dataclasses.replace(settings, dtype=dtype)
 
 
 def claim_output_dir(
@@ -54,7 +62,8 @@ def claim_output_dir(
     agreement.check_same_run(strategy, identity.fixed)
     run_settings.claim_output_dir(
         settings.output_dir,
-        *identity,
+        identity.fixed,
+        identity.adjustable,
         cluster.is_chief(),
         {
             "bias_correction": "the moments are corrected from here on; "
@@ -152,7 +161,7 @@ def check_finished(settings: Settings, identity: Identity, done: int) -> None:
     Raises:
         UserError: it had other settings.
     """
-    run_settings.check_finished(settings.output_dir, identity.adjustable)
+    run_settings.check_finished(settings.output_dir, identity.results)
     logging.info(
         "%s holds a finished run of %d steps: nothing to train",
         settings.output_dir,

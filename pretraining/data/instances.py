@@ -41,6 +41,7 @@ import dataclasses
 from typing import NamedTuple
 
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
 from absl import logging
@@ -50,19 +51,61 @@ import tokenization
 
 @dataclasses.dataclass(frozen=True)
 class InstanceConfig:
-    """The flags that determine the instances; fields have their names."""
+    """The flags that determine the instances."""
 
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    mask_token_prob: float = 0.8
-    random_token_prob: float = 0.1
-    do_whole_word_mask: bool = False
-    dupe_factor: int = 10
-    pack_sequences: bool = False
-    max_sequences_per_pack: int = 8
-    unmasked: bool = False
+    max_seq_length: int = flag(128, 8, 10**5)
+    """Tokens per sequence, the same for create_pretraining_data.py and
+    run_pretraining.py."""
+
+    max_predictions_per_seq: int = flag(20, 1, 10**5)
+    """Largest number of tokens to predict in a sequence, the same for the two
+    scripts; should be about max_seq_length * masked_lm_prob. Packed records
+    with masks have a number of their own."""
+
+    masked_lm_prob: float = flag(0.15, 1e-6, 1)
+    """Share of tokens to predict. Those of unmasked records are drawn anew each
+    time run_pretraining.py reads one."""
+
+    mask_token_prob: float = flag(0.8, 0, 1)
+    """Share of the tokens to predict that [MASK] replaces.{unmasked}"""
+
+    random_token_prob: float = flag(0.1, 0, 1)
+    """Share of the tokens to predict that a random token replaces; the rest
+    stays as it is.{unmasked}"""
+
+    do_whole_word_mask: bool = flag(False)
+    """Predict all tokens of a word or none of them. In Chinese every character
+    is a word, so this changes nothing there.{unmasked}"""
+
+    short_seq_prob: float = flag(0.1, 0, 1)
+    """Share of sequences made shorter than max_seq_length."""
+
+    dupe_factor: int = flag(10, 1, 10**4)
+    """Passes over the text, each with masks of its own."""
+
+    unmasked: bool = flag(
+        False,
+        excludes=dict.fromkeys(
+            (
+                "masked_lm_prob",
+                "mask_token_prob",
+                "random_token_prob",
+                "do_whole_word_mask",
+                "max_predictions_per_seq",
+            ),
+            "give that to run_pretraining.py, which draws the masks",
+        ),
+    )
+    """Leave the masking to run_pretraining.py, which draws new masks each time
+    it reads a record. One pass is then enough: --dupe_factor is 1 by
+    default."""
+
+    pack_sequences: bool = flag(False)
+    """Put several sequences into each row of max_seq_length tokens, so that the
+    rows have hardly any padding. run_pretraining.py recognises such files."""
+
+    max_sequences_per_pack: int = flag(8, needs={"pack_sequences": ""})
+    """With pack_sequences: largest number of sequences in a row."""
 
     @property
     def max_tokens(self) -> int:
@@ -80,8 +123,6 @@ class InstanceConfig:
                 f"--max_sequences_per_pack={packs}: must be from 2 to {most} "
                 f"for --max_seq_length={self.max_seq_length}"
             )
-        if self.masked_lm_prob == 0:
-            raise UserError("--masked_lm_prob=0: nothing would be predicted")
         total = self.mask_token_prob + self.random_token_prob
         if total > 1 + 1e-9:
             raise UserError(

@@ -1,51 +1,57 @@
 """The flags that name a classifier's task and its files."""
 
+import dataclasses
 import os
 
-from base.errors import UserError
+from base.flags import flag
 
-from absl import flags
+from absl.flags import FlagValues
 
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 
-flags.disclaim_key_flags()  # --help of a script shows what is defined here
+_OWN = {"task_name=tsv": ""}
 
 
-def define_task_flags() -> None:
-    """Define --task_name, --data_dir and the columns of a user's files."""
-    flags.DEFINE_string(
-        "task_name",
-        None,
-        f"One of {', '.join(glue.TASK_NAMES)}; tsv: your own files.",
-    )
-    flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
-    flags.DEFINE_string("xnli_language", "zh", "Language of XNLI's examples.")
-    flags.DEFINE_string(
-        "text_a_column",
-        "sentence",
-        "With --task_name=tsv: column of the sentence, or of the first one.",
-    )
-    flags.DEFINE_string(
-        "text_b_column",
-        None,
-        "With --task_name=tsv: column of the second sentence, if there is one.",
-    )
-    flags.DEFINE_string(
-        "label_column", "label", "With --task_name=tsv: column of the label."
-    )
-    flags.DEFINE_bool(
-        "multi_label",
+@dataclasses.dataclass(frozen=True)
+class TaskFlags:
+    """The task and its files."""
+
+    task_name: str | None = flag()
+    """One of {tasks}; tsv: your own files."""
+
+    data_dir: str | None = flag(exists="directory")
+    """Directory of the task's files."""
+
+    xnli_language: str = flag("zh")
+    """Language of XNLI's examples."""
+
+    text_a_column: str = flag("sentence", needs=_OWN)
+    """With --task_name=tsv: column of the sentence, or of the first one."""
+
+    text_b_column: str | None = flag(needs=_OWN)
+    """With --task_name=tsv: column of the second sentence, if there is one."""
+
+    label_column: str = flag("label", needs=_OWN)
+    """With --task_name=tsv: column of the label."""
+
+    multi_label: bool = flag(
         False,
-        "With --task_name=tsv: predict any number of labels, which the files "
-        "separate by commas or give as a JSON list. Each label has a least "
-        "probability, tuned on the development set, from which it is "
-        "predicted.",
+        needs=_OWN,
+        excludes=dict.fromkeys(
+            ("regression", "teacher_checkpoint"), "it learns several labels"
+        ),
     )
+    """With --task_name=tsv: predict any number of labels, which the files
+    separate by commas or give as a JSON list. Each label has a least
+    probability, tuned on the development set, from which it is predicted."""
+
+
+WORDS = {"tasks": ", ".join(glue.TASK_NAMES)}  # for the help
 
 
 def read_files(
-    values: flags.FlagValues,
+    values: FlagValues,
     is_regression: bool,
     labels: tuple[str, ...] | None,
 ) -> glue.TaskFiles:
@@ -64,7 +70,7 @@ def read_files(
     )
 
 
-def paths_of(values: flags.FlagValues) -> list[str]:
+def paths_of(values: FlagValues) -> list[str]:
     """Return the paths of --data_dir that files of --task_name may have."""
     if _is_own(values):
         names = sum(classifier_data.OWN_NAMES.values(), [])
@@ -75,16 +81,5 @@ def paths_of(values: flags.FlagValues) -> list[str]:
     return [os.path.join(values.data_dir, name) for name in names]
 
 
-def check_own_only(values: flags.FlagValues, *more: str) -> None:
-    """Raise a UserError if flags of a user's own files are given for others.
-
-    `more` are such flags of the script itself.
-    """
-    names = ("text_a_column", "text_b_column", "label_column", "multi_label")
-    for name in () if _is_own(values) else (*names, *more):
-        if values[name].present:
-            raise UserError(f"--{name} is for --task_name=tsv")
-
-
-def _is_own(values: flags.FlagValues) -> bool:
+def _is_own(values: FlagValues) -> bool:
     return (values.task_name or "").lower() == "tsv"

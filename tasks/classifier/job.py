@@ -278,7 +278,7 @@ class ClassifierJob(FineTuningJob):
         elif set(weights) <= {1.0}:
             weights = None
         return {
-            "label_smoothing": self.label_smoothing,
+            "label_smoothing": self.label_smoothing or None,
             "class_weights": weights,
         }
 

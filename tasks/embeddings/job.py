@@ -278,9 +278,9 @@ class EmbeddingsJob(FineTuningJob):
             found["teacher_checkpoint"] = self._teacher_fingerprint()
         return found
 
-    def adjustable(self) -> dict[str, Any]:
+    def execution(self) -> dict[str, Any]:
         """Return the rows that are computed together."""
-        return {"cache_chunk": self.flags.cache_chunk}
+        return {"cache_chunk": self.flags.cache_chunk or None}
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:
         """Return (prompt, text) of each record of a data set.

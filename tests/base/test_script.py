@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import types
 from unittest import mock
 
 from base import logs, script
@@ -142,7 +143,8 @@ def test_a_full_disk_is_named_by_the_file_that_is_written(tmp_path, name):
 
 
 def set_output(monkeypatch, path: str) -> None:
-    monkeypatch.setattr(flags, "FLAGS", {"output": mock.Mock(value=path)})
+    output = types.SimpleNamespace(value=path, default=None, present=1)
+    monkeypatch.setattr(flags, "FLAGS", {"output": output})
 
 
 def test_the_files_of_a_run_are_listed_by_kind(tmp_path, caplog, monkeypatch):

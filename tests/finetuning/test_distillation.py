@@ -3,10 +3,12 @@
 import functools
 import re
 
+from base import flags as declared_flags
 from base.errors import UserError
 
 import pytest
 import scripts
+from absl import flags
 
 from finetuning import distillation
 from tasks.distillation import Options
@@ -47,5 +49,7 @@ TEACHER = {"teacher_checkpoint": "a", "do_train": True}
     ids=str,
 )
 def test_flags_that_cannot_work(values, flag):
-    with pytest.raises(UserError, match=re.escape(flag)):
-        distillation.check(parsed(**values), "transfer_file")
+    with pytest.raises((UserError, flags.Error), match=re.escape(flag)):
+        f = parsed(**values)
+        declared_flags.check(f)
+        distillation.check(f)

@@ -287,4 +287,4 @@ def test_mistakes(folder, tmp_path):
         unmasked=True,
         masked_lm_prob=0.2,
     )
-    assert "--masked_lm_prob does nothing with --unmasked" in line
+    assert "--unmasked or --masked_lm_prob, not both" in line

@@ -1,5 +1,6 @@
 """What a run does between its calls, in which order, and when it saves."""
 
+import dataclasses
 import shutil
 import types
 from pathlib import Path
@@ -109,7 +110,9 @@ def test_the_clock_of_the_chief_counts_for_all():
     machines = types.SimpleNamespace(gather=lambda row: rows)
     settings = toy.settings_of("", save_checkpoints_minutes=9.6)
     pace = Pace(
-        settings._replace(save_checkpoints_steps=9), machines, StopRequest()
+        dataclasses.replace(settings, save_checkpoints_steps=9),
+        machines,
+        StopRequest(),
     )
     pace.after(Call(1, 1, {}, 5.0, compiles=False))
     assert (pace.seconds_per_step, pace.saves) == (7.0, False)

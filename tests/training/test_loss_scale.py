@@ -1,5 +1,6 @@
 """The loss scale of float16: skipped steps, growth, checkpoints, devices."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -111,7 +112,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path, caplog):
         folder = tmp_path / str(last)
         settings = toy.settings_of(folder, stop_after_steps=last)
         toy.train(settings, x)
-        toy.train(settings._replace(stop_after_steps=0), x)
+        toy.train(dataclasses.replace(settings, stop_after_steps=0), x)
         found = toy.values_of(folder, 12)
         assert found.keys() == wanted.keys()
         for name, value in wanted.items():

@@ -1,5 +1,6 @@
 """The estimate of a run's memory: computed by hand, and what is advised."""
 
+import dataclasses
 import math
 import types
 
@@ -33,7 +34,7 @@ def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
     return memory.Sizes(
         True,
         config,
-        Settings("", 10, 16)._replace(**changes),
+        dataclasses.replace(Settings("", 10, 16), **changes),
         length,
         memory.ONE_SEQUENCE,
         trained + frozen,

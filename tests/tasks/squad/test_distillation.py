@@ -111,4 +111,4 @@ def test_what_cannot_teach(places, tmp_path):
     flags = flags_of(places, tmp_path / "out", predictions_file="x.json")
     flags |= {"do_train": False, "do_eval": False}
     line = scripts.error_of(run_squad, **flags)
-    assert "runs no model: leave --teacher_checkpoint out" in line
+    assert "--predictions_file or --teacher_checkpoint, not both" in line
