@@ -21,7 +21,7 @@ from absl import flags, logging
 
 # Libraries that log at INFO about files and requests of their own, such as font
 # caches. (httpx serves Gradio and the Hugging Face hub.)
-_QUIET = ("matplotlib", "httpx", "tensorflow")
+_QUIET = ("matplotlib", "httpx", "httpx2", "tensorflow")
 
 
 def is_terminal() -> bool:

@@ -12,14 +12,13 @@ HF_HUB_OFFLINE=1 it opens no connection. HF_ENDPOINT names another server.
 
 import contextlib
 import functools
-import logging as logging_module
 import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from base import file_system, packages
+from base import file_system
 from base.errors import UserError
 
 from absl import logging
@@ -53,9 +52,6 @@ _NAME = re.compile(r"hf://(?:models/)?([\w.-]+/[\w.-]+)(?:@([^@\s]+))?/?")
 _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-# What versions of the client send requests with.
-_HTTP_LIBRARIES = ("httpx", "httpx2", "requests", "urllib3")
 
 # Endings of weights in other formats.
 _OTHER_WEIGHTS = (".bin", ".msgpack", ".h5", ".pt", ".ckpt", ".onnx")
@@ -119,38 +115,52 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
 
 @functools.cache  # a process asks once, and keeps to the commit it was told
 def _fetch(name: Name, flag: str) -> str:
-    client = _import_client(flag)
     what = f"--{flag}={name}"
-    with _explained(client, name, what):
-        folder = _snapshot(client, name, _SMALL)
+    folder = _snapshot(name, _SMALL, what)
     _check_is_bert(folder, what)
     commit = Name(name.repository, os.path.basename(folder))
     if not _has_weights(folder):
         logging.info("Fetching the weights of %s into %s", commit, folder)
-        with _explained(client, name, what):
-            _snapshot(client, commit, _WEIGHTS)
+        _snapshot(commit, _WEIGHTS, what)
         if not _has_weights(folder):
-            raise _without_safetensors(client, name, commit, flag)
+            raise _without_safetensors(name, commit, flag)
         _check_hashes(folder, what)
     logging.info("%s is commit %s in %s", name, commit.revision, folder)
     return folder
 
 
-def _import_client(flag: str) -> Any:
-    """Return the module huggingface_hub."""
-    what = f"--{flag}=hf://..."
-    client = packages.load("huggingface_hub", what, "huggingface_hub")
-    packages.load("huggingface_hub.errors", what, "huggingface_hub")
-    for library in _HTTP_LIBRARIES:  # they log every request
-        logging_module.getLogger(library).setLevel(logging_module.WARNING)
-    return client
-
-
-def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
+def _snapshot(name: Name, files: Sequence[str], what: str) -> str:
     """Return the folder of a commit with these files, if it has them."""
-    return client.snapshot_download(
-        name.repository, revision=name.revision, allow_patterns=list(files)
-    )
+    import huggingface_hub  # takes a second
+
+    with _explained(what):
+        return huggingface_hub.snapshot_download(
+            name.repository, revision=name.revision, allow_patterns=list(files)
+        )
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Raise any error of the client in the block as a UserError of one line.
+
+    The words are the client's own: they name the address and how to mend it.
+    """
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except Exception as error:
+        # Not a list of classes: which HTTP library raises them depends on the
+        # version of the client, and large files come by one more library.
+        reason = str(error) or type(error).__name__
+        if isinstance(error, errors.RepositoryNotFoundError):
+            reason += "; log in with `hf auth login` or set HF_TOKEN"
+        if isinstance(error, errors.LocalEntryNotFoundError):
+            # Versions before 2 do not say why the hub was not asked.
+            if (cause := str(error.__cause__)) not in reason:
+                reason += f"; {cause}"
+        reason = " ".join(reason.split())
+        raise UserError(f"{what} cannot be fetched: {reason}") from error
 
 
 # --- Checks ------------------------------------------------------------------
@@ -158,11 +168,6 @@ def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
 
 def _check_is_bert(folder: str, what: str) -> None:
     path = os.path.join(folder, huggingface.CONFIG_NAME)
-    if not os.path.exists(path):
-        raise UserError(
-            f"{what}: the repository has no {huggingface.CONFIG_NAME}, so it "
-            "is not a model in the format of transformers"
-        )
     try:
         BertConfig.from_dict(huggingface.read_config(path))
     except UserError as error:
@@ -200,13 +205,13 @@ def _check_hashes(folder: str, what: str) -> None:
             )
 
 
-def _without_safetensors(
-    client: Any, name: Name, commit: Name, flag: str
-) -> UserError:
+def _without_safetensors(name: Name, commit: Name, flag: str) -> UserError:
+    import huggingface_hub
+
     # Old versions of the client return an incomplete folder, and no error,
     # when the network fails; this request reports the failure.
-    with _explained(client, name, f"--{flag}={name}"):
-        files = client.HfApi().list_repo_files(
+    with _explained(f"--{flag}={name}"):
+        files = huggingface_hub.list_repo_files(
             commit.repository, revision=commit.revision
         )
     found = sorted(file for file in files if file.endswith(_OTHER_WEIGHTS))
@@ -219,56 +224,3 @@ def _without_safetensors(
         "AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
         "directory"
     )
-
-
-# --- Errors ------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _explained(client: Any, name: Name, what: str) -> Iterator[None]:
-    """Raise any error of the client in the block as a UserError of one line."""
-    try:
-        yield
-    except Exception as error:
-        # Not a list of classes: which HTTP library raises them depends on the
-        # version of the client, and large files come by one more library.
-        raise UserError(f"{what}: {_reason(client, name, error)}") from error
-
-
-def _reason(client: Any, name: Name, error: Exception) -> str:
-    """Return what went wrong and how to mend it."""
-    known = client.errors
-    place = f"{client.constants.ENDPOINT}/{name.repository}"
-    if isinstance(error, known.GatedRepoError):
-        return (
-            f"the repository is gated: accept its conditions at {place}, then "
-            "log in with `hf auth login` or set HF_TOKEN"
-        )
-    if isinstance(error, known.RepositoryNotFoundError):
-        return (
-            f"there is no repository {place}, or it is private (then log in "
-            "with `hf auth login` or set HF_TOKEN)"
-        )
-    if isinstance(error, known.RevisionNotFoundError):
-        return f"the repository has no revision {name.revision or 'main'}"
-    if isinstance(error, known.HFValidationError):
-        return f"not a name of the hub: {error}"
-    missing = f"the cache {client.constants.HF_HUB_CACHE} does not have it all"
-    if client.constants.HF_HUB_OFFLINE:
-        return (
-            f"{missing}, and HF_HUB_OFFLINE forbids fetching it: unset "
-            "HF_HUB_OFFLINE for one run"
-        )
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    response = getattr(cause, "response", None)
-    if response is not None:
-        return f"{place} answers with status {response.status_code}; {missing}"
-    package = type(error).__module__.split(".")[0]
-    of_network = (known.LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    if isinstance(error, of_network) or package in _HTTP_LIBRARIES:
-        why = str(cause) or type(cause).__name__
-        server = client.constants.ENDPOINT
-        return f"{server} cannot be reached ({why}); {missing}"
-    return f"it cannot be fetched: {type(error).__name__}: {error}"

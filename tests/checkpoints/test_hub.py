@@ -121,7 +121,7 @@ def test_other_forms_are_refused(text):
 
 
 def test_a_name_that_the_client_refuses(new_process):
-    assert "not a name of the hub: " in error_of("hf://a--b/c")
+    assert "Cannot have -- or .. in repo_id" in error_of("hf://a--b/c")
 
 
 # --- Fetching ----------------------------------------------------------------
@@ -202,11 +202,11 @@ def test_without_network_the_cache_is_used(server, home, new_process):
     before = len(server.requests)
     with hub_models.client_of(server, home, HF_HUB_OFFLINE="1"):
         assert lookup.find_checkpoint(f"hf://{TINY}") == wanted
-        assert "HF_HUB_OFFLINE forbids" in error_of("hf://a/other")
+        assert "HF_HUB_OFFLINE=0" in error_of("hf://a/other")
     with hub_models.client_of("http://127.0.0.1:9", home):
         assert lookup.find_checkpoint(f"hf://{TINY}") == wanted
         line = error_of("hf://a/other")
-    assert "127.0.0.1:9 cannot be reached (" in line and "refused" in line
+    assert "check your internet connection" in line and "refused" in line
     assert len(server.requests) == before
 
 
@@ -228,10 +228,10 @@ def test_damage_on_the_way_is_found(new_process, server, hub_folder):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a/none", r"there is no repository http.*/a/none, or it is private"),
-        (f"{TINY}@v7", "the repository has no revision v7"),
-        ("a/gated", "is gated: accept its conditions at .*HF_TOKEN"),
-        ("a/data", "has no config.json"),
+        ("a/none", "Repository Not Found for url: .*/a/none/.*HF_TOKEN"),
+        (f"{TINY}@v7", "Revision Not Found for url: .*/v7"),
+        ("a/gated", "Cannot access gated repo for url .*/a/gated/.*HF_TOKEN"),
+        ("a/data", "is not a BERT: .*config.json"),
         ("a/roberta", "is not a BERT: .*model_type is 'roberta'"),
         (
             "a/pickled",
@@ -254,7 +254,7 @@ def test_nothing_is_fetched_of_a_model_that_is_not_a_bert(server, new_process):
 
 def test_a_server_that_is_out_of_order(server, new_process, monkeypatch):
     monkeypatch.setattr(server, "status", 503)
-    assert "answers with status 503" in error_of("hf://a/new")
+    assert "503" in error_of("hf://a/new")
 
 
 # --- Casing and commits ------------------------------------------------------
