@@ -8,7 +8,7 @@ them. A card that exists is never changed.
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from base import file_system, text_files
 
@@ -24,69 +24,53 @@ CARD_NAME = "README.md"
 RESULTS_NAME = "eval_results.txt"
 
 
-class Task(NamedTuple):
-    """What a class in transformers is for."""
-
-    tag: str  # the hub's name of the task
-    purpose: str  # completes "BERT for ..."
-    auto_class: str  # loads the model
-    script: str  # trains such a model
-
-
+# Of each class in transformers: the hub's name of its task, what completes
+# "BERT for ...", and the script that trains such a model.
 _TASKS = {
-    "BertForSequenceClassification": Task(
+    "BertForSequenceClassification": (
         "text-classification",
         "the classification of sentences or pairs of sentences",
-        "AutoModelForSequenceClassification",
         "run_classifier.py",
     ),
-    "BertForQuestionAnswering": Task(
+    "BertForQuestionAnswering": (
         "question-answering",
         "questions whose answer is a span of a paragraph",
-        "AutoModelForQuestionAnswering",
         "run_squad.py",
     ),
-    "BertForTokenClassification": Task(
+    "BertForTokenClassification": (
         "token-classification",
         "named entities and other labels of words",
-        "AutoModelForTokenClassification",
         "run_ner.py",
     ),
-    "BertForMultipleChoice": Task(
+    "BertForMultipleChoice": (
         "multiple-choice",
         "the choice among several continuations",
-        "AutoModelForMultipleChoice",
         "run_swag.py",
     ),
-    "BertForPreTraining": Task(
+    "BertForPreTraining": (
         "fill-mask",
         "masked words and next sentences, to be fine-tuned",
-        "AutoModelForPreTraining",
         "run_pretraining.py",
     ),
-    "BertForMaskedLM": Task(
+    "BertForMaskedLM": (
         "fill-mask",
         "masked words, to be fine-tuned",
-        "AutoModelForMaskedLM",
         "run_pretraining.py",
     ),
-    "BertLMHeadModel": Task(
+    "BertLMHeadModel": (
         "text-generation",
         "next words: every token sees those before it alone",
-        "AutoModelForCausalLM",
         "run_pretraining.py",
     ),
-    "BertModel": Task(
+    "BertModel": (
         "feature-extraction",
         "vectors of words and sentences",
-        "AutoModel",
         "run_pretraining.py",
     ),
 }
 
-# Keys of training_config.json that are no flags or depend on the machine, and
-# init_checkpoint, which `_training` writes first.
-_NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint")
+# Keys of training_config.json that are no flags or depend on the machine.
+_NOT_SHOWN = ("model", "jit_compile", "data")
 
 
 def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
@@ -107,17 +91,32 @@ def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
 
 def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
     """Return the text of a card with a name as its title; see `write`."""
-    task, prefix = _TASKS[architecture], checkpoint.prefix
+    from huggingface_hub import ModelCardData  # takes a second
+
+    (tag, purpose, script), prefix = _TASKS[architecture], checkpoint.prefix
     run = _read_run(prefix)
     base = _base_model(prefix, run)
+    header = ModelCardData(
+        library_name="transformers",
+        pipeline_tag=tag,
+        base_model=base,
+        tags=["bert"],
+    )
     parts = [
-        _header(task, base),
+        f"---\n{header}\n---",
         f"# {name}",
-        _description(checkpoint, task, base),
+        _description(checkpoint, purpose, base),
         _labels(checkpoint.trained_for),
         _scores(prefix),
-        _training(task, run),
-        _use(name, task, architecture),
+        _training(script, run),
+        f"""## Use
+
+```python
+from transformers import AutoTokenizer, {architecture}
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = {architecture}.from_pretrained("{name}")
+```""",
         "## Licence and limits\n\nNot stated yet. The author of the model "
         "adds `license` and `language` to the block at the top of this file, "
         "and says here what text it was trained on and what it should not be "
@@ -129,19 +128,11 @@ def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
 # --- Parts of the card -------------------------------------------------------
 
 
-def _header(task: Task, base: str | None) -> str:
-    """Return the block that the hub reads."""
-    lines = ["library_name: transformers", f"pipeline_tag: {task.tag}"]
-    if base:
-        lines.append(f"base_model: {base}")
-    return "\n".join(["---", *lines, "tags:", "- bert", "---"])
-
-
-def _description(checkpoint: Checkpoint, task: Task, base: str | None) -> str:
+def _description(checkpoint: Checkpoint, purpose: str, base: str | None) -> str:
     """Return what the model is, in a few sentences."""
     config, trained_for = checkpoint.config, checkpoint.trained_for
     text = (
-        f"BERT for {task.purpose}: {config.num_hidden_layers} layers of "
+        f"BERT for {purpose}: {config.num_hidden_layers} layers of "
         f"{config.hidden_size} units, {config.num_attention_heads} heads, "
         f"{config.vocab_size:,} word pieces."
     )
@@ -181,7 +172,7 @@ def _scores(prefix: str) -> str:
     return "\n".join(lines)
 
 
-def _training(task: Task, run: Mapping[str, Any]) -> str:
+def _training(script: str, run: Mapping[str, Any]) -> str:
     """Return the section with the run's flags; empty if they are unknown."""
     fixed, adjustable = run.get("fixed", {}), run.get("adjustable", {})
     data = fixed.get("data")
@@ -192,52 +183,28 @@ def _training(task: Task, run: Mapping[str, Any]) -> str:
         folder, name = os.path.split(os.path.normpath(began))
         began = (".ckpt" in name and os.path.basename(folder)) or name
     given = {
-        "init_checkpoint": began,
         "do_lower_case": data.get("do_lower_case"),
         "max_seq_length": data.get("max_seq_length"),
-        **_shown(fixed),
-        **_shown(adjustable),
+        **fixed,
+        **adjustable,
+        "init_checkpoint": began,
     }
     flags = [
-        _flag(name, value) for name, value in given.items() if value is not None
+        f"--{'no' * (not value)}{name}"
+        if isinstance(value, bool)
+        else f"--{name}={value}"
+        for name, value in sorted(given.items())
+        if name not in _NOT_SHOWN
+        and isinstance(value, bool | int | float | str)
     ]
     if not flags:
         return ""
-    lines = [f"    python {task.script} --do_train", *flags]
+    lines = [f"    python {script} --do_train", *flags]
     command = " \\\n        ".join(lines)
     return (
-        f"## Training\n\nBy `{task.script}` with these flags; those that name "
+        f"## Training\n\nBy `{script}` with these flags; those that name "
         f"data and directories are left out:\n\n{command}"
     )
-
-
-def _shown(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are flags, in alphabetical order."""
-    return {
-        name: value
-        for name, value in sorted(settings.items())
-        if name not in _NOT_SHOWN
-        and isinstance(value, bool | int | float | str)
-    }
-
-
-def _flag(name: str, value: object) -> str:
-    """Return a flag as it is given on a command line."""
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no{name}"
-    return f"--{name}={value}"
-
-
-def _use(name: str, task: Task, architecture: str) -> str:
-    """Return the section that shows how the model is loaded."""
-    return f"""## Use
-
-```python
-from transformers import AutoTokenizer, {task.auto_class}
-
-tokenizer = AutoTokenizer.from_pretrained("{name}")
-model = {task.auto_class}.from_pretrained("{name}")  # {architecture}
-```"""
 
 
 # --- What is known of the run ------------------------------------------------

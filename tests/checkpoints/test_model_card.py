@@ -27,9 +27,9 @@ RUN = {
 }
 
 CARD = """---
+base_model: google-bert/bert-base-cased
 library_name: transformers
 pipeline_tag: text-classification
-base_model: google-bert/bert-base-cased
 tags:
 - bert
 ---
@@ -60,20 +60,20 @@ The run failed: its answers depend little on the input.
 By `run_classifier.py` with these flags; those that name data and directories are left out:
 
     python run_classifier.py --do_train \\
-        --init_checkpoint=hf://google-bert/bert-base-cased@0000000000000000000000000000000000000000 \\
-        --nodo_lower_case \\
-        --max_seq_length=64 \\
-        --random_seed=7 \\
         --nobias_correction \\
-        --learning_rate=5e-05
+        --nodo_lower_case \\
+        --init_checkpoint=hf://google-bert/bert-base-cased@0000000000000000000000000000000000000000 \\
+        --learning_rate=5e-05 \\
+        --max_seq_length=64 \\
+        --random_seed=7
 
 ## Use
 
 ```python
-from transformers import AutoTokenizer, AutoModelForSequenceClassification
+from transformers import AutoTokenizer, BertForSequenceClassification
 
 tokenizer = AutoTokenizer.from_pretrained("mine")
-model = AutoModelForSequenceClassification.from_pretrained("mine")  # BertForSequenceClassification
+model = BertForSequenceClassification.from_pretrained("mine")
 ```
 
 ## Licence and limits
