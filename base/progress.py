@@ -4,7 +4,7 @@ Where standard error is a terminal, a bar is drawn in its last line and log
 lines appear above it; the bar disappears when the job ends. In a file or a
 pipe, a log line is written every 30 seconds at most:
 
-    Reading 41% | 1.2/3.0 GB | 11.2 MB/s | ETA 00:02:40
+    Reading 41% | 1.23G/3.00GB | 11.2MB/s | ETA 00:02:40
 
 A job of more than 30 seconds ends with one line of this kind in both cases.
 Bars have no colour.
@@ -30,8 +30,6 @@ _BAR = (
 _BAR_WITHOUT_TOTAL = (
     "{desc}: {n_fmt}{unit} [{elapsed}, {rate_noinv_fmt}{postfix}]"
 )
-
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class Bar:
@@ -60,7 +58,6 @@ class Bar:
         self.unit_scale, self.has_lines = unit_scale, has_lines
         self.first = self.done = first
         self.text = ""
-        self.is_closed = False
         self.began = self.written = time.monotonic()
         self._bar = None
         if logs.is_terminal():
@@ -81,7 +78,12 @@ class Bar:
         return self
 
     def __exit__(self, kind, *exception) -> None:
-        self.close(is_complete=kind is None)
+        """Remove the bar; a long job that is complete writes a line."""
+        if self._bar is not None:
+            self._bar.close()
+        seconds = time.monotonic() - self.began
+        if not kind and self.has_lines and seconds > SECONDS_BETWEEN_LINES:
+            logging.info("%s", self._line(f"took {format_seconds(seconds)}"))
 
     def update(self, count: int) -> None:
         """Add finished units."""
@@ -105,41 +107,23 @@ class Bar:
             # Drawn with the next update: a refresh would only slow the job.
             self._bar.set_postfix_str(text, refresh=False)
 
-    def close(self, is_complete: bool = True) -> None:
-        """End the job: remove the bar; a second call does nothing.
-
-        A long job that is complete writes a closing line.
-        """
-        if self.is_closed:
-            return
-        self.is_closed = True
-        if self._bar is not None:
-            self._bar.close()
-        seconds = time.monotonic() - self.began
-        if is_complete and self.has_lines and seconds > SECONDS_BETWEEN_LINES:
-            logging.info("%s", self._line(f"took {format_seconds(seconds)}"))
-
     def _line(self, last: str) -> str:
         """Return the line without the prefix of log lines."""
-        factor, prefix = self._prefix(self.total or self.done)
-        digits = 1 if prefix else 0
-        amount = f"{self.done / factor:,.{digits}f}"
-        if self.total:
-            amount += f"/{self.total / factor:,.{digits}f}"
+        show, unit = "{:,}".format, f" {self.unit}"
+        if self.unit_scale:
+            show, unit = tqdm.tqdm.format_sizeof, self.unit
         share = f" {self.done / self.total:.0%}" if self.total else ""
-        parts = [f"{self.what}{share}", f"{amount} {prefix}{self.unit}"]
+        whole = f"/{show(self.total)}" if self.total else ""
         seconds = max(time.monotonic() - self.began, 1e-9)
-        rate = (self.done - self.first) / seconds
-        factor, prefix = self._prefix(rate)
-        parts.append(f"{rate / factor:,.1f} {prefix}{self.unit}/s")
-        return " | ".join(filter(None, (*parts, last, self.text)))
-
-    def _prefix(self, value: float) -> tuple[float, str]:
-        """Return the decimal prefix that leaves one to three digits."""
-        for factor, prefix in _PREFIXES if self.unit_scale else ():
-            if value >= factor:
-                return factor, prefix
-        return 1, ""
+        rate = round((self.done - self.first) / seconds, 1)
+        parts = (
+            f"{self.what}{share}",
+            f"{show(self.done)}{whole}{unit}",
+            f"{show(rate)}{unit}/s",
+            last,
+            self.text,
+        )
+        return " | ".join(filter(None, parts))
 
 
 def _draw_log_lines_above_bars() -> None:

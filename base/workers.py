@@ -1,9 +1,10 @@
 """Run a function over many inputs in worker processes.
 
 If a worker process is killed, for example because the memory ran out, the run
-ends at once with an error; if the parent is killed, its workers end. The pools
-of the standard library wait forever in both cases. Here every worker has a
-pipe of its own to the parent, so that each end sees when the other is closed.
+ends at once with an error; if the parent is killed, its workers end. For this,
+every worker has a pipe of its own to the parent, so that each end sees when the
+other is closed. The workers of concurrent.futures outlive a killed parent, and
+in Python 3.10 its pools hang if a worker is killed before it has read a job.
 
 Workers are started as new processes ("spawn"), not forked: forking a process
 with threads, such as those of TensorFlow, can deadlock.
@@ -88,29 +89,24 @@ class WorkerPool:
             UserError, OSError: a worker raised one, or was killed.
             RuntimeError: a worker raised another exception; has its trace.
         """
-        waiting = iter(jobs)
-        busy = {}
-        for connection in list(self._processes):
-            self._hand_out(connection, waiting, busy)
-        # Further workers are started only if there is a job for them.
-        while len(busy) == len(self._processes) < self._num_workers:
-            if not (more := list(itertools.islice(waiting, 1))):
-                break
-            self._hand_out(self._start(), iter(more), busy)
+        waiting, busy = iter(jobs), {}
+        # None: a further worker, which is started only if there is a job.
+        others = [None] * (self._num_workers - len(self._processes))
+        for idle, job in zip(
+            [*self._processes, *others], waiting, strict=False
+        ):
+            self._hand_out(idle or self._start(), job, busy)
         while busy:
             for connection in multiprocessing.connection.wait(list(busy)):
-                kind, value = self._receive(connection)
-                if kind is Done:
-                    job = busy.pop(connection)
+                message = self._receive(connection)
+                if isinstance(message, Exception):
+                    raise message
+                if isinstance(message, Done):
+                    message = message._replace(job=busy.pop(connection))
                     # The worker continues while the caller uses the result.
-                    self._hand_out(connection, waiting, busy)
-                    yield Done(job, value)
-                elif kind is Progress:
-                    yield Progress(value)
-                elif kind is OSError:
-                    raise value
-                else:
-                    raise kind(value)
+                    for job in itertools.islice(waiting, 1):
+                        self._hand_out(connection, job, busy)
+                yield message
 
     def _start(self) -> multiprocessing.connection.Connection:
         """Start a worker and return our end of its pipe."""
@@ -127,22 +123,18 @@ class WorkerPool:
         self._processes[ours] = process
         return ours
 
-    def _hand_out(self, connection, waiting: Iterator[Any], busy: dict) -> None:
-        """Give the next job, if there is one, to the worker of a pipe."""
-        for job in waiting:
-            try:
-                # Not `send`, which writes from a view of a buffer: Ctrl-C
-                # within it makes Python 3.12.1 crash when the process ends.
-                connection.send_bytes(pickle.dumps(job))
-            except OSError:
-                # The worker has ended in `setup`, and may have sent an error
-                # before that: _receive finds out.
-                pass
-            busy[connection] = job
-            return
+    def _hand_out(self, connection, job: Any, busy: dict) -> None:
+        """Give a job to the worker of a pipe."""
+        # The worker may have ended in `setup`, and may have sent an error
+        # before that: _receive finds out.
+        with contextlib.suppress(OSError):
+            # Not `send`, which writes from a view of a buffer: Ctrl-C within it
+            # makes Python 3.12.1 crash when the process ends.
+            connection.send_bytes(pickle.dumps(job))
+        busy[connection] = job
 
-    def _receive(self, connection) -> tuple[type, Any]:
-        """Return the kind and content of a worker's next message."""
+    def _receive(self, connection) -> Progress | Done | Exception:
+        """Return a worker's next message."""
         try:
             return pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
@@ -206,14 +198,12 @@ def _serve(connection, setup, settings, work) -> None:
         while True:
             job = connection.recv()
             result = work(
-                state, job, lambda value: connection.send((Progress, value))
+                state, job, lambda value: connection.send(Progress(value))
             )
-            connection.send((Done, result))
+            connection.send(Done(None, result))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The parent has ended, so nothing can be reported.
-    except UserError as error:
-        connection.send((type(error), str(error)))
-    except OSError as error:  # A full disk, for example.
-        connection.send((OSError, error))
+    except (UserError, OSError) as error:  # A full disk, for example.
+        connection.send(error)
     except Exception:
-        connection.send((RuntimeError, traceback.format_exc()))
+        connection.send(RuntimeError(traceback.format_exc()))

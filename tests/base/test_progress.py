@@ -28,10 +28,10 @@ def test_a_line_is_written_every_thirty_seconds_at_most(clock, caplog):
             bar.update(12_300_000)
         bar.note("last note")
     assert caplog.messages == [
-        "Reading 13% | 0.4/3.0 GB | 12.3 MB/s | ETA 00:03:33",
-        "Reading 25% | 0.8/3.0 GB | 12.3 MB/s | ETA 00:03:02",
-        "Reading 38% | 1.1/3.0 GB | 12.3 MB/s | ETA 00:02:31",
-        "Reading 41% | 1.2/3.0 GB | 12.3 MB/s | took 00:01:40 | last note",
+        "Reading 13% | 381M/3.00GB | 12.3MB/s | ETA 00:03:33",
+        "Reading 25% | 763M/3.00GB | 12.3MB/s | ETA 00:03:02",
+        "Reading 38% | 1.14G/3.00GB | 12.3MB/s | ETA 00:02:31",
+        "Reading 41% | 1.23G/3.00GB | 12.3MB/s | took 00:01:40 | last note",
     ]
 
 
@@ -52,8 +52,8 @@ def test_a_job_of_unknown_size_has_no_share_and_no_eta(clock, caplog):
         clock[0] += 31
         bar.update(310)
     assert caplog.messages == [
-        "Reading | 310 B | 10.0 B/s",
-        "Reading | 310 B | 10.0 B/s | took 00:00:31",
+        "Reading | 310B | 10.0B/s",
+        "Reading | 310B | 10.0B/s | took 00:00:31",
     ]
 
 
