@@ -2,7 +2,8 @@
 
 The steps, one function each:
 
-    cached_logits           run the model, or reuse the logits of the last run
+    kept_logits             the logits of the last run, if they are current
+    keep_logits             those of this run
     decoding.decode         logits -> n-best lists and null odds
     write_answers           n-best lists -> answers and files, in these steps:
       scores.tune_threshold   null odds -> threshold with the best F1
@@ -15,7 +16,7 @@ ensemble.py has another source of n-best lists: the output of several runs.
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import cluster, file_system, text_files
@@ -54,19 +55,13 @@ FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 Logits = dict[str, np.ndarray]
 
 
-def cached_logits(
-    output_dir: str,
-    fingerprint: Mapping[str, Any],
-    num_windows: int,
-    compute: Callable[[], Logits],
-) -> Logits:
-    """Return the logits in output_dir if they are current, else compute them.
+def kept_logits(
+    output_dir: str, fingerprint: Mapping[str, Any], num_windows: int
+) -> Logits | None:
+    """Return the logits in output_dir if they are current.
 
-    `fingerprint` is all that they depend on. They are not kept if `weights` is
-    None in it: weights that were not saved.
+    `fingerprint` is all that they depend on.
     """
-    if fingerprint["weights"] is None:
-        return compute()
     path = os.path.join(output_dir, LOGITS)
     if record_cache.has_fingerprint(path, fingerprint):
         try:
@@ -81,16 +76,25 @@ def cached_logits(
                 return logits
         except UserError as error:
             logging.warning("%s; the model runs again", error)
-    # On several machines all compute the same logits, and one writes them.
-    logits = compute()
+    return None
+
+
+def keep_logits(
+    output_dir: str, fingerprint: Mapping[str, Any], logits: Logits
+) -> None:
+    """Keep logits in output_dir for later runs.
+
+    They are not kept if `weights` is None in the fingerprint: weights that were
+    not saved. On several machines all compute the same, and one writes them.
+    """
 
     def write(path: str) -> None:
         with file_system.atomic_file(path) as file:
             np.savez(file, **logits)
 
-    if cluster.is_chief():
+    if fingerprint["weights"] is not None and cluster.is_chief():
+        path = os.path.join(output_dir, LOGITS)
         record_cache.write_with_fingerprint(path, fingerprint, write)
-    return logits
 
 
 def read_logits(path: str) -> Logits:

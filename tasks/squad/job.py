@@ -193,16 +193,6 @@ class SquadJob(FineTuningJob):
         weights, folder = squad_answers.weights_of(loaded.prefix)
         if weights and self._answered and self._answered[0] == weights:
             return self._answered[1]
-
-        def compute() -> squad_answers.Logits:
-            data = self.dev[0]
-            logging.info(
-                "Running the model on %s windows",
-                f"{self.records(data).num_records:,}",
-            )
-            size = self.settings.predict_batch_size
-            return self.outputs(loaded, data, size)
-
         questions = self.questions
         fingerprint = {
             "windows": questions.fingerprint,
@@ -212,9 +202,18 @@ class SquadJob(FineTuningJob):
             "dtype": self.settings.training.dtype,
         }
         output_dir = self.settings.output_dir
-        logits = squad_answers.cached_logits(
-            output_dir, fingerprint, len(questions.windows), compute
+        logits = squad_answers.kept_logits(
+            output_dir, fingerprint, len(questions.windows)
         )
+        if logits is None:
+            data = self.dev[0]
+            logging.info(
+                "Running the model on %s windows",
+                f"{self.records(data).num_records:,}",
+            )
+            size = self.settings.predict_batch_size
+            logits = self.outputs(loaded, data, size)
+            squad_answers.keep_logits(output_dir, fingerprint, logits)
         decoded = squad_decoding.decode(
             questions.data,
             questions.windows,
