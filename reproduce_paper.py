@@ -22,7 +22,6 @@ prints all of them and runs none. If a run was killed, the same command resumes
 it. Another experiment, more tasks or more seeds use what is there.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -30,7 +29,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 
-from base import file_system, script, text_files
+from base import file_system, script
 from base.errors import UserError
 from base.flags import define, flag, read
 
@@ -39,14 +38,14 @@ from absl import flags
 import tokenization
 from tools.reproduction import (
     experiments,
-    held_out,
     run,
     scales,
     tasks,
     work_dir,
 )
 from tools.reproduction.report import Report
-from tools.reproduction.steps import RECORDS, Plan
+from tools.reproduction.steps import HELD_OUT, TEXT, VOCABULARY, Plan
+from tools.reproduction.tasks import TASKS
 from tools.reproduction.work_dir import WorkDir
 
 FLAGS = flags.FLAGS
@@ -73,8 +72,8 @@ class Flags:
 
     report_only: bool = flag(False)
     """Write tables, pictures and report of the scores that are there; run no
-    command. Before the commands of --dry_run run elsewhere, it divides their
-    text and writes the configurations; after them it reports."""
+    command. Before the commands of --dry_run run elsewhere, it writes the
+    configurations of the models; after them it reports."""
 
     # Text
     input_file: str | None = flag()
@@ -82,8 +81,8 @@ class Flags:
     documents: globs, separated by commas."""
 
     held_out_file: str | None = flag()
-    """Text for the perplexity: globs. Default: a share of input_file, in whole
-    files if there are ten or more, else in documents."""
+    """Text for the perplexity: globs. Its files are not trained on. Default: a
+    share of the documents of input_file."""
 
     vocab_file: str | None = flag()
     """The vocabulary; default: one is learned from the training text."""
@@ -155,7 +154,12 @@ define(
 define(Data)
 
 
-# Tasks
+TEXT_FLAGS = {
+    TEXT: "input_file",
+    HELD_OUT: "held_out_file",
+    VOCABULARY: "vocab_file",
+}
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -163,120 +167,85 @@ def main(_: list[str]) -> int:
     """Plan and run the experiments; return the exit status."""
     check_flags()
     scale = scales.read(FLAGS.scale, FLAGS.set)
+    scale.num_seeds = FLAGS.num_seeds or scale.num_seeds
     if FLAGS.vocab_file:
         vocab_size = len(tokenization.load_vocab(FLAGS.vocab_file))
-        corpus = dataclasses.replace(scale.corpus, vocab_size=vocab_size)
-        scale = dataclasses.replace(scale, corpus=corpus)
+        scale.corpus.vocab_size = vocab_size
     given = dataclasses.asdict(read(Data, FLAGS))
     data = {name: path.rstrip("/") for name, path in given.items() if path}
     tasks.check(data)
-    num_seeds = FLAGS.num_seeds or scale.num_seeds
     plan, tables = experiments.build(
         [n for n in experiments.NAMES if {n, "all"} & {*FLAGS.experiment}],
         scale,
         [tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
         data,
-        num_seeds,
-        bool(FLAGS.vocab_file),
+        [n for n in (HELD_OUT, VOCABULARY) if FLAGS[TEXT_FLAGS[n]].value],
         FLAGS.init_checkpoint or "",
         "all" in FLAGS.experiment,
     )
-    files, held_out_files = [], []
-    if any(step.kind == RECORDS for step in plan.steps.values()):
-        experiments.check_lengths(scale, plan.tasks())
-        files = file_system.find_files(FLAGS.input_file)
-    if FLAGS.held_out_file:
-        held_out_files = file_system.find_files(
-            FLAGS.held_out_file, "held_out_file"
-        )
     folder = FLAGS.work_dir.rstrip("/")
-    corpus_folder = os.path.join(folder, "corpus")
     places = {
         "work_dir": folder,
-        "train_text": os.path.join(corpus_folder, "train", "*"),
-        "shuffled_text": os.path.join(corpus_folder, "shuffled", "*"),
-        "held_out_text": os.path.join(corpus_folder, "held_out", "*"),
         "vocab_file": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
+        "held_out_file": FLAGS.held_out_file,
         **data,
     }
+    inputs: dict[str, list[str]] = {}
+    for name in plan.read_by_steps():
+        if flag := TEXT_FLAGS.get(name):
+            inputs[name] = file_system.find_files(FLAGS[flag].value, flag)
+        else:
+            inputs[name] = TASKS[name].files(data)
+    if TEXT in inputs:
+        experiments.check_lengths(scale, [n for n in inputs if n in TASKS])
+        held_out = inputs.get(HELD_OUT, [])
+        places["input_file"] = FLAGS.input_file
+        if {*held_out} & {*inputs[TEXT]}:  # as names of one pattern are
+            inputs[TEXT] = [f for f in inputs[TEXT] if f not in held_out]
+            places["input_file"] = ",".join(inputs[TEXT])
     is_here = os.path.realpath(os.getcwd()) == os.path.realpath(HERE)
-    work = WorkDir(folder, places, "" if is_here else HERE)
+    work = WorkDir(folder, places, inputs, "" if is_here else HERE)
     if FLAGS.dry_run:
         print("\n".join(list_commands(plan, work)))
         return 0
-    file_system.make_directory(work.path, "work_dir")
-    # If the text is divided, a report only reads: it need not wait for a run.
-    is_divided = text_files.read_own_json(held_out.path_of(work.path))
-    with (
-        contextlib.nullcontext()
-        if FLAGS.report_only and (is_divided or not files)
-        else work_dir.locked(work.path)
-    ) as lock:
-        text = prepare(plan, work, files, held_out_files)
-        report = Report(
-            plan,
-            work,
-            tables,
-            FLAGS.scale,
-            num_seeds,
-            text,
-            {
-                "text": files,
-                "held-out text": held_out_files,
-                "vocabulary": [FLAGS.vocab_file] if FLAGS.vocab_file else [],
-            },
-        )
-        if not FLAGS.report_only:
-            work.check_models(plan)
-            try:
-                run.run(plan, work, FLAGS.keep_models, lock)
-            except KeyboardInterrupt:
-                report.write()
-                raise
-        report.write()
-    return report.conclude()
+    report = Report(plan, work, tables, FLAGS.scale)
+    file_system.make_directory(folder, "work_dir")
+    if FLAGS.report_only:  # it need not wait for a run
+        begin(plan, work)
+        return report.write(prints=True)
+    with work_dir.locked(folder) as lock:
+        begin(plan, work)
+        try:
+            run.run(plan, work, FLAGS.keep_models, lock)
+        except KeyboardInterrupt:
+            report.write()
+            raise
+        return report.write(prints=True)
 
 
-def prepare(
-    plan: Plan, work: WorkDir, files: list[str], held_out_files: list[str]
-) -> str:
+def begin(plan: Plan, work: WorkDir) -> None:
     """Begin a work directory, or check that it was begun by the same command.
 
-    Divides the text and writes the configurations of the models. Returns how
-    the text was divided.
+    Writes the configurations of the models.
     """
-    begun = [held_out.path_of(work.path), os.path.join(work.path, "steps")]
-    if not any(map(os.path.exists, begun)):
+    steps = os.path.join(work.path, "steps")
+    if not os.path.exists(steps):
         file_system.check_new_directory(work.path, "work_dir", ["lock"])
-    os.makedirs(begun[1], exist_ok=True)
-    text = "No text: nothing is pre-trained"
-    if files:
-        text = held_out.prepare(
-            files,
-            held_out_files,
-            plan.scale.corpus.held_out_share,
-            plan.scale.corpus.max_mb,
-            FLAGS.vocab_file,
-            work.path,
-        )
-    if any("shuffled" in name for name in plan.steps):
-        held_out.shuffle(work.path)
-    for name, config in plan.configs.items():
-        path = os.path.join(work.path, name)
-        if known := work_dir.read_own(path):
-            work_dir.check_same(work.path, name, known, config)
-        else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            file_system.write_text(path, json.dumps(config, indent=2) + "\n")
+    os.makedirs(steps, exist_ok=True)
     work.check_begun(plan)
-    return text
+    for step in plan.steps.values():
+        if step.config:
+            path = step.flags["bert_config_file"]
+            path = path.replace("$work_dir", work.path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file_system.write_text(path, json.dumps(step.config, indent=2))
 
 
 def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
     """Yield every command, between comments that begin with #."""
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     yield "# A command can run as soon as those that it comes after have ended."
-    yield "# Before all others: divide the text, write the configurations."
+    yield "# Before all others: write the configurations of the models."
     yield "# After them: write tables, pictures and report."
     yield shlex.join(["python", sys.argv[0], *own, "--report_only"]) + "\n"
     num_finished = 0
@@ -285,13 +254,14 @@ def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
         is_finished = work.is_finished(step)
         num_finished += is_finished
         yield (
-            f"# Step {step.number}: {step.title}; "
+            f"# Step {step.number}: {step.name}; "
             f"after {', '.join(numbers) or 'no other'}"
             f"{'; finished' * is_finished}"
         )
         yield work.command(step) + "\n"
     # An ensemble does not train.
-    num_runs = sum("do_train" in s.flags for s in plan.steps.values() if s.task)
+    trains = [s.script for s in plan.steps.values() if "do_train" in s.flags]
+    num_runs = len(trains) - trains.count("run_pretraining.py")
     yield (
         f"# Pre-training has {plan.num_train_steps:,} steps and about "
         f"{plan.operations:.2g} operations, fine-tuning {num_runs:,} runs."

@@ -28,7 +28,7 @@ flags = {"script": pathlib.Path(__file__).name}
 for argument in sys.argv[1:]:
     name, _, value = argument.removeprefix("--").partition("=")
     flags[name] = value or "true"
-settings = json.loads(pathlib.Path(__file__).with_name("s.json").read_text())
+settings = json.loads(pathlib.Path("SETTINGS").read_text())
 with open(settings["calls"], "a") as file:
     file.write(json.dumps(flags) + "\\n")
 line = " ".join(sys.argv)
@@ -45,8 +45,14 @@ for path in flags.get("input_file", "").split(","):
         sys.exit(f"ERROR: --input_file={path}: no file")
 print("12:00:00 WARNING: beware", file=sys.stderr)
 folder = pathlib.Path(flags.get("output_dir") or flags["output_file"])
-if flags["script"] == "build_vocab.py":
+if flags["script"] in ("build_vocab.py", "shuffle_sentences.py"):
     folder.write_text("[PAD]\\n")
+    sys.exit(0)
+if flags["script"] == "prepare_corpus.py":
+    for name in ("train", "heldout/heldout"):
+        path = folder / f"{name}-00000-of-00001.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("Text.\\n")
     sys.exit(0)
 if "output_file" in flags:
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +70,6 @@ for step in filter(None, flags.get("keep_steps", "").split(",")):
     (folder / f"step-{step}" / "bert_model.ckpt.index").write_text("weights")
 lines = [f"{key} = {score}" for key in ("eval_accuracy", "f1")]
 lines += ["masked_lm_perplexity = 9.5", "lm_perplexity = 20.5"]
-lines += ["f1 = high"] * has.get("garbles", False)
 lines += ["degenerate = 1"] * has.get("degenerate", False)
 (folder / "eval_results.txt").write_text("\\n".join(lines))
 '''
@@ -76,18 +81,23 @@ class Runs:
     def __init__(self, folder: Path):
         self.folder, self.work = folder, folder / "work"
         self.scripts = folder / "scripts"
-        self.scripts.mkdir()
-        for name in ("build_vocab", "create_pretraining_data"):
-            (self.scripts / f"{name}.py").write_text(_STAND_IN)
-        for name in ("pretraining", "classifier", "squad", "ner"):
-            (self.scripts / f"run_{name}.py").write_text(_STAND_IN)
+        (self.scripts / "tools" / "reproduction").mkdir(parents=True)
+        source = _STAND_IN.replace("SETTINGS", str(self.scripts / "s.json"))
+        for name in (
+            "prepare_corpus",
+            "tools/reproduction/shuffle_sentences",
+            "build_vocab",
+            "create_pretraining_data",
+            *("run_pretraining", "run_classifier", "run_squad", "run_ner"),
+        ):
+            (self.scripts / f"{name}.py").write_text(source)
         self.set_stand_ins()
         make_text(folder)
         make_glue(folder)
         self.ner = make_ner(folder)
 
     def set_stand_ins(self, **settings: str) -> None:
-        """Set fails, hangs, degenerate or garbles: part of a command line."""
+        """Set fails, hangs or degenerate: part of a command line."""
         settings["calls"] = str(self.folder / "calls")
         (self.scripts / "s.json").write_text(json.dumps(settings))
 

@@ -13,7 +13,7 @@ import time
 import pytest
 import scripts
 from paths import ROOT
-from reproduction_runs import Runs, make_text
+from reproduction_runs import Runs
 
 from tools.reproduction import experiments, scales, work_dir
 
@@ -47,6 +47,7 @@ def test_a_model_is_trained_once_for_all_tables(whole):
     assert names.count("build_vocab.py") == 1
     # Three objectives, five more maskings, one more size, shuffled sentences.
     assert names.count("run_pretraining.py") == 3 + 5 + 1 + 1
+    assert names.count("prepare_corpus.py") == 1
     # Six maskings, shuffled sentences, held-out text.
     assert names.count("create_pretraining_data.py") == 6 + 1 + 1
     left = [path.parts for path in whole.work.rglob("*.ckpt*")]
@@ -89,7 +90,7 @@ def test_the_report_joins_tables_pictures_data_and_commands(whole):
         "![Table 8: masking](table8.png)",
         "train.conll",
         hashlib.sha256(text).hexdigest()[:16],
-        "51 commands of [commands.sh]",
+        "53 commands of [commands.sh]",
         "| memory |",
         "LTR & No NSP below No NSP: MRPC: nothing follows, degenerate",
         "token frequencies alone: 2.",  # of documents, of shuffled sentences
@@ -117,9 +118,9 @@ def test_lists_and_reports_do_not_wait_for_a_run(whole, capsys):
     ("values", "problem"),
     [
         ({"set": "model.dropout=0.2"}, "_dropout_prob was 0.1, is 0.2"),
-        ({"scale": "small"}, "corpus.held_out_share was 0.05, is 0.08; "),
-        ({"input_file": "{0}/other.txt"}, "text.txt of --input_file was "),
-        ({"vocab_file": "{0}/vocab.txt"}, "--vocab_file was not there"),
+        ({"scale": "small"}, "--heldout_fraction was 0.05, is 0.08"),
+        ({"input_file": "{0}/other.txt"}, "corpus: text.txt was "),
+        ({"vocab_file": "{0}/vocab.txt"}, "vocab.txt was not there, is "),
         ({"glue_dir": "{0}/other"}, "MRPC/run1: dev.tsv was "),
         ({"set": "corpus.dupe_factor=2"}, "--dupe_factor was 1, is 2"),
         (
@@ -185,18 +186,14 @@ def test_seeds_and_tasks_use_what_is_there(run):
     assert "65.5 ± 0.7 (2)" in (run.work / "table5.md").read_text()
     # Commands that ran elsewhere have left no markers.
     shutil.rmtree(run.work / "steps")
+    (run.work / "steps").mkdir()
     assert run(report_only=True, set="table5.tasks=['MRPC']") == 0
     assert run.cells()["BERT", "MRPC"]["mean"] == "65"
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [("fails", "it is broken"), ("garbles", "'f1 = high' is not a score")],
-)
-def test_a_failed_step_is_in_its_cell_and_is_tried_again(
-    setting, words, run, caplog
-):
-    run.set_stand_ins(**{setting: "bilstm_layers"})
+def test_a_failed_step_is_in_its_cell_and_is_tried_again(run, caplog):
+    run.set_stand_ins(fails="bilstm_layers")
+    words = "it is broken"
     only = {"set": "table5.tasks=['MRPC']"}
     assert run(**only) == 1
     assert run.cells()["+ BiLSTM", "MRPC"]["failed"] == "1"
@@ -240,30 +237,9 @@ def test_what_needs_a_failed_step_is_left_out(run):
     assert run.cells()["BERT", "MRPC"]["runs"] == "1"
 
 
-def test_scores_are_not_mixed_with_a_model_trained_anew(run):
-    """A model is deleted, its fine-tuning runs are still there."""
-    assert run() == 0
-    (model,) = (run.work / "pretraining").glob("mlm_nsp*/seed1")
-    shutil.rmtree(model)
-    count = len(run.calls())
-    line = run.error()
-    assert f"the model pretraining/{model.parent.name}/seed1" in line
-    assert "but steps after it are finished: finetuning/" in line
-    assert len(run.calls()) == count
-    assert run(report_only=True) == 0
-    # As the line says: delete these folders too.
-    listed = line.split("are finished: ")[1].split(". To repeat")[0]
-    for path in listed.split(", "):
-        shutil.rmtree(run.work / path)
-    assert run() == 0
-    new = [call["script"] for call in run.calls()[count:]]
-    assert new.count("run_pretraining.py") == 1
-    assert new.count("run_classifier.py") == 2  # MRPC and SST-2
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_run_that_was_stopped_goes_on(number, run):
-    """Only the step that was running is repeated; its times are added."""
+    """Only the step that was running is repeated; if it may end, times add."""
     run.set_stand_ins(hangs="objective=ltr")
     code = (
         "import sys, reproduce_paper; from base import script; "
@@ -281,11 +257,7 @@ def test_a_run_that_was_stopped_goes_on(number, run):
         text=True,
     )
     run.wait_for("ltr")
-    # What the step prints goes to its log, whose time is that of the line.
-    (log,) = (run.work / "logs").glob("pretraining/ltr*/**/*.log")
     time.sleep(2)
-    with log.open("a") as file:
-        file.write("step 3\n")
     process.send_signal(number)
     _, text = process.communicate(timeout=60)
     assert process.returncode and "Traceback" not in text
@@ -297,7 +269,8 @@ def test_a_run_that_was_stopped_goes_on(number, run):
     repeated = [call for call in run.calls()[len(before) :] if call in before]
     assert [call.get("objective") for call in repeated] == ["ltr"]
     (marker,) = (run.work / "steps").glob("pretraining/ltr*/**/*.json")
-    assert 2 <= json.loads(marker.read_text())["seconds"] < 60
+    seconds = json.loads(marker.read_text())["seconds"]
+    assert 2 * (number == signal.SIGTERM) <= seconds < 60
 
 
 def test_a_given_model_needs_no_text(run):
@@ -319,7 +292,6 @@ def test_a_given_model_needs_no_text(run):
     assert {c["random_seed"] for c in calls} == {"12345", "12346"}
     assert run.cells("table1")["BERT", "MRPC"]["paper"] == "88.9"
     assert run.cells("table7")["Last Hidden", "NER"]["runs"] == "2"
-    assert "No text: nothing is pre-trained" in run.report()
     # Nor do models of its own need another --work_dir, and the reverse.
     assert run(report_only=True) == 0
     assert run(report_only=True, **own) == 0
@@ -374,13 +346,12 @@ def test_a_dry_run_does_not_count_an_ensemble_as_fine_tuning(run, capsys):
             | {"input_file": None},
             "--input_file is required",
         ),
-        ({"swag_dir": "nowhere"}, "--swag_dir=nowhere is not a directory"),
+        ({"swag_dir": "nowhere"}, "--swag_dir=nowhere: no such file or folder"),
         ({"triviaqa_file": "a"}, "--triviaqa_file needs --triviaqa_evidence"),
         ({"work_dir": "w,x"}, "--work_dir=w,x: ',' has a meaning in the lists"),
         ({"input_file": "gs://a/b"}, "must be local"),
         ({"work_dir": "/proc/nowhere"}, "--work_dir=/proc/nowhere cannot be"),
-        ({"glue_dir": "nowhere"}, "--glue_dir=nowhere is not a directory"),
-        ({"glue_dir": "."}, "--glue_dir=. has no task"),
+        ({"glue_dir": "."}, "table5: no task of it has data: MNLI (no ./MNLI/"),
         ({"glue_dir": None}, "table5: no task of it has data: MNLI (no --glue"),
         ({"set": "table5.tasks=[]"}, "no task of it has data: it has none; gi"),
         ({"tasks": "MRPC,XYZ"}, "--tasks: unknown task 'XYZ'; choose from MNL"),
@@ -398,11 +369,6 @@ def test_a_mistake_is_one_line(values, problem, run, monkeypatch):
     run.work.mkdir()
     assert problem in run.error(**values)
     assert not list(run.work.iterdir())
-
-
-def test_a_corpus_of_one_document_is_refused(run):
-    make_text(run.folder, 1)
-    assert "put blank lines between documents" in run.error()
 
 
 def test_two_runs_cannot_share_a_work_dir(run, monkeypatch):
@@ -427,7 +393,7 @@ def test_what_the_user_gives_is_counted_and_named(run):
     for row in ("| num_seeds | 3 |", "| held-out text | own.txt |"):
         assert row in report
     assert "| vocabulary | tokens.txt |" in report
-    assert "0 of 35 steps have times" in report
+    assert "0 of 36 steps have times" in report
 
 
 # --- The real scripts --------------------------------------------------------
@@ -451,15 +417,17 @@ def test_scripts_accept_every_command(name, run):
     }
     tasks = ("MRPC", "SST-2", "SQuAD", "NER", "NER-features")
     plan, _ = experiments.build(
-        experiments.NAMES, scales.read(name), tasks, data, 1, False
+        experiments.NAMES, scales.read(name), tasks, data
     )
     used = set()
     for step in plan.steps.values():
+        if "/" in step.script:  # it has no flags of absl
+            continue
         own = scripts.load(step.script.removesuffix(".py")).FLAGS
         own.unparse_flags()
-        own(work_dir.WorkDir("", {}, "").words(step))
+        own(work_dir.WorkDir("", {}, {}, "").words(step))
         used.add(step.script)
-    assert len(used) == 7
+    assert len(used) == 8
 
 
 @pytest.mark.slow
@@ -475,6 +443,7 @@ def test_a_tiny_run_ends_with_scores(run):
         "pretraining.flags=['--nojit_compile']",  # compiling takes longest
         "finetuning.flags=['--nojit_compile']",
         "corpus.vocab_size=300",
+        "corpus.held_out_share=0.3",
         "finetuning.max_seq_length=32",
         "finetuning.num_train_epochs=1",
         "finetuning.train_batch_size=4",

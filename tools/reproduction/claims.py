@@ -41,33 +41,34 @@ def sentences(results: Results) -> Iterator[str]:
     tasks = [c for c in results.experiment.columns if c not in OF_PRETRAINING]
     for row, other, columns, without, is_above in claims_of(results):
         for column in columns or tasks:
-            ours = [results.score(label, column) for label in (row, other)]
-            if column in without or not all(
-                score.values + score.degenerate for score in ours
-            ):
-                continue
-            text = f"{row} {'above' if is_above else 'below'} {other}: {column}"
-            degenerate = [
-                f"{len(score.degenerate)} of "
-                f"{len(score.values + score.degenerate)} runs of {label}"
-                for label, score in zip((row, other), ours, strict=True)
-                if score.degenerate
-            ]
-            note = f"degenerate are {' and '.join(degenerate)}"
-            if not all(score.values for score in ours):
-                yield f"{text}: nothing follows, {note}."
+            ours = {
+                label: results.score(label, column) for label in (row, other)
+            }
+            if column in without or not all(s.every for s in ours.values()):
                 continue
             digits = tables.digits_of(column)
-            difference = results.difference(row, column, other)
-            sign = -1 if is_above else 1
-            deviations = (score.deviation for score in ours)
-            found = verdict(sign * difference, *deviations, digits)
-            if degenerate:
-                found += f", {note}, left out"
-            theirs = results.papers.difference(row, column, other)
-            paper = (
-                "" if theirs is None else f"; in the paper {theirs:+.{digits}f}"
+            text = f"{row} {'above' if is_above else 'below'} {other}: {column}"
+            note = " and ".join(
+                f"{len(score.degenerate)} of {len(score.every)} runs of {label}"
+                for label, score in ours.items()
+                if score.degenerate
             )
+            if not all(score.values for score in ours.values()):
+                yield f"{text}: nothing follows, degenerate are {note}."
+                continue
+            difference = results.difference(row, column, other)
+            found = verdict(
+                -difference if is_above else difference,
+                *(score.deviation for score in ours.values()),
+                digits,
+            )
+            if note:
+                found += f", degenerate are {note}, left out"
+            theirs = results.papers.difference(row, column, other)
+            if theirs is None:
+                paper = ""
+            else:
+                paper = f"; in the paper {theirs:+.{digits}f}"
             yield f"{text}: {found} ({difference:+.{digits}f}{paper})."
 
 

@@ -6,13 +6,10 @@ tables to one plan. All steps of a seed come before those of the next one, so
 that a run that is stopped early has whole tables of the first seeds.
 """
 
-import dataclasses
 import math
-import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from base import file_system, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -79,7 +76,7 @@ class Experiment(NamedTuple):
 def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
     """Return the rows of an experiment."""
     model = Pretrained(
-        scale.model.size,
+        scale.size,
         num_train_steps=scale.steps("table5" if name == "figure5" else name),
         checkpoint=init_checkpoint if name in FINE_TUNING else "",
     )
@@ -96,7 +93,8 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
         case "table3":
             return [Row(paper.SINGLE, model)]
         case "table5":
-            bilstm = {f"bilstm_{k}": n for k, n in vars(scale.bilstm).items()}
+            layers, units = scale.bilstm.layers, scale.bilstm.units
+            bilstm = f"--bilstm_layers={layers} --bilstm_units={units}"
             return [
                 Row(paper.BERT, model),
                 Row(paper.NO_NSP, masked),
@@ -109,7 +107,7 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
         case "table7":
             rows = [Row(paper.FINE_TUNED, model)]
             for label, (layers, _) in paper.FROZEN_LAYERS.items():
-                variant = Variant(layers, {"feature_layers": layers})
+                variant = Variant(layers, f"--feature_layers={layers}")
                 if layers == DEFAULT_LAYERS:  # as NER-features in other tables
                     variant = PLAIN
                 rows.append(Row(label, model, variant, NER_FEATURES))
@@ -130,7 +128,7 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
             heads = model.size.num_attention_heads
             # Two layers of width H / sqrt(2) have as many parameters as one.
             width = int(model.size.hidden_size / math.sqrt(2) / heads) * heads
-            half = dataclasses.replace(model.size, hidden_size=width)
+            half = model.size._replace(hidden_size=width)
             left = left._replace(size=half)
             right = left._replace(objective="rtl")
             return [
@@ -155,8 +153,7 @@ def build(
     scale: Scale,
     extra_tasks: Sequence[str],
     data: tasks.Data,
-    num_seeds: int,
-    has_vocab: bool,
+    given: Collection[str] = (),
     init_checkpoint: str = "",
     is_all: bool = False,
 ) -> tuple[Plan, list[Experiment]]:
@@ -167,15 +164,14 @@ def build(
         scale: their values.
         extra_tasks: tasks for all of them except FIXED_TASKS.
         data: the data of the tasks. A task without data is left out.
-        num_seeds: pre-training runs of each model.
-        has_vocab: whether a vocabulary is given.
+        given: HELD_OUT and VOCABULARY of steps.py, if the user gives them.
         init_checkpoint: the model of FINE_TUNING, "" for the scale's BERT.
         is_all: leave out experiments without data.
 
     Raises:
         UserError: an experiment has no task with data.
     """
-    plan, tables, problem = Plan(scale, has_vocab), [], None
+    plan, tables, problem = Plan(scale, given), [], None
     for name in names:
         extra = [] if name in FIXED_TASKS else extra_tasks
         try:
@@ -187,7 +183,7 @@ def build(
             logging.warning("Left out: %s", error)
     if not tables:
         raise problem
-    for seed in range(1, num_seeds + 1):
+    for seed in range(1, scale.num_seeds + 1):
         for table in tables:
             restarts = range(1, getattr(scale, table.name).restarts + 1)
             for row in table.rows:
@@ -209,13 +205,12 @@ def build(
                         for n in restarts
                     ]
                     if row.is_ensemble:
-                        cell.steps.append(
-                            plan.ensemble([one for (one,) in runs])
-                        )
-                    elif row.second:
-                        cell.steps.extend(map(plan.ensemble, runs))
-                    else:
-                        cell.steps.extend(one for (one,) in runs)
+                        runs = [[run for (run,) in runs]]
+                    is_single = not row.second and not row.is_ensemble
+                    cell.steps.extend(
+                        run[0] if is_single else plan.ensemble(run)
+                        for run in runs
+                    )
     return plan, tables
 
 
@@ -227,8 +222,7 @@ def _table(
     init_checkpoint: str,
 ) -> Experiment:
     """Return a table whose cells have no steps yet."""
-    own = [tasks.name_of(task, name) for task in getattr(scale, name).tasks]
-    wanted = dict.fromkeys([*own, *extra_tasks])
+    wanted = dict.fromkeys([*getattr(scale, name).tasks, *extra_tasks])
     reasons = {task: tasks.missing(task, data) for task in wanted}
     left_out = {task: why for task, why in reasons.items() if why}
     has_data = [task for task in reasons if task not in left_out]
@@ -274,42 +268,25 @@ def _table(
     return Experiment(name, list(dict.fromkeys(columns)), rows, cells, left_out)
 
 
-def _problem(row: Row, task: str, data: tasks.Data) -> str | None:
-    """Return why a row has no score of a task, None if it has one."""
+def _problem(row: Row, task: str, data: tasks.Data) -> str:
+    """Return why a row has no score of a task, "" if it has one."""
     if row.variant.begins_with_triviaqa and (
         why := tasks.missing(TRIVIAQA, data)
     ):
         return why
     if row.second and task != SQUAD:
         return "logits are averaged for SQuAD alone"
-    if task != NER_FEATURES:
-        return None
-    if "bilstm_layers" in row.variant.flags:
+    if task != NER_FEATURES or row.model.checkpoint:
+        return ""  # a script says what a model of the user lacks
+    if "bilstm" in row.variant.flags:
         return "it has a BiLSTM of its own"
-    choice = row.variant.flags.get("feature_layers", DEFAULT_LAYERS)
-    layers = _layers_of(row.model)
-    if choice.endswith("four") and layers < FEATURE_LAYERS:
+    layers = row.model.size.num_hidden_layers
+    reads_four = row.variant == PLAIN or row.variant.name.endswith("four")
+    if reads_four and layers < FEATURE_LAYERS:
         return (
             f"it reads the last {FEATURE_LAYERS} layers, the model has {layers}"
         )
-    return None
-
-
-def _layers_of(model: Pretrained) -> float:
-    """Return the number of layers of a model, infinity if it is not known."""
-    if not model.checkpoint:
-        return model.size.num_hidden_layers
-    folder = model.checkpoint
-    if folder.startswith("hf://"):  # not fetched yet
-        return math.inf
-    if not file_system.is_directory(folder):
-        folder = os.path.dirname(folder)
-    for name in ("bert_config.json", "config.json"):
-        path = os.path.join(folder, name)
-        if file_system.exists(path):
-            found = text_files.read_json_object(path).get("num_hidden_layers")
-            return found if isinstance(found, int) else math.inf
-    return math.inf
+    return ""
 
 
 def check_lengths(scale: Scale, names: Sequence[str]) -> None:
@@ -321,20 +298,19 @@ def check_lengths(scale: Scale, names: Sequence[str]) -> None:
         UserError: a phase or a task has sequences longer than the model's.
     """
     positions = scale.model.max_position_embeddings
-    lengths = {task: scale.for_task(task).max_seq_length for task in names}
     longest = max(p.max_seq_length for p in scale.pretraining.phases)
+    lengths = {name: scale.for_task(name).max_seq_length for name in names}
     for what, length in {"a phase": longest, **lengths}.items():
         if length > positions:
             raise UserError(
                 f"max_seq_length = {length} of {what} exceeds "
                 f"model.max_position_embeddings = {positions}"
             )
-    for task, length in lengths.items():
         if length > longest:
             logging.warning(
                 "%s is fine-tuned at %d tokens, pre-training ends at %d: the "
                 "later position embeddings are untrained",
-                task,
+                what,
                 length,
                 longest,
             )

@@ -196,9 +196,3 @@ PAPER = {
 
 # Of the final model, a footnote of section 3.1: "97%-98% accuracy on NSP".
 NEXT_SENTENCE_ACCURACY = "97 to 98"
-
-# Figure 5, MNLI-m: curve -> pre-training step -> score. Its ends are Table 5's.
-FIGURE_5_ENDS = {BERT: {1_000_000: 84.4}, LTR: {1_000_000: 82.1}}
-# 84.4 less "almost 1.0%".
-FIGURE_5_ABOUT = {BERT: {500_000: 83.4}}
-FIGURE_5_STEPS = 1_000_000

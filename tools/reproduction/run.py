@@ -10,7 +10,6 @@ asked if this process is killed. They hold the lock of the work directory until
 they have ended.
 """
 
-import collections
 import os
 import re
 import signal
@@ -20,7 +19,6 @@ import time
 from collections.abc import Sequence
 
 from base import child_processes, interrupts
-from base.errors import UserError
 from base.progress import format_seconds
 
 from absl import logging
@@ -39,8 +37,8 @@ class _Child:
 
     def __init__(self, step: Step, work: WorkDir, lock: int):
         self.step = step
-        self.last_report = time.monotonic()
-        self.lines = collections.deque[str](maxlen=_SHOWN_LINES)
+        self.began = self.last_report = time.monotonic()
+        self.lines: list[str] = []  # the last ones
         path = work.log(step)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # The log is appended to, since a run may continue another one. It is a
@@ -62,39 +60,43 @@ class _Child:
 
     def show(self) -> None:
         """Log its new warnings and errors, and its progress now and then."""
-        for line in map(str.strip, self.log.read().splitlines()):
-            if not line:
-                continue
-            self.lines.append(line)
+        new = [line for line in map(str.strip, self.log) if line]
+        self.lines = [*self.lines, *new][-_SHOWN_LINES:]
+        for line in new:
             text = re.sub(r"^\d\d:\d\d:\d\d +", "", line)
+            now = time.monotonic()
+            is_due = now - self.last_report > _SECONDS_BETWEEN_REPORTS
             if text.startswith(("WARNING: ", "ERROR: ")):
                 logging.warning("Step %d: %s", self.step.number, text)
-            elif " | " in text and "ETA" in text:
-                now = time.monotonic()
-                if now - self.last_report > _SECONDS_BETWEEN_REPORTS:
-                    self.last_report = now
-                    logging.info("Step %d: %s", self.step.number, text)
+            elif is_due and " | " in text and "ETA" in text:
+                self.last_report = now
+                logging.info("Step %d: %s", self.step.number, text)
 
-    def failure(self) -> str:
-        """Return the line in which the ended step failed, "" if it did not.
+    def end(self, work: WorkDir) -> bool:
+        """Note how the ended step ended; return whether it is finished.
 
         The last lines of a failed step are logged.
         """
         self.show()
         self.log.close()
+        seconds, number = time.monotonic() - self.began, self.step.number
         if not self.process.returncode:
-            return ""
-        lines = list(self.lines) or ["it printed nothing"]
+            total = work.note(self.step, seconds, "")
+            logging.info("Step %d took %s", number, format_seconds(total))
+            return True
+        lines = self.lines or ["it printed nothing"]
         logging.error(
             "Step %d ended with status %d; its log is %s and ends with\n%s",
-            self.step.number,
+            number,
             self.process.returncode,
             self.log.name,
             "\n".join(f"    {line}" for line in lines),
         )
         # Libraries may print more after the error, when the process ends.
         errors = [line for line in lines if line.startswith("ERROR: ")]
-        return (errors or lines)[-1].removeprefix("ERROR: ")
+        line = (errors or lines)[-1].removeprefix("ERROR: ")
+        work.note(self.step, seconds, line)
+        return False
 
     def signal(self, number: int) -> bool:
         """Send a signal to the step's processes; return whether there are any.
@@ -109,12 +111,7 @@ class _Child:
         return True
 
 
-def run(
-    plan: Plan,
-    work: WorkDir,
-    keep_models: bool,
-    lock: int,
-) -> None:
+def run(plan: Plan, work: WorkDir, keep_models: bool, lock: int) -> None:
     """Run the steps of a plan that are not finished.
 
     Args:
@@ -139,18 +136,20 @@ def run(
         try:
             while True:
                 for step in list(waiting):
-                    is_ready = finished.issuperset(step.after)
-                    if is_ready and len(running) < plan.scale.num_parallel:
-                        waiting.remove(step)
-                        logging.info(
-                            "Step %d of %d: %s\n%s",
-                            step.number,
-                            len(plan.steps),
-                            step.title,
-                            work.command(step),
-                        )
-                        work.begin(step)
-                        running.append(_Child(step, work, lock))
+                    if len(running) == plan.scale.num_parallel:
+                        break
+                    if not finished.issuperset(step.after):
+                        continue
+                    waiting.remove(step)
+                    logging.info(
+                        "Step %d of %d: %s\n%s",
+                        step.number,
+                        len(plan.steps),
+                        step.name,
+                        work.command(step),
+                    )
+                    work.note(step, 0.0)
+                    running.append(_Child(step, work, lock))
                 if not running:  # what still waits needs a step that failed
                     return
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -159,21 +158,10 @@ def run(
                     if child.process.poll() is None:
                         continue
                     running.remove(child)
-                    step, failure = child.step, child.failure()
-                    if not failure:
-                        try:
-                            work.scores(step, must_be_whole=True)
-                        except UserError as error:
-                            failure = str(error)
-                    seconds = work.end(step, failure)
-                    if failure:
-                        continue
-                    finished.add(step.name)
-                    if step.kind == FINETUNING and not keep_models:
-                        work.remove_weights(step)
-                    logging.info(
-                        "Step %d took %s", step.number, format_seconds(seconds)
-                    )
+                    if child.end(work):
+                        finished.add(child.step.name)
+                        if child.step.kind == FINETUNING and not keep_models:
+                            work.remove_weights(child.step)
         finally:  # a full disk or a bug leaves no process behind
             if running:
                 logging.info(
@@ -182,6 +170,8 @@ def run(
                     len(running),
                 )
                 _end_all(running)
+                for child in running:  # what was saved is continued
+                    work.note(child.step, time.monotonic() - child.began)
 
 
 def _end_all(running: Sequence[_Child]) -> None:

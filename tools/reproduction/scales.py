@@ -1,18 +1,15 @@
 """Read a scale: from scales.toml, from a user's own file, and single values.
 
-Every key of a file is a field of a class below, with the same name. The type of
-the field has the bounds of the value. A mistake ends in one line that names the
-place.
+The scale `paper` of scales.toml has every key, and says of what type its value
+is. Other scales, a user's file and --set replace some of them. The scripts that
+get a value know its bounds.
 """
 
-import dataclasses
 import difflib
 import os
-import sys
 import types
-import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
 from base import text_files
 from base.errors import UserError
@@ -20,195 +17,60 @@ from base.text_files import tomllib
 
 from tools.reproduction import tasks
 from tools.reproduction.paper import PAPER
-from tools.reproduction.tasks import SQUAD, TRIVIAQA
+from tools.reproduction.tasks import SCORED, SQUAD, TRIVIAQA
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
-# An annotation has the least and the largest value. Without one, an integer is
-# at least 1, and another number is more than 0.
-_LARGEST = sys.float_info.max  # not infinity
-_ABOVE_0 = sys.float_info.min
-NotNegative = Annotated[float, (0, _LARGEST)]
-Share = Annotated[float, (_ABOVE_0, 1)]
-Length = Annotated[int, (5, _LARGEST)]
-Count = Annotated[int, (0, _LARGEST)]
 
-_record = dataclasses.dataclass(frozen=True)
-
-
-@_record
-class Corpus:
-    """How text becomes a vocabulary and records."""
-
-    max_mb: NotNegative
-    held_out_share: Annotated[float, (_ABOVE_0, 0.5)]
-    vocab_size: int
-    do_lower_case: bool
-    dupe_factor: int
-    held_out_dupe_factor: int
-    masked_lm_prob: Share
-    num_record_files: int
-
-
-@_record
-class Size:
+class Size(NamedTuple):
     """The size of an encoder, and its learning rate if it has its own."""
 
     num_hidden_layers: int
     hidden_size: int
     num_attention_heads: int
-    learning_rate: NotNegative = 0.0  # 0: that of pretraining
+    learning_rate: float = 0.0  # 0: that of pretraining
 
     @property
     def name(self) -> str:
         """Return "L4_H256_A4"."""
-        return (
-            f"L{self.num_hidden_layers}_H{self.hidden_size}_"
-            f"A{self.num_attention_heads}"
-        )
+        layers, width, heads, _ = self
+        return f"L{layers}_H{width}_A{heads}"
 
 
-@_record
-class Model:
-    """The encoder of all tables but Table 6."""
-
-    num_hidden_layers: int
-    hidden_size: int
-    num_attention_heads: int
-    max_position_embeddings: int
-    dropout: Annotated[float, (0, 0.99)]
-    initializer_range: Annotated[float, (_ABOVE_0, 0.99)]
-
-    @property
-    def size(self) -> Size:
-        """Return layers, width and heads."""
-        return Size(
-            self.num_hidden_layers, self.hidden_size, self.num_attention_heads
-        )
-
-
-@_record
-class Phase:
+class Phase(NamedTuple):
     """A share of the pre-training steps at one length."""
 
-    max_seq_length: Length
+    max_seq_length: int
     train_batch_size: int
-    share: Share
+    share: float
 
 
-@_record
-class Pretraining:
-    """How every model is pre-trained."""
-
-    num_train_steps: int
-    warmup_proportion: Annotated[float, (0, 1)]
-    learning_rate: float
-    bias_correction: bool
-    eval_batch_size: int
-    max_eval_steps: int
-    save_checkpoints_steps: int
-    flags: tuple[str, ...]
-    phases: tuple[Phase, ...]
+# Keys whose values are tables with a type of their own, or lists of them.
+_RECORDS = {"size": Size, "sizes": Size, "phases": Phase}
 
 
-@_record
-class Finetuning:
-    """Values for fine-tuning, where a task has none of its own.
+class Scale(types.SimpleNamespace):
+    """All values of a scale: scale.pretraining.learning_rate and so on.
 
-    doc_stride is for both versions of SQuAD, lstm_units for NER-features.
+    `tasks` alone is a dictionary: name -> values that replace [finetuning].
     """
 
-    num_train_epochs: float
-    train_batch_size: int
-    learning_rates: tuple[float, ...]
-    max_seq_length: Length
-    eval_batch_size: int
-    flags: tuple[str, ...]
-    doc_stride: int = 128
-    lstm_units: int = 768
-    bias_correction: bool = True  # as by the scripts' own default
-
-
-@_record
-class Bilstm:
-    """The BiLSTM of Table 5's last row."""
-
-    layers: int
-    units: int
-
-
-@_record
-class Tasks:
-    """Tasks and runs of an experiment."""
-
-    tasks: tuple[str, ...]
-    restarts: int = 1  # fine-tuning runs of each pre-trained model
-
-
-@_record
-class Table(Tasks):
-    """Tasks and runs of a table, and how long its models are pre-trained."""
-
-    num_train_steps: Count = 0  # 0: that of pretraining
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SizeTable(Table):
-    """Table 6, and the sizes of its models."""
-
-    sizes: tuple[Size, ...]
-
-
-@_record
-class MaskingTable(Table):
-    """Tasks, runs and steps of Table 8, and the size of its models."""
-
-    size: Size | None = None  # that of the other tables
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StepFigure(Tasks):
-    """Figure 5: `shares` of Table 5's steps after which models are scored."""
-
-    shares: tuple[Share, ...]
-
-
-@_record
-class Scale:
-    """All values of a scale; `tasks` has those of single tasks."""
-
-    num_seeds: int
-    num_parallel: int
-    dtype: str
-    corpus: Corpus
-    model: Model
-    pretraining: Pretraining
-    finetuning: Finetuning
-    tasks: dict[str, dict[str, Any]]
-    bilstm: Bilstm
-    table1: Table
-    table2: Table
-    table3: Table
-    table4: Table
-    table5: Table
-    table6: SizeTable
-    table7: Table
-    table8: MaskingTable
-    figure5: StepFigure
-    sentence_order: Table
-    two_directions: Table
-
-    def for_task(self, name: str) -> Finetuning:
+    def for_task(self, name: str) -> types.SimpleNamespace:
         """Return the values for fine-tuning on a task.
 
         TriviaQA has the values of SQuAD, but only the first learning rate,
         since no score chooses among several.
         """
+        own = self.tasks.get(SQUAD if name == TRIVIAQA else name, {})
+        found = types.SimpleNamespace(**{**vars(self.finetuning), **own})
         if name == TRIVIAQA:
-            squad = self.for_task(SQUAD)
-            first = squad.learning_rates[:1]
-            return dataclasses.replace(squad, learning_rates=first)
-        return dataclasses.replace(self.finetuning, **self.tasks.get(name, {}))
+            found.learning_rates = found.learning_rates[:1]
+        return found
+
+    @property
+    def size(self) -> Size:
+        """Return the size of the models of all tables but Table 6."""
+        return Size(*(getattr(self.model, n) for n in Size._fields[:3]))
 
     def steps(self, experiment: str) -> int:
         """Return the pre-training steps of a table's models."""
@@ -225,22 +87,29 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
         UserError: names the place of a mistake.
     """
     known = text_files.read_toml(PATH)
-    if name in known:
-        place, values = f"--scale={name}", known[name]
-    elif name.endswith(".toml"):
-        place, values = name, text_files.read_toml(name)
-    else:
+    if name not in known and not name.endswith(".toml"):
         raise UserError(
             f"--scale={name}: unknown; choose from {', '.join(known)}, or name "
             "a .toml file of your own"
         )
-    while "base" in values:  # those of scales.toml have one too
-        base = values.pop("base")
-        if base not in tuple(known):  # a list has no hash
+    schema = known["paper"]
+    for experiment in PAPER:
+        own = {"restarts": 1, "num_train_steps": 0}
+        schema[experiment] = own | schema[experiment]
+    del schema["figure5"]["num_train_steps"]  # it has Table 5's
+    schema["table8"]["size"] = []  # that of the other tables
+    layers = []  # (place, values), the ones that win last
+    while True:
+        place = f"--scale={name}" if name in known else name
+        layer = known.get(name) or text_files.read_toml(name)
+        layers.insert(0, (place, layer))
+        if name == "paper":
+            break
+        name = layer.pop("base", "paper")
+        if name not in tuple(known):  # a list has no hash
             raise UserError(
-                f"{name}: base = {base!r}; choose from {', '.join(known)}"
+                f"{place}: base = {name!r}; choose from {', '.join(known)}"
             )
-        values = _merged(known[base], values, place)
     for setting in settings:
         path, is_assigned, text = setting.partition("=")
         if not is_assigned:
@@ -254,107 +123,19 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
             value = text.strip()  # a text without quotes: bfloat16
         for key in reversed(path.split(".")):
             value = {key.strip(): value}
-        values = _merged(values, value, f"--set={setting}")
-    scale = _checked(Scale, _merged({}, values, place), place)
-    _check(scale, place)
-    return scale
-
-
-def _merged(
-    below: Mapping[str, Any], above: Mapping[str, Any], place: str
-) -> dict[str, Any]:
-    """Return two nested tables as one; values of `above` win.
-
-    Tasks get their usual spelling, so that a user's `[tasks.squad]` changes
-    single values of SQuAD.
-    """
-    merged = dict(below)
-    for key, value in above.items():
-        if key == "tasks" and isinstance(value, dict):
-            by_name: dict[str, Any] = {}
-            for spelling, own in value.items():
-                name = tasks.name_of(spelling, f"{place}: tasks")
-                by_name = _merged(by_name, {name: own}, place)
-            value = by_name
-        if isinstance(value, dict) and isinstance(merged.get(key), dict):
-            value = _merged(merged[key], value, place)
-        merged[key] = value
-    return merged
-
-
-_TYPE_NAMES = {
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    str: "a text in quotes",
-    dict: "a table of keys",
-    tuple: "a list, [...]",
-}
-_MAY_BE_EMPTY = ("tasks", "flags")
-_DTYPES = ("float32", "bfloat16", "float16")
-
-
-def _checked(wanted: Any, value: Any, place: str) -> Any:
-    """Return a value of a file, converted to the type of its field."""
-    low = high = None
-    if types.NoneType in typing.get_args(wanted):  # it may be left out
-        (wanted, _) = typing.get_args(wanted)
-    if typing.get_origin(wanted) is Annotated:
-        wanted, (low, high) = typing.get_args(wanted)
-    is_record = dataclasses.is_dataclass(wanted)
-    kind = dict if is_record else typing.get_origin(wanted) or wanted
-    # A tuple is a list of TOML, an integer a number too, true and false none.
-    taken = {tuple: (list, tuple), float: (int, float)}.get(kind, kind)
-    if not isinstance(value, taken) or (
-        isinstance(value, bool) and kind is not bool
-    ):
-        raise UserError(f"{place} = {value!r}: wanted {_TYPE_NAMES[kind]}")
-    if is_record:
-        hints = typing.get_type_hints(wanted, include_extras=True)
-        for key in value:
-            if key not in hints:
-                near = difflib.get_close_matches(key, hints, n=3, cutoff=0.5)
-                raise UserError(
-                    f"{place}: unknown key {key}; known are "
-                    f"{', '.join(near or hints)}"
-                )
-        for field in dataclasses.fields(wanted):
-            is_optional = field.default is not dataclasses.MISSING
-            if field.name not in value and not is_optional:
-                raise UserError(f"{place}: {field.name} is missing")
-        return wanted(
-            **{
-                key: _checked(hints[key], own, f"{place}: {key}")
-                for key, own in value.items()
-            }
-        )
-    if kind is tuple:
-        if not value and not place.endswith(_MAY_BE_EMPTY):
-            raise UserError(f"{place} = []: empty, wanted one at least")
-        (item, _) = typing.get_args(wanted)
-        return tuple(_checked(item, part, place) for part in value)
-    if kind in (int, float):
-        value = kind(value)
-        if low is None:
-            low, high = 1 if kind is int else _ABOVE_0, _LARGEST
-        if not low <= value <= high:
-            least = "more than 0" if 0 < low < 1 else f"at least {low:g}"
-            most = "" if high == _LARGEST else f" and at most {high:g}"
-            raise UserError(f"{place} = {value!r}: must be {least}{most}")
-    return value
-
-
-def _check(scale: Scale, place: str) -> None:
-    """Check the values that depend on each other."""
-    if scale.dtype not in _DTYPES:
-        raise UserError(
-            f"{place}: dtype = {scale.dtype!r}; choose from "
-            f"{', '.join(_DTYPES)}"
-        )
-    for name, own in scale.tasks.items():
-        where = f"{place}: tasks.{name}"
-        own = _checked(dict, own, where)
-        _checked(Finetuning, vars(scale.finetuning) | own, where)
+        layers.append((f"--set={setting}", value))
+    every_task = dict.fromkeys(SCORED, schema["finetuning"])
+    values: dict[str, Any] = {}
+    for place, layer in layers:
+        values = _merged({**schema, "tasks": every_task}, values, layer, place)
+    scale = Scale(
+        **{
+            key: types.SimpleNamespace(**value)
+            if isinstance(value, dict) and key != "tasks"
+            else value
+            for key, value in values.items()
+        }
+    )
     total = sum(phase.share for phase in scale.pretraining.phases)
     if abs(total - 1) > 1e-6:
         raise UserError(
@@ -362,19 +143,76 @@ def _check(scale: Scale, place: str) -> None:
             "wanted 1"
         )
     names = [size.name for size in scale.table6.sizes]
-    of_table8 = [scale.table8.size] if scale.table8.size else []
-    for size in (scale.model.size, *scale.table6.sizes, *of_table8):
-        if names.count(size.name) > 1:
+    if len(names) > len({*names}):
+        raise UserError(
+            f"{place}: table6.sizes has a size twice; a row is a size. Another "
+            "learning rate needs another --work_dir"
+        )
+    return scale
+
+
+def _merged(
+    schema: Mapping[str, Any],
+    below: Mapping[str, Any],
+    above: Mapping[str, Any],
+    place: str,
+) -> dict[str, Any]:
+    """Return two nested tables as one; values of `above` win.
+
+    `schema` has all keys, with values of the types that are wanted. Tasks get
+    their usual spelling.
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        where = f"{place}: {key}"
+        if key not in schema:
+            near = difflib.get_close_matches(key, schema, n=3, cutoff=0.5)
             raise UserError(
-                f"{place}: table6.sizes has {size.name} twice; a row is a "
-                "size. Another learning rate needs another --work_dir"
+                f"{place}: unknown key {key}; known are "
+                f"{', '.join(near or schema)}"
             )
-        if size.hidden_size % size.num_attention_heads:
-            raise UserError(
-                f"{place}: {size.name}: hidden_size = {size.hidden_size} does "
-                f"not divide by num_attention_heads = "
-                f"{size.num_attention_heads}"
-            )
-    for experiment in PAPER:
-        for task in getattr(scale, experiment).tasks:
-            tasks.name_of(task, f"{place}: {experiment}.tasks")
+        if key == "tasks" and isinstance(value, list):
+            value = [tasks.name_of(name, where) for name in value]
+        elif key == "tasks" and isinstance(value, dict):
+            value = {tasks.name_of(n, where): own for n, own in value.items()}
+        if isinstance(schema[key], dict):
+            if not isinstance(value, dict):
+                raise UserError(f"{where} = {value!r}: wanted a table of keys")
+            value = _merged(schema[key], below.get(key, {}), value, where)
+        elif record := _RECORDS.get(key):
+            value = _records(record, value, where)
+        else:
+            value = _checked(schema[key], value, where)
+        merged[key] = value
+    return merged
+
+
+def _records(kind: type, value: Any, place: str) -> Any:
+    """Return a table, or a list of tables, as Size or Phase."""
+    if isinstance(value, list):
+        return [_records(kind, own, place) for own in value]
+    schema = {key: own(1) for key, own in kind.__annotations__.items()}
+    try:
+        return kind(**_merged(schema, {}, value, place))
+    except (TypeError, AttributeError):  # keys are missing, or not a table
+        raise UserError(
+            f"{place} = {value!r}: wanted a table of {', '.join(schema)}"
+        ) from None
+
+
+def _checked(like: Any, value: Any, place: str) -> Any:
+    """Return a value if it has the type of another one.
+
+    Integers are at least 1, or at least 0 where 0 is the value of `paper`.
+    """
+    if isinstance(like, float) and type(value) is int:
+        value = float(value)
+    if type(value) is not type(like):
+        raise UserError(f"{place} = {value!r}: wanted one such as {like!r}")
+    if isinstance(value, list):
+        return [_checked(like[0] if like else "", own, place) for own in value]
+    if type(value) is int and value < bool(like):
+        raise UserError(
+            f"{place} = {value}: must be at least {int(bool(like))}"
+        )
+    return value

@@ -1,20 +1,26 @@
-"""The steps of a scale: vocabulary, records, pre-training, fine-tuning.
+"""The steps of a scale: text, vocabulary, records, pre-training, fine-tuning.
 
 A step is one command. Its name is the path of its output below the work
 directory, and follows from everything that tells the command from others. Two
 tables that need the same model therefore name the same step, and the model is
-trained once. In flags, {work_dir} and the names of the data's flags stand for
+trained once. In flags, $work_dir and the names of the flags of data stand for
 paths, so that a step stays the same when files are moved.
 """
 
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tools.reproduction.scales import Scale, Size
-from tools.reproduction.tasks import NER_FEATURES, TASKS, TRIVIAQA
+from tools.reproduction.tasks import (
+    NER_FEATURES,
+    SQUAD,
+    SQUAD_2,
+    TASKS,
+    TRIVIAQA,
+)
 
 FIRST_SEED = 12345  # the default of the scripts
 SEEDS_BETWEEN_RESTARTS = 1000  # fine-tuning run r has 1000 (r - 1) more
@@ -26,11 +32,12 @@ DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
 CURVES = (DEFAULT_OBJECTIVE, "ltr")  # of Figure 5
 ONE_WAY = ("ltr", "rtl")  # predict every token
 
-# Kinds of steps. The last two write scores. Training on TriviaQA is of the
-# third kind, so that its weights are kept.
-VOCABULARY, RECORDS = "vocab.txt", "records"
-PRETRAINING, FINETUNING = "pretraining", "finetuning"
-KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
+# Kinds of steps: the first part of their names. Training on TriviaQA is of the
+# kind pretraining, so that its weights are kept.
+RECORDS, PRETRAINING, FINETUNING = "records", "pretraining", "finetuning"
+
+# What steps read that the user gives, beside the data of tasks.
+TEXT, HELD_OUT, VOCABULARY = "text", "held-out text", "vocabulary"
 
 
 class Step(NamedTuple):
@@ -38,15 +45,15 @@ class Step(NamedTuple):
 
     number: int  # in the plan, from 1
     name: str
-    title: str  # what it is for
     script: str  # file name
     flags: dict[str, str | bool]  # may have placeholders; True: no value
     after: tuple[str, ...] = ()  # names of steps to be finished before
-    task: str = ""  # that it fine-tunes on
+    reads: tuple[str, ...] = ()  # a task, or TEXT, HELD_OUT, VOCABULARY
+    config: Mapping[str, Any] = {}  # the content of --bert_config_file
 
     @property
     def kind(self) -> str:
-        """Return which of KINDS it is."""
+        """Return the first part of its name."""
         return self.name.partition("/")[0]
 
 
@@ -67,7 +74,7 @@ class Pretrained(NamedTuple):
         if self.checkpoint:
             return f"pretraining/given/seed{self.seed}"
         rate = self.size.learning_rate
-        own_rate = f"_lr{number(rate)}" if rate else ""
+        own_rate = f"_lr{rate:g}" if rate else ""
         return (
             f"pretraining/{self.objective}_{self.size.name}{own_rate}_mask"
             f"{masking_name(self.masking, '-')}_steps{self.num_train_steps}"
@@ -79,23 +86,12 @@ class Pretrained(NamedTuple):
         """Return the value of the scripts' flag."""
         return FIRST_SEED + self.seed - 1
 
-    @property
-    def title(self) -> str:
-        """Return the model in words."""
-        if self.checkpoint:
-            return f"{self.checkpoint}, seed {self.seed}"
-        return (
-            f"{self.objective}, {self.size.name}, masking "
-            f"{masking_name(self.masking)}{', shuffled' * self.is_shuffled}, "
-            f"seed {self.seed}"
-        )
-
 
 class Variant(NamedTuple):
     """How the fine-tuning of a row differs from the usual one."""
 
     name: str = ""  # part of the folder's name
-    flags: Mapping[str, str | int] = {}  # added to the script's
+    flags: str = ""  # added to the command
     begins_with_triviaqa: bool = False
 
 
@@ -106,60 +102,84 @@ class Plan:
     """Steps in the order in which one machine runs them.
 
     The methods add a step after the steps that it needs, unless it is there,
-    and return its name. `has_vocab` says whether a vocabulary is given.
+    and return its name. `given` has HELD_OUT and VOCABULARY, if the user gives
+    them.
     """
 
-    def __init__(self, scale: Scale, has_vocab: bool):
-        self.scale = scale
-        self.has_vocab = has_vocab
+    def __init__(self, scale: Scale, given: Collection[str] = ()):
+        self.scale, self.given = scale, given
         self.steps: dict[str, Step] = {}  # by name
-        # Of each encoder: path below the work directory -> bert_config.json.
-        self.configs: dict[str, dict[str, Any]] = {}
         # Of pre-training. Operations are those of layers and output matrix.
         self.num_train_steps, self.operations = 0, 0.0
-        # Flags that every script has; None for their defaults.
-        self._casing = None if scale.corpus.do_lower_case else "false"
-        self._dtype = None if scale.dtype == "float32" else scale.dtype
+        # Flags that every script has.
+        self._casing = flag("do_lower_case", scale.corpus.do_lower_case, True)
+        self._dtype = flag("dtype", scale.dtype, "float32")
 
-    def tasks(self) -> list[str]:
-        """Return the tasks that models are fine-tuned on."""
-        found = (step.task for step in self.steps.values())
-        return list(dict.fromkeys(filter(None, found)))
+    def read_by_steps(self) -> list[str]:
+        """Return the tasks and the kinds of text that steps read."""
+        every = (own for step in self.steps.values() for own in step.reads)
+        return list(dict.fromkeys(every))
 
     def _add(
         self,
         name: str,
-        title: str,
-        script: str,
-        flags: dict[str, Any],
+        command: str,
         after: Sequence[str] = (),
-        task: str = "",
+        reads: Sequence[str] = (),
+        config: Mapping[str, Any] | None = None,
     ) -> str:
-        """Add a step. A flag that is None is left out."""
-        texts = {
-            key: number(value) if isinstance(value, float) else str(value)
-            for key, value in flags.items()
-            if value is not None
-        }
-        texts |= {key: True for key, value in flags.items() if value is True}
-        count = len(self.steps)
-        step = Step(count + 1, name, title, script, texts, tuple(after), task)
-        if self.steps.setdefault(name, step).flags != texts:
+        """Add a step. Of two equal flags the last one counts."""
+        script, *words = command.split()
+        pairs = [word.lstrip("-").partition("=") for word in words]
+        flags = {key: value or True for key, _, value in pairs}
+        own = tuple(filter(None, after)), tuple(reads), config or {}
+        step = Step(len(self.steps) + 1, name, script, flags, *own)
+        if self.steps.setdefault(name, step).flags != flags:
             raise ValueError(f"two commands are called {name}")
         return name
 
+    def text(self, part: str) -> tuple[str, str]:
+        """Add the step that makes `part`: train, shuffled or held_out.
+
+        Returns the pattern of its files, and the name of the step, "" if the
+        user gives the text.
+        """
+        corpus, share = self.scale.corpus, ""
+        if HELD_OUT not in self.given:
+            share = f"--heldout_fraction={corpus.held_out_share:g}"
+        elif part == "held_out":
+            return "$held_out_file", ""
+        name = self._add(
+            "corpus",
+            "prepare_corpus.py --input_file=$input_file "
+            f"--output_dir=$work_dir/corpus --language={corpus.language} "
+            "--document_separator=blank_line --line_breaks=keep "
+            f"--num_shards={corpus.num_record_files} {share}",
+            reads=[TEXT],
+        )
+        if part == "held_out":
+            return "$work_dir/corpus/heldout/heldout-*", name
+        train, path = "$work_dir/corpus/train-*", "$work_dir/shuffled.txt"
+        if part == "train":
+            return train, name
+        return path, self._add(
+            "shuffled.txt",
+            "tools/reproduction/shuffle_sentences.py "
+            f"--input_file={train} --output_file={path}",
+            [name],
+        )
+
     def vocabulary(self) -> str:
-        """Add the step that learns the vocabulary from the training text."""
+        """Add the step that learns the vocabulary; "" if one is given."""
+        if VOCABULARY in self.given:
+            return ""
+        pattern, after = self.text("train")
         return self._add(
-            VOCABULARY,
-            "Vocabulary of the training text",
-            "build_vocab.py",
-            {
-                "input_file": "{train_text}",
-                "output_file": "{work_dir}/vocab.txt",
-                "vocab_size": self.scale.corpus.vocab_size,
-                "do_lower_case": self._casing,
-            },
+            "vocab.txt",
+            f"build_vocab.py --input_file={pattern} "
+            "--output_file=$work_dir/vocab.txt "
+            f"--vocab_size={self.scale.corpus.vocab_size} {self._casing}",
+            [after],
         )
 
     def records(self, length: int, masking: Masking, part: str) -> str:
@@ -168,29 +188,24 @@ class Plan:
         `part` is the part of the text: train, shuffled or held_out.
         """
         corpus, is_held_out = self.scale.corpus, part == "held_out"
+        pattern, after = self.text(part)
+        vocabulary = self.vocabulary()
+        reads = [HELD_OUT] if is_held_out and not after else []
         name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
-        files = 1 if is_held_out else corpus.num_record_files
+        files, factor = corpus.num_record_files, corpus.dupe_factor
+        if is_held_out:
+            files, factor = 1, corpus.held_out_dupe_factor
         mask, _, random = masking
         return self._add(
             name,
-            f"Records of corpus/{part}, length {length}, masking "
-            f"{masking_name(masking)}",
-            "create_pretraining_data.py",
-            {
-                "input_file": f"{{{part}_text}}",
-                "output_file": f"{{work_dir}}/{name}/{part}.tfrecord@{files}",
-                "vocab_file": "{vocab_file}",
-                "do_lower_case": self._casing,
-                "max_seq_length": length,
-                "max_predictions_per_seq": self._predictions(length),
-                "masked_lm_prob": corpus.masked_lm_prob,
-                "mask_token_prob": mask / 100,
-                "random_token_prob": random / 100,
-                "dupe_factor": corpus.held_out_dupe_factor
-                if is_held_out
-                else corpus.dupe_factor,
-            },
-            [] if self.has_vocab else [self.vocabulary()],
+            f"create_pretraining_data.py --input_file={pattern} "
+            f"--output_file=$work_dir/{name}/{part}.tfrecord@{files} "
+            f"--vocab_file=$vocab_file {self._casing} {self._lengths(length)} "
+            f"--masked_lm_prob={corpus.masked_lm_prob:g} "
+            f"--mask_token_prob={mask / 100:g} "
+            f"--random_token_prob={random / 100:g} --dupe_factor={factor}",
+            [after, vocabulary],
+            reads if vocabulary else [*reads, VOCABULARY],
         )
 
     def pretraining(self, model: Pretrained) -> str:
@@ -202,8 +217,7 @@ class Plan:
             return ""
         scale, given, size = self.scale, self.scale.pretraining, model.size
         num_steps = model.num_train_steps
-        config_path = f"configs/{size.name}.json"
-        self.configs[config_path] = {
+        config = {
             "attention_probs_dropout_prob": scale.model.dropout,
             "hidden_act": "gelu",
             "hidden_dropout_prob": scale.model.dropout,
@@ -220,77 +234,66 @@ class Plan:
         # kept without Figure 5 too. Else adding it would change the command,
         # which would have to run again.
         is_curve = model.objective in CURVES and model == model._replace(
-            size=scale.model.size,
+            size=scale.size,
             masking=STANDARD,
             num_train_steps=scale.steps("table5"),
         )
+        part = "shuffled" if model.is_shuffled else "train"
         last, first = "", 0
         for index, end in enumerate(phase_ends(scale, num_steps)):
             if end == first:
                 continue  # a share of less than a step
-            phase, is_last = given.phases[index], end == num_steps
-            length, batch_size = phase.max_seq_length, phase.train_batch_size
+            length, batch_size, _ = given.phases[index]
             name = f"{model.name}/phase{index + 1}"
-            part = "shuffled" if model.is_shuffled else "train"
-            after = [self.records(length, model.masking, part)]
-            flags = {
-                "do_train": True,
-                "resume_from": f"{{work_dir}}/{last}" if last else None,
-                "bert_config_file": f"{{work_dir}}/{config_path}",
-                "vocab_file": "{vocab_file}",
-                "input_file": f"{{work_dir}}/{after[0]}/{part}.tfrecord-*",
-                "output_dir": f"{{work_dir}}/{name}",
-                "objective": None
-                if model.objective == DEFAULT_OBJECTIVE
-                else model.objective,
-                "max_seq_length": length,
-                "max_predictions_per_seq": self._predictions(length),
-                "train_batch_size": batch_size,
-                "learning_rate": size.learning_rate or given.learning_rate,
-                "num_train_steps": num_steps,
-                "num_warmup_steps": round(given.warmup_proportion * num_steps),
-                "random_seed": model.random_seed,
-                "save_checkpoints_steps": given.save_checkpoints_steps,
-                "keep_checkpoint_max": 1,
-                "bias_correction": given.bias_correction or None,
-                "dtype": self._dtype,
-            }
-            if is_last:
+            records, held_out = self.records(length, model.masking, part), ""
+            at_end = f"--stop_after_steps={end}"
+            if end == num_steps:
                 held_out = self.records(length, STANDARD, "held_out")
-                after.append(held_out)
-                flags |= {
-                    "do_eval": True,
-                    "eval_input_file": f"{{work_dir}}/{held_out}/"
-                    "held_out.tfrecord-*",
-                    "eval_batch_size": given.eval_batch_size,
-                    "max_eval_steps": given.max_eval_steps,
-                }
-            else:
-                flags["stop_after_steps"] = end
-            if is_curve:
-                kept = [n for n in kept_steps(scale) if first < n < end]
-                flags["keep_steps"] = ",".join(map(str, kept)) or None
+                at_end = (
+                    "--do_eval "
+                    f"--eval_input_file=$work_dir/{held_out}/*.tfrecord-* "
+                    f"--eval_batch_size={given.eval_batch_size} "
+                    f"--max_eval_steps={given.max_eval_steps}"
+                )
+            kept = [n for n in kept_steps(scale) if first < n < end]
+            if is_curve and kept:
+                at_end += f" --keep_steps={','.join(map(str, kept))}"
             if name not in self.steps:
-                steps = end - first
-                self.num_train_steps += steps
-                # Forwards 2 for each token and parameter, backwards 4. The
-                # output matrix is for predicted tokens alone.
-                share = scale.corpus.masked_lm_prob
-                share = 1.0 if model.objective in ONE_WAY else share
-                rows = 12 * size.num_hidden_layers * size.hidden_size
-                rows += share * scale.corpus.vocab_size
-                parameters = rows * size.hidden_size
-                self.operations += 6 * steps * batch_size * length * parameters
+                self._count(model, end - first, batch_size * length)
+            rate = size.learning_rate or given.learning_rate
+            warmup = round(given.warmup_proportion * num_steps)
             last = self._add(
                 name,
-                f"Pre-training, {model.title}, steps {first + 1:,} to {end:,} "
-                f"at length {length}",
-                "run_pretraining.py",
-                flags | extra_flags(given.flags),
-                [*after, *filter(None, [last])],
+                "run_pretraining.py --do_train "
+                f"{flag('resume_from', last and f'$work_dir/{last}')} "
+                f"--bert_config_file=$work_dir/configs/{size.name}.json "
+                "--vocab_file=$vocab_file "
+                f"--input_file=$work_dir/{records}/*.tfrecord-* "
+                f"--output_dir=$work_dir/{name} "
+                f"{flag('objective', model.objective, DEFAULT_OBJECTIVE)} "
+                f"{self._lengths(length)} --train_batch_size={batch_size} "
+                f"--learning_rate={rate:g} --num_train_steps={num_steps} "
+                f"--num_warmup_steps={warmup} "
+                f"--random_seed={model.random_seed} "
+                f"--save_checkpoints_steps={given.save_checkpoints_steps} "
+                "--keep_checkpoint_max=1 "
+                f"{flag('bias_correction', given.bias_correction, False)} "
+                f"{self._dtype} {at_end} {' '.join(given.flags)}",
+                [records, held_out, last],
+                config=config,
             )
             first = end
         return last
+
+    def _count(self, model: Pretrained, num_steps: int, num_tokens: int):
+        """Count steps of pre-training, each of so many tokens."""
+        corpus, (layers, width, *_) = self.scale.corpus, model.size
+        # Forwards 2 for each token and parameter, backwards 4. The output
+        # matrix is for predicted tokens alone.
+        share = 1.0 if model.objective in ONE_WAY else corpus.masked_lm_prob
+        parameters = (12 * layers * width + share * corpus.vocab_size) * width
+        self.num_train_steps += num_steps
+        self.operations += 6 * num_steps * num_tokens * parameters
 
     def finetuning(
         self,
@@ -317,53 +320,41 @@ class Plan:
                 model, TRIVIAQA, 1, checkpoint_step
             )
         if checkpoint != model.checkpoint:
-            checkpoint = f"{{work_dir}}/{checkpoint}"
+            checkpoint = f"$work_dir/{checkpoint}"
         rates = given.learning_rates
         rate = "sweep_learning_rates" if len(rates) > 1 else "learning_rate"
-        flags = {
-            "do_train": True,
-            **own.inputs,
-            **own.flags,
-            "init_checkpoint": checkpoint,
-            "output_dir": f"{{work_dir}}/{name}",
-            "do_lower_case": None if model.checkpoint else self._casing,
-            "max_seq_length": given.max_seq_length,
-            "train_batch_size": given.train_batch_size,
-            rate: ",".join(map(number, rates)),
-            "num_train_epochs": given.num_train_epochs,
-            "random_seed": model.random_seed
-            + SEEDS_BETWEEN_RESTARTS * (restart - 1),
-            "keep_checkpoint_max": 1,
-            "bias_correction": None if given.bias_correction else "false",
-            "dtype": self._dtype,
-        }
-        is_squad, is_frozen = own.script == "run_squad.py", task == NER_FEATURES
-        if is_squad:
-            flags["doc_stride"] = given.doc_stride
-        if is_frozen:
-            flags["lstm_units"] = given.lstm_units
+        seed = model.random_seed + SEEDS_BETWEEN_RESTARTS * (restart - 1)
+        is_squad, is_frozen = (
+            task in (SQUAD, SQUAD_2, TRIVIAQA),
+            task == NER_FEATURES,
+        )
+        more = f"--doc_stride={given.doc_stride} " * is_squad
+        more += f"--lstm_units={given.lstm_units} " * is_frozen
         if own.scores:
-            batch_size = "predict_batch_size" if is_squad else "eval_batch_size"
+            what = "predict" if is_squad else "eval"
             # Activations are kept beside the records under one name for every
             # encoder, and records depend on the vocabulary: another encoder
             # must not read them.
             records = "records/given" if model.checkpoint else "records"
             records = f"{name}/records" if is_frozen else f"{records}/{task}"
-            flags |= {
-                "do_eval": True,
-                batch_size: given.eval_batch_size,
-                "records_dir": f"{{work_dir}}/{records}",
-            }
-        is_early = checkpoint_step < model.num_train_steps
-        at = f" at step {checkpoint_step:,}" if is_early else ""
-        which = f", {variant.name}" if variant.name else ""
+            more += (
+                f"--do_eval --{what}_batch_size={given.eval_batch_size} "
+                f"--records_dir=$work_dir/{records} "
+            )
         return self._add(
             name,
-            f"{task}{which}, run {restart}, from {model.title}{at}",
-            own.script,
-            {**flags, **variant.flags, **extra_flags(given.flags)},
-            [after] if after else [],
-            task,
+            f"{own.command} --do_train --init_checkpoint={checkpoint} "
+            f"--output_dir=$work_dir/{name} "
+            f"{'' if model.checkpoint else self._casing} "
+            f"--max_seq_length={given.max_seq_length} "
+            f"--train_batch_size={given.train_batch_size} "
+            f"--{rate}={','.join(f'{own:g}' for own in rates)} "
+            f"--num_train_epochs={given.num_train_epochs:g} "
+            f"--random_seed={seed} --keep_checkpoint_max=1 "
+            f"{flag('bias_correction', given.bias_correction, True)} "
+            f"{self._dtype} {more} {variant.flags} {' '.join(given.flags)}",
+            [after],
+            [task],
         )
 
     def ensemble(self, runs: Sequence[str]) -> str:
@@ -375,22 +366,36 @@ class Plan:
         name = f"{os.path.dirname(first.name)}/ensemble{len(runs)}"
         if os.path.dirname(last.name) != os.path.dirname(first.name):
             name = f"{first.name}_and_{last.name.split('/')[1]}"
-        flags = {
-            "do_predict": True,
-            "do_eval": True,
-            "ensemble_dirs": ",".join(f"{{work_dir}}/{run}" for run in runs),
-            "output_dir": f"{{work_dir}}/{name}",
-        }
         # init_checkpoint has the vocabulary; the runs lose their weights.
         own = ("predict_file", "doc_stride", "init_checkpoint")
-        for key in (*own, "do_lower_case", "max_seq_length"):
-            flags[key] = first.flags.get(key)
-        title = f"Ensemble of {len(runs)} runs: {first.title}"
-        return self._add(name, title, first.script, flags, runs, first.task)
+        own += ("do_lower_case", "max_seq_length")
+        same = [flag(key, first.flags.get(key, "")) for key in own]
+        return self._add(
+            name,
+            "run_squad.py --do_predict --do_eval --ensemble_dirs="
+            f"{','.join(f'$work_dir/{run}' for run in runs)} "
+            f"--output_dir=$work_dir/{name} {' '.join(same)}",
+            runs,
+            first.reads,
+        )
 
-    def _predictions(self, length: int) -> int:
+    def _lengths(self, length: int) -> str:
+        """Return the flags of the length of records."""
         # 20 of 128 tokens are predicted, 77 of 512 at 0.15.
-        return math.ceil(round(length * self.scale.corpus.masked_lm_prob, 6))
+        share = self.scale.corpus.masked_lm_prob
+        predictions = math.ceil(round(length * share, 6))
+        return (
+            f"--max_seq_length={length} --max_predictions_per_seq={predictions}"
+        )
+
+
+def flag(name: str, value: Any, default: Any = "") -> str:
+    """Return a flag, "" if the value is the default or ""."""
+    if value in ("", default):
+        return ""
+    return (
+        f"--{name}={str(value).lower() if default in (True, False) else value}"
+    )
 
 
 def kept_steps(scale: Scale) -> list[int]:
@@ -426,15 +431,3 @@ def checkpoint_of(
 def masking_name(masking: Masking, separator: str = "/") -> str:
     """Return "80/10/10"."""
     return separator.join(map(str, masking))
-
-
-def number(value: float) -> str:
-    """Return a number in few characters: 5e-05, 0.1, 3."""
-    return f"{value:.10g}"
-
-
-def extra_flags(flags: Sequence[str]) -> dict[str, str | bool]:
-    """Return flags such as "--use_tpu" and "-tpu_name=x" by name."""
-    # absl takes one dash for two.
-    pairs = [flag.lstrip("-").partition("=") for flag in flags]
-    return {name: value or True for name, _, value in pairs}

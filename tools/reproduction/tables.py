@@ -13,6 +13,7 @@ import io
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from tools.reproduction.experiments import Experiment
@@ -27,6 +28,11 @@ class Score(NamedTuple):
     degenerate: tuple[float, ...] = ()  # of the degenerate runs
     missing: int = 0  # runs that are not finished
     key: str = ""  # the name of the score in eval_results.txt
+
+    @property
+    def every(self) -> tuple[float, ...]:
+        """Return the scores of the degenerate runs too."""
+        return self.values + self.degenerate
 
     @property
     def mean(self) -> float | None:
@@ -91,8 +97,7 @@ def collect(
         read_scores: returns the scores of a step, {} if it has none.
         failed: the steps that have failed.
     """
-    scores = {}
-    runs = {}  # the score of each run of a cell, None if it does not count
+    scores, runs = {}, {}  # of runs: None for one that does not count
     for place, cell in experiment.cells.items():
         own, degenerate, num_failed, missing = [], [], 0, 0
         for name in cell.steps:
@@ -113,19 +118,12 @@ def collect(
         scores[place] = Score(
             values, num_failed, tuple(degenerate), missing, cell.key
         )
-    columns = PAPER[experiment.name].columns
-    if AVERAGE in columns:
+    averaged = [c for c in PAPER[experiment.name].columns if c != AVERAGE]
+    if AVERAGE in PAPER[experiment.name].columns:
         for row in experiment.rows:
             # The first runs of all tasks have an average, so do the second.
-            every = zip(
-                *(
-                    runs.get((row.label, c), [])
-                    for c in columns
-                    if c != AVERAGE
-                ),
-                strict=False,
-            )
-            whole = (run for run in every if None not in run)
+            own = [runs.get((row.label, column), []) for column in averaged]
+            whole = (run for run in zip(*own, strict=False) if None not in run)
             means = tuple(map(statistics.fmean, whole))
             scores[row.label, AVERAGE] = Score(means)
     return Results(experiment, scores)
@@ -134,31 +132,28 @@ def collect(
 def as_csv(results: Results) -> str:
     """Return a table as CSV, a line per cell; numbers are not rounded."""
     lines, papers = [], results.papers
-    for row in results.labels:
-        for column in results.experiment.columns:
-            score = results.score(row, column)
-            every = score.values + score.degenerate
-            numbers = {
-                "mean": score.mean,
-                "standard_deviation": score.deviation,
-                "runs": len(score.values),
-                "failed": score.failed,
-                "degenerate": len(score.degenerate),
-                "mean_with_degenerate": statistics.fmean(every)
-                if every
-                else None,
-                "missing": score.missing,
-                "difference_to_first_row": results.difference(row, column),
-                "paper": papers.score(row, column).mean,
-                "paper_difference_to_first_row": papers.difference(row, column),
-            }
-            # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
-            texts = {
-                name: "" if value is None else f"{value:.10g}"
-                for name, value in numbers.items()
-            }
-            texts["scores"] = " ".join(f"{own:.10g}" for own in score.values)
-            lines.append({"row": row, "column": column, **texts})
+    for row, column in product(results.labels, results.experiment.columns):
+        score = results.score(row, column)
+        every = Score(score.every)
+        numbers = {
+            "mean": score.mean,
+            "standard_deviation": score.deviation,
+            "runs": len(score.values),
+            "failed": score.failed,
+            "degenerate": len(score.degenerate),
+            "mean_with_degenerate": every.mean,
+            "missing": score.missing,
+            "difference_to_first_row": results.difference(row, column),
+            "paper": papers.score(row, column).mean,
+            "paper_difference_to_first_row": papers.difference(row, column),
+        }
+        # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
+        texts = {
+            name: "" if value is None else f"{value:.10g}"
+            for name, value in numbers.items()
+        }
+        texts["scores"] = " ".join(f"{own:.10g}" for own in score.values)
+        lines.append({"row": row, "column": column, **texts})
     file = io.StringIO()
     writer = csv.DictWriter(file, lines[0], lineterminator="\n")
     writer.writeheader()
@@ -207,12 +202,7 @@ def as_markdown(results: Results) -> str:
         return markdown(["", *columns], cells)
 
     def text(value: float | None, column: str, sign: str = "") -> str:
-        if value is None:
-            return ""
-        return f"{value:{sign}.{digits_of(column)}f}"
-
-    def papers_text(row: str, column: str) -> str:
-        return text(papers.score(row, column).mean, column)
+        return "" if value is None else f"{value:{sign}.{digits_of(column)}f}"
 
     def differences(row: str, column: str) -> str:
         own = text(results.difference(row, column), column, "+")
@@ -228,8 +218,11 @@ def as_markdown(results: Results) -> str:
     ]
     if numbers := PAPER[results.experiment.name].numbers:
         rows = dict.fromkeys([*labels, *numbers])
-        known = [r for r in rows if any(papers_text(r, c) for c in columns)]
-        parts += ["The paper's.\n", table(known, papers_text)]
+        known = [
+            r for r in rows if any(papers.score(r, c).every for c in columns)
+        ]
+        theirs = table(known, lambda r, c: text(papers.score(r, c).mean, c))
+        parts += ["The paper's.\n", theirs]
     if len(labels) > 1:
         parts += [
             f"Differences to {labels[0]}: ours, and the paper's in "

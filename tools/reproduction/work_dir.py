@@ -19,16 +19,15 @@ import contextlib
 import functools
 import json
 import os
-import time
-from collections.abc import Iterable, Mapping
+import string
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system, text_files
 from base.errors import UserError
 
 from tools import commands
-from tools.reproduction.steps import PRETRAINING, Plan, Step
-from tools.reproduction.tasks import TASKS
+from tools.reproduction.steps import Plan, Step
 
 LOCK_SECONDS = 60.0
 
@@ -47,101 +46,36 @@ def locked(path: str) -> contextlib.AbstractContextManager[int]:
     return file_system.locked_folder(folder, path, LOCK_SECONDS)
 
 
-def checksums(files: Iterable[str]) -> dict[str, str]:
-    """Return {name: the beginning of the SHA-256} of files.
-
-    A name is the path below the folder that all files share, so that the files
-    may be moved.
-    """
-    paths = list(map(os.path.abspath, files))
-    names = file_system.names_in_shared_folder(paths)
-    return dict(zip(names, map(checksum, paths), strict=True))
-
-
 @functools.cache
 def checksum(path: str) -> str:
     """Return 16 digits of a file's SHA-256; each file is read once."""
     return file_system.sha256(path)[:16]
 
 
-def read_own(path: str, **types: type) -> dict[str, Any]:
-    """Return the JSON object that this script wrote; {} without the file.
-
-    Args:
-        path: the file.
-        types: the keys of the object, each with the type of its value.
-
-    Raises:
-        UserError: the file has something else.
-    """
-    found = text_files.read_own_json(path) or {}
-    if not isinstance(found, dict) or (
-        found and not all(isinstance(found.get(n), t) for n, t in types.items())
-    ):
-        raise UserError(
-            f"{path} is damaged: what this --work_dir was begun with is not "
-            "known; name another one"
-        )
-    return found
-
-
-def check_same(
-    path: str, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> None:
-    """Check that a work directory was begun with the values of this command.
-
-    Args:
-        path: the directory.
-        what: what the values are of, for the message.
-        old: the values of the earlier command.
-        new: those of this one.
-
-    Raises:
-        UserError: some differ; the message has the first ones.
-    """
-    found = [
-        f"{key} was {old.get(key, 'not there')}, is {new.get(key, 'not there')}"
-        for key in {**old, **new}
-        if old.get(key) != new.get(key)
-    ]
-    if more := found[_SHOWN_DIFFERENCES:]:
-        found[_SHOWN_DIFFERENCES:] = [f"and {len(more)} more"]
-    if found:
-        raise UserError(
-            f"--work_dir={path} was begun by a different command: {what}: "
-            f"{'; '.join(found)}. Name another --work_dir, or give what it was "
-            "begun with"
-        )
-
-
 class WorkDir(NamedTuple):
     """A work directory, and where the files that its steps read are."""
 
     path: str
-    # "work_dir", or another name that stands in braces in flags -> path. Those
-    # of the tasks' data are there if they are given.
+    # "work_dir", or another name that stands behind $ in flags -> path. Those
+    # of the user's data are there if they are given.
     places: Mapping[str, str]
+    inputs: Mapping[str, Sequence[str]]  # what steps read -> its files
     scripts: str  # their folder, "" for the current directory
 
     def words(self, step: Step) -> list[str]:
         """Return a step's script and flags."""
-        found = [os.path.join(self.scripts, step.script)]
-        for name, value in step.flags.items():
-            if value is True:
-                found.append(f"--{name}")
-                continue
-            for place, path in self.places.items():
-                value = value.replace(f"{{{place}}}", path)
-            found.append(f"--{name}={value}")
-        return found
+        flags = [
+            f"--{name}" if value is True else f"--{name}={value}"
+            for name, value in step.flags.items()
+        ]
+        return [
+            os.path.join(self.scripts, step.script),
+            *(string.Template(f).safe_substitute(self.places) for f in flags),
+        ]
 
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
         return commands.shell_lines(["python", *self.words(step)], _LINE)
-
-    def data_files(self, task: str) -> list[str]:
-        """Return the files of a task's data, "" for none."""
-        return TASKS[task].files(self.places) if task else []
 
     def output(self, step: Step) -> str:
         """Return the path of what a step writes."""
@@ -151,51 +85,45 @@ class WorkDir(NamedTuple):
         """Return the file of what a step's command printed."""
         return os.path.join(self.path, "logs", f"{step.name}.log")
 
+    def marker(self, step: Step) -> dict[str, Any]:
+        """Return the marker of a step, {} if it was not begun."""
+        return text_files.read_own_json(self._marker_path(step)) or {}
+
     def _marker_path(self, step: Step) -> str:
         return os.path.join(self.path, "steps", f"{step.name}.json")
 
-    def marker(self, step: Step) -> dict[str, Any]:
-        """Return the marker of a step, {} if it was not begun."""
-        return read_own(
-            self._marker_path(step), identity=dict, before=float, began=float
-        )
+    def _identity(self, step: Step) -> dict[str, Any]:
+        """Return what no other command has: flags and checksums of data."""
+        found = {f"--{name}": value for name, value in step.flags.items()}
+        found |= step.config
+        for name in step.reads:
+            files = self.inputs[name]
+            # The files may be moved, all together.
+            names = file_system.names_in_shared_folder(files)
+            found |= dict(zip(names, map(checksum, files), strict=True))
+        return found
 
-    def _write_marker(self, step: Step, values: Mapping[str, Any]) -> None:
+    def note(
+        self, step: Step, seconds: float, failure: str | None = None
+    ) -> float:
+        """Write the marker of a step; return the seconds of all its attempts.
+
+        Args:
+            step: the step.
+            seconds: that it has run since the last note.
+            failure: None if it has not ended, "" if it is finished, else the
+                line in which it failed.
+        """
+        total = round(self.marker(step).get("before", 0.0) + seconds, 3)
+        values = {"identity": self._identity(step), "before": total}
+        if failure:
+            values["failed"] = failure
+        elif failure is not None:
+            values["seconds"] = total
         file = self._marker_path(step)
         os.makedirs(os.path.dirname(file), exist_ok=True)
         file_system.write_text(file, json.dumps(values, indent=1))
-
-    def _identity(self, step: Step) -> dict[str, Any]:
-        """Return the flags of a step and the checksums of the data it reads."""
-        flags = {f"--{name}": value for name, value in step.flags.items()}
-        return flags | checksums(self.data_files(step.task))
-
-    def begin(self, step: Step) -> None:
-        """Write the marker of a step that begins."""
-        marker, before = self.marker(step), 0.0
-        # The time of an earlier attempt counts, too. If it was killed, it
-        # lasted until the last line of the step's log.
-        if marker and "seconds" not in marker:
-            with contextlib.suppress(FileNotFoundError):
-                last = os.path.getmtime(self.log(step))
-                before = marker["before"] + max(0.0, last - marker["began"])
-        values = {
-            "identity": self._identity(step),
-            "before": before,
-            "began": time.time(),
-        }
-        self._write_marker(step, values)
-
-    def end(self, step: Step, failure: str) -> float:
-        """Write the marker of a step that ended; return its seconds.
-
-        `failure` is the line in which it failed, "" if it did not.
-        """
-        marker = self.marker(step)
-        seconds = round(marker["before"] + time.time() - marker["began"], 3)
-        ended = {"failed": failure} if failure else {"seconds": seconds}
-        self._write_marker(step, marker | ended)
-        return seconds
+        return total
 
     def is_finished(self, step: Step) -> bool:
         """Return whether a step has not failed and its output is there."""
@@ -213,8 +141,7 @@ class WorkDir(NamedTuple):
             if line := self.marker(step).get("failed"):
                 found[name] = line
             elif lost and not self.is_finished(step):
-                needed = plan.steps[lost[0]].number
-                found[name] = f"not run: it needs step {needed}, which failed"
+                found[name] = f"not run: it needs {lost[0]}, which failed"
         return found
 
     def check_begun(self, plan: Plan) -> None:
@@ -222,71 +149,45 @@ class WorkDir(NamedTuple):
 
         A step that failed may get another command, which may be the cure. Its
         script compares it with what it has written.
+
+        Raises:
+            UserError: some differ; the message has the first ones.
         """
         for step in plan.steps.values():
             marker = self.marker(step)
-            if marker and "failed" not in marker:
-                new = self._identity(step)
-                check_same(self.path, step.name, marker["identity"], new)
+            if not marker or "failed" in marker:
+                continue
+            old, new = marker["identity"], self._identity(step)
+            found = [
+                f"{k} was {old.get(k, 'not there')}, is "
+                f"{new.get(k, 'not there')}"
+                for k in {**old, **new}
+                if old.get(k) != new.get(k)
+            ]
+            if more := found[_SHOWN_DIFFERENCES:]:
+                found[_SHOWN_DIFFERENCES:] = [f"and {len(more)} more"]
+            if found:
+                raise UserError(
+                    f"--work_dir={self.path} was begun by a different command: "
+                    f"{step.name}: {'; '.join(found)}. Name another "
+                    "--work_dir, or give what it was begun with"
+                )
 
-    def check_models(self, plan: Plan) -> None:
-        """Check that no finished step belongs to a model that is missing.
-
-        The model would be trained again, and scores of two models would be
-        mixed.
-
-        Raises:
-            UserError: names the model and the steps.
-        """
-        lost: set[str] = set()  # missing models and what came after them
-        orphans: list[Step] = []
-        for name, step in plan.steps.items():
-            is_finished = self.is_finished(step)
-            is_after_lost = not lost.isdisjoint(step.after)
-            if is_after_lost and is_finished:
-                orphans.append(step)
-            if is_after_lost or (step.kind == PRETRAINING and not is_finished):
-                lost.add(name)
-        if orphans:
-            model = next(name for name in orphans[0].after if name in lost)
-            later = ", ".join(step.name for step in orphans)
-            raise UserError(
-                f"--work_dir={self.path}: the model {model} is "
-                f"missing, but steps after it are finished: {later}. To repeat "
-                "all, delete these folders too; to write the tables from what "
-                "is there, give --report_only"
-            )
-
-    def scores(
-        self, step: Step, must_be_whole: bool = False
-    ) -> dict[str, float]:
+    def scores(self, step: Step) -> dict[str, float]:
         """Return the scores in a step's eval_results.txt, {} without one.
 
-        Raises:
-            UserError: `must_be_whole`, and a line has no number.
-        """
-        path = os.path.join(self.output(step), "eval_results.txt")
-        found: dict[str, float] = {}
-        if not os.path.exists(path):
-            return found
-        for line in text_files.read_text(path).splitlines():
-            key, is_pair, value = line.partition(" = ")
-            try:
-                found[key] = float(value)
-            except ValueError:
-                if is_pair and must_be_whole:
-                    raise UserError(
-                        f"{path}: {line!r} is not a score"
-                    ) from None
-        return found
-
-    def final_scores(self, step: Step) -> dict[str, float]:
-        """Return the scores of a step that has ended; {} while it runs.
-
-        A run that is scored between its steps writes the same file.
+        A step that has not ended has none: a run that is scored between its
+        steps writes the same file.
         """
         marker = self.marker(step)
-        return {} if marker and "seconds" not in marker else self.scores(step)
+        path = os.path.join(self.output(step), "eval_results.txt")
+        if (marker and "seconds" not in marker) or not os.path.exists(path):
+            return {}
+        pairs = (
+            line.split(" = ", 1)
+            for line in text_files.read_text(path).splitlines()
+        )
+        return {key: float(value) for key, value in pairs}
 
     def remove_weights(self, step: Step) -> None:
         """Remove the large files of a fine-tuned model.

@@ -1,24 +1,27 @@
 """The processes of a run, and the files of its work directory."""
 
 import os
+import subprocess
+import sys
 
 from base.errors import UserError
 
 import pytest
+from paths import ROOT
 
 from tools.reproduction import run, scales, work_dir
-from tools.reproduction.steps import Plan, Step
+from tools.reproduction.steps import TEXT, Plan, Step
 from tools.reproduction.work_dir import WorkDir
 
 
 def run_scripts(tmp_path, *sources):
     """Run steps whose scripts have these sources; return {step: failure}."""
-    plan = Plan(scales.read("smoke"), has_vocab=True)
-    work = WorkDir(str(tmp_path), {}, str(tmp_path))
+    plan = Plan(scales.read("smoke"))
+    work = WorkDir(str(tmp_path), {}, {}, str(tmp_path))
     for number, source in enumerate(sources):
         name, script = f"finetuning/{number}", f"script{number}.py"
         (tmp_path / script).write_text(source)
-        plan.steps[name] = Step(number, name, "", script, {})
+        plan.steps[name] = Step(number, name, script, {})
         os.makedirs(work.output(plan.steps[name]))
     with work_dir.locked(str(tmp_path)) as lock:
         run.run(plan, work, False, lock)
@@ -41,7 +44,7 @@ def test_an_error_ends_the_running_steps(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
-    monkeypatch.setattr(WorkDir, "end", fail)
+    monkeypatch.setattr(run._Child, "end", fail)
     with pytest.raises(OSError, match="no space"):
         run_scripts(tmp_path, hangs, waits)
     with pytest.raises(ProcessLookupError):
@@ -84,17 +87,42 @@ def test_weights_and_activations_are_removed(tmp_path):
     for name in kept | gone:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    work = WorkDir(str(tmp_path), {}, "")
-    work.remove_weights(Step(1, "finetuning/a", "", "run.py", {}))
+    work = WorkDir(str(tmp_path), {}, {}, "")
+    work.remove_weights(Step(1, "finetuning/a", "run.py", {}))
     left = {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
     assert set(map(str, left)) == kept
 
 
 def test_files_of_one_name_are_told_apart(tmp_path):
+    paths = []
     for folder in "ab":
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "text.txt").write_text(folder)
-    found = work_dir.checksums(tmp_path.rglob("*.txt"))
-    assert sorted(found) == ["a/text.txt", "b/text.txt"]
-    with pytest.raises(UserError, match="the text: ./text.txt was .*, is not"):
-        work_dir.check_same("w", "the text", found, {})
+        paths.append(str(tmp_path / folder / "text.txt"))
+    plan = Plan(scales.read("smoke"))
+    plan.text("train")
+    (step,) = plan.steps.values()
+    work = WorkDir(str(tmp_path), {}, {TEXT: paths}, "")
+    work.note(step, 0.0)
+    work.check_begun(plan)
+    work = work._replace(inputs={TEXT: paths[::-1]})
+    work.check_begun(plan)
+    work = work._replace(inputs={TEXT: paths[:1]})
+    with pytest.raises(UserError, match="corpus: a/text.txt was .*, is not"):
+        work.check_begun(plan)
+
+
+def test_shuffled_documents_have_the_same_sentences(tmp_path):
+    documents = [[f"{n}.{i}" for i in range(n % 4 + 1)] for n in range(40)]
+    for part, some in enumerate((documents[:20], documents[20:])):
+        text = "".join("\n".join([*lines, "\n"]) for lines in some)
+        (tmp_path / f"train-{part}").write_text(text)
+    path = tmp_path / "shuffled.txt"
+    flags = [f"--input_file={tmp_path}/train-*", f"--output_file={path}"]
+    source = ROOT / "tools" / "reproduction" / "shuffle_sentences.py"
+    subprocess.run([sys.executable, source, *flags], check=True)
+    text = path.read_text()
+    found = [own.split("\n") for own in text.strip().split("\n\n")]
+    assert found != documents
+    assert list(map(len, found)) == list(map(len, documents))
+    assert sorted(sum(found, [])) == sorted(sum(documents, []))
