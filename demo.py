@@ -7,7 +7,7 @@ vocabulary, makes masked records (training and held-out documents apart),
 pre-trains a tiny BERT, evaluates it on the held-out documents and fills masks.
 Every step is one of the project's scripts, run with the command line that is
 printed; its whole log goes to a file in demo_output/logs. At the end there are
-demo_output/curves.png and a table of scores.
+demo_output/model/curves.png and a table of scores.
 
 Started again, it resumes where it stopped; finished steps are not repeated.
 --quick trains for fewer steps.
@@ -27,7 +27,6 @@ from typing import NamedTuple
 from base import (
     child_processes,
     file_system,
-    pictures,
     script,
     startup,
     text_files,
@@ -238,6 +237,10 @@ def main(_: list[str]) -> int:
         num_unused_tokens=0,
     )
 
+    lengths = {
+        "max_seq_length": scale.max_seq_length,
+        "max_predictions_per_seq": scale.max_predictions_per_seq,
+    }
     steps.begin("Making masked records")
     for name, passes in (("train", scale.dupe_factor), ("held_out", 2)):
         steps.run(
@@ -246,9 +249,8 @@ def main(_: list[str]) -> int:
             input_file=steps.path(f"{name}.txt"),
             output_file=steps.path(f"{name}.tfrecord"),
             vocab_file=vocab_file,
-            max_seq_length=scale.max_seq_length,
-            max_predictions_per_seq=scale.max_predictions_per_seq,
             dupe_factor=passes,
+            **lengths,
         )
 
     steps.begin("Pre-training and evaluating")
@@ -267,8 +269,7 @@ def main(_: list[str]) -> int:
         output_dir=steps.path("model"),
         do_train=True,
         do_eval=True,
-        max_seq_length=scale.max_seq_length,
-        max_predictions_per_seq=scale.max_predictions_per_seq,
+        **lengths,
         train_batch_size=scale.train_batch_size,
         learning_rate=scale.learning_rate,
         bias_correction=True,
@@ -287,7 +288,7 @@ def main(_: list[str]) -> int:
     )
 
     steps.begin("Results")
-    is_better = summarize(steps, scale, vocab_size)
+    is_better = summarize(steps, vocab_size, **lengths)
     if not is_better and not FLAGS.quick:
         raise UserError(
             "the model is not better than counting tokens on every score; "
@@ -321,35 +322,28 @@ def write_json(path: str, value: dict) -> None:
     file_system.write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def summarize(steps: Steps, scale: Scale, vocab_size: int) -> bool:
-    """Draw curves.png, print the table; return whether it beats baselines."""
+def summarize(steps: Steps, vocab_size: int, **lengths: int) -> bool:
+    """Print the table of scores; return whether they beat the baselines."""
     # Imported late, since TensorFlow takes seconds to import, and memory that
     # the scripts need until here.
     with startup.importing():
         from tools.demo import results as demo_results
-        from training import reporting, scalars
+        from training import scalars
 
-    lengths = (scale.max_seq_length, scale.max_predictions_per_seq)
     train_ids, _ = demo_results.read_labels(
-        steps.path("train.tfrecord"), *lengths
+        steps.path("train.tfrecord"), **lengths
     )
     ids, labels = demo_results.read_labels(
-        steps.path("held_out.tfrecord"), *lengths
+        steps.path("held_out.tfrecord"), **lengths
     )
     baseline = demo_results.baseline(train_ids, ids, labels, vocab_size)
     scores = demo_results.read_scores(steps.path("model", "eval_results.txt"))
-    training = scalars.read_curves(steps.path("model"))
-    held_out = scalars.read_curves(reporting.eval_folder(steps.path("model")))
-    path = steps.path("curves.png")
-    try:
-        demo_results.draw_curves(path, training, held_out, baseline)
-        print(f"{path}: loss and next-sentence accuracy over the steps")
-    except ImportError:
-        print(pictures.not_drawn(path))
+    print(f"{steps.path('model', 'curves.png')}: loss and accuracy by step")
     print(f"{steps.path('logs')}: the whole logs of the scripts")
     took = steps.durations()
     print(textwrap.fill(took, MAX_WIDTH, subsequent_indent="    "))
-    speeds = training.get("sequences_per_second", {}).values()
+    curves = scalars.read_curves(steps.path("model"))
+    speeds = curves.get("sequences_per_second", {}).values()
     speed = statistics.median(speeds) if speeds else float("nan")
     print(
         f"\nHeld-out documents, {len(labels):,} sequences, {len(ids):,} masked "

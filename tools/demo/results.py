@@ -1,4 +1,4 @@
-"""The results of demo.py: scores beside a unigram baseline, learning curves.
+"""The results of demo.py: scores beside a unigram baseline.
 
 The baseline predicts the most frequent token of the training text for every
 masked position. It needs no model and reads no context, so what BERT scores
@@ -8,14 +8,11 @@ beyond it comes from reading the text around the mask.
 import math
 from collections.abc import Mapping
 
-from base import pictures
-
 import numpy as np
 import tensorflow as tf
 
 from pretraining.data import schema as pretraining_schema
 from records import streaming
-from training.scalars import Curve
 
 
 def baseline(
@@ -95,42 +92,3 @@ def format_table(
     return "\n".join(
         [*lines, f"    {'training speed':<25}{speed:,.0f} sequences/s"]
     )
-
-
-def draw_curves(
-    path: str,
-    training: Mapping[str, Curve],
-    held_out: Mapping[str, Curve],
-    baseline: Mapping[str, float],
-) -> None:
-    """Draw loss and next-sentence accuracy over the steps as a PNG file.
-
-    The baseline's scores become horizontal lines.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    figure = pictures.new_figure(10, 4)
-    from matplotlib.ticker import PercentFormatter
-
-    # The masked LM loss alone, not the sum of both losses that is minimized:
-    # the baseline is a loss of masked tokens.
-    for axes, tag, label in zip(
-        figure.subplots(1, 2),
-        ("masked_lm_loss", "next_sentence_accuracy"),
-        ("unigram baseline", "the more frequent answer"),
-        strict=True,
-    ):
-        for curves, name, style in (
-            (training, "training", {"color": pictures.BLUE}),
-            (held_out, "held-out", {"color": pictures.ORANGE, "marker": "o"}),
-        ):
-            curve = curves.get(tag, {})
-            axes.plot(list(curve), list(curve.values()), label=name, **style)
-        axes.axhline(baseline[tag], color=pictures.GREY, ls="--", label=label)
-        name = tag.replace("_", " ").replace("lm", "LM")
-        axes.set(ylabel=name, xlabel="training step")
-        axes.grid(alpha=0.3)
-        axes.legend()
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    pictures.save(figure, path)

@@ -1,4 +1,4 @@
-"""The demo's baseline and its learning curves."""
+"""The demo's baseline."""
 
 import numpy as np
 import pytest
@@ -48,20 +48,3 @@ def test_every_score_has_to_beat_its_baseline(name, value):
     }
     assert demo_results.is_better(scores, BASELINE)
     assert not demo_results.is_better({**scores, name: value}, BASELINE)
-
-
-def test_curves_are_drawn_as_png(tmp_path):
-    image = pytest.importorskip("matplotlib.image")
-    curves = {
-        "masked_lm_loss": {1: 8.0, 100: 6.5, 200: 5.9},
-        "next_sentence_accuracy": {1: 0.5, 100: 0.6, 200: 0.7},
-    }
-    path = str(tmp_path / "curves.png")
-    demo_results.draw_curves(path, curves, curves, BASELINE)
-    pixels = image.imread(path)
-    assert pixels.shape == (440, 1100, 4)
-    # Training is blue and held-out orange, in both halves.
-    for half in (pixels[:, :550, :3], pixels[:, 550:, :3]):
-        for colour in ((0, 114, 178), (213, 94, 0)):
-            distance = np.abs(half * 255 - colour).max(-1)
-            assert (distance < 3).sum() > 10
