@@ -220,7 +220,9 @@ def main(_: list[str]) -> int:
             if demo_corpus.is_held_out(title) == is_held_out
         ]
         path = steps.path(f"{name}.txt")
-        demo_corpus.write(path, chosen)
+        # A file that is changed would have its records made again.
+        if not os.path.exists(path):
+            demo_corpus.write(path, chosen)
         print(
             f"  {path}: {len(chosen)} documents, {sum(map(len, chosen)):,} "
             f"sentences, {os.path.getsize(path) / 1e6:.2f} MB"

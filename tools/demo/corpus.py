@@ -16,7 +16,6 @@ import os
 import pathlib
 import re
 import sysconfig
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from base import file_system
@@ -73,14 +72,9 @@ def sentences(text: str) -> Iterator[str]:
 
     A paragraph that reads like code, a table or a heading yields nothing.
     """
-    for paragraph in _paragraphs(text):
-        if not _is_prose(paragraph):
-            continue
-        start = 0
-        for end in _SENTENCE_END.finditer(paragraph):
-            yield paragraph[start : end.end()].strip()
-            start = end.end()
-        yield paragraph[start:].strip()
+    for paragraph in filter(_is_prose, _paragraphs(text)):
+        for sentence in _SENTENCE_END.sub("\\g<0>\n", paragraph).split("\n"):
+            yield sentence.strip()
 
 
 def _paragraphs(text: str) -> Iterator[str]:
@@ -126,17 +120,10 @@ def _is_prose(paragraph: str) -> bool:
 
 def docstrings(source: str) -> Iterator[str]:
     """Yield the docstrings in a module's source, in their order."""
-    nodes: list[ast.AST] = [ast.parse(source)]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(
-            node,
-            ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
-        ):
-            text = ast.get_docstring(node)
-            if text:
-                yield textwrap.dedent(text)
-        nodes.extend(reversed(list(ast.iter_child_nodes(node))))
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [n for n in ast.walk(ast.parse(source)) if isinstance(n, kinds)]
+    nodes.sort(key=lambda node: getattr(node, "lineno", 0))
+    yield from filter(None, map(ast.get_docstring, nodes))
 
 
 def _raw_documents() -> Iterator[tuple[str, list[str]]]:
@@ -195,15 +182,6 @@ def is_held_out(name: str) -> bool:
 
 
 def write(path: str, texts: Sequence[Sequence[str]]) -> None:
-    """Write documents in the form that create_pretraining_data.py reads.
-
-    A file with the same content is left alone, so that it keeps its time of
-    change.
-    """
-    content = "".join("\n".join(text) + "\n\n" for text in texts).encode()
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if file.read() == content:
-                return
-    with file_system.atomic_file(path) as file:
-        file.write(content)
+    """Write documents in the form that create_pretraining_data.py reads."""
+    content = "".join("\n".join(text) + "\n\n" for text in texts)
+    file_system.write_text(path, content)
