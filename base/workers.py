@@ -20,6 +20,7 @@ import pickle
 import signal
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -178,16 +179,11 @@ def _script_hidden() -> Iterator[None]:
     without both it imports nothing.
     """
     script = sys.modules["__main__"]
-    names = {n: getattr(script, n, None) for n in ("__file__", "__spec__")}
+    sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        script.__spec__ = None
-        if names["__file__"]:
-            del script.__file__
         yield
     finally:
-        for name, value in names.items():
-            if name == "__spec__" or value:
-                setattr(script, name, value)
+        sys.modules["__main__"] = script
 
 
 def _serve(connection, setup, settings, work) -> None:
