@@ -26,12 +26,11 @@ document; with --strict the first such problem ends the run with status 1.
 import dataclasses
 
 from base import beam, script
-from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read, require
 
 from absl import flags, logging
 
-from corpus import generation, paragraphs, reading, summary
+from corpus import generation, summary
 from corpus.items import CorpusFlags
 
 FLAGS = flags.FLAGS
@@ -39,9 +38,8 @@ FLAGS = flags.FLAGS
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """How the input is read, what is kept and how it is written."""
+    """What is read and written."""
 
-    # Required
     input_file: str | None = flag()
     """Files to read: MediaWiki XML dumps, WikiExtractor's files, JSON lines,
     parquet or plain text, also compressed (gzip, bzip2, xz); patterns such as
@@ -50,63 +48,24 @@ class Flags:
     output_dir: str | None = flag(is_output=True, alias="output")
     """Directory for train-*.txt, heldout/heldout-*.txt and corpus.json."""
 
-    # How the input is read
-    language: str = flag("")
-    """Language of the text, such as en, de or zh: decides where sentences end,
-    and which words a wiki uses for links to files and the like. Default: the
-    one that each dump names; required for other input."""
-
-    text_column: str = flag("text")
-    """Column of parquet, or key of JSON lines."""
-
-    document_separator: str = flag("file", choices=reading.DOCUMENT_SEPARATORS)
-    """What a document is in plain text: a whole file, in which blank lines
-    separate paragraphs; or what stands between blank lines."""
-
-    line_breaks: str = flag("auto", choices=paragraphs.LINE_BREAKS)
-    """What a line break within a paragraph means in plain text, JSON and
-    parquet. join: nothing, as lines were wrapped at a fixed width and a
-    sentence may span several. keep: it ends a sentence. auto: join for
-    documents whose lines are about equally long and at most 100 characters,
-    keep for others."""
-
-    max_document_mb: int = flag(8, 1, 256)
-    """Skip pages, lines and texts larger than this, which bounds the memory
-    needed. The largest page that Wikipedia allows has 2 MB."""
-
-    # What is kept
-    min_document_chars: int = flag(0, low=0)
-    """Drop documents with fewer characters of text."""
-
-    heldout_fraction: float = flag(0.0, low=0)
-    """Share of the documents to put into heldout/, by the hash of their
-    text."""
-
-    # How it is written
-    num_shards: int = flag(64, 1, 99999)
-    """Training files to write."""
-
     strict: bool = flag(False)
     """End with an error at the first file, page, line or row that cannot be
     read, instead of a warning."""
 
 
 define(Flags)
-
-
+define(CorpusFlags)
 define(beam.Flags)
 
 
 def main(_: list[str]) -> int:
     """Write the corpus; summarize it and warn of likely mistakes."""
-    for name in ("input_file", "output_dir"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    require(FLAGS, "input_file", "output_dir")
     beam.check_flags(FLAGS, "output_dir")
     report = generation.generate(
         FLAGS.input_file,
         FLAGS.output_dir,
-        CorpusFlags(**{n: FLAGS[n].value for n in CorpusFlags._fields}),
+        read(CorpusFlags, FLAGS),
         FLAGS.strict,
         FLAGS.num_workers,
         beam.options_of(FLAGS),

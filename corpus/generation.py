@@ -4,6 +4,7 @@ Flags and input are checked before any work: a mistake should end the run in
 its first second.
 """
 
+import dataclasses
 import importlib.metadata
 import json
 import math
@@ -61,7 +62,7 @@ def generate(
             document in the input, a problem in it and `is_strict`, or output
             files of a different command.
     """
-    flags = flags._replace(language=flags.language.lower())
+    flags = dataclasses.replace(flags, language=flags.language.lower())
     if flags.heldout_fraction >= 1:
         raise UserError(
             f"--heldout_fraction={flags.heldout_fraction}: must be less than 1"
@@ -89,7 +90,7 @@ def generate(
         {
             "version of corpora": _CORPUS_VERSION,
             "input_file": input_states,
-            **flags._asdict(),
+            **dataclasses.asdict(flags),
             **{f"version of {name}": found for name, found in versions.items()},
         },
     )
@@ -132,7 +133,7 @@ def generate(
     found = run.total["inputs"]
     report = {
         **summary.make_report(run, outputs, output_dir),
-        "flags": flags._asdict(),
+        "flags": dataclasses.asdict(flags),
         "versions": versions,
         "inputs": {path: found[path] for path in inputs if path in found},
     }

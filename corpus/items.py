@@ -3,12 +3,19 @@
 All types are plain values, which are pickled and sent to worker processes.
 """
 
+import dataclasses
 from typing import NamedTuple
+
+from base.flags import flag
+
+from corpus.paragraphs import LINE_BREAKS
 
 # The kinds of input files, as corpus/sources.py finds them by content.
 DUMP, JSON_LINES, PARQUET, TEXT = "dump", "json_lines", "parquet", "text"
 # WikiExtractor's <doc id="1" url="..." title="...">, text, </doc>.
 EXTRACTED = "extracted"
+
+DOCUMENT_SEPARATORS = ("file", "blank_line")
 
 # What an item of each kind is called in messages, with its number.
 ITEM_NAMES = {
@@ -20,20 +27,42 @@ ITEM_NAMES = {
 }
 
 
-class CorpusFlags(NamedTuple):
-    """The flags of prepare_corpus.py, except files, that decide its output.
+@dataclasses.dataclass(frozen=True)
+class CorpusFlags:
+    """The flags of prepare_corpus.py, except files, that decide its output."""
 
-    An empty language stands for the one that each dump names.
-    """
+    language: str = flag("")
+    """Language of the text, such as en, de or zh: decides where sentences end,
+    and which words a wiki uses for links to files and the like. Default: the
+    one that each dump names; required for other input."""
 
-    language: str = ""
-    text_column: str = "text"
-    document_separator: str = "file"
-    line_breaks: str = "auto"
-    min_document_chars: int = 0
-    max_document_mb: int = 8
-    heldout_fraction: float = 0.0
-    num_shards: int = 64
+    text_column: str = flag("text")
+    """Column of parquet, or key of JSON lines."""
+
+    document_separator: str = flag("file", choices=DOCUMENT_SEPARATORS)
+    """What a document is in plain text: a whole file, in which blank lines
+    separate paragraphs; or what stands between blank lines."""
+
+    line_breaks: str = flag("auto", choices=LINE_BREAKS)
+    """What a line break within a paragraph means in plain text, JSON and
+    parquet. join: nothing, as lines were wrapped at a fixed width and a
+    sentence may span several. keep: it ends a sentence. auto: join for
+    documents whose lines are about equally long and at most 100 characters,
+    keep for others."""
+
+    max_document_mb: int = flag(8, 1, 256)
+    """Skip pages, lines and texts larger than this, which bounds the memory
+    needed. The largest page that Wikipedia allows has 2 MB."""
+
+    min_document_chars: int = flag(0, low=0)
+    """Drop documents with fewer characters of text."""
+
+    heldout_fraction: float = flag(0.0, low=0)
+    """Share of the documents to put into heldout/, by the hash of their
+    text."""
+
+    num_shards: int = flag(64, 1, 99999)
+    """Training files to write."""
 
     @property
     def max_item_bytes(self) -> int:

@@ -27,8 +27,6 @@ from corpus.items import (
 )
 from corpus.sources import Blocks
 
-DOCUMENT_SEPARATORS = ("file", "blank_line")
-
 # Blank lines and the end of the line before them.
 _BLANK_LINES = re.compile(rb"\r?\n(?:[ \t\r\f\v]*\n)+")
 

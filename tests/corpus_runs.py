@@ -56,7 +56,7 @@ def dump_of(number: int) -> str:
 
 def settings(**more) -> CorpusFlags:
     """Return settings of English text; `more` are replaced."""
-    return CorpusFlags("en")._replace(**more)
+    return CorpusFlags(**{"language": "en"} | more)
 
 
 def items_of(path: pathlib.Path, **more) -> list[Item]:
