@@ -69,6 +69,7 @@ class Flags:
     """Lower-case the text and remove accents. Every later step needs the same
     value."""
 
+    # The upper bound is that of the trainer.
     min_frequency: int = flag(2, 1, 2**31 - 1)
     """Join two pieces to a longer one if they occur together at least this
     often."""

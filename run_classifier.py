@@ -178,7 +178,6 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         is_training,
         files,
         FLAGS.data_dir,
-        FLAGS.eval_batch_size,
         FLAGS.label_smoothing,
         FLAGS.class_weights,
         # If all folds are asked for, the first one stands for them.

@@ -26,17 +26,14 @@ A model of sentence-transformers keeps its pooling, length, prompts and
 normalization; without --do_train any BERT is scored.
 """
 
-import dataclasses
 
 from base import script
-from base.flags import define, flag
+from base.flags import define, read
 
 from absl import flags
 
-from checkpoints import sentence_transformers
 from finetuning import flags as finetuning_flags
 from finetuning import runner
-from tasks.embeddings.data import Columns
 from tasks.embeddings.job import EmbeddingsJob, Options
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
@@ -62,107 +59,7 @@ finetuning_flags.define(
 )
 
 define(LongTextFlags)
-
-
-@dataclasses.dataclass(frozen=True)
-class Flags:
-    """Files, columns, vectors and what is learned."""
-
-    # Files
-    train_file: str | None = flag(exists="file")
-    """Pairs or texts to train on: .tsv (not quoted), .csv, .jsonl; .txt has a
-    text in each line."""
-
-    dev_file: str | None = flag(exists="file")
-    """Pairs to score the model on: by the correlation of scores with cosines,
-    or what else the model compares vectors by; or, if the pairs have no scores,
-    by how well each first text finds its second among all second texts."""
-
-    retrieval_dir: str | None = flag(exists="directory")
-    """Folder with a collection to search, in BEIR's format: corpus.jsonl,
-    queries.jsonl, qrels/test.tsv, with a header or without."""
-
-    qrels: str = flag("test")
-    """File in the folder qrels of retrieval_dir, without .tsv."""
-
-    test_file: str | None = flag(exists="file")
-    """Texts whose vectors --do_predict writes."""
-
-    # Columns
-    text_columns: tuple[str, ...] = flag(())
-    """Columns of the anchor, its positive and its hard negatives; default:
-    anchor or query and positive, sentence1 and sentence2, question1 and
-    question2, premise and hypothesis, text_a and text_b, or text; and all whose
-    names begin with negative."""
-
-    score_column: str = flag("score")
-    """Column with the score of a pair; without this column, all pairs of a file
-    have like meaning."""
-
-    max_score: float = flag(1.0, low=1e-6)
-    """The score that stands for the cosine 1: 5 for STS-B."""
-
-    label_column: str | None = flag()
-    """Column with the label of a pair, such as gold_label."""
-
-    positive_label: str = flag("entailment")
-    """Label of pairs of like meaning."""
-
-    negative_label: str = flag("contradiction")
-    """Label of pairs whose second text is a hard negative of the first."""
-
-    # Vectors
-    pooling: str | None = flag(choices=sentence_transformers.POOLINGS)
-    """How the vectors of a text's tokens become one: their mean, their maximum,
-    or the one of [CLS]; default: as in the model, else mean."""
-
-    normalize: bool | None = flag()
-    """Divide vectors by their length; default: as the model does, else not."""
-
-    query_prompt: str | None = flag()
-    """Text to put before queries and anchors, such as "query: "; default: the
-    model's prompt named query, else its default prompt."""
-
-    document_prompt: str | None = flag()
-    """Text to put before documents and positives, such as "passage: "; default:
-    the model's prompt for them."""
-
-    embedding_size: int | None = flag(
-        low=1,
-        excludes={
-            "do_train": "to train vectors that can be cut, give "
-            "--matryoshka_dims"
-        },
-    )
-    """Without --do_train: keep only this many numbers of each vector, the first
-    ones; default: as many as the model's truncate_dim says, else all."""
-
-    # Learning
-    temperature: float = flag(0.05, low=1e-4)
-    """Divide cosines by this in the softmax over the texts of a batch."""
-
-    symmetric: bool = flag(False)
-    """Train positives to find their anchors, too."""
-
-    matryoshka_dims: tuple[int, ...] = flag(
-        (),
-        low=1,
-        excludes={"teacher_checkpoint": "a teacher's vectors have one size"},
-    )
-    """Sizes, such as 384,128,64, to which vectors can be cut after training:
-    the loss is the mean of the losses at these sizes."""
-
-    cache_chunk: int = flag(0, low=0)
-    """Texts that the encoder computes at once in training. A batch of any size
-    then takes the memory of these texts, for a third more time; 0: all texts of
-    a batch."""
-
-    teacher_checkpoint: str | None = flag()
-    """Sentence encoder to distill: its vectors of all texts of train_file are
-    learned."""
-
-
-define(Flags)
+define(Options)
 
 
 def main(_: list[str]) -> int:
@@ -174,19 +71,8 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> EmbeddingsJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    values = {
-        name: FLAGS[name].value for name in Options._fields if name in FLAGS
-    }
-    values["columns"] = Columns(
-        tuple(FLAGS.text_columns),
-        FLAGS.score_column,
-        FLAGS.max_score,
-        FLAGS.label_column,
-        FLAGS.positive_label,
-        FLAGS.negative_label,
-    )
-    values["matryoshka_dims"] = tuple(FLAGS.matryoshka_dims)
-    return EmbeddingsJob(settings, source, is_training, Options(**values))
+    options = read(Options, FLAGS)
+    return EmbeddingsJob(settings, source, is_training, options)
 
 
 def check_flags() -> None:

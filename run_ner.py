@@ -148,7 +148,6 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         (FLAGS.train_file, FLAGS.dev_file, FLAGS.test_file),
         Columns(FLAGS.token_column, FLAGS.label_column),
         tagger,
-        FLAGS.eval_batch_size,
     )
     if is_training and (options := distillation.read(FLAGS)):
         job.wrapper = TaggerDistillation(job, options)

@@ -81,9 +81,7 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> SwagJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    return SwagJob(
-        settings, source, is_training, FLAGS.data_dir, FLAGS.eval_batch_size
-    )
+    return SwagJob(settings, source, is_training, FLAGS.data_dir)
 
 
 def check_flags() -> None:

@@ -50,6 +50,7 @@ class CorpusFlags:
     documents whose lines are about equally long and at most 100 characters,
     keep for others."""
 
+    # A worker process needs some twenty times the largest.
     max_document_mb: int = flag(8, 1, 256)
     """Skip pages, lines and texts larger than this, which bounds the memory
     needed. The largest page that Wikipedia allows has 2 MB."""

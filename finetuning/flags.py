@@ -103,6 +103,12 @@ def read(f: FlagValues) -> RunSettings:
         records_dir=f.records_dir or f.output_dir,
         export_dir=export_dir.rstrip("/"),
         init_checkpoint=init_checkpoint,
+        # run_squad.py scores what it predicts.
+        eval_batch_size=(
+            f.eval_batch_size
+            if "eval_batch_size" in f
+            else f.predict_batch_size
+        ),
         bilstm=bilstm,
         is_length_given=f["max_seq_length"].present > 0,
         long_texts=long_texts.read(f) if "long_texts" in f else LongTexts(),

@@ -157,7 +157,6 @@ class FineTuningJob(abc.ABC):
         dev: Sequence[DataSet],
         test: Sequence[DataSet],
         is_training: bool,
-        eval_batch_size: int,
     ) -> None:
         """Set the data sets; read those that the command needs.
 
@@ -165,7 +164,6 @@ class FineTuningJob(abc.ABC):
         them. A file whose records exist already is not read. The schema is that
         of the records; the model is trained first if `is_training`.
         """
-        self.eval_batch_size = eval_batch_size
         self.train, self.dev, self.test = train, dev, test
         self.cache = record_cache.RecordCache(
             self.settings.records_dir,
@@ -343,7 +341,8 @@ class FineTuningJob(abc.ABC):
         results: dict[str, float] = {}
         signs, kept = [], []
         for data in self.dev:  # MNLI has two: matched and mismatched
-            outputs = self.outputs(loaded, data, self.eval_batch_size)
+            size = self.settings.eval_batch_size
+            outputs = self.outputs(loaded, data, size)
             scored = self.score(data, outputs)
             what = f"{data.title}: " if len(self.dev) > 1 else ""
             prefix = self.prefix(data)

@@ -53,7 +53,6 @@ class ClassifierJob(FineTuningJob):
         is_training: bool,
         files: glue.TaskFiles,
         data_dir: str,
-        eval_batch_size: int,
         label_smoothing: float = 0.0,
         class_weights: str | None = None,
         fold: classifier_data.Fold | None = None,
@@ -125,7 +124,6 @@ class ClassifierJob(FineTuningJob):
             dev,
             test,
             is_training,
-            eval_batch_size,
         )
 
     def deciding_metric(self) -> str:

@@ -1,15 +1,18 @@
 """Fine-tuning for sentence vectors: data, scores, mistakes, vectors."""
 
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from base import file_system, progress
+from base import file_system, flags, progress
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
 from absl import logging
 
+from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory, tfrecord
@@ -52,26 +55,114 @@ _PART = 8192  # rows converted together
 _SHOWN = 3  # examples in the log
 
 
-class Options(NamedTuple):
-    """The flags of run_embeddings.py, by their names; None: not given."""
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The flags of run_embeddings.py; None: not given."""
 
-    train_file: str | None
-    dev_file: str | None
-    retrieval_dir: str | None
-    qrels: str
-    test_file: str | None
-    columns: Columns
-    pooling: str | None
-    normalize: bool | None
-    query_prompt: str | None
-    document_prompt: str | None
-    temperature: float
-    symmetric: bool
-    matryoshka_dims: tuple[int, ...]
-    cache_chunk: int
-    teacher_checkpoint: str | None
-    embedding_size: int | None
-    eval_batch_size: int
+    # Files
+    train_file: str | None = flag(exists="file")
+    """Pairs or texts to train on: .tsv (not quoted), .csv, .jsonl; .txt has a
+    text in each line."""
+
+    dev_file: str | None = flag(exists="file")
+    """Pairs to score the model on: by the correlation of scores with cosines,
+    or what else the model compares vectors by; or, if the pairs have no scores,
+    by how well each first text finds its second among all second texts."""
+
+    retrieval_dir: str | None = flag(exists="directory")
+    """Folder with a collection to search, in BEIR's format: corpus.jsonl,
+    queries.jsonl, qrels/test.tsv, with a header or without."""
+
+    qrels: str = flag("test")
+    """File in the folder qrels of retrieval_dir, without .tsv."""
+
+    test_file: str | None = flag(exists="file")
+    """Texts whose vectors --do_predict writes."""
+
+    # Columns
+    text_columns: tuple[str, ...] = flag(())
+    """Columns of the anchor, its positive and its hard negatives; default:
+    anchor or query and positive, sentence1 and sentence2, question1 and
+    question2, premise and hypothesis, text_a and text_b, or text; and all whose
+    names begin with negative."""
+
+    score_column: str = flag("score")
+    """Column with the score of a pair; without this column, all pairs of a file
+    have like meaning."""
+
+    max_score: float = flag(1.0, low=1e-6)
+    """The score that stands for the cosine 1: 5 for STS-B."""
+
+    label_column: str | None = flag()
+    """Column with the label of a pair, such as gold_label."""
+
+    positive_label: str = flag("entailment")
+    """Label of pairs of like meaning."""
+
+    negative_label: str = flag("contradiction")
+    """Label of pairs whose second text is a hard negative of the first."""
+
+    # Vectors
+    pooling: str | None = flag(choices=sentence_transformers.POOLINGS)
+    """How the vectors of a text's tokens become one: their mean, their maximum,
+    or the one of [CLS]; default: as in the model, else mean."""
+
+    normalize: bool | None = flag()
+    """Divide vectors by their length; default: as the model does, else not."""
+
+    query_prompt: str | None = flag()
+    """Text to put before queries and anchors, such as "query: "; default: the
+    model's prompt named query, else its default prompt."""
+
+    document_prompt: str | None = flag()
+    """Text to put before documents and positives, such as "passage: "; default:
+    the model's prompt for them."""
+
+    embedding_size: int | None = flag(
+        low=1,
+        excludes={
+            "do_train": "to train vectors that can be cut, give "
+            "--matryoshka_dims"
+        },
+    )
+    """Without --do_train: keep only this many numbers of each vector, the first
+    ones; default: as many as the model's truncate_dim says, else all."""
+
+    # Learning
+    temperature: float = flag(0.05, low=1e-4)
+    """Divide cosines by this in the softmax over the texts of a batch."""
+
+    symmetric: bool = flag(False)
+    """Train positives to find their anchors, too."""
+
+    matryoshka_dims: tuple[int, ...] = flag(
+        (),
+        low=1,
+        excludes={"teacher_checkpoint": "a teacher's vectors have one size"},
+    )
+    """Sizes, such as 384,128,64, to which vectors can be cut after training:
+    the loss is the mean of the losses at these sizes."""
+
+    cache_chunk: int = flag(0, low=0, resumed="execution")
+    """Texts that the encoder computes at once in training. A batch of any size
+    then takes the memory of these texts, for a third more time; 0: all texts of
+    a batch."""
+
+    teacher_checkpoint: str | None = flag()
+    """Sentence encoder to distill: its vectors of all texts of train_file are
+    learned."""
+
+    @property
+    def columns(self) -> Columns:
+        """What the columns of a file hold."""
+        return Columns(
+            self.text_columns,
+            self.score_column,
+            self.max_score,
+            self.label_column,
+            self.positive_label,
+            self.negative_label,
+        )
 
 
 class EmbeddingsJob(FineTuningJob):
@@ -142,7 +233,6 @@ class EmbeddingsJob(FineTuningJob):
             dev,
             [DataSet("predict", "test", options.test_file)],
             is_training,
-            options.eval_batch_size,
         )
         if is_training:
             self._choose_learning()
@@ -162,7 +252,7 @@ class EmbeddingsJob(FineTuningJob):
 
     def _choose_learning(self) -> None:
         """Set what is learned, which follows from the training file."""
-        flags, examples = self.flags, self.examples(self.train)
+        own, examples = self.flags, self.examples(self.train)
         kind = learning.RANKING
         if self.teacher:
             kind = learning.DISTILLATION
@@ -170,15 +260,15 @@ class EmbeddingsJob(FineTuningJob):
             kind = learning.SCORES
         elif min(len(example.texts) for example in examples) < 2:
             raise UserError(
-                f"{flags.train_file} holds single texts, which only "
+                f"{own.train_file} holds single texts, which only "
                 "--teacher_checkpoint can train on: wanted pairs"
             )
         self.learning = learning.Learning(
             kind,
-            flags.temperature,
-            flags.symmetric,
-            flags.matryoshka_dims,
-            flags.cache_chunk,
+            own.temperature,
+            own.symmetric,
+            own.matryoshka_dims,
+            own.cache_chunk,
         )
         self.objective = learning.objective(self.learning)
         # All examples have as many rows as the longest.
@@ -280,7 +370,7 @@ class EmbeddingsJob(FineTuningJob):
 
     def execution(self) -> dict[str, Any]:
         """Return the rows that are computed together."""
-        return {"cache_chunk": self.flags.cache_chunk or None}
+        return flags.recorded(self.flags, "execution")
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:
         """Return (prompt, text) of each record of a data set.
@@ -399,7 +489,7 @@ class EmbeddingsJob(FineTuningJob):
                 task,
                 loading.load(self.teacher),
                 units,
-                self.eval_batch_size,
+                self.settings.eval_batch_size,
                 bar.update,
             )
         return np.stack([one["embedding"] for one in outputs])

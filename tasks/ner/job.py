@@ -61,7 +61,6 @@ class NerJob(FineTuningJob):
         files: Sequence[str | None],
         columns: ner_data.Columns,
         tagger: TrainedFor,
-        eval_batch_size: int,
     ):
         super().__init__(settings, source)
         self.columns, self.tagger = columns, tagger
@@ -93,7 +92,6 @@ class NerJob(FineTuningJob):
             [dev],
             [test],
             is_training,
-            eval_batch_size,
         )
 
     def deciding_metric(self) -> str:

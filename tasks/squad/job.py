@@ -71,7 +71,6 @@ class SquadJob(FineTuningJob):
             [asked],
             [asked],
             is_training,
-            settings.predict_batch_size,
         )
         if is_training and reader.strict:
             # The records that are there may be of a run without --strict.

@@ -52,7 +52,6 @@ class SwagJob(FineTuningJob):
         source: Checkpoint,
         is_training: bool,
         data_dir: str | None,
-        eval_batch_size: int,
     ):
         super().__init__(settings, source)
         self.data_dir = data_dir
@@ -66,7 +65,6 @@ class SwagJob(FineTuningJob):
             [DataSet("eval", "dev", "dev")],
             [DataSet("predict", "test", "test")],
             is_training,
-            eval_batch_size,
         )
 
     def deciding_metric(self) -> str:

@@ -39,7 +39,7 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         row_length=length,
         long_texts=LongTexts(),
     )
-    return job.SwagJob(settings, source, True, str(tmp_path), 8)
+    return job.SwagJob(settings, source, True, str(tmp_path))
 
 
 def test_a_row_for_every_choice(tmp_path, monkeypatch):
