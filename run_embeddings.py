@@ -26,7 +26,6 @@ A model of sentence-transformers keeps its pooling, length, prompts and
 normalization; without --do_train any BERT is scored.
 """
 
-
 from base import script
 from base.flags import define, read
 
