@@ -17,7 +17,7 @@ from absl import logging
 from tools.reproduction import paper, steps, tasks
 from tools.reproduction.paper import PAPER, PERPLEXITY
 from tools.reproduction.scales import Scale
-from tools.reproduction.steps import ONE_WAY, PLAIN, Plan, Pretrained, Variant
+from tools.reproduction.steps import ONE_WAY, Plan, Pretrained, Row
 from tools.reproduction.tasks import (
     FEATURE_LAYERS,
     NER_FEATURES,
@@ -48,19 +48,6 @@ class Cell(NamedTuple):
     task: str = ""  # of the fine-tuning; "" for a score of pre-training
 
 
-class Row(NamedTuple):
-    """A row of a table, or a point of Figure 5."""
-
-    label: str  # the paper's
-    model: Pretrained | None = None  # of the first seed
-    variant: Variant = PLAIN  # of fine-tuning
-    task: str = ""  # of the fine-tuning in every column; "" for the column's
-    is_ensemble: bool = False  # the runs of a seed answer together
-    second: Pretrained | None = None  # a run answers together with one of it
-    step: int = 0  # of pre-training (Figure 5)
-    curve: str = ""  # its name (Figure 5)
-
-
 class Experiment(NamedTuple):
     """A table or figure, with columns and rows in the paper's order."""
 
@@ -83,12 +70,13 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
     masked, left = (model._replace(objective=o) for o in ("mlm", "ltr"))
     match name:
         case "table2":
-            triviaqa = Variant("triviaqa", begins_with_triviaqa=True)
+            single = Row(paper.SINGLE, model)
+            after = Row(paper.TRIVIAQA_SINGLE, model, "triviaqa", "", True)
             return [
-                Row(paper.SINGLE, model),
-                Row(paper.ENSEMBLE, model, is_ensemble=True),
-                Row(paper.TRIVIAQA_SINGLE, model, triviaqa),
-                Row(paper.TRIVIAQA_ENSEMBLE, model, triviaqa, is_ensemble=True),
+                single,
+                single._replace(label=paper.ENSEMBLE, is_ensemble=True),
+                after,
+                after._replace(label=paper.TRIVIAQA_ENSEMBLE, is_ensemble=True),
             ]
         case "table3":
             return [Row(paper.SINGLE, model)]
@@ -99,7 +87,7 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
                 Row(paper.BERT, model),
                 Row(paper.NO_NSP, masked),
                 Row(paper.LTR, left),
-                Row(paper.LTR_BILSTM, left, Variant("bilstm", bilstm)),
+                Row(paper.LTR_BILSTM, left, "bilstm", bilstm),
             ]
         case "table6":
             sizes = scale.table6.sizes
@@ -107,14 +95,15 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
         case "table7":
             rows = [Row(paper.FINE_TUNED, model)]
             for label, (layers, _) in paper.FROZEN_LAYERS.items():
-                variant = Variant(layers, f"--feature_layers={layers}")
-                if layers == DEFAULT_LAYERS:  # as NER-features in other tables
-                    variant = PLAIN
-                rows.append(Row(label, model, variant, NER_FEATURES))
+                row = Row(label, model, task=NER_FEATURES)
+                if layers != DEFAULT_LAYERS:  # as NER-features in other tables
+                    flags = f"--feature_layers={layers}"
+                    row = row._replace(variant=layers, flags=flags)
+                rows.append(row)
             return rows
         case "table8":
             labels = PAPER["table8"].numbers
-            maskings = [tuple(map(int, label.split("/"))) for label in labels]
+            maskings = [label.replace("/", "-") for label in labels]
             size = scale.table8.size or model.size
             models = [model._replace(size=size, masking=m) for m in maskings]
             return list(map(Row, labels, models))
@@ -190,7 +179,6 @@ def build(
                 models = [row.model, row.second] if row.second else [row.model]
                 models = [model._replace(seed=seed) for model in models]
                 last, *_ = map(plan.pretraining, models)
-                step = row.step or row.model.num_train_steps
                 for (label, _), cell in table.cells.items():
                     if label != row.label:
                         continue
@@ -198,10 +186,7 @@ def build(
                         cell.steps.append(last)
                         continue
                     runs = [  # of each restart those of the models
-                        [
-                            plan.finetuning(m, cell.task, n, step, row.variant)
-                            for m in models
-                        ]
+                        [plan.finetuning(m, cell.task, row, n) for m in models]
                         for n in restarts
                     ]
                     if row.is_ensemble:
@@ -270,18 +255,16 @@ def _table(
 
 def _problem(row: Row, task: str, data: tasks.Data) -> str:
     """Return why a row has no score of a task, "" if it has one."""
-    if row.variant.begins_with_triviaqa and (
-        why := tasks.missing(TRIVIAQA, data)
-    ):
+    if row.after_triviaqa and (why := tasks.missing(TRIVIAQA, data)):
         return why
     if row.second and task != SQUAD:
         return "logits are averaged for SQuAD alone"
     if task != NER_FEATURES or row.model.checkpoint:
         return ""  # a script says what a model of the user lacks
-    if "bilstm" in row.variant.flags:
+    if row.variant == "bilstm":
         return "it has a BiLSTM of its own"
     layers = row.model.size.num_hidden_layers
-    reads_four = row.variant == PLAIN or row.variant.name.endswith("four")
+    reads_four = not row.variant or row.variant.endswith("four")
     if reads_four and layers < FEATURE_LAYERS:
         return (
             f"it reads the last {FEATURE_LAYERS} layers, the model has {layers}"

@@ -7,12 +7,13 @@ means, and a cross at the lower edge says where there are some.
 import math
 import statistics
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from base import pictures
 from base.pictures import BLUE, GREY, ORANGE, SMALL
 
-from tools.reproduction.experiments import OF_PRETRAINING, Row
+from tools.reproduction.experiments import OF_PRETRAINING
 from tools.reproduction.paper import BERT, LTR, PAPER, PERPLEXITY
 from tools.reproduction.tables import Results
 
@@ -38,7 +39,7 @@ def draw(results: Results, path: str) -> bool:
     if not columns or len(labels) < 2:
         return False
     panels: dict[str, list[Panel]] = {
-        "table6": [_over_perplexity, _over_size],
+        "table6": [partial(_over_size, over_perplexity=True), _over_size],
         "figure5": [_over_steps],
     }
     rows = panels.get(name, [_differences])
@@ -112,45 +113,39 @@ def parameters_of(size: str) -> float:
     return layers * (12 * hidden**2 + 13 * hidden) / 1e6
 
 
-def _models(
-    axes: Any,
-    results: Results,
-    column: str,
-    place: Callable[[Results, str], float | None],
-    xlabel: str,
+def _over_size(
+    axes: Any, results: Results, column: str, over_perplexity: bool = False
 ) -> None:
-    """Draw the scores of Table 6 over something that `place` returns."""
-    for source, rows, label, style, color in (
-        (results, results.labels, "layers/width/heads, ours", "o-", BLUE),
-        (results.papers, PAPER["table6"].numbers, "the paper", "s--", GREY),
-    ):
-        places = {row: place(source, row) for row in rows}
-        _plot(axes, source, column, places.items(), label, style, color)
-    for row in results.labels:
-        x, y = place(results, row), results.score(row, column).mean
-        if x is not None and y is not None:
-            name = "/".join(part[1:] for part in row.split("_"))
-            axes.annotate(name, (x, y), fontsize=SMALL)
-    axes.set(xscale="log", xlabel=f"{xlabel}, log scale", ylabel="points")
-    axes.tick_params(which="both", labelsize=SMALL)
+    """Draw the scores of Table 6 over the size of the models.
 
-
-def _over_size(axes: Any, results: Results, column: str) -> None:
-    xlabel = "parameters of the layers, millions"
-    _models(axes, results, column, lambda _, row: parameters_of(row), xlabel)
-
-
-def _over_perplexity(axes: Any, results: Results, column: str) -> None:
-    """Draw the scores of Table 6, better models to the right."""
+    Or over their perplexity, better models to the right.
+    """
 
     def place(source: Results, row: str) -> float | None:
+        if not over_perplexity:
+            return parameters_of(row)
         # That of degenerate runs is better than no place.
         score = source.score(row, PERPLEXITY)
         every = score.values or score.degenerate
         return statistics.fmean(every) if every else None
 
-    _models(axes, results, column, place, "held-out perplexity")
-    axes.invert_xaxis()
+    for source, rows, label, style, color in (
+        (results, results.labels, "layers/width/heads, ours", "o-", BLUE),
+        (results.papers, PAPER["table6"].numbers, "the paper", "s--", GREY),
+    ):
+        places = [(row, place(source, row)) for row in rows]
+        _plot(axes, source, column, places, label, style, color)
+    for row in results.labels:
+        x, y = place(results, row), results.score(row, column).mean
+        if x is not None and y is not None:
+            name = "/".join(part[1:] for part in row.split("_"))
+            axes.annotate(name, (x, y), fontsize=SMALL)
+    xlabel = "parameters of the layers, millions, log scale"
+    if over_perplexity:
+        xlabel = "held-out perplexity, log scale, reversed"
+        axes.invert_xaxis()
+    axes.set(xscale="log", xlabel=xlabel, ylabel="points")
+    axes.tick_params(which="both", labelsize=SMALL)
 
 
 def _differences(axes: Any, results: Results, column: str) -> None:
@@ -171,7 +166,7 @@ def _differences(axes: Any, results: Results, column: str) -> None:
 
 def _over_steps(axes: Any, results: Results, column: str) -> None:
     """Draw the scores of Figure 5 over the steps of pre-training."""
-    rows: list[Row] = results.experiment.rows
+    rows = results.experiment.rows
     for curve, label, style, color in (
         (BERT, "masked LM", "o-", BLUE),
         (LTR, "left-to-right", "s--", ORANGE),

@@ -1,13 +1,13 @@
 """Tables, pictures, and report.md: results, claims, machine, data, times."""
 
+import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from base import file_system, pictures
-from base.progress import format_seconds
 
 from absl import logging
 
@@ -19,7 +19,7 @@ from tools.reproduction.steps import Plan
 from tools.reproduction.tables import Results
 from tools.reproduction.work_dir import WorkDir, checksum
 
-_LISTED_FILES = 100
+_LISTED_FILES = 100  # of each task, and of the text
 
 
 class Report(NamedTuple):
@@ -37,13 +37,10 @@ class Report(NamedTuple):
         the exit status: 1 if steps have failed.
         """
         failures = self.work.failures(self.plan)
+        scores = {n: self.work.scores(s) for n, s in self.plan.steps.items()}
         sections = []
         for table in self.experiments:
-            results = tables.collect(
-                table,
-                lambda name: self.work.scores(self.plan.steps[name]),
-                failures,
-            )
+            results = tables.collect(table, scores, failures)
             base = os.path.join(self.work.path, table.name)
             text, title = tables.as_markdown(results), PAPER[table.name].title
             file_system.write_text(f"{base}.csv", tables.as_csv(results))
@@ -58,6 +55,8 @@ class Report(NamedTuple):
                 print(f"\n{title}\n\n{text}", flush=True)
         own = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
         steps = self.plan.steps.values()
+        degenerate = [n for n, own in scores.items() if own.get("degenerate")]
+        facts = json.dumps(self._facts(), indent=1, default=vars)
         report = [
             "# The paper's experiments, repeated\n",
             "Written by reproduce_paper.py; the paper is "
@@ -66,12 +65,21 @@ class Report(NamedTuple):
             "Each model was pre-trained once, so deviations are those of "
             "fine-tuning alone.\n" * (self.plan.scale.num_seeds == 1),
             *sections,
-            self._failures(failures),
-            self._setting(),
-            self._data(),
-            self._times(),
-            f"## Commands\n\n```sh\n{shlex.join(['python', *own])}\n```\n",
+            "## Failures\n",
+            *(f"- {name}: {line}" for name, line in failures.items()),
+            *["No step has failed."] * (not failures),
+            "\nDegenerate runs, which give one answer to everything or know "
+            f"token frequencies alone: {len(degenerate)}. Their scores are "
+            "left out of the means.\n",
+            *(f"- {name}" for name in degenerate),
+            "\n## Commands\n",
+            f"```sh\n{shlex.join(['python', *own])}\n```\n",
             f"It ran the {len(steps)} commands of [commands.sh](commands.sh).",
+            "\n## Machine, scale, data and times\n",
+            "All values of the scale, with those of --set and the seeds; size "
+            "and beginning of the SHA-256 of files; hours of finished steps. "
+            "Those that ran elsewhere have no time.\n",
+            f"```json\n{facts}\n```\n",
         ]
         every = [f"# {s.name}\n{self.work.command(s)}\n" for s in steps]
         for name, lines in ("commands.sh", every), ("report.md", report):
@@ -92,79 +100,30 @@ class Report(NamedTuple):
         )
         return 1
 
-    def _failures(self, failures: Mapping[str, str]) -> str:
-        """Return the section about runs that failed or learned nothing."""
-        lines = [f"- {name}: {line}" for name, line in failures.items()]
-        degenerate = [
-            f"- {name}"
-            for name, step in self.plan.steps.items()
-            if self.work.scores(step).get("degenerate")
-        ]
-        return "\n".join(
-            [
-                "## Failures\n",
-                *(lines or ["No step has failed."]),
-                "\nDegenerate runs, which give one answer to everything or "
-                f"know token frequencies alone: {len(degenerate)}. Their "
-                "scores are left out of the means.\n",
-                *degenerate,
-                "",
-            ]
-        )
-
-    def _setting(self) -> str:
-        """Return the section about machine and scale."""
-        rows = [("scale", self.scale_name)]
-        for key, value in vars(self.plan.scale).items():
-            own = getattr(value, "__dict__", value)  # of a table
-            if isinstance(own, dict):
-                rows += [(f"{key}.{k}", f"{v}") for k, v in own.items()]
-            else:
-                rows.append((key, f"{value}"))
-        return (
-            "## Machine and scale\n\n"
-            f"{tables.markdown(['', ''], list(machine.describe().items()))}\n"
-            "All values of the scale, with those of --set and the seeds:\n\n"
-            f"{tables.markdown(['key', 'value'], rows)}"
-        )
-
-    def _data(self) -> str:
-        """Return the section about text and tasks: files, sizes, hashes."""
-        rows = [
-            (
-                name,
-                os.path.basename(path),
-                f"{os.path.getsize(path):,}",
-                checksum(path),
-            )
+    def _facts(self) -> dict[str, Any]:
+        """Return what the results are of: machine, scale, data, times."""
+        data = {
+            name: {
+                os.path.basename(path): [os.path.getsize(path), checksum(path)]
+                for path in self.work.inputs[name][:_LISTED_FILES]
+            }
             for name in self.plan.read_by_steps()
-            for path in self.work.inputs[name]
-        ]
-        header = ["", "file", "bytes", "SHA-256"]
-        table = tables.markdown(header, rows[:_LISTED_FILES])
-        if more := rows[_LISTED_FILES:]:
-            table += f"\nand {len(more):,} more files\n"
-        return f"## Data\n\n{table}"
-
-    def _times(self) -> str:
-        """Return the section about the time of each kind of step."""
-        steps = self.plan.steps.values()
-        rows, every = [], []
-        for kind in dict.fromkeys(step.kind for step in steps):
-            markers = [self.work.marker(s) for s in steps if s.kind == kind]
-            times = [m["seconds"] for m in markers if "seconds" in m]
-            every += times
-            if times:
-                count = f"{len(times)} of {len(markers)}"
-                each = format_seconds(sum(times) / len(times))
-                rows.append([kind, count, each, format_seconds(sum(times))])
-        rows.append(["all", "", "", format_seconds(sum(every))])
-        header = ["steps", "with a time", "time of one", "time of all"]
-        return (
-            f"## Time\n\n{len(every)} of {len(steps)} steps have times; "
-            "those that ran elsewhere have none.\n\n"
-            f"{tables.markdown(header, rows)}"
-        )
+        }
+        hours: dict[str, list[float]] = {}
+        for step in self.plan.steps.values():
+            if seconds := self.work.marker(step).get("seconds"):
+                hours.setdefault(step.kind, []).append(seconds / 3600)
+        times = {
+            kind: {"steps": len(own), "hours": round(sum(own), 3)}
+            for kind, own in hours.items()
+        }
+        return {
+            "machine": machine.describe(),
+            "scale": self.scale_name,
+            "values": self.plan.scale,
+            "data": data,
+            "times": times,
+        }
 
 
 def section(results: Results) -> str:

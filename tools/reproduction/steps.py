@@ -26,8 +26,7 @@ FIRST_SEED = 12345  # the default of the scripts
 SEEDS_BETWEEN_RESTARTS = 1000  # fine-tuning run r has 1000 (r - 1) more
 
 # What replaces the predicted tokens, in percent: [MASK], the same, random.
-Masking = tuple[int, int, int]
-STANDARD: Masking = (80, 10, 10)
+STANDARD = "80-10-10"
 DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
 CURVES = (DEFAULT_OBJECTIVE, "ltr")  # of Figure 5
 ONE_WAY = ("ltr", "rtl")  # predict every token
@@ -63,7 +62,7 @@ class Pretrained(NamedTuple):
     size: Size
     num_train_steps: int
     objective: str = DEFAULT_OBJECTIVE
-    masking: Masking = STANDARD
+    masking: str = STANDARD
     seed: int = 1  # from 1
     is_shuffled: bool = False  # its text is sentences in random order
     checkpoint: str = ""  # --init_checkpoint; then only the seed matters
@@ -77,7 +76,7 @@ class Pretrained(NamedTuple):
         own_rate = f"_lr{rate:g}" if rate else ""
         return (
             f"pretraining/{self.objective}_{self.size.name}{own_rate}_mask"
-            f"{masking_name(self.masking, '-')}_steps{self.num_train_steps}"
+            f"{self.masking}_steps{self.num_train_steps}"
             f"{'_shuffled' * self.is_shuffled}/seed{self.seed}"
         )
 
@@ -87,15 +86,19 @@ class Pretrained(NamedTuple):
         return FIRST_SEED + self.seed - 1
 
 
-class Variant(NamedTuple):
-    """How the fine-tuning of a row differs from the usual one."""
+class Row(NamedTuple):
+    """A row of a table, or a point of Figure 5."""
 
-    name: str = ""  # part of the folder's name
-    flags: str = ""  # added to the command
-    begins_with_triviaqa: bool = False
-
-
-PLAIN = Variant()
+    label: str  # the paper's
+    model: Pretrained | None = None  # of the first seed
+    variant: str = ""  # of fine-tuning, part of the folder's name
+    flags: str = ""  # of fine-tuning, added to the command
+    after_triviaqa: bool = False  # fine-tuning begins with it
+    task: str = ""  # of the fine-tuning in every column; "" for the column's
+    is_ensemble: bool = False  # the runs of a seed answer together
+    second: Pretrained | None = None  # a run answers together with one of it
+    step: int = 0  # of pre-training (Figure 5); 0: the last one
+    curve: str = ""  # its name (Figure 5)
 
 
 class Plan:
@@ -111,9 +114,9 @@ class Plan:
         self.steps: dict[str, Step] = {}  # by name
         # Of pre-training. Operations are those of layers and output matrix.
         self.num_train_steps, self.operations = 0, 0.0
-        # Flags that every script has.
-        self._casing = flag("do_lower_case", scale.corpus.do_lower_case, True)
-        self._dtype = flag("dtype", scale.dtype, "float32")
+        self._casing = "--do_lower_case=false"  # else the vocabulary says it
+        if scale.corpus.do_lower_case:
+            self._casing = ""
 
     def read_by_steps(self) -> list[str]:
         """Return the tasks and the kinds of text that steps read."""
@@ -182,7 +185,7 @@ class Plan:
             [after],
         )
 
-    def records(self, length: int, masking: Masking, part: str) -> str:
+    def records(self, length: int, masking: str, part: str) -> str:
         """Add the step that makes records of a length and a masking.
 
         `part` is the part of the text: train, shuffled or held_out.
@@ -191,19 +194,19 @@ class Plan:
         pattern, after = self.text(part)
         vocabulary = self.vocabulary()
         reads = [HELD_OUT] if is_held_out and not after else []
-        name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
+        name = f"records/{part}_length{length}_mask{masking}"
         files, factor = corpus.num_record_files, corpus.dupe_factor
         if is_held_out:
             files, factor = 1, corpus.held_out_dupe_factor
-        mask, _, random = masking
+        mask, _, random = (int(share) / 100 for share in masking.split("-"))
         return self._add(
             name,
             f"create_pretraining_data.py --input_file={pattern} "
             f"--output_file=$work_dir/{name}/{part}.tfrecord@{files} "
             f"--vocab_file=$vocab_file {self._casing} {self._lengths(length)} "
             f"--masked_lm_prob={corpus.masked_lm_prob:g} "
-            f"--mask_token_prob={mask / 100:g} "
-            f"--random_token_prob={random / 100:g} --dupe_factor={factor}",
+            f"--mask_token_prob={mask:g} "
+            f"--random_token_prob={random:g} --dupe_factor={factor}",
             [after, vocabulary],
             reads if vocabulary else [*reads, VOCABULARY],
         )
@@ -246,6 +249,7 @@ class Plan:
             length, batch_size, _ = given.phases[index]
             name = f"{model.name}/phase{index + 1}"
             records, held_out = self.records(length, model.masking, part), ""
+            more = f"--resume_from=$work_dir/{last} " if last else ""
             at_end = f"--stop_after_steps={end}"
             if end == num_steps:
                 held_out = self.records(length, STANDARD, "held_out")
@@ -265,20 +269,19 @@ class Plan:
             last = self._add(
                 name,
                 "run_pretraining.py --do_train "
-                f"{flag('resume_from', last and f'$work_dir/{last}')} "
                 f"--bert_config_file=$work_dir/configs/{size.name}.json "
                 "--vocab_file=$vocab_file "
                 f"--input_file=$work_dir/{records}/*.tfrecord-* "
                 f"--output_dir=$work_dir/{name} "
-                f"{flag('objective', model.objective, DEFAULT_OBJECTIVE)} "
+                f"--objective={model.objective} "
                 f"{self._lengths(length)} --train_batch_size={batch_size} "
                 f"--learning_rate={rate:g} --num_train_steps={num_steps} "
                 f"--num_warmup_steps={warmup} "
                 f"--random_seed={model.random_seed} "
                 f"--save_checkpoints_steps={given.save_checkpoints_steps} "
                 "--keep_checkpoint_max=1 "
-                f"{flag('bias_correction', given.bias_correction, False)} "
-                f"{self._dtype} {at_end} {' '.join(given.flags)}",
+                f"--bias_correction={given.bias_correction} "
+                f"--dtype={scale.dtype} {more}{at_end} {' '.join(given.flags)}",
                 [records, held_out, last],
                 config=config,
             )
@@ -299,26 +302,23 @@ class Plan:
         self,
         model: Pretrained,
         task: str,
-        restart: int,
-        checkpoint_step: int,
-        variant: Variant = PLAIN,
+        row: Row,
+        restart: int = 1,
     ) -> str:
         """Add the step that fine-tunes a model on a task, and scores it.
 
-        It begins with the weights of `checkpoint_step` of pre-training. Each
-        restart, counted from 1, has another seed.
+        The model is that of the row, or differs from it. Each restart, counted
+        from 1, has another seed.
         """
         own, given = TASKS[task], self.scale.for_task(task)
-        checkpoint, after = checkpoint_of(model, self.scale, checkpoint_step)
+        checkpoint, after = checkpoint_of(model, self.scale, row.step)
         begin = model.name if model.checkpoint else checkpoint
         name = begin.replace("pretraining/", "finetuning/", 1)
-        name += f"{variant.name and '/'}{variant.name}/{task}/run{restart}"
+        name += f"{row.variant and '/'}{row.variant}/{task}/run{restart}"
         if task == TRIVIAQA:
             name = f"{model.name}/{task}"
-        if variant.begins_with_triviaqa:
-            checkpoint = after = self.finetuning(
-                model, TRIVIAQA, 1, checkpoint_step
-            )
+        if row.after_triviaqa:
+            checkpoint = after = self.finetuning(model, TRIVIAQA, Row(""))
         if checkpoint != model.checkpoint:
             checkpoint = f"$work_dir/{checkpoint}"
         rates = given.learning_rates
@@ -351,8 +351,9 @@ class Plan:
             f"--{rate}={','.join(f'{own:g}' for own in rates)} "
             f"--num_train_epochs={given.num_train_epochs:g} "
             f"--random_seed={seed} --keep_checkpoint_max=1 "
-            f"{flag('bias_correction', given.bias_correction, True)} "
-            f"{self._dtype} {more} {variant.flags} {' '.join(given.flags)}",
+            f"--bias_correction={given.bias_correction} "
+            f"--dtype={self.scale.dtype} {more} {row.flags} "
+            f"{' '.join(given.flags)}",
             [after],
             [task],
         )
@@ -369,7 +370,7 @@ class Plan:
         # init_checkpoint has the vocabulary; the runs lose their weights.
         own = ("predict_file", "doc_stride", "init_checkpoint")
         own += ("do_lower_case", "max_seq_length")
-        same = [flag(key, first.flags.get(key, "")) for key in own]
+        same = [f"--{k}={first.flags[k]}" for k in own if k in first.flags]
         return self._add(
             name,
             "run_squad.py --do_predict --do_eval --ensemble_dirs="
@@ -387,15 +388,6 @@ class Plan:
         return (
             f"--max_seq_length={length} --max_predictions_per_seq={predictions}"
         )
-
-
-def flag(name: str, value: Any, default: Any = "") -> str:
-    """Return a flag, "" if the value is the default or ""."""
-    if value in ("", default):
-        return ""
-    return (
-        f"--{name}={str(value).lower() if default in (True, False) else value}"
-    )
 
 
 def kept_steps(scale: Scale) -> list[int]:
@@ -422,12 +414,8 @@ def checkpoint_of(
     if model.checkpoint:
         return model.checkpoint, ""
     ends = phase_ends(scale, model.num_train_steps)
+    step = step or ends[-1]
     phase = next(n for n, end in enumerate(ends, 1) if end >= step)
     folder = f"{model.name}/phase{phase}"
     is_end = step == ends[phase - 1]
     return folder if is_end else f"{folder}/step-{step}", folder
-
-
-def masking_name(masking: Masking, separator: str = "/") -> str:
-    """Return "80/10/10"."""
-    return separator.join(map(str, masking))

@@ -87,34 +87,31 @@ class Results(NamedTuple):
 
 def collect(
     experiment: Experiment,
-    read_scores: Callable[[str], Mapping[str, float]],
+    found: Mapping[str, Mapping[str, float]],
     failed: Collection[str],
 ) -> Results:
     """Return the numbers of a table.
 
     Args:
         experiment: the table.
-        read_scores: returns the scores of a step, {} if it has none.
+        found: the scores of each step, {} if it has none.
         failed: the steps that have failed.
     """
     scores, runs = {}, {}  # of runs: None for one that does not count
     for place, cell in experiment.cells.items():
-        own, degenerate, num_failed, missing = [], [], 0, 0
+        own, degenerate, missing = [], [], 0
         for name in cell.steps:
-            found = {} if name in failed else read_scores(name)
-            value = found.get(cell.key, math.nan) * cell.factor
-            own.append(None)
-            if not math.isfinite(value):
-                if found or name in failed:
-                    num_failed += 1
-                else:
-                    missing += 1
-            elif found.get("degenerate"):
+            step = {} if name in failed else found[name]
+            value = step.get(cell.key, math.nan) * cell.factor
+            missing += not step and name not in failed
+            is_degenerate = math.isfinite(value) and step.get("degenerate")
+            if is_degenerate:
                 degenerate.append(value)
-            else:
-                own[-1] = value
+            counts = math.isfinite(value) and not is_degenerate
+            own.append(value if counts else None)
         runs[place] = own
         values = tuple(value for value in own if value is not None)
+        num_failed = len(own) - len(values) - len(degenerate) - missing
         scores[place] = Score(
             values, num_failed, tuple(degenerate), missing, cell.key
         )

@@ -184,7 +184,7 @@ def test_values_of_the_scale_reach_the_scripts(build):
         assert ("do_lower_case" in flags) == reads_case
         if is_finetuning:
             assert flags["sweep_learning_rates"] == "5e-05,3e-05"
-            assert flags["bias_correction"] == "false"
+            assert flags["bias_correction"] == "False"
             assert "learning_rate" not in flags
 
 
