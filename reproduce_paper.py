@@ -154,12 +154,6 @@ define(
 define(Data)
 
 
-TEXT_FLAGS = {
-    TEXT: "input_file",
-    HELD_OUT: "held_out_file",
-    VOCABULARY: "vocab_file",
-}
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -179,30 +173,30 @@ def main(_: list[str]) -> int:
         scale,
         [tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
         data,
-        [n for n in (HELD_OUT, VOCABULARY) if FLAGS[TEXT_FLAGS[n]].value],
+        [n for n in (HELD_OUT, VOCABULARY) if FLAGS[n].value],
         FLAGS.init_checkpoint or "",
         "all" in FLAGS.experiment,
     )
     folder = FLAGS.work_dir.rstrip("/")
     places = {
         "work_dir": folder,
-        "vocab_file": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
-        "held_out_file": FLAGS.held_out_file,
+        VOCABULARY: FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
+        HELD_OUT: FLAGS.held_out_file,
         **data,
     }
-    inputs: dict[str, list[str]] = {}
-    for name in plan.read_by_steps():
-        if flag := TEXT_FLAGS.get(name):
-            inputs[name] = file_system.find_files(FLAGS[flag].value, flag)
-        else:
-            inputs[name] = TASKS[name].files(data)
+    inputs = {
+        name: TASKS[name].files(data)
+        if name in TASKS
+        else file_system.find_files(FLAGS[name].value, name)
+        for name in plan.read_by_steps()
+    }
     if TEXT in inputs:
         experiments.check_lengths(scale, [n for n in inputs if n in TASKS])
-        held_out = inputs.get(HELD_OUT, [])
-        places["input_file"] = FLAGS.input_file
-        if {*held_out} & {*inputs[TEXT]}:  # as names of one pattern are
-            inputs[TEXT] = [f for f in inputs[TEXT] if f not in held_out]
-            places["input_file"] = ",".join(inputs[TEXT])
+        held_out = {*map(os.path.realpath, inputs.get(HELD_OUT, []))}
+        places[TEXT] = FLAGS.input_file
+        text = [f for f in inputs[TEXT] if os.path.realpath(f) not in held_out]
+        if text != inputs[TEXT]:
+            inputs[TEXT], places[TEXT] = text, ",".join(text)
     is_here = os.path.realpath(os.getcwd()) == os.path.realpath(HERE)
     work = WorkDir(folder, places, inputs, "" if is_here else HERE)
     if FLAGS.dry_run:

@@ -274,11 +274,11 @@ def test_a_run_that_was_stopped_goes_on(number, run):
 
 
 def test_a_given_model_needs_no_text(run):
-    (run.folder / "bert").mkdir()
-    (run.folder / "bert" / "bert_model.ckpt.index").touch()
+    (run.folder / "my bert").mkdir()
+    (run.folder / "my bert" / "bert_model.ckpt.index").touch()
     own = {
         "experiment": "table1,table7",
-        "init_checkpoint": str(run.folder / "bert"),
+        "init_checkpoint": str(run.folder / "my bert"),
         "input_file": None,
         **run.ner,
     }
@@ -378,7 +378,7 @@ def test_two_runs_cannot_share_a_work_dir(run, monkeypatch):
         assert "another run is writing" in run.error()
 
 
-def test_what_the_user_gives_is_counted_and_named(run):
+def test_what_the_user_gives_is_counted_and_named(run, capsys):
     """Text to hold out, and a vocabulary, without any run."""
     (run.folder / "own.txt").write_text("One.\n\nTwo.\n")
     # U+2028 is a token of the Chinese vocabulary, and not the end of a line.
@@ -393,6 +393,10 @@ def test_what_the_user_gives_is_counted_and_named(run):
     for words in ('"num_seeds": 3,', '"own.txt": [', '"tokens.txt": ['):
         assert words in report
     assert '"times": {}' in report
+    # It is not trained on.
+    own |= {"input_file": f"{run.folder}/*[nt].txt", "dry_run": True}
+    assert run(**own) == 0
+    assert f"--input_file={run.folder}/text.txt \\\n" in capsys.readouterr().out
 
 
 # --- The real scripts --------------------------------------------------------

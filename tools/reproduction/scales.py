@@ -5,6 +5,7 @@ is. Other scales, a user's file and --set replace some of them. The scripts that
 get a value know its bounds.
 """
 
+import contextlib
 import difflib
 import os
 import types
@@ -110,20 +111,7 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
             raise UserError(
                 f"{place}: base = {name!r}; choose from {', '.join(known)}"
             )
-    for setting in settings:
-        path, is_assigned, text = setting.partition("=")
-        if not is_assigned:
-            raise UserError(
-                f"--set={setting}: wanted key=value, as in "
-                "--set=pretraining.num_train_steps=500"
-            )
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text.strip()  # a text without quotes: bfloat16
-        for key in reversed(path.split(".")):
-            value = {key.strip(): value}
-        layers.append((f"--set={setting}", value))
+    layers += [(f"--set={own}", _parsed(own)) for own in settings]
     every_task = dict.fromkeys(SCORED, schema["finetuning"])
     values: dict[str, Any] = {}
     for place, layer in layers:
@@ -149,6 +137,19 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
             "learning rate needs another --work_dir"
         )
     return scale
+
+
+def _parsed(setting: str) -> dict[str, Any]:
+    """Return "table6.num_train_steps=500" as nested tables."""
+    key, is_assigned, text = setting.partition("=")
+    # The second one is of a text without quotes: bfloat16.
+    for line in (setting, f'{key} = "{text.strip()}"') if is_assigned else ():
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            return tomllib.loads(line)
+    raise UserError(
+        f"--set={setting}: wanted key=value, as in "
+        "--set=pretraining.num_train_steps=500"
+    )
 
 
 def _merged(

@@ -10,6 +10,7 @@ paths, so that a step stays the same when files are moved.
 import itertools
 import math
 import os
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,8 +36,8 @@ ONE_WAY = ("ltr", "rtl")  # predict every token
 # kind pretraining, so that its weights are kept.
 RECORDS, PRETRAINING, FINETUNING = "records", "pretraining", "finetuning"
 
-# What steps read that the user gives, beside the data of tasks.
-TEXT, HELD_OUT, VOCABULARY = "text", "held-out text", "vocabulary"
+# Flags of what the user gives steps to read, beside the data of tasks.
+TEXT, HELD_OUT, VOCABULARY = "input_file", "held_out_file", "vocab_file"
 
 
 class Step(NamedTuple):
@@ -132,7 +133,7 @@ class Plan:
         config: Mapping[str, Any] | None = None,
     ) -> str:
         """Add a step. Of two equal flags the last one counts."""
-        script, *words = command.split()
+        script, *words = shlex.split(command)
         pairs = [word.lstrip("-").partition("=") for word in words]
         flags = {key: value or True for key, _, value in pairs}
         own = tuple(filter(None, after)), tuple(reads), config or {}
@@ -281,7 +282,8 @@ class Plan:
                 f"--save_checkpoints_steps={given.save_checkpoints_steps} "
                 "--keep_checkpoint_max=1 "
                 f"--bias_correction={given.bias_correction} "
-                f"--dtype={scale.dtype} {more}{at_end} {' '.join(given.flags)}",
+                f"--dtype={scale.dtype} {more}{at_end} "
+                f"{shlex.join(given.flags)}",
                 [records, held_out, last],
                 config=config,
             )
@@ -343,7 +345,8 @@ class Plan:
             )
         return self._add(
             name,
-            f"{own.command} --do_train --init_checkpoint={checkpoint} "
+            f"{own.command} --do_train "
+            f"--init_checkpoint={shlex.quote(checkpoint)} "
             f"--output_dir=$work_dir/{name} "
             f"{'' if model.checkpoint else self._casing} "
             f"--max_seq_length={given.max_seq_length} "
@@ -353,7 +356,7 @@ class Plan:
             f"--random_seed={seed} --keep_checkpoint_max=1 "
             f"--bias_correction={given.bias_correction} "
             f"--dtype={self.scale.dtype} {more} {row.flags} "
-            f"{' '.join(given.flags)}",
+            f"{shlex.join(given.flags)}",
             [after],
             [task],
         )
@@ -370,12 +373,14 @@ class Plan:
         # init_checkpoint has the vocabulary; the runs lose their weights.
         own = ("predict_file", "doc_stride", "init_checkpoint")
         own += ("do_lower_case", "max_seq_length")
-        same = [f"--{k}={first.flags[k]}" for k in own if k in first.flags]
+        same = shlex.join(
+            f"--{k}={first.flags[k]}" for k in own if k in first.flags
+        )
         return self._add(
             name,
             "run_squad.py --do_predict --do_eval --ensemble_dirs="
             f"{','.join(f'$work_dir/{run}' for run in runs)} "
-            f"--output_dir=$work_dir/{name} {' '.join(same)}",
+            f"--output_dir=$work_dir/{name} {same}",
             runs,
             first.reads,
         )
