@@ -107,15 +107,6 @@ define(TextOptions)
 define(TrainingSettings, "dtype")
 define(base_beam.Flags, without=("num_workers",))
 
-# Fields of Settings that do not change the predictions, or that the
-# checksums of the model's files cover.
-_NOT_IN_FINGERPRINT = (
-    "path",
-    "bert_config_file",
-    "vocab_file",
-    "trained_for",
-)
-
 
 def main(_: list[str]) -> int:
     """Predict the files that are missing; return the exit status."""
@@ -130,10 +121,7 @@ def main(_: list[str]) -> int:
             "give text or JSON lines"
         )
     run.check_first_inputs(files[0], task)
-    options = settings._asdict()
-    for name in _NOT_IN_FINGERPRINT:
-        del options[name]
-    options |= options.pop("normalization").to_dict()
+    options = settings.fingerprint()
     options["model"] = loading.fingerprint(settings)
     options["batch_size"] = FLAGS.batch_size
     options["explain"] = FLAGS.explain
@@ -176,7 +164,7 @@ def find_model() -> Settings:
         id_column=FLAGS.id_column,
         dtype=FLAGS.dtype if FLAGS["dtype"].present else None,
     )
-    if not settings.is_saved_model:
+    if not settings.checkpoint.is_exported:
         settings = settings._replace(dtype=dtypes.resolve_here(FLAGS.dtype))
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if FLAGS.explain:
@@ -186,10 +174,11 @@ def find_model() -> Settings:
 
 def check_explains(settings: Settings) -> None:
     """Raise a UserError if --explain cannot be done with a model."""
-    if settings.is_saved_model:
+    if settings.checkpoint.is_exported:
         raise UserError(
-            f"--explain needs gradients, which the SavedModel {settings.path} "
-            "does not have: give the checkpoint that it was exported from"
+            "--explain needs gradients, which the SavedModel "
+            f"{settings.checkpoint.prefix} does not have: give the checkpoint "
+            "that it was exported from"
         )
     if settings.dtype != "float32":
         raise UserError(
@@ -208,10 +197,11 @@ def log_plan(
 ) -> None:
     """Log the model, the inputs and what is left to do."""
     logging.info("***** Batch prediction *****")
-    logging.info("  Model = %s", settings.path)
+    checkpoint = settings.checkpoint
+    logging.info("  Model = %s", checkpoint.prefix)
     logging.info("  Task = %s", settings.task)
-    logging.info("  Max sequence length = %d", settings.max_seq_length)
-    if not settings.is_saved_model:
+    logging.info("  Max sequence length = %d", checkpoint.max_seq_length)
+    if not checkpoint.is_exported:
         logging.info("  Matrix products = %s", settings.dtype)
     logging.info(
         "  Inputs = %s of %s, %.1f MB",

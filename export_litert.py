@@ -53,7 +53,8 @@ def main(_: list[str]) -> int:
     check_flags()
     settings = find_model()
     model = loading.load_graph(settings)
-    logging.info("Converting %s (%s)", settings.path, settings.task)
+    prefix = settings.checkpoint.prefix
+    logging.info("Converting %s (%s)", prefix, settings.task)
     data = export.create(model, FLAGS.quantize)
     with file_system.atomic_file(FLAGS.export_path) as file:
         file.write(data)

@@ -171,7 +171,7 @@ def score(model: LiteRtModel) -> int:
     elif FLAGS.dev_file:
         found = scoring.score_entities(model, FLAGS.dev_file)
     else:
-        labels = model.settings.labels
+        labels = model.task.labels
         task = classifier_flags.read_files(FLAGS, labels is None, labels)
         found = scoring.score_classifier(model, task, FLAGS.data_dir)
     with file_system.atomic_file(FLAGS.output_file) as file:

@@ -5,7 +5,7 @@ Workers and programs without TensorFlow import this module.
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from base.errors import UserError
 
@@ -14,11 +14,12 @@ from absl import logging
 import tokenization
 from checkpoints import casing
 from checkpoints.casing import TokenizerFiles
-from checkpoints.trained_for import LongTexts, TrainedFor
+from checkpoints.trained_for import WINDOWS, LongTexts, TrainedFor
 from tokenization import FullTokenizer, Normalization
 
 if TYPE_CHECKING:
     from modeling import BertConfig
+    from ops.windows import Windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +64,21 @@ class Checkpoint:
     def row_length(self) -> int:
         """Tokens of a row: more than max_seq_length where it has windows."""
         return self.long_texts.row_length(self.max_seq_length)
+
+    @property
+    def windows(self) -> "Windows | None":
+        """How the model reads a row in windows; None: at once."""
+        if self.long_texts.how != WINDOWS:
+            return None
+        from ops.windows import Windows  # TensorFlow
+
+        _, stride, _, pooling = self.long_texts
+        return Windows(self.max_seq_length, stride, pooling)
+
+    def trained(self, **fields: Any) -> "Checkpoint":
+        """Return the model with other values of fields of `trained_for`."""
+        found = self.trained_for._replace(**fields)
+        return dataclasses.replace(self, trained_for=found)
 
     @functools.cached_property
     def shapes(self) -> dict[str, list[int]]:

@@ -389,15 +389,12 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             own = strategy
             if cluster.has_other_workers():
                 own = tf.distribute.get_strategy()
-            settings = self.job.create_task().settings
             # The teacher reads texts as it was trained to, not as the student.
-            task = registry.create_task(
-                settings._replace(
-                    trained_for=source.trained_for,
-                    max_seq_length=source.max_seq_length,
-                    long_texts=source.long_texts,
-                )
+            labels = self.job.trained_for().id2label
+            settings = self.job.task.settings._replace(
+                checkpoint=source.trained(id2label=labels)
             )
+            task = registry.create_task(settings)
             with own.scope():
                 model = task.create_model(source.config, training.dtype)
             weight_files.restore_weights(

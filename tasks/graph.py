@@ -48,8 +48,8 @@ class TaskGraph(tf.Module):
         object.__setattr__(self, "task", task)
         self.weights = [variable.value for variable in model.variables]
         self.tokenizer = tokenizer
-        self.vocabulary = tf.saved_model.Asset(task.settings.vocab_file)
-        self.max_seq_length = task.settings.max_seq_length
+        self.vocabulary = tf.saved_model.Asset(task.checkpoint.vocab_file)
+        self.max_seq_length = task.checkpoint.max_seq_length
 
     def skip_padding(self) -> None:
         """Leave padding out of all but attention in signatures made later."""
@@ -81,8 +81,8 @@ class TaskGraph(tf.Module):
             self.tokenizer,
             text_a,
             text_b,
-            settings.row_length,
-            settings.long_texts.how,
+            self.task.checkpoint.row_length,
+            self.task.checkpoint.long_texts.how,
         )
 
     def from_texts(self, *texts: tf.Tensor) -> Outputs:
@@ -121,7 +121,7 @@ class TaskGraph(tf.Module):
     def ids_signature(self) -> Callable:
         """Return the signature whose inputs are those of the model."""
         longest = self.model.config.max_position_embeddings
-        reads_windows = self.task.settings.windows is not None
+        reads_windows = self.task.checkpoint.windows is not None
 
         def from_ids(input_ids, input_mask, segment_ids):
             for name, value in (

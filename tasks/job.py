@@ -17,6 +17,8 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 """
 
 import abc
+import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -39,10 +41,9 @@ from tasks import (
     mistakes,
     predict,
     registry,
-    task,
 )
 from tasks.settings import RunSettings
-from tasks.task import Outputs, Task
+from tasks.task import Outputs, Settings, Task
 from training import curves, memory, prediction
 from training.objective import Objective
 
@@ -192,7 +193,7 @@ class FineTuningJob(abc.ABC):
         """
 
     def options(self) -> dict[str, Any]:
-        """Return the fields of task.Settings that the data decide."""
+        """Return the fields of task.Settings that the flags decide."""
         return {}
 
     @abc.abstractmethod
@@ -230,34 +231,26 @@ class FineTuningJob(abc.ABC):
 
     # --- Model ---------------------------------------------------------------
 
-    def create_task(self) -> Task:
-        """Return the task as predictions and exports know it."""
-        settings = task.Settings(
-            path=self.source.prefix,
-            is_saved_model=False,
-            bert_config_file=self.settings.bert_config_file,
-            task=self.task_name,
-            vocab_file=self.source.vocab_file,
-            normalization=self.source.normalization,
-            max_seq_length=self.source.max_seq_length,
-            long_texts=self.source.long_texts,
-            trained_for=self.trained_for(),
-            **self.options(),
-        )
-        return registry.create_task(settings)
+    @functools.cached_property
+    def task(self) -> Task:
+        """The task as predictions and exports know it."""
+        return registry.create_task(self.task_settings())
+
+    def task_settings(self) -> Settings:
+        """Return the settings of the task, as tuned so far."""
+        model = dataclasses.replace(self.source, trained_for=self.trained_for())
+        return Settings(model, self.task_name, **self.options())
 
     def create_model(self) -> modeling.TaskModel:
         """Return a new model; call it inside the strategy's scope."""
-        dtype = self.settings.training.dtype
-        return self.create_task().create_model(self.config, dtype)
+        return self.task.create_model(self.config, self.settings.training.dtype)
 
     def create_graph(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
     ) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
-        return registry.create_graph(
-            self.create_task(), loaded.model, tokenizer
-        )
+        task = type(self.task)(self.task_settings())
+        return registry.create_graph(task, loaded.model, tokenizer)
 
     # --- Data ----------------------------------------------------------------
 
@@ -379,7 +372,7 @@ class FineTuningJob(abc.ABC):
         return memory.Rows(
             encoded=self.group,
             head_numbers=20 * units * layers,
-            windows=self.create_task().settings.windows,
+            windows=self.source.windows,
         )
 
     def trained_for(self) -> TrainedFor:

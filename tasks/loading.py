@@ -19,11 +19,13 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import hub, lookup, weight_files
-from checkpoints.checkpoint import Checkpoint, open_checkpoint, read_config
-from checkpoints.trained_for import TAIL, LongTexts
+from checkpoints.checkpoint import open_checkpoint
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import graph_tokenizer, long_texts, registry, saved_model
 from tasks.graph import TaskGraph
 from tasks.task import Model, Settings
+from tokenization import Vocabulary
 from training import prediction
 
 # Fields of Settings that are fixed when a SavedModel is exported.
@@ -83,25 +85,30 @@ def find(
             "give the checkpoint it was made from"
         )
     found = text_files.read_json_object(place)
-    described = registry.described_settings(found, place)
-    if task and task != found["task"]:
-        raise UserError(
-            f"--task={task}, but {path} was exported with --task="
-            f"{found['task']}: export it with --task={task}"
-        )
     vocab = os.path.join(path, "assets", lookup.VOCAB_NAME)
     if not file_system.exists(vocab):
         names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
         if len(names) != 1:
             raise UserError(f"{path}/assets holds no vocabulary: export again")
         vocab = names[0]
-    return Settings(
-        path,
-        is_saved_model=True,
-        bert_config_file=None,
-        vocab_file=vocab,
-        **described | given,
-    )
+    settings = registry.described(found, place, path, Vocabulary(vocab))
+    if task and task != settings.task:
+        raise UserError(
+            f"--task={task}, but {path} was exported with --task="
+            f"{settings.task}: export it with --task={task}"
+        )
+    return with_options(settings, given)
+
+
+def with_options(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """Return the settings with the options that the user gave.
+
+    They are fields of Settings and of its checkpoint's `trained_for`.
+    """
+    given = dict(given)
+    own = {n: given.pop(n) for n in TrainedFor._fields if n in given}
+    checkpoint = settings.checkpoint.trained(**own)
+    return settings._replace(checkpoint=checkpoint, **given)
 
 
 def describe(
@@ -120,17 +127,17 @@ def describe(
     """
     task = choose_task(checkpoint, task, needs_rows)
     found = {name: v for name, v in (given or {}).items() if v is not None}
-    found.setdefault("max_seq_length", checkpoint.max_seq_length)
-    checkpoint.fitting_length(found["max_seq_length"], is_given=True)
-    task_class, own = registry.find(task), None
+    length = found.setdefault("max_seq_length", checkpoint.max_seq_length)
+    checkpoint.fitting_length(length, is_given=True)
+    task_class, own = registry.find(task), LongTexts()
     if task_class.takes_long_texts:
-        own = checkpoint.trained_for.long_texts
+        own = checkpoint.long_texts
     elif "long_texts" in found:
         raise UserError(
             f"--long_texts={found['long_texts'].how} is for classes, numbers "
             f"and vectors of texts; the model does {task}: leave it out"
         )
-    elif (checkpoint.trained_for.long_texts or LongTexts()).how == TAIL:
+    elif checkpoint.long_texts.how == TAIL:
         logging.warning(
             "truncation_side of %s is left, which is not applied in %s: the "
             "beginning of a text is read",
@@ -138,28 +145,18 @@ def describe(
             task,
         )
     found["long_texts"] = long_texts.checked(
-        found.get("long_texts", own), found["max_seq_length"]
+        found.get("long_texts", own), length
     )
-    found = task_class.options_of(checkpoint, found)
-    long_texts.check_single(
-        found["long_texts"], found.get("sentence_pairs", False)
-    )
+    settings = with_options(Settings(checkpoint, task), found)
+    settings = task_class.completed(settings)
     if checkpoint.trained_for.document_context:
         logging.warning(
             "%s was fine-tuned with document context; here every input is a "
             "document of its own",
             checkpoint.prefix,
         )
-    return Settings(
-        checkpoint.prefix,
-        is_saved_model=False,
-        bert_config_file=checkpoint.bert_config_file,
-        task=task,
-        vocab_file=checkpoint.tokenizer.vocab_file,
-        normalization=checkpoint.normalization,
-        trained_for=checkpoint.trained_for,
-        **found,
-    )
+    _ = checkpoint.tokenizer  # reports what is missing
+    return settings
 
 
 def choose_task(
@@ -198,14 +195,15 @@ def load_graph(settings: Settings, has_texts: bool = False) -> TaskGraph:
     Raises:
         UserError: the checkpoint lacks variables that the task needs.
     """
-    task = registry.create_task(settings)
-    config, _ = read_config(settings.path, settings.bert_config_file)
-    model = task.create_model(config, settings.dtype)
-    weight_files.restore_weights(model.variables, settings.path, model.required)
+    task, checkpoint = registry.create_task(settings), settings.checkpoint
+    model = task.create_model(checkpoint.config, settings.dtype)
+    weight_files.restore_weights(
+        model.variables, checkpoint.prefix, model.required
+    )
     tokenizer = None
     if has_texts:
         tokenizer = graph_tokenizer.Tokenizer(
-            settings.vocab_file, *settings.normalization
+            checkpoint.files.vocabulary, *checkpoint.normalization
         )
     return registry.create_graph(task, model, tokenizer)
 
@@ -216,20 +214,19 @@ def load(settings: Settings) -> Model:
     Raises:
         UserError: weights are missing, or a SavedModel has no signature `ids`.
     """
-    if not settings.is_saved_model:
+    if not settings.checkpoint.is_exported:
         return run_graph(load_graph(settings))
+    path = settings.checkpoint.prefix
     # Registers the operations of the text signatures.
     packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:
-        loaded = tf.saved_model.load(settings.path)
+        loaded = tf.saved_model.load(path)
     except (OSError, ValueError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(
-            f"--model={settings.path} cannot be loaded: {reason}"
-        ) from error
+        raise UserError(f"--model={path} cannot be loaded: {reason}") from error
     if "ids" not in loaded.signatures:
         raise UserError(
-            f"--model={settings.path} has no signature `ids`, only "
+            f"--model={path} has no signature `ids`, only "
             f"{', '.join(sorted(loaded.signatures)) or 'none'}"
         )
     return prediction.OnDevices(lambda batch: loaded.signatures["ids"](**batch))
@@ -246,18 +243,18 @@ def run_graph(graph: TaskGraph) -> Model:
 
 def fingerprint(settings: Settings) -> list[tuple[str, str]]:
     """Return (file, SHA-256) of everything that determines the outputs."""
-    if settings.is_saved_model:
+    checkpoint = settings.checkpoint
+    prefix, config = checkpoint.prefix, checkpoint.bert_config_file
+    if checkpoint.is_exported:
         files = [
-            os.path.join(settings.path, name)
-            for name, _ in file_system.files_below(settings.path)
+            os.path.join(prefix, name)
+            for name, _ in file_system.files_below(prefix)
             # The index has a checksum of every variable.
             if ".data-" not in name and "assets.extra" not in name
         ]
     else:
-        config = settings.bert_config_file or lookup.config_beside(
-            settings.path
-        )
-        files = [*weight_files.files_of(settings.path), settings.vocab_file]
+        config = config or lookup.config_beside(prefix)
+        files = [*weight_files.files_of(prefix), checkpoint.vocab_file]
         files += [config] if config else []
     return [
         (os.path.basename(path), file_system.sha256(path))

@@ -75,7 +75,7 @@ def run_units(
         places = np.flatnonzero(sizes == choices)
         data = Units(
             [units[place] for place in places],
-            task.settings.row_length,
+            task.checkpoint.row_length,
             task.is_grouped,
         )
         for taken, outputs in run_batches(run, data, batch_size, choices):

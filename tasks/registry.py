@@ -16,8 +16,11 @@ from typing import (
 from base.errors import UserError
 
 import tokenization
-from checkpoints.trained_for import LongTexts
+from checkpoints.casing import TokenizerFiles
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import LongTexts, TrainedFor, id2label_of
 from tasks.task import Settings, Task
+from tokenization import Normalization, Vocabulary
 
 if TYPE_CHECKING:
     import modeling
@@ -92,13 +95,34 @@ def create_task(settings: Settings) -> Task:
     """
     task = find(settings.task)(settings)
     tokenization.validate_special_tokens(
-        task.tokenizer.vocab, task.special_tokens, settings.vocab_file
+        task.tokenizer.vocab, task.special_tokens, task.tokenizer.vocab_file
     )
     return task
 
 
-def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the fields of Settings that an export.json has.
+# What an export.json may have of TrainedFor, and of which type it is there.
+_KINDS = {
+    "max_seq_length": int,
+    "labels": tuple[str, ...] | None,
+    "sentence_pairs": bool,
+    "thresholds": tuple[float, ...] | None,
+    "pooling": str,
+    "normalize": bool,
+    "truncate_dim": int | None,
+    "similarity_fn_name": str | None,
+}
+
+
+def described(
+    found: Mapping[str, Any], place: str, path: str, vocabulary: Vocabulary
+) -> Settings:
+    """Return the settings of an exported model by its export.json.
+
+    Args:
+        found: the content of that file.
+        place: the file, for messages.
+        path: of the model.
+        vocabulary: the model's.
 
     Raises:
         UserError: it names no task, or lacks what every task needs.
@@ -108,24 +132,25 @@ def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
         raise UserError(
             f"{place}: task is {task!r}, wanted one of {', '.join(TASKS)}"
         )
-    described = find(task).described
-    fields = {name: found[name] for name in described if name in found}
-    normalization = {
-        name: found[name]
-        for name in tokenization.Normalization._fields
-        if name in found
-    }
-    kinds = get_type_hints(Settings) | get_type_hints(
-        tokenization.Normalization
-    )
-    needed = {*Task.described, "do_lower_case", *fields, *normalization}
+    names = {*find(task).described, *Normalization._fields} & found.keys()
+    kinds = get_type_hints(Settings) | get_type_hints(Normalization) | _KINDS
+    needed = {*Task.described, "do_lower_case", *names}
     check_types(found, {name: kinds[name] for name in needed}, place)
-    if fields.get("labels") is not None:
-        fields["labels"] = tuple(fields["labels"])
+    values = {name: found[name] for name in names}
     if "long_texts" in found:
-        fields["long_texts"] = LongTexts.from_dict(found["long_texts"], place)
-    fields["normalization"] = tokenization.Normalization.of(**normalization)
-    return fields
+        values["long_texts"] = LongTexts.from_dict(found["long_texts"], place)
+    if (labels := values.pop("labels", None)) is not None:
+        values["id2label"] = id2label_of(labels)
+
+    def parts(kind: type) -> dict[str, Any]:
+        return {n: values.pop(n) for n in kind._fields if n in values}
+
+    settings = parts(Settings)
+    files = TokenizerFiles(
+        vocabulary=vocabulary, known=Normalization.of(**parts(Normalization))
+    )
+    checkpoint = Checkpoint(path, None, TrainedFor(**values), files)
+    return Settings(checkpoint, **settings)
 
 
 def check_types(

@@ -18,16 +18,14 @@ from base.errors import UserError, counted
 
 import numpy as np
 
-import tokenization
-from checkpoints.trained_for import WINDOWS, LongTexts, TrainedFor
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import LongTexts
 from records import tfrecord
 from tasks import rows
 from tasks.rows import Row, Unit
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
-    from ops.windows import Windows
 
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
@@ -51,18 +49,9 @@ class Settings(NamedTuple):
     """The model and the options that predictions depend on; picklable.
 
     Attributes:
-        path: the directory of a SavedModel, or the prefix of a checkpoint.
-        is_saved_model: which of these it is.
-        bert_config_file: a checkpoint's configuration; None: beside it.
+        checkpoint: the model. What its `trained_for` says is used: length,
+            labels, pooling and the like.
         task: a key of registry.TASKS.
-        vocab_file: the model's.
-        normalization: how its tokenizer normalizes text.
-        max_seq_length: tokens that the model reads at once.
-        long_texts: what is read of texts with more tokens.
-        trained_for: what the checkpoint says of its head.
-        labels: those of a classifier or tagger; None for a regression.
-        sentence_pairs: whether a classifier reads two texts.
-        thresholds: one for each label, for examples with several labels.
         doc_stride, max_query_length, max_answer_length, n_best_size: as for
             run_squad.py; without max_query_length, the default for the length.
         num_answers: answers of a question to list; 1: the best one alone.
@@ -71,10 +60,8 @@ class Settings(NamedTuple):
         score_whole_words: whether a sentence is scored word by word.
         token_scores: whether a sentence's score is also given by tokens.
         vectors: names of an encoder's outputs to write.
-        pooling, normalize: of an embedding, as in TrainedFor.
-        embedding_size: how many numbers of it to keep, from the first, before
-            it is normalized; None: all.
-        truncate_dim, similarity_fn_name: of an embedding, as in TrainedFor.
+        embedding_size: how many numbers of an embedding to keep, from the
+            first, before it is normalized; None: all.
         prompt_name: name of one of the model's prompts; None: the default.
         prompt: the text of that prompt, which is put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
@@ -82,18 +69,8 @@ class Settings(NamedTuple):
         dtype: type of a checkpoint's matrix products; a SavedModel has its own.
     """
 
-    path: str
-    is_saved_model: bool
-    bert_config_file: str | None
+    checkpoint: Checkpoint
     task: str
-    vocab_file: str
-    normalization: tokenization.Normalization
-    max_seq_length: int
-    long_texts: LongTexts = LongTexts()
-    trained_for: TrainedFor = TrainedFor()
-    labels: tuple[str, ...] | None = None
-    sentence_pairs: bool = False
-    thresholds: tuple[float, ...] | None = None
     doc_stride: int = 128
     max_query_length: int | None = None
     max_answer_length: int = 30
@@ -104,31 +81,18 @@ class Settings(NamedTuple):
     score_whole_words: bool = False
     token_scores: bool = False
     vectors: tuple[str, ...] = ("mean_output",)
-    pooling: str = "mean"
-    normalize: bool = False
     embedding_size: int | None = None
-    truncate_dim: int | None = None
-    similarity_fn_name: str | None = None
     prompt_name: str | None = None
     prompt: str = ""
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
     dtype: str = "float32"
 
-    @property
-    def row_length(self) -> int:
-        """Tokens of a row: more than the model reads at once with windows."""
-        return self.long_texts.row_length(self.max_seq_length)
-
-    @property
-    def windows(self) -> "Windows | None":
-        """How the model reads a row in windows; None: at once."""
-        if self.long_texts.how != WINDOWS:
-            return None
-        from ops.windows import Windows
-
-        _, stride, _, pooling = self.long_texts
-        return Windows(self.max_seq_length, stride, pooling)
+    def fingerprint(self) -> dict[str, Any]:
+        """Return all that predictions depend on, but for the model's files."""
+        checkpoint = self.checkpoint
+        found = self._asdict() | checkpoint.normalization.to_dict()
+        return found | {"checkpoint": checkpoint.trained_for.to_dict()}
 
 
 class Place(NamedTuple):
@@ -211,10 +175,9 @@ class Task(abc.ABC):
     totals: tuple[str, ...] = ()
 
     def __init__(self, settings: Settings):
-        self.settings = settings
-        self.tokenizer = tokenization.FullTokenizer(
-            settings.vocab_file, *settings.normalization
-        )
+        self.settings, self.checkpoint = settings, settings.checkpoint
+        self.tokenizer = self.checkpoint.tokenizer
+        self.labels = self.checkpoint.trained_for.labels
         self.names = self.text_names
         if settings.text_columns:
             self.names = settings.text_columns
@@ -238,14 +201,14 @@ class Task(abc.ABC):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def fits(cls, checkpoint: "Checkpoint") -> bool:
+    def fits(cls, checkpoint: Checkpoint) -> bool:
         """Return whether a checkpoint has the head of this task."""
         has_head = cls.head is None or cls.head in checkpoint.shapes
         taught = checkpoint.trained_for.task
         return has_head and (not cls.trained_as or taught in cls.trained_as)
 
     @classmethod
-    def check_model(cls, checkpoint: "Checkpoint", needs_rows: bool) -> None:
+    def check_model(cls, checkpoint: Checkpoint, needs_rows: bool) -> None:
         """Raise a UserError if a checkpoint cannot be used for this task.
 
         `needs_rows`: it has to run on rows of ids.
@@ -253,15 +216,12 @@ class Task(abc.ABC):
         del checkpoint, needs_rows
 
     @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return the fields of Settings that a checkpoint decides.
+    def completed(cls, settings: Settings) -> Settings:
+        """Return the settings with what their checkpoint decides.
 
-        What the user gave takes precedence.
+        `settings` have what the user gave, which takes precedence.
         """
-        del checkpoint
-        return dict(given)
+        return settings
 
     @abc.abstractmethod
     def create_model(
@@ -271,11 +231,16 @@ class Task(abc.ABC):
 
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""
-        settings = self.settings
-        found = {name: getattr(settings, name) for name in self.described}
-        if settings.long_texts != LongTexts():
-            found["long_texts"] = settings.long_texts._asdict()
-        return found | settings.normalization._asdict()
+        checkpoint = self.checkpoint
+        known = {
+            **checkpoint.trained_for._asdict(),
+            **self.settings._asdict(),
+            "labels": self.labels,
+        }
+        found = {name: known[name] for name in self.described}
+        if checkpoint.long_texts != LongTexts():
+            found["long_texts"] = checkpoint.long_texts._asdict()
+        return found | checkpoint.normalization._asdict()
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.
@@ -412,12 +377,12 @@ class Task(abc.ABC):
                 raise UserError(
                     f"{name} has {bad[0]}; there are {limit} {what}"
                 )
-        if self.settings.windows and segments.any():
+        if self.checkpoint.windows and segments.any():
             raise UserError("a pair, and --long_texts=windows is for one text")
-        if size > self.settings.row_length:
+        if size > self.checkpoint.row_length:
             raise UserError(
-                f"{size} tokens, more than the {self.settings.row_length} that "
-                "are read (--max_seq_length, --long_texts)"
+                f"{size} tokens, more than the {self.checkpoint.row_length} "
+                "that are read (--max_seq_length, --long_texts)"
             )
         return Row(
             ids[:size].astype(np.int32), segments[:size].astype(np.int32)
@@ -459,13 +424,12 @@ class RowTask(Task):
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
         """Return the row of one or two texts, and how much was left out."""
-        settings = self.settings
         return rows.row_of_texts(
             text_a,
             text_b,
-            settings.row_length,
+            self.checkpoint.row_length,
             self.tokenizer,
-            settings.long_texts.how,
+            self.checkpoint.long_texts.how,
         )
 
     def decode(

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import scripts
+from task_settings import settings_of
 
 from checkpoints import weight_files
-from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig
 from tasks import registry
-from tasks.task import Settings, Task
-from tokenization import Normalization
+from tasks.task import Task
 
 export_saved_model = scripts.load("export_saved_model")
 
@@ -40,7 +39,8 @@ HEADS = {
         "token_classification",
         {
             "labels": LABELS,
-            "trained_for": TrainedFor(feature_layers="last", lstm_units=4),
+            "feature_layers": "last",
+            "lstm_units": 4,
         },
     ),
     "question_answering": (
@@ -64,10 +64,7 @@ def create_task(name: str, vocab_file: str, **options) -> Task:
         **options: other settings than those of HEADS.
     """
     task, own = HEADS[name]
-    settings = Settings(
-        "", False, None, task, vocab_file, Normalization.of(), 20
-    )
-    return registry.create_task(settings._replace(**own | options))
+    return registry.create_task(settings_of(task, vocab_file, **own | options))
 
 
 def write_model(folder: Path, variables, **settings) -> Path:

@@ -248,7 +248,7 @@ def test_a_default_length_is_no_more_than_the_models_positions(
     assert "max_seq_length = 64" in caplog.text
     if script == "run_squad":
         assert job.reader.lengths.max_query_length == 16
-        assert job.create_task().lengths == job.reader.lengths
+        assert job.task.lengths == job.reader.lengths
 
 
 BAD_LINES = {

@@ -45,7 +45,7 @@ def create(graph: TaskGraph, quantize: str) -> bytes:
     module.weights = graph.weights
     data = convert.convert(module, function, quantize)
     settings = graph.task.settings
-    labels = settings.labels
+    labels = graph.task.labels
     data = convert.with_metadata(
         data,
         metadata.NAME,
@@ -55,7 +55,7 @@ def create(graph: TaskGraph, quantize: str) -> bytes:
             outputs,
             has_labels=settings.task == "classifier" and bool(labels),
         ),
-        settings.row_length,
+        graph.task.checkpoint.row_length,
     )
     described = {
         "version": metadata.VERSION,
@@ -64,8 +64,7 @@ def create(graph: TaskGraph, quantize: str) -> bytes:
         "max_position_embeddings": graph.model.config.max_position_embeddings,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
-    vocabulary = tokenization.Vocabulary(settings.vocab_file)
-    files = {metadata.VOCAB: vocabulary.content}
+    files = {metadata.VOCAB: graph.task.tokenizer.vocabulary.content}
     if labels:
         files[metadata.LABELS] = "".join(f"{x}\n" for x in labels).encode()
     return metadata.with_files(
@@ -87,8 +86,13 @@ def check_new(path: str) -> None:
 
 def log_mediapipe(settings: Settings) -> None:
     """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
+    checkpoint = settings.checkpoint
+    trained_for, normalization = (
+        checkpoint.trained_for,
+        checkpoint.normalization,
+    )
     if settings.task not in ("classifier", "encoder", "embeddings") or (
-        settings.task == "classifier" and settings.labels is None
+        settings.task == "classifier" and trained_for.labels is None
     ):
         logging.info(
             "MediaPipe has no task for this model: run it with litert_model.py "
@@ -100,7 +104,7 @@ def log_mediapipe(settings: Settings) -> None:
         "keeps accents and splits special tokens, whatever the vocabulary",
         "TextClassifier" if settings.task == "classifier" else "TextEmbedder",
     )
-    if settings.sentence_pairs:
+    if trained_for.sentence_pairs:
         logging.warning(
             "The model was fine-tuned on pairs, which MediaPipe cannot give "
             "it: it reads one text"
@@ -111,24 +115,24 @@ def log_mediapipe(settings: Settings) -> None:
             "with %r",
             settings.prompt,
         )
-    if settings.long_texts.how in (HEAD_TAIL, TAIL):
+    if checkpoint.long_texts.how in (HEAD_TAIL, TAIL):
         logging.warning(
             "MediaPipe reads the beginning of a long text, the model was "
             "trained with --long_texts=%s",
-            settings.long_texts.how,
+            checkpoint.long_texts.how,
         )
-    if settings.normalization.token_names != tokenization.SPECIAL_TOKENS:
+    if normalization.token_names != tokenization.SPECIAL_TOKENS:
         logging.warning(
             "MediaPipe finds no %s: in the vocabulary they are called %s",
             ", ".join(tokenization.SPECIAL_TOKENS),
-            ", ".join(settings.normalization.token_names),
+            ", ".join(normalization.token_names),
         )
-    if not settings.normalization.do_lower_case:
+    if not normalization.do_lower_case:
         logging.warning(
             "The model is cased: MediaPipe lower-cases its texts, which gives "
             "wrong ids"
         )
-    if not settings.normalization.tokenize_chinese_chars:
+    if not normalization.tokenize_chinese_chars:
         logging.warning(
             "The model leaves ideographs to WordPiece: MediaPipe makes a word "
             "of each, which gives wrong ids"

@@ -14,7 +14,6 @@ Needs ai-edge-litert, numpy, absl-py and tqdm.
 """
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,8 @@ import numpy as np
 
 from serving.litert import metadata
 from tasks import predict, registry
-from tasks.task import Input, Outputs, Place, Settings
+from tasks.task import Input, Outputs, Place
+from tokenization import Vocabulary
 
 _BATCH_TOKENS = 512
 
@@ -52,10 +52,11 @@ class LiteRtModel:
     ):
         self.path = path
         details, vocab = metadata.read_description(path)
-        described = registry.described_settings(
-            details, f"--model={path}: {metadata.DESCRIPTION} inside"
-        )
-        longest = described["max_seq_length"]
+        place = f"--model={path}: {metadata.DESCRIPTION} inside"
+        vocabulary = Vocabulary(f"{metadata.VOCAB} inside", vocab)
+        settings = registry.described(details, place, path, vocabulary)
+        self.settings = settings._replace(**options)
+        longest = settings.checkpoint.max_seq_length
         positions = details["max_position_embeddings"]
         # The table of positions is in the file.
         if not longest <= positions <= os.path.getsize(path):
@@ -64,28 +65,12 @@ class LiteRtModel:
                 f"max_seq_length {longest} and max_position_embeddings "
                 f"{positions}, more than the file holds"
             )
-        # The tokenizer reads a file.
-        with tempfile.TemporaryDirectory() as folder:
-            vocab_file = os.path.join(folder, metadata.VOCAB)
-            with open(vocab_file, "wb") as file:
-                file.write(vocab)
-            self.settings = Settings(
-                path,
-                True,
-                None,
-                vocab_file=vocab_file,
-                **described,
-                **options,
-            )
-            try:
-                self.task = registry.create_task(self.settings)
-            except UserError as error:
-                words = str(error).replace(
-                    vocab_file, f"{metadata.VOCAB} inside"
-                )
-                raise UserError(f"--model={path}: {words}") from error
+        try:
+            self.task = registry.create_task(self.settings)
+        except UserError as error:
+            raise UserError(f"--model={path}: {error}") from error
         self.batch_size = batch_size or max(
-            1, _BATCH_TOKENS // self.settings.row_length
+            1, _BATCH_TOKENS // self.settings.checkpoint.row_length
         )
         self.longest = positions
         runtime = packages.load(
@@ -187,7 +172,7 @@ class LiteRtModel:
             name: value.reshape([*leading, *value.shape[1:]])
             for name, value in outputs.items()
         }
-        labels = self.settings.labels
+        labels = self.task.labels
         if labels is not None:
             width = outputs["probabilities"].shape[-1]
             if width != len(labels):

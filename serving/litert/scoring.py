@@ -33,7 +33,7 @@ def score_classifier(
     _check_task(model, name, "task_name")
     if not task.dev:
         raise UserError("--task_name: the task has no development file")
-    labels = model.settings.labels
+    labels = model.task.labels
     if (labels is None) != (task.labels is None):
         found, wanted = (
             "of a regression" if some is None else ", ".join(some)
@@ -44,7 +44,8 @@ def score_classifier(
         )
     task = glue.with_labels_of(task, labels, model.path)
     labels = task.labels
-    glue.check_pairs(task, model.settings.sentence_pairs, model.path)
+    taught = model.settings.checkpoint.trained_for.sentence_pairs
+    glue.check_pairs(task, taught, model.path)
     classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
@@ -110,7 +111,7 @@ def score_entities(model: LiteRtModel, path: str) -> dict[str, float]:
     """
     _check_task(model, "token_classification", "dev_file")
     ner_scores = _scores_of("ner")
-    types = sorted({x[2:] for x in model.settings.labels} - {""})
+    types = sorted({x[2:] for x in model.task.labels} - {""})
     file = ner_data.with_iob2_tags(
         ner_data.read_file(path, ner_data.Columns()), types
     )

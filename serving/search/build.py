@@ -59,7 +59,7 @@ def task_for(settings: Settings, use: str) -> Task:
     A model may want another prompt before each. `use` is "query" or "document".
     """
     if settings.task == Embeddings.name:
-        prompt = prompt_for(settings.trained_for, use)
+        prompt = prompt_for(settings.checkpoint.trained_for, use)
         settings = settings._replace(prompt=prompt)
     return registry.create_task(settings)
 
@@ -82,7 +82,7 @@ def vectors_of(
         UserError: the model's outputs are not finite.
     """
     units = task.encode(inputs).units
-    found, data = None, Units(units, task.settings.row_length)
+    found, data = None, Units(units, task.checkpoint.row_length)
     for rows, outputs in predict.run_batches(run_model, data, _BATCH_SIZE):
         vectors = outputs[OUTPUTS[task.name]]
         if found is None:
@@ -91,7 +91,8 @@ def vectors_of(
         update(len(rows))
     if not np.isfinite(found).all():
         raise UserError(NOT_FINITE)
-    return nearest.prepared(found, task.settings.similarity_fn_name)
+    similarity = task.checkpoint.trained_for.similarity_fn_name
+    return nearest.prepared(found, similarity)
 
 
 def fingerprint_of(task: Task) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def explaining(
         check: called before each step; what it raises ends the work.
     """
     model, task = graph.model, graph.task
-    has_softmax = task.name == "classifier" and task.settings.labels
+    has_softmax = task.name == "classifier" and task.labels
     vocab = task.tokenizer.vocab
     kept = tf.constant([vocab["[CLS]"], vocab["[SEP]"]])
     padding = vocab.get("[PAD]", 0)
@@ -170,9 +170,9 @@ def _attributions(task: Task, item: Input, outputs: Outputs) -> Prediction:
     A word is what spaces part, or an ideograph: the sum of its pieces.
     """
     found: Prediction = {}
-    settings, tokenizer = task.settings, task.tokenizer
-    if settings.labels:
-        found["label"] = settings.labels[int(outputs["probabilities"].argmax())]
+    model, tokenizer = task.checkpoint, task.tokenizer
+    if task.labels:
+        found["label"] = task.labels[int(outputs["probabilities"].argmax())]
     for name in ("value", "baseline"):
         found[name] = number(outputs[name])
     if outputs["gap"] > TOLERANCE:
@@ -185,14 +185,14 @@ def _attributions(task: Task, item: Input, outputs: Outputs) -> Prediction:
     kept = rows.kept_lengths(
         sizes[0],
         sum(sizes[1:]),
-        settings.row_length,
-        settings.normalization.is_of_hub,
+        model.row_length,
+        model.normalization.is_of_hub,
     )
     start = 1  # behind [CLS]
     for name, words, size, count in zip(
         task.text_names, texts, sizes, kept, strict=False
     ):
-        places = rows.kept_places(size, count, settings.long_texts.how)
+        places = rows.kept_places(size, count, model.long_texts.how)
         shares = outputs["attributions"][start:]
         of_piece = dict(zip(places, shares, strict=False))
         piece, found[name] = 0, []

@@ -114,7 +114,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
         super().__init__(job, options)
         self.transfer: TransferTexts | None = None
         if transfer_file:
-            self.transfer = TransferTexts(transfer_file, job.create_task())
+            self.transfer = TransferTexts(transfer_file, job.task)
             path = job.cache.path("transfer")
             if not job.cache.has(path, self._transfer_fingerprint()):
                 self.transfer.check()

@@ -135,13 +135,6 @@ class ClassifierJob(FineTuningJob):
             )
         return self.prefix(self.dev[0]) + self.files.metrics[0]
 
-    def options(self) -> dict[str, Any]:
-        """Return the labels, and whether texts come in pairs."""
-        return {
-            "labels": self.files.names,
-            "sentence_pairs": self.files.takes_pairs,
-        }
-
     def trained_for(self) -> TrainedFor:
         """Return the labels, whether texts come in pairs, and their length."""
         names = self.files.names

@@ -206,7 +206,7 @@ class ClassifierGraph(TaskGraph):
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return also the likeliest label of n texts."""
-        labels = self.task.settings.labels
+        labels = self.task.labels
         if labels is None:
             return numbers
         probs = numbers["probabilities"]  # [n, K]
@@ -223,5 +223,5 @@ class MultiLabelGraph(TaskGraph):
         """Return also the predicted labels of n texts."""
         thresholds = self.task.thresholds.astype(np.float32)  # [K]
         is_predicted = numbers["probabilities"] >= thresholds  # [n, K]
-        labels = tf.constant(self.task.settings.labels)
+        labels = tf.constant(self.task.labels)
         return numbers | {"labels": tf.where(is_predicted, labels, "")}

@@ -18,7 +18,7 @@ from tasks import mistakes
 from tasks.classifier import data as classifier_data
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier.job import ClassifierJob
-from tasks.classifier.task import THRESHOLD, MultiLabel
+from tasks.classifier.task import THRESHOLD, MultiLabel, thresholds_of
 from tasks.job import DataSet, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
@@ -49,10 +49,6 @@ class MultiLabelJob(ClassifierJob):
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         return super().fingerprint(data) | {"multi_label": True}
-
-    def options(self) -> dict[str, Any]:
-        """Return labels and thresholds, and whether texts come in pairs."""
-        return super().options() | {"thresholds": self.thresholds}
 
     def trained_for(self) -> TrainedFor:
         """Return also the thresholds."""
@@ -119,7 +115,8 @@ class MultiLabelJob(ClassifierJob):
 
     def _predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""
-        return probs >= self.create_task().thresholds
+        thresholds = thresholds_of(self.thresholds, probs.shape[1])
+        return probs >= thresholds
 
     def _names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""
@@ -149,7 +146,8 @@ class MultiLabelJob(ClassifierJob):
         columns = metrics.precision_recall_fscore_support(
             labels, predicted, average=None, zero_division=0.0
         )
-        columns = [self.create_task().thresholds, *columns]
+        thresholds = thresholds_of(self.thresholds, probs.shape[1])
+        columns = [thresholds, *columns]
         header = ("label", "threshold", "precision", "recall", "f1", "examples")
         cells = (column.tolist() for column in columns)
         table = zip(self.files.labels, *cells, strict=True)

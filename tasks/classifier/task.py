@@ -1,10 +1,12 @@
 """A class, labels or a number for a text or a pair of texts."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from checkpoints.trained_for import id2label_of
+from tasks import long_texts
 from tasks.rows import Unit
 from tasks.task import (
     Outputs,
@@ -16,7 +18,6 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
     from tasks.classifier import model
 
 # The probability from which on a label is predicted, where none was tuned.
@@ -33,13 +34,13 @@ class Classification(RowTask):
     takes_long_texts = True
 
     def __init__(self, settings: Settings):
-        if settings.sentence_pairs:
+        if settings.checkpoint.trained_for.sentence_pairs:
             self.text_names = ("text_a", "text_b")
         super().__init__(settings)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return label, score and probabilities; or value."""
-        labels = self.settings.labels
+        labels = self.labels
         if labels is None:
             return {"value": number(outputs["value"])}
         shares = outputs["probabilities"]
@@ -56,19 +57,19 @@ class Classification(RowTask):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return also the labels, and whether texts come in pairs.
+    def completed(cls, settings: Settings) -> Settings:
+        """Return the settings with the labels, and whether texts are pairs.
 
         The labels of a regression, whose head has one row, are None.
         """
+        checkpoint = settings.checkpoint
         count = checkpoint.shapes["output_weights"][0]  # of [num_labels, H]
-        labels, trained_for = None, checkpoint.trained_for
+        labels, pairs = None, bool(checkpoint.trained_for.sentence_pairs)
         if count > 1:
-            labels = tuple(trained_for.class_names(count))
-        pairs = bool(trained_for.sentence_pairs)
-        return {"labels": labels, "sentence_pairs": pairs} | dict(given)
+            labels = id2label_of(checkpoint.trained_for.class_names(count))
+        long_texts.check_single(checkpoint.long_texts, pairs)
+        used = checkpoint.trained(id2label=labels, sentence_pairs=pairs)
+        return settings._replace(checkpoint=used)
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
@@ -77,14 +78,14 @@ class Classification(RowTask):
         from tasks import bilstm
         from tasks.classifier import model
 
-        labels = self.settings.labels
+        trained_for = self.checkpoint.trained_for
         return model.BertForSequenceClassification(
             config,
-            labels and len(labels),
+            self.labels and len(self.labels),
             dtype,
-            bilstm.size_in(self.settings.trained_for),
-            windows=self.settings.windows,
-            activation=self.settings.trained_for.output_activation,
+            bilstm.size_in(trained_for),
+            windows=self.checkpoint.windows,
+            activation=trained_for.output_activation,
             multi_label=self.multi_label,
         )
 
@@ -100,12 +101,12 @@ class MultiLabel(Classification):
     @property
     def thresholds(self) -> np.ndarray:
         """The probability [K] from which on each label is predicted."""
-        found = self.settings.thresholds
-        return np.array(found or [THRESHOLD] * len(self.settings.labels))
+        found = self.checkpoint.trained_for.thresholds
+        return thresholds_of(found, len(self.labels))
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the predicted labels, and the probabilities of all."""
-        names, shares = np.array(self.settings.labels), outputs["probabilities"]
+        names, shares = np.array(self.labels), outputs["probabilities"]
         return {
             "labels": names[shares >= self.thresholds].tolist(),
             "probabilities": dict(
@@ -113,11 +114,7 @@ class MultiLabel(Classification):
             ),
         }
 
-    @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return also the thresholds."""
-        found = super().options_of(checkpoint, given)
-        thresholds = checkpoint.trained_for.thresholds
-        return found | {"thresholds": thresholds and tuple(thresholds)}
+
+def thresholds_of(found: Sequence[float] | None, count: int) -> np.ndarray:
+    """Return the thresholds [K] of `count` labels; None: none was tuned."""
+    return np.array(found or [THRESHOLD] * count)

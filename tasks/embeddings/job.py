@@ -192,10 +192,8 @@ class EmbeddingsJob(FineTuningJob):
                 self.prompts[name] = text
         width = self.config.hidden_size
         check_size(options.embedding_size, width, "embedding_size")
-        self.truncate_dim = None
         if not options.embedding_size:
-            self.truncate_dim = own.truncate_dim
-        width = min(width, self.truncate_dim or width)
+            width = min(width, own.truncate_dim or width)
         for size in options.matryoshka_dims:
             check_size(size, width, "matryoshka_dims")
         self.width = options.embedding_size or width
@@ -288,11 +286,7 @@ class EmbeddingsJob(FineTuningJob):
     def options(self) -> dict[str, Any]:
         """Return pooling, normalization, size and prompt of the vectors."""
         return {
-            "pooling": self.pooling,
-            "normalize": self.normalize,
             "embedding_size": self.flags.embedding_size,
-            "truncate_dim": self.truncate_dim,
-            "similarity_fn_name": self.similarity,
             "prompt": self._prompt(None),
         }
 
@@ -451,8 +445,8 @@ class EmbeddingsJob(FineTuningJob):
 
     def _teacher_fingerprint(self) -> list[Any]:
         # How it makes vectors is in several files beside the weights.
-        settings = self.teacher._replace(path="", vocab_file="")
-        return [*loading.fingerprint(self.teacher), settings]
+        files = loading.fingerprint(self.teacher)
+        return [*files, self.teacher.fingerprint()]
 
     def _teacher_vectors(self) -> np.ndarray:
         """Return the teacher's vectors of the training texts, [n, D].

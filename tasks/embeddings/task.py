@@ -1,17 +1,15 @@
 """The vector of a text, by the pooling, length and prompt of its model."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from base.errors import UserError
 
 from checkpoints.trained_for import TrainedFor
 from tasks.rows import Row, Unit
-from tasks.task import Outputs, Prediction, RowTask, number
+from tasks.task import Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
     from tasks.embeddings import model
 
 # Names of the prompts of documents, of which a model may have one.
@@ -42,22 +40,32 @@ class Embeddings(RowTask):
         """Return the vector."""
         return {"embedding": [number(x) for x in outputs["embedding"].tolist()]}
 
+    @property
+    def truncate_dim(self) -> int | None:
+        """How many numbers are kept of a vector, if embedding_size is free."""
+        if self.settings.embedding_size:
+            return None
+        return self.checkpoint.trained_for.truncate_dim
+
+    def description(self) -> dict[str, Any]:
+        """Return what an exported model says of itself in export.json."""
+        return super().description() | {"truncate_dim": self.truncate_dim}
+
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def completed(cls, settings: Settings) -> Settings:
         """Return also what vectors are made of, and how they are compared."""
-        trained_for, size = checkpoint.trained_for, given.get("embedding_size")
-        check_size(size, checkpoint.config.hidden_size, "embedding_size")
-        return dict(given) | {
-            "pooling": trained_for.pooling or "mean",
-            "normalize": bool(trained_for.normalize),
-            "truncate_dim": None if size else trained_for.truncate_dim,
-            "similarity_fn_name": trained_for.similarity_fn_name,
-            "prompt": prompt_of(trained_for, given.get("prompt_name")),
-        }
+        model, size = settings.checkpoint, settings.embedding_size
+        check_size(size, model.config.hidden_size, "embedding_size")
+        own = model.trained_for
+        return settings._replace(
+            checkpoint=model.trained(
+                pooling=own.pooling or "mean",
+                normalize=bool(own.normalize),
+            ),
+            prompt=prompt_of(own, settings.prompt_name),
+        )
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
@@ -65,15 +73,15 @@ class Embeddings(RowTask):
         """Return the encoder with its pooling."""
         from tasks.embeddings import model
 
-        settings = self.settings
+        trained_for = self.checkpoint.trained_for
         return model.SentenceEncoder(
             config,
             dtype,
-            settings.pooling,
-            settings.normalize,
-            settings.embedding_size,
-            settings.windows,
-            settings.truncate_dim,
+            trained_for.pooling,
+            trained_for.normalize,
+            self.settings.embedding_size,
+            self.checkpoint.windows,
+            self.truncate_dim,
         )
 
 

@@ -1,14 +1,12 @@
 """The vectors of an encoder for texts."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.rows import Unit
-from tasks.task import Outputs, Prediction, RowTask, number
+from tasks.task import Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
     from tasks.encoder import model
 
 
@@ -28,13 +26,11 @@ class Vectors(RowTask):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return what is given; warn of a pooler that was not trained."""
-        if "pooled_output" in given.get("vectors", ()):
-            checkpoint.warn_of_untrained_pooler()
-        return dict(given)
+    def completed(cls, settings: Settings) -> Settings:
+        """Return the settings; warn of a pooler that was not trained."""
+        if "pooled_output" in settings.vectors:
+            settings.checkpoint.warn_of_untrained_pooler()
+        return settings
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
@@ -44,5 +40,5 @@ class Vectors(RowTask):
 
         encoder = model.TextEncoder(config, dtype)
         encoder.uses_pooler = "pooled_output" in self.settings.vectors
-        encoder.windows = self.settings.windows
+        encoder.windows = self.checkpoint.windows
         return encoder

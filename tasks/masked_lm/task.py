@@ -9,13 +9,13 @@ from base.errors import UserError
 import numpy as np
 
 import tokenization
+from checkpoints.model import Checkpoint
 from tasks import rows
 from tasks.rows import Row, Unit
 from tasks.task import Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
     from tasks.masked_lm import model
 
 # Likely misspellings of [MASK], for a hint in the error message.
@@ -62,7 +62,7 @@ class MaskedLmTask(RowTask):
         return rows.make_row(ids, len(ids)), 0
 
     @classmethod
-    def fits(cls, checkpoint: "Checkpoint") -> bool:
+    def fits(cls, checkpoint: Checkpoint) -> bool:
         """Return whether the model fills masks from both sides.
 
         One of one direction was never trained on [MASK]. Its best guess would
@@ -74,7 +74,7 @@ class MaskedLmTask(RowTask):
         return direction == modeling.BIDIRECTIONAL and super().fits(checkpoint)
 
     @classmethod
-    def check_model(cls, checkpoint: "Checkpoint", needs_rows: bool) -> None:
+    def check_model(cls, checkpoint: Checkpoint, needs_rows: bool) -> None:
         """Raise a UserError if tokens see one side alone."""
         import modeling
 
@@ -109,10 +109,11 @@ class MaskedTokens(MaskedLmTask):
                 "word to find (batch_predict.py --task=encoder makes vectors)"
             )
         size = len(sentence_to_ids(text, self.tokenizer))
-        if size > self.settings.max_seq_length:
+        if size > self.checkpoint.max_seq_length:
             raise UserError(
-                f"{size} tokens, more than the {self.settings.max_seq_length} "
-                "that are read (--max_seq_length): a [MASK] may be cut off"
+                f"{size} tokens, more than the "
+                f"{self.checkpoint.max_seq_length} that are read "
+                "(--max_seq_length): a [MASK] may be cut off"
             )
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:

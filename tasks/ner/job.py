@@ -100,10 +100,6 @@ class NerJob(FineTuningJob):
             raise UserError("--dev_file is required to find the best run with")
         return "f1"
 
-    def options(self) -> dict[str, Any]:
-        """Return the tags."""
-        return {"labels": self.labels}
-
     # --- Data ----------------------------------------------------------------
 
     def read(self, data: DataSet) -> ner_data.File:

@@ -141,7 +141,7 @@ class TaggerGraph(TaskGraph):
 
     def __init__(self, task: Task, *args: Any):
         super().__init__(task, *args)
-        labels = task.settings.labels  # of the K classes
+        labels = task.labels  # of the K classes
         self.labels = tf.constant(labels)
         # The tag of each class after each class, as ner.data.normalized_tags
         # gives it: a row for each class before, and one for the beginning of a

@@ -14,6 +14,7 @@ from base.errors import UserError
 import numpy as np
 
 import tokenization
+from checkpoints.model import Checkpoint
 from tasks.ner import data as ner_data
 from tasks.ner import windows as ner_windows
 from tasks.rows import Row
@@ -32,7 +33,6 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
 
 # TrainedFor.task of a tagger that is fine-tuned, and of one on frozen features.
 TAGGING, FEATURE_TAGGING = "token_classification", "feature_tagging"
@@ -49,11 +49,11 @@ class Entities(Task):
         super().__init__(settings)
         # Words keep their case and accents.
         self.basic = tokenization.BasicTokenizer(
-            *settings.normalization.spelled()
+            *self.checkpoint.normalization.spelled()
         )
         # Without tags, the converter marks the words with the class of O.
         self.converter = ner_windows.Converter(
-            self.tokenizer, ["O"], settings.max_seq_length, False
+            self.tokenizer, ["O"], self.checkpoint.max_seq_length, False
         )
 
     # --- Words ---------------------------------------------------------------
@@ -152,7 +152,7 @@ class Entities(Task):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def check_model(cls, checkpoint: "Checkpoint", needs_rows: bool) -> None:
+    def check_model(cls, checkpoint: Checkpoint, needs_rows: bool) -> None:
         """Raise a UserError if the model reads words, and rows are needed."""
         if needs_rows and checkpoint.trained_for.task == FEATURE_TAGGING:
             raise UserError(
@@ -162,21 +162,18 @@ class Entities(Task):
             )
 
     @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return also the tags.
+    def completed(cls, settings: Settings) -> Settings:
+        """Return the settings of a model that has tags.
 
         Raises:
-            UserError: the configuration names none.
+            UserError: its configuration names none.
         """
-        labels = checkpoint.trained_for.labels
-        if not labels:
+        if not settings.checkpoint.trained_for.labels:
             raise UserError(
-                f"{checkpoint.prefix} is not a fine-tuned tagger: its "
+                f"{settings.checkpoint.prefix} is not a fine-tuned tagger: its "
                 "configuration names no labels (id2label)"
             )
-        return {"labels": labels} | dict(given)
+        return settings
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
@@ -186,8 +183,8 @@ class Entities(Task):
         from tasks.encoder.model import layer_choice
         from tasks.ner import feature_based, model
 
-        count = len(self.settings.labels)
-        trained_for = self.settings.trained_for
+        count = len(self.labels)
+        trained_for = self.checkpoint.trained_for
         if trained_for.feature_layers:
             choice = layer_choice(trained_for.feature_layers, config)
             return feature_based.BertForFeatureTagging(
@@ -200,7 +197,7 @@ class Entities(Task):
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
         shares = numbers["probabilities"]  # [B, S, K]
-        names = np.array([x.encode() for x in self.settings.labels], object)
+        names = np.array([x.encode() for x in self.labels], object)
         return {"tags": names[shares.argmax(-1)], "scores": shares.max(-1)}
 
 

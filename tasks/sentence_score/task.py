@@ -74,10 +74,11 @@ class SentenceScore(MaskedLmTask):
         size = len(self.tokenizer.text_to_ids(texts["text"])) + 2
         if size == 2:
             raise UserError("text is empty")
-        if size > self.settings.max_seq_length:
+        if size > self.checkpoint.max_seq_length:
             raise UserError(
-                f"{size} tokens, more than the {self.settings.max_seq_length} "
-                "that are read (--max_seq_length): a part is not the sentence"
+                f"{size} tokens, more than the "
+                f"{self.checkpoint.max_seq_length} that are read "
+                "(--max_seq_length): a part is not the sentence"
             )
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:

@@ -11,7 +11,7 @@ from absl import logging
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
-from tasks import graph_tokenizer, registry
+from tasks import graph_tokenizer
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -56,6 +56,7 @@ class SquadJob(FineTuningJob):
         self.train_file, self.predict_file = train_file, predict_file
         self.count_steps_by = count_steps_by
         self.is_version_2 = reader.version_2_with_negative
+        self.null_threshold: float | None = None  # of an export
         taught = source.trained_for.version_2_with_negative
         if not is_training and taught not in (None, self.is_version_2):
             logging.warning(
@@ -105,6 +106,7 @@ class SquadJob(FineTuningJob):
             "doc_stride": self.reader.lengths.doc_stride,
             "max_query_length": self.reader.lengths.max_query_length,
             "max_answer_length": self.answer_options.max_answer_length,
+            "null_threshold": self.null_threshold,
         }
 
     def adjustable(self) -> dict[str, Any]:
@@ -243,19 +245,14 @@ class SquadJob(FineTuningJob):
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
     ) -> squad_model.QuestionAnsweringGraph:
         """Return the SavedModel: question and paragraph in, answer out."""
-        threshold = None
         if self.is_version_2:
             if self.answer_options.tune_null_threshold:
                 self._answers(loaded)  # stores the threshold
             weights, folder = squad_answers.weights_of(loaded.prefix)
-            threshold = squad_answers.null_threshold(
+            self.null_threshold = squad_answers.null_threshold(
                 self.answer_options.null_score_diff_threshold,
                 weights,
                 self.settings.output_dir,
                 folder,
             )
-        task = self.create_task()
-        settings = task.settings._replace(null_threshold=threshold)
-        return registry.create_graph(
-            type(task)(settings), loaded.model, tokenizer
-        )
+        return super().create_graph(loaded, tokenizer)

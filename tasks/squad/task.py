@@ -30,7 +30,6 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from checkpoints.checkpoint import Checkpoint
     from tasks.squad import model
 
 _NO_TOKEN = "the context has no token"
@@ -54,12 +53,12 @@ class QuestionAnswering(Task):
         if settings.max_query_length is None:
             settings = settings._replace(
                 max_query_length=squad_windows.query_length(
-                    settings.max_seq_length
+                    settings.checkpoint.max_seq_length
                 )
             )
         super().__init__(settings)
         self.lengths = squad_windows.Lengths(
-            settings.max_seq_length,
+            settings.checkpoint.max_seq_length,
             settings.doc_stride,
             settings.max_query_length,
         )
@@ -98,7 +97,7 @@ class QuestionAnswering(Task):
             )
         windows = squad_windows.convert(data, self.tokenizer, self.lengths)
         features = squad_windows.rows(
-            windows, self.tokenizer.vocab, self.settings.max_seq_length
+            windows, self.tokenizer.vocab, self.checkpoint.max_seq_length
         )
         units = [
             [Row(ids[:size], segments[:size])]
@@ -205,17 +204,15 @@ class QuestionAnswering(Task):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def options_of(
-        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def completed(cls, settings: Settings) -> Settings:
         """Return also the threshold for no answer; None for SQuAD 1.1."""
         from tasks.squad import answers
 
-        threshold = given.get("null_threshold")
-        if checkpoint.trained_for.version_2_with_negative and threshold is None:
-            weights, folder = answers.weights_of(checkpoint.prefix)
+        model, threshold = settings.checkpoint, settings.null_threshold
+        if model.trained_for.version_2_with_negative and threshold is None:
+            weights, folder = answers.weights_of(model.prefix)
             threshold = answers.null_threshold(None, weights, folder)
-        return dict(given) | {"null_threshold": threshold}
+        return settings._replace(null_threshold=threshold)
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
@@ -225,7 +222,7 @@ class QuestionAnswering(Task):
         from tasks.squad import model
 
         return model.BertForQuestionAnswering(
-            config, 2, dtype, bilstm.size_in(self.settings.trained_for)
+            config, 2, dtype, bilstm.size_in(self.checkpoint.trained_for)
         )
 
 

@@ -240,7 +240,7 @@ class MultipleChoice(RowTask):
         from tasks.swag import model
 
         return model.BertForMultipleChoice(
-            config, 1, dtype, bilstm.size_in(self.settings.trained_for)
+            config, 1, dtype, bilstm.size_in(self.checkpoint.trained_for)
         )
 
     def answers(self, numbers: Outputs) -> Outputs:

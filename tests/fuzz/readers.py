@@ -32,6 +32,7 @@ import tensorflow as tf
 import tiny
 from huggingface_hub import constants
 from pyarrow import parquet
+from task_settings import settings_of
 
 import tokenization
 from checkpoints import checkpoint, hub, huggingface, lookup, run_settings
@@ -54,7 +55,7 @@ from tasks.squad import ensemble, triviaqa
 from tasks.squad import windows as squad_windows
 from tasks.squad.records import Questions
 from tasks.swag import task as swag_task
-from tasks.task import Settings, Task
+from tasks.task import Task
 from training import curves, scalars
 
 
@@ -172,9 +173,10 @@ def _tokenizer() -> tokenization.FullTokenizer:
 
 @functools.cache
 def _task(name: str) -> Task:
-    words, normalization = corpora.VOCAB_FILE, tokenization.Normalization.of()
-    settings = Settings("", False, None, name, words, normalization, 100)
-    return registry.create_task(settings._replace(labels=("O", "B-A")))
+    labels = ("O", "B-A")
+    return registry.create_task(
+        settings_of(name, corpora.VOCAB_FILE, labels, max_seq_length=100)
+    )
 
 
 @_reader(_sample_inputs)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from task_settings import settings_of
 
-import tokenization
 from tasks import predict, registry
 from tasks.rows import Units, make_row
-from tasks.task import Settings
 
 
 def row(length: int):
@@ -98,12 +97,9 @@ def test_outputs_of_records_are_in_their_order():
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_no_input_has_no_prediction(name):
     """As in a file whose lines are all damaged."""
-    normalization = tokenization.Normalization.of()
-    settings = Settings(
-        "", False, None, name, corpora.VOCAB_FILE, normalization, 100
-    )
+    options = {"max_seq_length": 100, "thresholds": (0.5, 0.5)}
     task = registry.create_task(
-        settings._replace(labels=("O", "B-A"), thresholds=(0.5, 0.5))
+        settings_of(name, corpora.VOCAB_FILE, ("O", "B-A"), **options)
     )
     assert predict.predict(task, None, [], 8) == []
 

@@ -26,11 +26,13 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
+from checkpoints.casing import TokenizerFiles
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.encoder.model import TextEncoder
 from tasks.task import Settings
-from tokenization import Normalization
+from tokenization import Normalization, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
@@ -178,14 +180,12 @@ def write_models(
     for name in ("savedmodel", "bfloat16"):
         if name in pythons:
             dtype = "bfloat16" if name == "bfloat16" else "float32"
+            files = TokenizerFiles(
+                vocabulary=Vocabulary(vocab_file), known=Normalization.of()
+            )
+            checkpoint = Checkpoint("", config, files=files)
             settings = Settings(
-                "",
-                is_saved_model=False,
-                bert_config_file=None,
-                task="encoder",
-                vocab_file=vocab_file,
-                normalization=Normalization.of(),
-                max_seq_length=MAX_SEQ_LENGTH,
+                checkpoint.trained(max_seq_length=MAX_SEQ_LENGTH), "encoder"
             )
             export = registry.create_graph(
                 registry.create_task(settings), random_model(dtype), tokenizer

@@ -126,20 +126,21 @@ def pieces_of(
     """
     if not text_a.strip():
         raise UserError("text is empty")
-    settings, tokenizer = model.settings, model.task.tokenizer
+    checkpoint, tokenizer = model.task.checkpoint, model.task.tokenizer
     a, b = (
         sentence_to_ids(text, tokenizer)[1:-1]
-        if settings.task == "masked_lm"
+        if model.settings.task == "masked_lm"
         else tokenizer.text_to_ids(text)
         for text in (text_a, text_b)
     )
-    length = settings.max_seq_length if at_once else settings.row_length
+    length = checkpoint.max_seq_length if at_once else checkpoint.row_length
     kept = rows.kept_lengths(
-        len(a), len(b), length, settings.normalization.is_of_hub
+        len(a), len(b), length, checkpoint.normalization.is_of_hub
     )
     kinds = [KINDS[0]]
     for own, ids, number in zip(KINDS[:2], (a, b), kept, strict=True):
-        places = {*rows.kept_places(len(ids), number, settings.long_texts.how)}
+        how = checkpoint.long_texts.how
+        places = {*rows.kept_places(len(ids), number, how)}
         kinds += [own if at in places else NOT_READ for at in range(len(ids))]
         # If nothing is left of the second text, its [SEP] is not read either.
         kinds.append(own if number or own == KINDS[0] else NOT_READ)

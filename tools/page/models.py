@@ -9,7 +9,6 @@ from typing import Any
 from base.errors import UserError, counted
 
 import modeling
-from checkpoints import weight_files
 from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.classifier import attributions
@@ -85,24 +84,24 @@ class PageModel:
     def summary(self) -> str:
         """Return task and sizes of the model in a line."""
         config, settings = self.model.config, self.settings
-        is_uncased = settings.normalization.do_lower_case
+        is_uncased = settings.checkpoint.normalization.do_lower_case
         return (
             f"{settings.task.replace('_', ' ')}, "
             f"{counted(config.num_hidden_layers, 'layer')} of "
             f"{config.hidden_size} units, {config.num_attention_heads} heads, "
             f"{len(self.task.tokenizer.vocab):,} word pieces, "
             f"{'uncased' if is_uncased else 'cased'}, "
-            f"at most {settings.max_seq_length} tokens"
+            f"at most {settings.checkpoint.max_seq_length} tokens"
         )
 
 
 def _has_next_sentence(settings: Settings) -> bool:
     """Return whether a checkpoint has a next sentence head that was trained."""
     # --objective=mlm and ltr do not train the head; its weights are random.
-    if settings.task != "masked_lm" or settings.trained_for.objective:
+    checkpoint = settings.checkpoint
+    if settings.task != "masked_lm" or checkpoint.trained_for.objective:
         return False
-    reader = weight_files.open_reader(settings.path)
-    return all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
+    return {*_NEXT_SENTENCE_WEIGHTS} <= checkpoint.shapes.keys()
 
 
 def named_paths(value: str) -> dict[str, str]:

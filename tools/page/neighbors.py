@@ -65,7 +65,8 @@ class Collection:
 
     def __init__(self, model: PageModel, sentences: Mapping[int, str]):
         self.sentences = [*sentences.items()]
-        self.similarity = model.vector_settings.similarity_fn_name
+        trained_for = model.task.checkpoint.trained_for
+        self.similarity = trained_for.similarity_fn_name
         texts = [*sentences.values()]
         what = f"Encoding sentences with {model.name}"
         with progress.Bar(len(texts), "sentences", what) as bar:

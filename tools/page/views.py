@@ -117,7 +117,7 @@ def _texts(
     model: PageModel, text: str, second: str
 ) -> tuple[dict[str, str], str]:
     """Return the texts that a classifier reads, and a note of an unused one."""
-    if model.settings.sentence_pairs:
+    if model.task.checkpoint.trained_for.sentence_pairs:
         return {"text_a": text, "text_b": second}, ""
     if not second.strip():
         return {"text": text}, ""
@@ -188,7 +188,7 @@ def entities(model: PageModel, text: str) -> str:
     word instead.
     """
     found = predict(model, text=text)
-    labels = model.settings.trained_for.labels or ()
+    labels = model.task.labels or ()
     is_speech = not any(map(ner_data.is_entity_tag, labels))
     if is_speech:
         title, rest, kinds = "Tags", ("word", "tag", "score"), labels
@@ -220,7 +220,8 @@ def pieces(model: PageModel, text: str, second: str = "") -> str:
     """Return the word pieces with their ids."""
     found = inputs.pieces_of(model, text, second)
     read = [piece for piece in found if piece.kind != inputs.NOT_READ]
-    message = f"{len(read):,} of {model.settings.row_length:,} places are used."
+    length = model.task.checkpoint.row_length
+    message = f"{len(read):,} of {length:,} places are used."
     if cut := len(found) - len(read):
         message += f" Pieces without a place, which are not read: {cut:,}."
     if unknown := sum(piece.token == "[UNK]" for piece in found):
@@ -312,7 +313,7 @@ def similarities(model: PageModel, first: str, second: str) -> str:
     texts = [*neighbors.sentences_of(first).values()]
     others = [*neighbors.sentences_of(second, MAX_COLUMNS).values()]
     found, num_cut = inputs.vectors(model, texts + others)
-    similarity = model.settings.similarity_fn_name
+    similarity = model.task.checkpoint.trained_for.similarity_fn_name
     ours, theirs = found[: len(texts), None], found[None, len(texts) :]
     values = tasks_nearest.scores(ours, theirs, similarity)
     listed = [

@@ -6,30 +6,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from task_settings import settings_of
 
 from tasks import registry
 from tasks.classifier import attributions
 from tasks.rows import Row, pad
-from tasks.task import Input, Place, Settings
-from tokenization import Normalization
+from tasks.task import Input, Place
 
 VOCAB = [*tiny.SPECIAL, "un", "##aff", "##able", "film", "is", "##n", "'", "t"]
 
 
 def task_of(folder, name="classifier", labels=("no", "yes"), **more):
     (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    settings = Settings(
-        path="",
-        is_saved_model=False,
-        bert_config_file=None,
-        task=name,
-        vocab_file=str(folder / "vocab.txt"),
-        normalization=Normalization.of(),
-        max_seq_length=12,
-        labels=labels,
-        **more,
-    )
-    return registry.create_task(settings)
+    vocab_file = folder / "vocab.txt"
+    more["max_seq_length"] = 12
+    return registry.create_task(settings_of(name, vocab_file, labels, **more))
 
 
 def explained(task, function, vectors, *texts) -> tuple[dict, dict]:
@@ -44,7 +35,7 @@ def explained(task, function, vectors, *texts) -> tuple[dict, dict]:
 
     def run(features) -> dict[str, np.ndarray]:
         found = logits({n: tf.constant(v) for n, v in features.items()})
-        if task.settings.labels is None:
+        if task.labels is None:
             return {"value": found[:, 0].numpy()}
         squash = tf.nn.softmax if task.name == "classifier" else tf.sigmoid
         return {"probabilities": squash(found).numpy()}

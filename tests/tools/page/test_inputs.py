@@ -20,7 +20,7 @@ WORDS = st.lists(st.sampled_from("good bad film nofilm the. <x>".split()))
 def test_a_prediction_is_the_line_of_batch_predict(kind, model_of, tmp_path):
     model, texts = model_of(kind), litert_files.TEXTS[kind]
     lines = prediction_runs.predict(
-        model.settings.path,
+        model.settings.checkpoint.prefix,
         litert_files.write_texts(tmp_path / "in.jsonl", kind),
         tmp_path / "out",
         num_answers=5 if kind == "question_answering" else None,

@@ -85,7 +85,9 @@ def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     features = inputs.features_of(pieces)
     assert features["segment_ids"].tolist() == [[0] * 5 + [1] * 5]
     vector = model.model.encode(features).sequence_output[0, 0].numpy()
-    weights = weight_files.open_reader(model.settings.path).get_tensor
+    weights = weight_files.open_reader(
+        model.settings.checkpoint.prefix
+    ).get_tensor
     pooled = np.tanh(
         vector @ weights("bert/pooler/dense/kernel")
         + weights("bert/pooler/dense/bias")
@@ -279,7 +281,7 @@ def test_similarities_are_those_of_the_predictions(model_of):
 def test_vectors_are_compared_by_the_similarity_of_the_model(
     model_of, tmp_path
 ):
-    source = Path(model_of("embeddings").settings.path).parent
+    source = Path(model_of("embeddings").settings.checkpoint.prefix).parent
     keys = {"similarity_fn_name": "euclidean"}
     model = page_models.load(str(changed(source, tmp_path / "near", **keys)))
     texts = ["good film", "a book", "bad"]
@@ -334,7 +336,7 @@ def test_models_have_the_tabs_of_their_heads(model_of):
 
 def test_a_flag_for_classifiers_changes_no_other_tab(model_of):
     """--sentence_pairs, which the script warns of."""
-    path = model_of("masked_lm").settings.path
+    path = model_of("masked_lm").settings.checkpoint.prefix
     model = page_models.load(path, sentence_pairs=True)
     first, *_ = tabs.make_tabs([model])
     assert first.title == "Masked words" and len(first.fields) == 1

@@ -1,0 +1,25 @@
+"""Settings of a task without a model's files."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from checkpoints.casing import TokenizerFiles
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import TrainedFor, id2label_of
+from tasks.task import Settings
+from tokenization import Normalization, Vocabulary
+
+
+def settings_of(
+    name: str, vocab_file: Any, labels: Sequence[str] | None = None, **values
+) -> Settings:
+    """Return the settings of a task; values are also those of TrainedFor."""
+    fields = {n: values.pop(n) for n in TrainedFor._fields if n in values}
+    trained_for = TrainedFor(
+        **{"max_seq_length": 20, "pooling": "mean"} | fields,
+        id2label=labels and id2label_of(labels),
+    )
+    files = TokenizerFiles(
+        vocabulary=Vocabulary(vocab_file), known=Normalization.of()
+    )
+    return Settings(Checkpoint("", None, trained_for, files), name, **values)
