@@ -46,7 +46,7 @@ from tasks.classifier.calibration import Calibration
 from tasks.classifier.data import Fold
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.flags import TaskFlags
-from tasks.classifier.job import ClassifierJob
+from tasks.classifier.job import ClassifierJob, Options
 from tasks.classifier.multi_label import MultiLabelJob
 from tasks.classifier.processors import METHODS, Processor, ProcessorJob
 from tasks.long_texts import LongTextFlags
@@ -172,23 +172,22 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     if processor:
         job_type = functools.partial(ProcessorJob, processor)
-    job = job_type(
-        settings,
-        source,
-        is_training,
-        files,
-        FLAGS.data_dir,
-        FLAGS.label_smoothing,
-        FLAGS.class_weights,
-        # If all folds are asked for, the first one stands for them.
-        Fold(FLAGS.fold or 1, FLAGS.num_folds) if FLAGS.num_folds else None,
-    )
+    job = job_type(settings, source, is_training, files, read_options())
     if FLAGS.calibrate:
         check_calibration(files, settings.output_dir, is_training)
         job.tune = Calibration(job)
     if is_training and (options := distillation.read(FLAGS)):
         job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
     return job
+
+
+def read_options() -> Options:
+    """Return the flags of the job as plain values."""
+    values = {n: FLAGS[n].value for n in Options._fields if n != "fold"}
+    if not FLAGS.num_folds:
+        return Options(**values)
+    # If all folds are asked for, the first one stands for them.
+    return Options(**values, fold=Fold(FLAGS.fold or 1, FLAGS.num_folds))
 
 
 def needed_parts() -> dict[str, str]:

@@ -183,7 +183,7 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
 
     def texts(self) -> list[Texts]:
         """Return the training examples, and the texts without labels."""
-        train, fold = self.job.train, self.job.fold
+        train, fold = self.job.train, self.job.flags.fold
         fingerprint = self.job.file_fingerprint(train)
         if fold:
             fingerprint["fold"] = fold

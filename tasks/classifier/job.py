@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from base import file_system
 from base.errors import UserError
@@ -39,6 +39,19 @@ BALANCED = "balanced"  # class_weights
 _SHOWN = 5  # examples in the log, as in the original
 
 
+class Options(NamedTuple):
+    """The flags of the task, by their names.
+
+    Attributes:
+        fold: the part of the training set that is held out; None: none is.
+    """
+
+    data_dir: str
+    label_smoothing: float = 0.0
+    class_weights: str | None = None
+    fold: classifier_data.Fold | None = None
+
+
 class ClassifierJob(FineTuningJob):
     """A class or a number for each sentence or pair."""
 
@@ -52,24 +65,19 @@ class ClassifierJob(FineTuningJob):
         source: Checkpoint,
         is_training: bool,
         files: glue.TaskFiles,
-        data_dir: str,
-        label_smoothing: float = 0.0,
-        class_weights: str | None = None,
-        fold: classifier_data.Fold | None = None,
+        options: Options,
     ):
         super().__init__(settings, source)
-        self.files, self.data_dir, self.fold = files, data_dir, fold
+        self.files, self.flags = files, options
+        fold, class_weights = options.fold, options.class_weights
         self.is_regression = files.labels is None
-        for flag, value in (
-            ("label_smoothing", label_smoothing),
-            ("class_weights", class_weights),
-        ):
+        for flag in ("label_smoothing", "class_weights"):
+            value = getattr(options, flag)
             if value and self.is_regression:
                 raise UserError(
                     f"--{flag}={value} is for classes, and this task has "
                     "numbers: leave it out"
                 )
-        self.label_smoothing = label_smoothing
         # None if balanced: the training data, once read, decide.
         self.class_weights: Sequence[float] | None = [1.0] * len(
             files.labels or ()
@@ -104,7 +112,7 @@ class ClassifierJob(FineTuningJob):
             ),
             *map(_results_name, test),
         )
-        folders = map(os.path.realpath, (settings.output_dir, data_dir))
+        folders = map(os.path.realpath, (settings.output_dir, options.data_dir))
         if len(set(folders)) == 2:
             self.result_files += tuple(f"{data.title}.tsv" for data in test)
         elif settings.do_predict:
@@ -130,8 +138,8 @@ class ClassifierJob(FineTuningJob):
         """Return the task's first score, of its first development set."""
         if not self.dev:
             raise UserError(
-                f"{self.data_dir} has no development file to find the best "
-                "weights with"
+                f"{self.flags.data_dir} has no development file to find the "
+                "best weights with"
             )
         return self.prefix(self.dev[0]) + self.files.metrics[0]
 
@@ -166,16 +174,16 @@ class ClassifierJob(FineTuningJob):
         if not self._is_folded(data):
             return examples
         key = float if self.is_regression else str
-        return self.fold.choose(examples, key, data != self.train)
+        return self.flags.fold.choose(examples, key, data != self.train)
 
     def read_file(self, data: DataSet) -> list[classifier_data.Example]:
         """Return the examples of the file of a data set."""
         return classifier_data.read_examples(
-            self.data_dir, data.source, self.files
+            self.flags.data_dir, data.source, self.files
         )
 
     def _is_folded(self, data: DataSet) -> bool:
-        return self.fold is not None and (
+        return self.flags.fold is not None and (
             data == self.train or data in self.dev
         )
 
@@ -185,12 +193,12 @@ class ClassifierJob(FineTuningJob):
             **self.file_fingerprint(data),
             **self.text_fingerprint(),
             "labels": self.files.labels,
-            **({"fold": self.fold} if self._is_folded(data) else {}),
+            **({"fold": self.flags.fold} if self._is_folded(data) else {}),
         }
 
     def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the texts of a file depend on."""
-        path = os.path.join(self.data_dir, data.source.file)
+        path = os.path.join(self.flags.data_dir, data.source.file)
         return {
             "data": file_system.sha256(path),
             "columns": data.source.columns._asdict(),
@@ -255,9 +263,9 @@ class ClassifierJob(FineTuningJob):
                 "Weights of the classes: %s",
                 ", ".join(f"{label} {weight:.4g}" for label, weight in pairs),
             )
-        if self.label_smoothing or len(set(weights)) > 1:
+        if self.flags.label_smoothing or len(set(weights)) > 1:
             self.objective = classifier_model.label_objective(
-                len(weights), self.label_smoothing, weights
+                len(weights), self.flags.label_smoothing, weights
             )
         return data
 
@@ -269,7 +277,7 @@ class ClassifierJob(FineTuningJob):
         elif set(weights) <= {1.0}:
             weights = None
         return {
-            "label_smoothing": self.label_smoothing or None,
+            "label_smoothing": self.flags.label_smoothing or None,
             "class_weights": weights,
         }
 
