@@ -22,8 +22,7 @@ from base.jobs.run import Job, Run, Target
 
 from absl import logging
 
-from tasks import loading, predict, reading, registry
-from tasks.classifier import attributions
+from tasks import predict, reading, registry
 from tasks.reading import InputFile, Problem, Window
 from tasks.sentence_score import task as scoring
 from tasks.task import Model, Settings, Task
@@ -45,13 +44,21 @@ class Result(NamedTuple):
 def create_task(settings: Settings, explains: bool = False) -> Task:
     """Return the task of a model; if it `explains`, with attributions."""
     task = registry.create_task(settings)
-    return attributions.explaining_task(task) if explains else task
+    if not explains:
+        return task
+    from tasks.classifier import attributions  # TensorFlow
+
+    return attributions.explaining_task(task)
 
 
 def load_model(settings: Settings, explains: bool = False) -> Model:
     """Return a model; if it `explains`, with the outputs of attributions."""
+    from tasks import loading  # TensorFlow, which litert_model.py lacks
+
     if not explains:
         return loading.load(settings)
+    from tasks.classifier import attributions
+
     graph = loading.load_graph(settings)
     return attributions.explaining(graph, loading.run_graph(graph))
 

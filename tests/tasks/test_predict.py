@@ -18,8 +18,8 @@ def row(length: int):
 
 
 def task(max_seq_length: int, is_grouped: bool = False):
-    settings = types.SimpleNamespace(row_length=max_seq_length)
-    return types.SimpleNamespace(settings=settings, is_grouped=is_grouped)
+    model = types.SimpleNamespace(row_length=max_seq_length)
+    return types.SimpleNamespace(checkpoint=model, is_grouped=is_grouped)
 
 
 class Run:

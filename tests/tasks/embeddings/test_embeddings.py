@@ -20,6 +20,7 @@ from fine_tuned_models import changed
 
 import modeling
 from checkpoints import hub, sentence_transformers
+from checkpoints.casing import Folder
 from checkpoints.checkpoint import read_config
 from checkpoints.trained_for import TrainedFor
 from records import tfrecord
@@ -57,7 +58,7 @@ def test_vectors_are_those_of_sentence_transformers(name, change):
         "embeddings",
         256,
     )
-    settings = settings._replace(**change)
+    settings = loading.with_options(settings, change)
     task = registry.create_task(settings)
     inputs = [
         Input(row, Place("", row), {"text": str(text)})
@@ -89,14 +90,14 @@ OLD_KEYS = {f"pooling_mode_{n}": False for n in ("cls_token", "mean_tokens")}
 
 def test_files_there_and_back(tmp_path):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
-    found = sentence_transformers.read(str(tmp_path), 20)
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
     assert TrainedFor.from_dict(found) == TRAINED_FOR
     # Those of version 6.
     path = tmp_path / "1_Pooling" / "config.json"
     path.write_text(json.dumps({"pooling_mode": "max"}))
     (tmp_path / "sentence_bert_config.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1e9}')
-    found = sentence_transformers.read(str(tmp_path), 20)
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
     assert (found["pooling"], found["max_seq_length"]) == ("max", 20)
 
 
@@ -105,11 +106,13 @@ def test_similarities_by_name(tmp_path):
     path = tmp_path / "config_sentence_transformers.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"similarity_fn_name": "cosine"}))
-    found = TrainedFor.from_dict(sentence_transformers.read(str(tmp_path), 20))
+    found = TrainedFor.from_dict(
+        sentence_transformers.read(Folder(str(tmp_path)), 20)
+    )
     assert found.similarity_fn_name is None
     path.write_text(json.dumps(content | {"similarity_fn_name": "maxsim"}))
     with pytest.raises(UserError, match="'maxsim', wanted one of cosine, dot"):
-        sentence_transformers.read(str(tmp_path), 20)
+        sentence_transformers.read(Folder(str(tmp_path)), 20)
     with pytest.raises(UserError, match="similarity_fn_name must be one of"):
         TrainedFor.from_dict({"similarity_fn_name": "maxsim"})
 
@@ -118,7 +121,7 @@ def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     path = tmp_path / "modules.json"
     path.write_text(path.read_text().replace("Normalize", "Dense"))
-    assert sentence_transformers.read(str(tmp_path), 20) == {}
+    assert sentence_transformers.read(Folder(str(tmp_path)), 20) == {}
     assert "its modules are Transformer, Pooling, Dense" in caplog.text
 
 
@@ -183,7 +186,7 @@ def test_settings_are_applied_or_named(tmp_path, caplog, name, change, wanted):
     else:
         found |= change
     path.write_text(json.dumps(found))
-    found = sentence_transformers.read(str(tmp_path), 20)
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
     if isinstance(wanted, str):
         assert found == {"max_seq_length": 8} and wanted in caplog.text
         return
