@@ -157,7 +157,7 @@ class WorkDir(NamedTuple):
             marker = self.marker(step)
             if not marker or "failed" in marker:
                 continue
-            old, new = marker["identity"], self._identity(step)
+            old, new = marker.get("identity", {}), self._identity(step)
             found = [
                 f"{k} was {old.get(k, 'not there')}, is "
                 f"{new.get(k, 'not there')}"
@@ -186,6 +186,7 @@ class WorkDir(NamedTuple):
         pairs = (
             line.split(" = ", 1)
             for line in text_files.read_text(path).splitlines()
+            if " = " in line
         )
         return {key: float(value) for key, value in pairs}
 
