@@ -39,6 +39,7 @@ from tasks import loading, reading
 from tasks.classifier import attributions
 from tasks.task import Settings
 from training import dtypes
+from training.flags import ModelFlags
 from training.settings import AUTO
 from training.settings import Settings as TrainingSettings
 
@@ -55,15 +56,6 @@ class Flags:
     or the prefix of a checkpoint; or hf://owner/name[@revision]. A SavedModel
     is a program: use one only of an origin that you trust
     (docs/SECURITY.md)."""
-
-    bert_config_file: str | None = flag()
-    """JSON file with the sizes of the model; default: beside the checkpoint."""
-
-    vocab_file: str | None = flag()
-    """Vocabulary file; default: the model's own."""
-
-    do_lower_case: bool | None = flag()
-    """Lower-case the text; default: as for the model's training."""
 
     # Inputs
     input_file: str | None = flag()
@@ -99,6 +91,7 @@ class Flags:
 
 define(Flags)
 
+define(ModelFlags, "bert_config_file", "vocab_file", "do_lower_case")
 prediction_flags.define_model_options()
 
 define(TextOptions)

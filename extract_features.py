@@ -20,7 +20,7 @@ import os
 
 from base import cluster, file_system, interrupts, lazy, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag, read, require
 
 import tensorflow as tf
 from absl import flags, logging
@@ -35,6 +35,7 @@ from tasks.encoder import writers as features_writers
 from tasks.encoder.model import encode_layers, parse_layers
 from tasks.long_texts import LongTextFlags
 from tasks.rows import Units, log_example
+from tasks.settings import RunSettings
 from tasks.task import Model
 from training import devices, dtypes, prediction
 from training import flags as training_flags
@@ -85,10 +86,6 @@ class Flags:
     """Lines of max_seq_length tokens in a batch; a batch of shorter lines holds
     more."""
 
-    pad_to_max_length: bool = flag(False)
-    """Pad every batch to max_seq_length, as the original does, instead of
-    batching lines of similar length."""
-
     use_one_hot_embeddings: bool = flag(False)
     """Ignored; in the original it avoids slow lookups on the first TPUs."""
 
@@ -102,6 +99,7 @@ define(ModelFlags)
 define(LongTextFlags, without=("window_pooling",))
 define(Settings, "dtype")
 define(DeviceChoice)
+define(RunSettings, "pad_to_max_length")
 
 _SHOWN = 5  # examples in the log
 
@@ -109,7 +107,7 @@ _SHOWN = 5  # examples in the log
 def main(_: list[str]) -> int:
     """Read the model, then write the features."""
     check_flags()
-    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+    strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
     dtype = dtypes.resolve(FLAGS.dtype, strategy)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     length = checkpoint.fitting_length(

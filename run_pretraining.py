@@ -29,7 +29,7 @@ import dataclasses
 
 from base import file_system, lazy, script
 from base.errors import UserError
-from base.flags import check, define, flag, require
+from base.flags import check, define, flag, read, require
 
 from absl import flags
 
@@ -40,7 +40,6 @@ from pretraining import objectives
 from pretraining.data.instances import InstanceConfig
 from pretraining.run import PretrainingRun
 from training import devices, start, train_step
-from training import flags as training_flags
 from training.devices import DeviceChoice
 from training.settings import OF_FINE_TUNING, Settings
 
@@ -202,7 +201,7 @@ def main(_: list[str]) -> int:
     with locked if FLAGS.do_train else contextlib.nullcontext():
         source = pretraining_flags.open_source(FLAGS)
         settings = pretraining_flags.read_settings(FLAGS)
-        strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+        strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
         settings = start.with_dtype(settings, strategy, FLAGS.do_train)
         train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
         data, eval_data = pretraining_flags.open_records(FLAGS, source)

@@ -35,6 +35,7 @@ from base.flags import define, flag, require
 from absl import flags
 
 from serving import flags as prediction_flags
+from serving.flags import ModelOptions
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
 from tasks import loading, reading
@@ -75,11 +76,6 @@ class Flags:
     """Largest number of tokens of a text; longer texts are cut. Default: the
     length that the model was fine-tuned with, else its positions."""
 
-    embedding_size: int | None = flag(low=1)
-    """Keep only this many numbers of each vector, the first ones, for a model
-    trained with --matryoshka_dims; default: as many as the model's truncate_dim
-    says, else all."""
-
     # Queries and answers
     query: tuple[str, ...] = flag((), repeated=True)
     """A query"""
@@ -102,6 +98,7 @@ define(Flags)
 
 # Model
 define(ModelFlags)
+define(ModelOptions, "embedding_size")
 define(TrainingSettings, "dtype")
 
 

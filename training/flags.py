@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from base import flags
 from base.flags import flag
 
 from absl.flags import FlagValues
@@ -10,7 +9,6 @@ from absl.flags import FlagValues
 from checkpoints import run_settings
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
-from training.devices import DeviceChoice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +43,3 @@ def open_init_checkpoint(f: FlagValues) -> Checkpoint:
 def read_init_checkpoint(f: FlagValues) -> str | None:
     """Return --init_checkpoint, at the commit that output_dir's run read."""
     return run_settings.pinned(f.init_checkpoint, f.output_dir)
-
-
-def read_devices(f: FlagValues) -> DeviceChoice:
-    """Return the devices that the flags ask for."""
-    return flags.read(DeviceChoice, f)
