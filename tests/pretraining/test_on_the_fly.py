@@ -19,8 +19,6 @@ from pretraining.data.instances import InstanceConfig
 from pretraining.on_the_fly import Masks
 from tokenization import Vocabulary
 
-VOCABULARY = Vocabulary(corpora.VOCAB_FILE)
-
 create_pretraining_data = scripts.load("create_pretraining_data")
 run_pretraining = scripts.load("run_pretraining")
 
@@ -219,7 +217,10 @@ def test_the_predictions_of_packed_rows_may_not_change(folder):
     for most in (5, 3):
         files = [str(folder / "packed.tfrecord")]
         data = records.find_data(
-            files, config, InstanceConfig(32, most), VOCABULARY
+            files,
+            config,
+            InstanceConfig(32, most),
+            Vocabulary(corpora.VOCAB_FILE),
         ).describe()
         found.append(data["masking"]["max_predictions_per_seq"])
         places = data["packing"]["predictions_per_row"]
@@ -234,7 +235,9 @@ def test_workers_and_epochs(folder, name):
     """
     config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
     files = [str(folder / f"{name}.tfrecord")]
-    data = records.find_data(files, config, InstanceConfig(32, 5), VOCABULARY)
+    data = records.find_data(
+        files, config, InstanceConfig(32, 5), Vocabulary(corpora.VOCAB_FILE)
+    )
     one = tf.distribute.InputContext(1, 0, 1)
     (whole,) = data.training(8, 1, 16, one).take(1)
     for worker in (0, 1):

@@ -42,7 +42,7 @@ def test_the_loss_is_the_mean_over_questions_by_hand():
     np.testing.assert_allclose(model(batch), scores, atol=1e-5)
     log_probs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
     picked = log_probs[range(3), [2, 0, 3]]
-    sums = swag_model.MULTIPLE_CHOICE.forward(model, batch, False, None)
+    sums = swag_model.MULTIPLE_CHOICE.forward(model, batch, None)
     weights = swag_model.MULTIPLE_CHOICE.loss_weights(batch)
     loss = swag_model.MULTIPLE_CHOICE.total_loss(
         {"label_loss": sums["label_loss"][0]}, weights
