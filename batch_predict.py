@@ -32,11 +32,11 @@ from base.jobs import run as jobs_run
 
 from absl import flags, logging
 
+from extras import attributions
 from serving import flags as prediction_flags
 from serving import run
 from serving.flags import TextOptions
 from tasks import loading, reading
-from tasks.classifier import attributions
 from tasks.task import Settings
 from training import dtypes
 from training.flags import ModelFlags

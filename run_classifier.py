@@ -37,14 +37,16 @@ from absl import flags
 
 from checkpoints import lookup
 from checkpoints.model import Checkpoint
-from finetuning import distillation, fine_tuned, runner
+from extras.calibration import Calibration
+from extras.distillation import flags as distillation_flags
+from extras.distillation.classes import ClassifierDistillation
+from extras.distillation.flags import DistillationFlags
 from finetuning import flags as finetuning_flags
-from finetuning.distillation import DistillationFlags
+from finetuning import runner
+from tasks import fine_tuned
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import glue
-from tasks.classifier.calibration import Calibration
 from tasks.classifier.data import Fold
-from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.flags import TaskFlags
 from tasks.classifier.job import ClassifierJob, Options
 from tasks.classifier.multi_label import MultiLabelJob
@@ -176,7 +178,7 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     if FLAGS.calibrate:
         check_calibration(files, settings.output_dir, is_training)
         job.tune = Calibration(job)
-    if is_training and (options := distillation.read(FLAGS)):
+    if is_training and (options := distillation_flags.read(FLAGS)):
         job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
     return job
 
@@ -256,7 +258,7 @@ def check_calibration(
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
-    distillation.check(FLAGS)
+    distillation_flags.check(FLAGS)
     if not FLAGS.processor:
         require(FLAGS, "task_name")
     require(FLAGS, "data_dir")

@@ -31,6 +31,7 @@ from base.flags import define, read
 
 from absl import flags
 
+from extras.distillation import vectors
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.embeddings.job import EmbeddingsJob, Options
@@ -71,7 +72,12 @@ def create_job(settings: RunSettings, is_training: bool) -> EmbeddingsJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
     options = read(Options, FLAGS)
-    return EmbeddingsJob(settings, source, is_training, options)
+    path = options.teacher_checkpoint if is_training else None
+    teacher = vectors.find_teacher(path) if path else None
+    job = EmbeddingsJob(settings, source, is_training, options, teacher)
+    if path:
+        job.wrapper = vectors.VectorDistillation(job, path)
+    return job
 
 
 def check_flags() -> None:

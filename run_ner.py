@@ -29,12 +29,13 @@ from base.flags import define, flag
 from absl import flags, logging
 
 from checkpoints.trained_for import TrainedFor
-from finetuning import distillation, runner
+from extras.distillation import flags as distillation_flags
+from extras.distillation.flags import DistillationFlags
+from extras.distillation.words import TaggerDistillation
 from finetuning import flags as finetuning_flags
-from finetuning.distillation import DistillationFlags
+from finetuning import runner
 from tasks.encoder.model import table_7
 from tasks.ner.data import Columns
-from tasks.ner.distillation import TaggerDistillation
 from tasks.ner.job import NerJob
 from tasks.settings import RunSettings
 from tasks.source import find_source
@@ -149,7 +150,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         Columns(FLAGS.token_column, FLAGS.label_column),
         tagger,
     )
-    if is_training and (options := distillation.read(FLAGS)):
+    if is_training and (options := distillation_flags.read(FLAGS)):
         job.wrapper = TaggerDistillation(job, options)
     return job
 
@@ -180,7 +181,7 @@ def read_model_options(trained_for: TrainedFor) -> TrainedFor:
 def check_flags() -> None:
     """Raise a UserError for flags that cannot work, before files are read."""
     finetuning_flags.check(FLAGS)
-    distillation.check(FLAGS)
+    distillation_flags.check(FLAGS)
     if FLAGS.token_column == FLAGS.label_column:
         raise UserError(
             f"--token_column and --label_column are both {FLAGS.token_column}: "

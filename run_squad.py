@@ -38,9 +38,11 @@ from base.flags import define, flag
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
-from finetuning import distillation, runner
+from extras.distillation import flags as distillation_flags
+from extras.distillation.flags import DistillationFlags
+from extras.distillation.spans import SpanDistillation
 from finetuning import flags as finetuning_flags
-from finetuning.distillation import DistillationFlags
+from finetuning import runner
 from tasks import source
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
@@ -52,7 +54,6 @@ from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.distillation import SpanDistillation
 from tasks.squad.job import SquadJob
 from tasks.squad.records import QuestionReader
 from training import reporting
@@ -194,7 +195,7 @@ def main(_: list[str]) -> int:
     if FLAGS.ensemble_dirs:
         return answer_together()
     finetuning_flags.check(FLAGS)
-    distillation.check(FLAGS)
+    distillation_flags.check(FLAGS)
     return runner.run_script(FLAGS, __file__, create_job)
 
 
@@ -211,7 +212,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         FLAGS.count_steps_by,
         answer_options(),
     )
-    if is_training and (options := distillation.read(FLAGS)):
+    if is_training and (options := distillation_flags.read(FLAGS)):
         job.wrapper = SpanDistillation(job, options)
     return job
 

@@ -1,1 +1,1 @@
-"""Runs of tasks: the runner, flags, sweeps, distillation."""
+"""Runs of tasks: the runner and its flags."""

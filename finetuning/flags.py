@@ -14,8 +14,8 @@ from absl.flags import FlagValues
 
 from checkpoints import run_settings
 from checkpoints.trained_for import LongTexts
-from finetuning import fine_tuned, sweeps
-from tasks import long_texts, saved_model
+from extras import sweeps
+from tasks import fine_tuned, long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
 from training import flags as training_flags

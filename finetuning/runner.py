@@ -14,12 +14,9 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import lookup, run_settings, weight_files
-from finetuning import (
-    fine_tuned,
-    sweeps,
-)
+from extras import sweeps
 from finetuning import flags as finetuning_flags
-from tasks import bilstm, graph_tokenizer, saved_model
+from tasks import bilstm, fine_tuned, graph_tokenizer, saved_model
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
 from training import (

@@ -46,7 +46,7 @@ def create_task(settings: Settings, explains: bool = False) -> Task:
     task = registry.create_task(settings)
     if not explains:
         return task
-    from tasks.classifier import attributions  # TensorFlow
+    from extras import attributions  # TensorFlow
 
     return attributions.explaining_task(task)
 
@@ -57,7 +57,7 @@ def load_model(settings: Settings, explains: bool = False) -> Model:
 
     if not explains:
         return loading.load(settings)
-    from tasks.classifier import attributions
+    from extras import attributions
 
     graph = loading.load_graph(settings)
     return attributions.explaining(graph, loading.run_graph(graph))

@@ -22,8 +22,8 @@ LEVELS = {
     4: ("training",),
     5: ("pretraining",),
     6: ("tasks",),
-    7: ("serving", "compat"),
-    8: ("finetuning",),
+    7: ("extras",),
+    8: ("serving", "compat", "finetuning"),
     9: ("tools",),
 }
 SCRIPT = max(LEVELS) + 1

@@ -15,7 +15,7 @@ import scripts
 from interruptions import interrupted_at
 
 from checkpoints import hub, run_settings, training_state
-from finetuning import sweeps
+from extras import sweeps
 
 NAME = "hf://a/model"
 

@@ -25,9 +25,9 @@ from fine_tuned_models import changed, distilled_data
 from interruptions import interrupted_at
 
 from checkpoints import weight_files
-from tasks import distillation
+from extras.distillation import teachers
+from extras.distillation.classes import ClassifierDistillation
 from tasks.classifier import model as classifier_model
-from tasks.classifier.distillation import ClassifierDistillation
 from training.objective import Objective
 
 run_classifier = scripts.load("run_classifier")
@@ -140,7 +140,7 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     few = [texts[row] for row in some]
     sure = by_hand(places["sure"], VOCAB, few)
     other = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
-    wanted = distillation.mean_probabilities([sure, other], 2.0)
+    wanted = teachers.mean_probabilities([sure, other], 2.0)
     found = data.features["soft_targets"]
     assert 0.2 < found[:, 1].mean() < 0.8 and found.std(axis=0).min() > 0.1
     np.testing.assert_allclose(found[some], wanted, atol=1e-5)
@@ -150,7 +150,7 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     # What a run that goes on must not change, nor one without teachers.
     fixed = job.wrapper.fingerprint()
     assert [*fixed] == ["teacher_checkpoint", *DISTILLATION]
-    assert (fixed[distillation.FLAG], *list(fixed.values())[1:3]) == (
+    assert (fixed[teachers.FLAG], *list(fixed.values())[1:3]) == (
         [teacher.digest for teacher in job.wrapper.teachers],
         2.0,
         0.75,
@@ -174,7 +174,7 @@ def test_a_teacher_reads_texts_as_it_was_trained_to(places, tmp_path):
         **flags_of(places, tmp_path / "out", teacher_checkpoint=places["sure"])
         | {"long_texts": "windows", "max_seq_length": 8, "doc_stride": 3},
     )
-    wanted = distillation.mean_probabilities(
+    wanted = teachers.mean_probabilities(
         [by_hand(places["sure"], VOCAB, TEXTS)], 2.0
     )
     found = data.features["soft_targets"][200:]
@@ -192,7 +192,7 @@ def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
             | {"num_folds": 3, "fold": fold, "records_dir": tmp_path},
         )
         texts = [example.text_a for example in job.read(job.train)]
-        wanted = distillation.mean_probabilities(
+        wanted = teachers.mean_probabilities(
             [by_hand(places["sure"], VOCAB, texts)], 2.0
         )
         found = data.features["soft_targets"]
@@ -234,7 +234,7 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
 def objective_of(labels, temperature: float, alpha: float) -> Objective:
     """Return the objective of a task."""
     job = types.SimpleNamespace(files=types.SimpleNamespace(labels=labels))
-    options = distillation.Options((), temperature, alpha)
+    options = teachers.Options((), temperature, alpha)
     return ClassifierDistillation(job, options).objective()
 
 

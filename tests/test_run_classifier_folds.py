@@ -5,7 +5,7 @@ import pytest
 import scripts
 import tiny
 
-from finetuning import sweeps
+from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
 

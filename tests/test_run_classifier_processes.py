@@ -15,7 +15,7 @@ from classifier_runs import CONFIG, VOCAB, flags_for, values_of, write_data
 from cluster_runs import configs_of
 from paths import ROOT
 
-from finetuning import sweeps
+from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
 

@@ -21,7 +21,7 @@ import tiny
 from interruptions import interrupted_at
 from task_cases import CASES, Predictions, TaskCase, likely
 
-from tasks.classifier import attributions
+from extras import attributions
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_litert = scripts.load("export_litert")

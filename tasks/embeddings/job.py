@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, flags, progress
+from base import file_system, flags
 from base.errors import UserError
 from base.flags import flag
 
@@ -15,18 +15,14 @@ from absl import logging
 from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from records import in_memory, tfrecord
+from records import tfrecord
 from tasks import (
-    distillation,
-    loading,
     long_texts,
     mistakes,
     nearest,
-    registry,
     rows,
     signs,
 )
-from tasks import predict as tasks_predict
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
@@ -39,13 +35,12 @@ from tasks.embeddings.task import (
 from tasks.job import (
     DataSet,
     FineTuningJob,
-    LoadedModel,
     Scored,
     titled,
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.task import number
+from tasks.task import Settings, number
 from training import memory
 
 EMBEDDINGS = "embeddings.jsonl"
@@ -178,9 +173,10 @@ class EmbeddingsJob(FineTuningJob):
         source: Checkpoint,
         is_training: bool,
         options: Options,
+        teacher: Settings | None = None,
     ):
         super().__init__(settings, source)
-        self.flags, own = options, source.trained_for
+        self.flags, self.teacher, own = options, teacher, source.trained_for
         self.pooling = options.pooling or own.pooling or "mean"
         self.normalize = options.normalize
         if options.normalize is None:
@@ -198,14 +194,6 @@ class EmbeddingsJob(FineTuningJob):
             check_size(size, width, "matryoshka_dims")
         self.width = options.embedding_size or width
         self.similarity = own.similarity_fn_name
-        self.teacher = None
-        if options.teacher_checkpoint and is_training:
-            self.teacher = loading.find(options.teacher_checkpoint)
-            if self.teacher.task != Embeddings.name:
-                raise UserError(
-                    f"--teacher_checkpoint={options.teacher_checkpoint} makes "
-                    f"no sentence vectors: its task is {self.teacher.task}"
-                )
         if is_training:
             self._choose_similarity()
         dev = []
@@ -348,19 +336,16 @@ class EmbeddingsJob(FineTuningJob):
             "data": [file_system.sha256(path) for path in files],
             "columns": self.flags.columns._asdict(),
             "prompts": prompts,
-            "is_taught": data == self.train and self.teacher is not None,
+            "is_taught": data == self.train and bool(self.teacher),
             **self.text_fingerprint(),
         }
 
     def data_fingerprint(self) -> dict[str, Any]:
-        """Return also what is learned, and the teacher."""
+        """Return also what is learned."""
         own = self.learning._asdict()
         del own["chunk"]
         found = super().data_fingerprint() | own
-        found |= {"pooling": self.pooling, "normalize": self.normalize}
-        if self.teacher:
-            found["teacher_checkpoint"] = self._teacher_fingerprint()
-        return found
+        return found | {"pooling": self.pooling, "normalize": self.normalize}
 
     def execution(self) -> dict[str, Any]:
         """Return the rows that are computed together."""
@@ -409,7 +394,7 @@ class EmbeddingsJob(FineTuningJob):
             part = texts[at : at + _PART]
             found = [
                 rows.row_of_texts(
-                    _prompted(prompt, text), None, length, self.tokenizer, how
+                    prompted(prompt, text), None, length, self.tokenizer, how
                 )
                 for prompt, text in part
             ]
@@ -433,60 +418,6 @@ class EmbeddingsJob(FineTuningJob):
             len(numbers) - 1,
             long_texts.what_is_read(self.source, lengths, left_out),
         )
-
-    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training examples; with a teacher, its vectors too."""
-        data = super().train_data(loaded)
-        if self.teacher:
-            data.features[learning.TEACHER] = self._teacher_vectors()
-        return data
-
-    # --- Teacher -------------------------------------------------------------
-
-    def _teacher_fingerprint(self) -> list[Any]:
-        # How it makes vectors is in several files beside the weights.
-        files = loading.fingerprint(self.teacher)
-        return [*files, self.teacher.fingerprint()]
-
-    def _teacher_vectors(self) -> np.ndarray:
-        """Return the teacher's vectors of the training texts, [n, D].
-
-        Raises:
-            UserError: they have another size than this model's.
-        """
-        path = self.flags.teacher_checkpoint
-        found = distillation.kept_outputs(
-            self.cache,
-            "teacher",
-            path,
-            {
-                "teacher": self._teacher_fingerprint(),
-                "texts": self.fingerprint(self.train),
-            },
-            self._run_teacher,
-        )
-        if found.shape[1] != self.width:
-            raise UserError(
-                f"--teacher_checkpoint={path} has vectors of "
-                f"{found.shape[1]} numbers, this model of {self.width}"
-            )
-        return found
-
-    def _run_teacher(self) -> np.ndarray:
-        task = registry.create_task(self.teacher)
-        units = [
-            [task.row(_prompted(prompt, text))[0]]
-            for prompt, text in self.texts(self.train)
-        ]
-        with progress.Bar(len(units), "texts", "Running the teacher") as bar:
-            outputs = tasks_predict.run_units(
-                task,
-                loading.load(self.teacher),
-                units,
-                self.settings.eval_batch_size,
-                bar.update,
-            )
-        return np.stack([one["embedding"] for one in outputs])
 
     # --- Scores and predictions ----------------------------------------------
 
@@ -558,7 +489,7 @@ class EmbeddingsJob(FineTuningJob):
         self.write_lines(EMBEDDINGS, lines)
 
 
-def _prompted(prompt: str, text: str | None) -> str:
+def prompted(prompt: str, text: str | None) -> str:
     """Return a text after its prompt; "" for None."""
     return "" if text is None else prompt + text
 

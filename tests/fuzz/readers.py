@@ -36,13 +36,13 @@ from task_settings import settings_of
 
 import tokenization
 from checkpoints import checkpoint, hub, huggingface, lookup, run_settings
-from finetuning import fine_tuned, sweeps
+from extras import sweeps
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
 from records import tfrecord
 from serving.litert.model import LiteRtModel
-from tasks import loading, reading, registry
+from tasks import fine_tuned, loading, reading, registry
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.encoder import lines as encoder_lines

@@ -9,9 +9,9 @@ from typing import Any
 from base.errors import UserError, counted
 
 import modeling
+from extras import attributions
 from serving.search.build import OUTPUTS
 from tasks import loading, registry
-from tasks.classifier import attributions
 from tasks.encoder.model import TextEncoder
 from tasks.task import Settings, Task
 from tools.page import limits

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import math
-import types
 from pathlib import Path
 
 from base.errors import UserError
@@ -23,6 +22,7 @@ from checkpoints import hub, sentence_transformers
 from checkpoints.casing import Folder
 from checkpoints.checkpoint import read_config
 from checkpoints.trained_for import TrainedFor
+from extras.distillation import vectors
 from records import tfrecord
 from tasks import loading, predict, registry
 from tasks.embeddings import data, job, learning, model, scores
@@ -229,9 +229,7 @@ def test_vectors_of_a_teacher_that_makes_others_are_not_kept(tmp_path):
         pooling.unlink()
         pooling.write_text(json.dumps(keys))
         teacher = loading.find(str(tmp_path / "model"))
-        student = types.SimpleNamespace(teacher=teacher)
-        identity = job.EmbeddingsJob._teacher_fingerprint(student)
-        found.append(json.dumps(identity))
+        found.append(json.dumps(vectors.identity_of(teacher)))
     assert found[0] != found[1]
 
 

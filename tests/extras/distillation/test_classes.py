@@ -11,7 +11,7 @@ from base.errors import UserError
 import pytest
 from exports import VOCAB, create_task
 
-from tasks.classifier.distillation import TransferTexts
+from extras.distillation.classes import TransferTexts
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tiny
 from task_settings import settings_of
 
+from extras import attributions
 from tasks import registry
-from tasks.classifier import attributions
 from tasks.rows import Row, pad
 from tasks.task import Input, Place
 

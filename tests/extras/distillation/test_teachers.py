@@ -12,8 +12,8 @@ import fine_tuned_models
 import numpy as np
 import pytest
 
+from extras.distillation import teachers
 from records import cache as record_cache
-from tasks import distillation
 
 OUTPUTS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -31,17 +31,15 @@ def fine_tuned(tmp_path_factory) -> Path:
 
 
 def test_a_teacher_keeps_its_own_length(fine_tuned, tmp_path):
-    teacher = distillation.open_teacher(str(fine_tuned), max_seq_length=40)
+    teacher = teachers.open_teacher(str(fine_tuned), max_seq_length=40)
     assert teacher.source.max_seq_length == 20
     other = fine_tuned_models.changed(
         fine_tuned, tmp_path / "other", max_seq_length=None
     )
-    other = distillation.open_teacher(str(other), max_seq_length=100)
+    other = teachers.open_teacher(str(other), max_seq_length=100)
     assert other.source.max_seq_length == 64  # of its position table
     assert other.digest != teacher.digest
-    assert (
-        distillation.open_teacher(str(fine_tuned), 10).digest == teacher.digest
-    )
+    assert teachers.open_teacher(str(fine_tuned), 10).digest == teacher.digest
 
 
 # --- Kept outputs ------------------------------------------------------------
@@ -52,7 +50,7 @@ class Counted:
 
     def __init__(self, folder: Path, fine_tuned: Path):
         self.count, self.outputs = 0, OUTPUTS
-        self.teacher = distillation.open_teacher(str(fine_tuned), 40)
+        self.teacher = teachers.open_teacher(str(fine_tuned), 40)
         self.cache = record_cache.RecordCache(str(folder), {}, 1, False)
 
     def compute(self) -> np.ndarray:
@@ -60,7 +58,7 @@ class Counted:
         return self.outputs
 
     def kept(self, **fingerprint) -> np.ndarray:
-        return distillation.kept_outputs(
+        return teachers.kept_outputs(
             self.cache,
             f"train_teacher_{self.teacher.digest}",
             self.teacher.path,
@@ -137,7 +135,7 @@ def test_models_that_are_no_teachers(fine_tuned, tmp_path):
         (tmp_path / "no_config", "no bert_config.json beside"),
     ):
         with pytest.raises(UserError) as error:
-            distillation.open_teacher(str(path), 40)
+            teachers.open_teacher(str(path), 40)
         line = str(error.value)
         assert line.startswith(f"--teacher_checkpoint={path}") and words in line
 
@@ -147,16 +145,16 @@ def test_models_that_are_no_teachers(fine_tuned, tmp_path):
 
 def test_the_mean_of_teachers_is_one_of_probabilities():
     logits = [np.log([[1.0, 3.0], [4.0, 1.0]]), np.log([[1.0, 1.0], [1, 4]])]
-    found = distillation.mean_probabilities(logits, 1.0)
+    found = teachers.mean_probabilities(logits, 1.0)
     np.testing.assert_allclose(found, [[0.375, 0.625], [0.5, 0.5]], rtol=1e-6)
     assert found.dtype == np.float32
     # At temperature 2 odds of 3 and 4 become their square roots.
     share = 1.0 / (1.0 + math.sqrt(3.0))
-    found = distillation.mean_probabilities(logits, 2.0)
+    found = teachers.mean_probabilities(logits, 2.0)
     np.testing.assert_allclose(found[0, 0], (share + 0.5) / 2, rtol=1e-6)
     # Of tags, [words, K], and of logits whose exponentials overflow.
     large = np.array([[[1000.0, 999.0], [-1000.0, 1000.0]]])
-    found = distillation.mean_probabilities([large], 1.0)
+    found = teachers.mean_probabilities([large], 1.0)
     np.testing.assert_allclose(
         found, [[[0.7310586, 0.2689414], [0.0, 1.0]]], rtol=1e-5
     )
@@ -165,5 +163,5 @@ def test_the_mean_of_teachers_is_one_of_probabilities():
 def test_a_perfect_student_has_the_entropy_of_the_targets():
     targets = np.array([[1.0, 0.0], [0.5, 0.5]], np.float32)
     np.testing.assert_allclose(
-        distillation.entropy(targets), [0.0, math.log(2.0)], rtol=1e-6
+        teachers.entropy(targets), [0.0, math.log(2.0)], rtol=1e-6
     )

@@ -13,12 +13,13 @@ import tensorflow as tf
 
 import modeling
 from checkpoints.model import Checkpoint
+from extras.distillation import teachers
+from extras.distillation.teachers import RUNNING, SOFT_TARGETS, Texts
 from ops import losses
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
-from tasks import distillation, predict
-from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
+from tasks import predict
 from tasks.squad import model as squad_model
 from tasks.squad.job import SquadJob
 from tasks.task import Model
@@ -27,7 +28,7 @@ from training.objective import Sums, example_weights
 _PART = 4096  # windows whose probabilities are computed at a time
 
 
-class SpanDistillation(distillation.Distillation[SquadJob]):
+class SpanDistillation(teachers.Distillation[SquadJob]):
     """Teachers of spans; their answers are logits [n, S, 2]."""
 
     task_name = "question_answering"
@@ -116,7 +117,7 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
             part = slice(at, at + _PART)
             # Padding has the probability 0, as in the loss of the labels.
             is_padding = mask[part, None, :] == 0
-            probs = distillation.mean_probabilities(
+            probs = teachers.mean_probabilities(
                 [
                     np.where(is_padding, -np.inf, x[part].transpose(0, 2, 1))
                     for x in logits
@@ -124,7 +125,7 @@ class SpanDistillation(distillation.Distillation[SquadJob]):
                 self.options.temperature,
             )  # [n, 2, S]
             targets[part] = probs.transpose(0, 2, 1)
-            entropy += float(distillation.entropy(probs).sum())
+            entropy += float(teachers.entropy(probs).sum())
         data.features[SOFT_TARGETS] = targets
         data.sequences.append(SOFT_TARGETS)
         return entropy / (2 * len(targets))  # the mean of starts and ends

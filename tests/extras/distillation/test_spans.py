@@ -11,9 +11,9 @@ import tensorflow as tf
 import tiny
 
 from checkpoints import weight_files
-from tasks import distillation
+from extras.distillation import teachers
+from extras.distillation.spans import SpanDistillation
 from tasks.squad import model as squad_model
-from tasks.squad.distillation import SpanDistillation
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -52,7 +52,7 @@ def test_every_token_has_what_the_teacher_answers(places, tmp_path):
         size = data.lengths[row]
         features = data.gather(np.array([row]), size)
         logits = model({n: features[n] for n in INPUTS})
-        wanted = distillation.mean_probabilities([logits.numpy()], 2.0)
+        wanted = teachers.mean_probabilities([logits.numpy()], 2.0)
         np.testing.assert_allclose(
             targets[row, :size].T, wanted[:, 0], atol=1e-5
         )
@@ -70,7 +70,7 @@ def test_the_loss_of_spans_by_hand():
         "end_positions": tf.constant([0]),
         "soft_targets": tf.constant(targets),
     }
-    options = distillation.Options((), 1.0, 0.25)
+    options = teachers.Options((), 1.0, 0.25)
     objective = SpanDistillation(None, options).objective()
     sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)

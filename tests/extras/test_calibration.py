@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tasks.classifier import calibration, mistakes, scores
+from extras import calibration
+from tasks.classifier import mistakes, scores
 
 
 def drawn(temperature: float, count: int = 20000) -> tuple:

@@ -10,21 +10,21 @@ import pytest
 import scripts
 from absl import flags
 
-from finetuning import distillation
-from tasks.distillation import Options
+from extras.distillation import flags as distillation_flags
+from extras.distillation.teachers import Options
 
 run_classifier = scripts.load("run_classifier")
 parsed = functools.partial(scripts.parse, run_classifier)
 
 
 def test_flags_as_values():
-    assert distillation.read(parsed()) is None
+    assert distillation_flags.read(parsed()) is None
     f = scripts.parse(
         run_classifier,
         teacher_checkpoint="a,hf://b/c",
         distillation_temperature=4,
     )
-    assert distillation.read(f) == Options(("a", "hf://b/c"), 4.0, 1.0)
+    assert distillation_flags.read(f) == Options(("a", "hf://b/c"), 4.0, 1.0)
 
 
 TEACHER = {"teacher_checkpoint": "a", "do_train": True}
@@ -52,4 +52,4 @@ def test_flags_that_cannot_work(values, flag):
     with pytest.raises((UserError, flags.Error), match=re.escape(flag)):
         f = parsed(**values)
         declared_flags.check(f)
-        distillation.check(f)
+        distillation_flags.check(f)

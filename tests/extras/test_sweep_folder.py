@@ -13,7 +13,8 @@ import scripts
 from classifier_runs import values_of
 
 from checkpoints import run_settings
-from finetuning import fine_tuned, sweeps
+from extras import sweeps
+from tasks import fine_tuned
 
 run_classifier = scripts.load("run_classifier")
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from finetuning import sweeps
-from finetuning.sweeps import ranked, table
+from extras import sweeps
+from extras.sweeps import ranked, table
 
 GOOD = {"accuracy": 0.6, "loss": 0.7, "global_step": 9.0}
 BETTER = GOOD | {"accuracy": 0.8}

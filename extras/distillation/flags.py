@@ -1,4 +1,4 @@
-"""The flags of distillation (tasks/distillation.py)."""
+"""The flags of distillation: the teachers, and what is learned from them."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import run_settings
-from tasks.distillation import FLAG, Options
+from extras.distillation.teachers import FLAG, Options
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,12 +13,12 @@ import tensorflow as tf
 
 import modeling
 from checkpoints.model import Checkpoint
+from extras.distillation import teachers
+from extras.distillation.teachers import RUNNING, SOFT_TARGETS, Texts
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
-from tasks import distillation
 from tasks.classifier import model as classifier_model
-from tasks.distillation import RUNNING, SOFT_TARGETS, Texts
 from tasks.ner import model as ner_model
 from tasks.ner import windows as ner_windows
 from tasks.ner.job import NerJob, word_outputs
@@ -26,7 +26,7 @@ from tasks.task import Model
 from training.objective import Sums
 
 
-class TaggerDistillation(distillation.Distillation[NerJob]):
+class TaggerDistillation(teachers.Distillation[NerJob]):
     """Teachers of a tagger; their answers are logits [words, K]."""
 
     task_name = "token_classification"
@@ -80,15 +80,13 @@ class TaggerDistillation(distillation.Distillation[NerJob]):
         logits: Sequence[np.ndarray],
     ) -> float:
         """Add the targets of the words, [n, S, K], 0 where there is none."""
-        targets = distillation.mean_probabilities(
-            logits, self.options.temperature
-        )
+        targets = teachers.mean_probabilities(logits, self.options.temperature)
         is_word = data.features["label_ids"] >= 0  # [n, S]
         soft = np.zeros([*is_word.shape, len(self.labels)], np.float32)
         soft[is_word] = targets
         data.features[SOFT_TARGETS] = soft
         data.sequences.append(SOFT_TARGETS)
-        return float(distillation.entropy(targets).mean())
+        return float(teachers.entropy(targets).mean())
 
     # --- Loss ----------------------------------------------------------------
 

@@ -11,9 +11,9 @@ import tensorflow as tf
 import tiny
 
 from checkpoints import weight_files
-from tasks import distillation
+from extras.distillation import teachers
+from extras.distillation.words import TaggerDistillation
 from tasks.ner import model as ner_model
-from tasks.ner.distillation import TaggerDistillation
 
 run_ner = scripts.load("run_ner")
 
@@ -72,7 +72,7 @@ def test_every_word_has_what_the_teacher_answers(places, tmp_path):
         count = len(sentence.words)
         if number in (0, 3, 40):
             logits = teacher_logits(places, sentence.words)[:, order]
-            wanted = distillation.mean_probabilities([logits], 2.0)
+            wanted = teachers.mean_probabilities([logits], 2.0)
             found = targets[is_word][at : at + count]
             np.testing.assert_allclose(found, wanted, atol=1e-5)
         at += count
@@ -94,7 +94,7 @@ def test_the_loss_of_words_by_hand():
         "label_ids": tf.constant([[1, 0, -1]]),
         "soft_targets": tf.constant(targets),
     }
-    options = distillation.Options((), 1.0, 0.25)
+    options = teachers.Options((), 1.0, 0.25)
     objective = TaggerDistillation(None, options).objective()
     sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)

@@ -37,7 +37,8 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, run_settings, weight_files
-from finetuning import distillation, fine_tuned
+from extras.distillation import flags as distillation_flags
+from tasks import fine_tuned
 
 RUNS, RESULTS, _HPARAMS = "runs", "sweep_results.txt", "hparams"
 
@@ -160,7 +161,7 @@ def read(f: FlagValues, path: str) -> Sweep | None:
     if hub.is_name(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
-    if teachers := distillation.with_commits(f):
+    if teachers := distillation_flags.with_commits(f):
         arguments["teacher_checkpoint"] = f"--teacher_checkpoint={teachers}"
     return Sweep(
         path,

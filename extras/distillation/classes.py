@@ -19,15 +19,16 @@ from absl import logging
 
 import modeling
 from checkpoints.model import Checkpoint
+from extras.distillation import teachers
+from extras.distillation.teachers import RUNNING, SOFT_TARGETS, Options, Texts
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
-from tasks import distillation, predict, reading
+from tasks import predict, reading
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
 from tasks.classifier.data import Example
 from tasks.classifier.job import ClassifierJob
-from tasks.distillation import RUNNING, SOFT_TARGETS, Options, Texts
 from tasks.job import DataSet
 from tasks.task import Model, Task
 from training.objective import Sums, example_weights
@@ -96,7 +97,7 @@ class TransferTexts:
                     number += 1
 
 
-class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
+class ClassifierDistillation(teachers.Distillation[ClassifierJob]):
     """Teachers of a classifier or regression; answers are logits [n, K].
 
     Raises:
@@ -245,11 +246,9 @@ class ClassifierDistillation(distillation.Distillation[ClassifierJob]):
             mean = np.mean(logits, axis=0, dtype=np.float32)
             data.features[SOFT_TARGETS] = mean
             return 0.0
-        targets = distillation.mean_probabilities(
-            logits, self.options.temperature
-        )
+        targets = teachers.mean_probabilities(logits, self.options.temperature)
         data.features[SOFT_TARGETS] = targets
-        return float(distillation.entropy(targets).mean())
+        return float(teachers.entropy(targets).mean())
 
     # --- Texts without labels ------------------------------------------------
 

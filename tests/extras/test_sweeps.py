@@ -16,7 +16,7 @@ import scripts
 from paths import ROOT
 from waiting import wait_for
 
-from finetuning import sweeps
+from extras import sweeps
 
 
 def grid(*arguments: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""What tasks and training do without; it changes them by their hooks."""

@@ -1,0 +1,1 @@
+"""Distillation: the teachers, and what a student of each task learns."""
