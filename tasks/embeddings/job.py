@@ -226,7 +226,10 @@ class EmbeddingsJob(FineTuningJob):
     def _choose_similarity(self) -> None:
         """Set the similarity by which the trained model compares vectors."""
         own, teacher = self.similarity, self.teacher
-        self.similarity = teacher and teacher.similarity_fn_name
+        self.similarity = None
+        if teacher:
+            told = teacher.checkpoint.trained_for
+            self.similarity = told.similarity_fn_name
         if self.similarity != own:
             logging.warning(
                 "The model compares vectors by similarity_fn_name %s. It is "
