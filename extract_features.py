@@ -25,7 +25,6 @@ from base.flags import define, flag, read, require
 import tensorflow as tf
 from absl import flags, logging
 
-import modeling
 from checkpoints import weight_files
 from checkpoints.trained_for import WINDOWS
 from ops.windows import Windows
@@ -42,6 +41,7 @@ from training import flags as training_flags
 from training.devices import DeviceChoice
 from training.flags import ModelFlags
 from training.settings import Settings
+from training.task_model import TaskModel
 
 FLAGS = flags.FLAGS
 
@@ -121,7 +121,7 @@ def main(_: list[str]) -> int:
         windows = Windows(length, long.doc_stride)
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
     with strategy.scope():
-        model = modeling.TaskModel(config, dtype)
+        model = TaskModel(config, dtype)
     weight_files.restore_weights(model.variables, checkpoint.prefix)
     run = prediction.on_devices(
         strategy,

@@ -1,4 +1,4 @@
-"""BERT: the configuration, the encoder, and the parts that all heads share.
+"""BERT: the configuration and the encoder.
 
 The model of Devlin et al., "BERT: Pre-training of Deep Bidirectional
 Transformers for Language Understanding" (arXiv:1810.04805; section numbers
@@ -26,7 +26,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from base import lazy, text_files
 from base.errors import UserError
@@ -906,113 +906,3 @@ def class_vectors(
     places = tf.range(elementwise.shape_of(input_mask)[1])  # [S]
     places *= tf.cast(input_mask != 0, tf.int32)  # [B, S], 0 at padding
     return tf.gather(x, tf.reduce_max(places, axis=1), batch_dims=1)
-
-
-# --- Parts of heads ----------------------------------------------------------
-
-
-class TaskModel(tf.Module):
-    """An encoder and the head of one task; subclasses add the head.
-
-    A head is any `Layer` or `keras.Variable` kept as an attribute. The class
-    is not a Keras layer, whose name would be the first part of every path:
-    paths have to start with `bert/` or with the name of the head.
-
-    Attributes:
-        uses_pooler: whether the head reads pooled_output. If not (SQuAD,
-            NER), the pooler is not trained, and a checkpoint may lack it.
-        compute: how encoder and head compute.
-    """
-
-    uses_pooler = True
-    compute = PLAIN
-
-    def __init__(self, config: BertConfig, dtype: str = "float32"):
-        super().__init__()
-        self.config = config
-        self.bert = BertModel(config, dtype=dtype)
-
-    def computing(self, compute: Compute) -> Self:
-        """Return a model of the same variables that computes in this way."""
-        model = copy.copy(self)
-        model.compute = compute
-        return model
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """All variables, in the order in which the parts were assigned."""
-        variables = []
-        for part in vars(self).values():
-            if isinstance(part, keras.layers.Layer):
-                # `weights` leaves out the seeds that Keras counts as variables.
-                variables += part.weights
-            elif isinstance(part, keras.Variable):
-                variables.append(part)
-        return variables
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """The variables that training changes."""
-        return [
-            v
-            for v in self.variables
-            if v.trainable
-            and (self.uses_pooler or not v.path.startswith("bert/pooler/"))
-        ]
-
-    @property
-    def required(self) -> str:
-        """Pattern of the variables that a model which is used must have."""
-        return "^" if self.uses_pooler else "^(?!bert/pooler/)"
-
-    def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Return what the head says of a batch, {name: float32 [B, ...]}.
-
-        Scores, predictions and exports are made of it. `logits` beside
-        probabilities made of them are for scores alone.
-        """
-        return {"logits": self(features)}
-
-    def encode(
-        self, features: dict[str, tf.Tensor], seed: Seed = None
-    ) -> BertOutput:
-        """Run the encoder on a batch of features; labels are ignored."""
-        others = "input_mask segment_ids position_ids sequence_ids word_vectors"
-        return self.bert(
-            features["input_ids"],
-            **{name: features.get(name) for name in others.split()},
-            training=seed is not None,
-            dropout_seed=seed,
-            compute=self.compute,
-        )
-
-
-def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
-    """Return the logits x W^T + b of a head in float32.
-
-    x is [..., H], the result [..., K]. All heads store W as [K, H], the shape
-    that the paper's W has in section 4.1.
-    """
-    logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
-    # The softmax needs more digits than a 16-bit type has.
-    return tf.cast(logits, tf.float32) + bias  # [..., K]
-
-
-class OutputLayer(Layer):
-    """A head of one projection: variables output_weights, output_bias."""
-
-    def __init__(
-        self, inputs: int, outputs: int, name: str, stddev: float = 0.02
-    ):
-        super().__init__(name)
-        self.shape, self.stddev = [outputs, inputs], stddev
-
-    def build(self) -> None:
-        self.output_weights = self.weight(
-            "output_weights", self.shape, self.stddev
-        )
-        self.output_bias = self.weight("output_bias", self.shape[:1], 0)
-
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return float32 logits [..., K]."""
-        return project(x, self.output_weights, self.output_bias)

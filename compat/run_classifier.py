@@ -18,6 +18,7 @@ from compat.modeling import dropout, run_layer
 from records import tfrecord
 from tasks import rows
 from tasks.classifier import data, glue
+from training.task_model import OutputLayer
 
 _SHOWN = 5  # examples in the log
 
@@ -255,7 +256,7 @@ def create_model(
     )
     x = model.get_pooled_output()
     logits, _ = run_layer(
-        lambda: modeling.OutputLayer(x.shape[-1], num_labels, "classifier"),
+        lambda: OutputLayer(x.shape[-1], num_labels, "classifier"),
         0.02,
         dropout(x, 0.1 if is_training else None),
     )

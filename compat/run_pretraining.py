@@ -8,6 +8,7 @@ import modeling
 from compat import gone
 from compat.modeling import run_layer
 from pretraining import model
+from training.task_model import OutputLayer
 
 v1 = tf.compat.v1
 
@@ -62,9 +63,7 @@ def get_next_sentence_output(
     """
     with v1.variable_scope("cls/seq_relationship"):
         logits, _ = run_layer(
-            lambda: modeling.OutputLayer(
-                bert_config.hidden_size, 2, "seq_relationship"
-            ),
+            lambda: OutputLayer(bert_config.hidden_size, 2, "seq_relationship"),
             bert_config.initializer_range,
             input_tensor,
         )

@@ -18,6 +18,7 @@ import tokenization
 from compat import gone
 from compat.modeling import run_layer
 from tasks.squad import answers, data, decoding, windows
+from training.task_model import OutputLayer
 
 v1 = tf.compat.v1
 
@@ -209,7 +210,7 @@ def create_model(
     x = model.get_sequence_output()
     with v1.variable_scope("cls/squad"):
         logits, _ = run_layer(
-            lambda: modeling.OutputLayer(x.shape[-1], 2, "squad"), 0.02, x
+            lambda: OutputLayer(x.shape[-1], 2, "squad"), 0.02, x
         )  # [B, S, 2]
     return logits[..., 0], logits[..., 1]
 

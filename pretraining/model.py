@@ -25,11 +25,11 @@ from modeling import (
     Layer,
     LayerNorm,
     Seed,
-    TaskModel,
 )
 from ops import losses
 from ops.elementwise import shape_of
 from training.objective import example_weights
+from training.task_model import OutputLayer, TaskModel, project
 
 
 def vectors_at(sequence_output: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -86,7 +86,7 @@ class LanguageModelHead(Layer):
         """Return float32 logits [B, P, V] of positions [B, P] of [B, S, H]."""
         x = vectors_at(sequence_output, masked_lm_positions)  # [B * P, H]
         x = self.transform(x, compute=compute)
-        logits = modeling.project(x, word_embeddings, self.output_bias)
+        logits = project(x, word_embeddings, self.output_bias)
         shape = shape_of(masked_lm_positions)
         return tf.reshape(logits, [*shape, self.vocab_size])
 
@@ -98,7 +98,7 @@ class PreTrainingHeads(Layer):
         super().__init__("cls")
         self.predictions = LanguageModelHead(config)
         # Does sentence B follow A? A linear layer on the pooled [CLS] vector.
-        self.seq_relationship = modeling.OutputLayer(
+        self.seq_relationship = OutputLayer(
             config.hidden_size, 2, "seq_relationship", config.initializer_range
         )
         self.build()
@@ -151,7 +151,7 @@ class BertForPreTraining(TaskModel):
         `segment_ids` may be left out as in `BertModel.call`. Packed rows have
         `sequence_ids`, `position_ids` and `next_sentence_positions` too.
         """
-        output = self.encode(features, seed)
+        output = self.bert(**self.encoder_inputs(features, seed))
         return PreTrainingOutput(
             self.cls.predictions(
                 output.sequence_output,

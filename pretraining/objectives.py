@@ -88,7 +88,7 @@ def sum_of(*terms: Term, restores_tokens: bool = False) -> Objective:
         if restores_tokens:
             ids = pretraining_model.unmasked_ids(batch)
             batch = {**batch, "input_ids": ids}
-        output = model.encode(batch, seed)
+        output = model.bert(**model.encoder_inputs(batch, seed))
         tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
         sequences = tf.reduce_sum(pretraining_model.sequence_weights(batch))
         sums = {"tokens": (tokens, sequences)}

@@ -15,12 +15,12 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints import checkpoint, lookup, weight_files
 from checkpoints.trained_for import TrainedFor
 from tasks import registry
 from tasks.job import FineTuningJob
 from tasks.source import no_model_error
+from training.task_model import TaskModel
 
 _SCORES = "scores.json"
 
@@ -45,9 +45,7 @@ def has_weights_of(output_dir: str, step: int) -> bool:
     )
 
 
-def write_model(
-    job: FineTuningJob, model: modeling.TaskModel, step: int
-) -> None:
+def write_model(job: FineTuningJob, model: TaskModel, step: int) -> None:
     """Write the weights of a step with the files prediction needs."""
     checkpoint.write_model(
         job.settings.output_dir,
@@ -57,7 +55,7 @@ def write_model(
     )
 
 
-def restore(job: FineTuningJob, model: modeling.TaskModel) -> tuple[str, int]:
+def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     """Set the weights to score or predict with; return prefix and step.
 
     They are the fine-tuned ones of output_dir, else those of init_checkpoint.

@@ -14,6 +14,7 @@ import tensorflow as tf
 import modeling
 from tasks import graph_tokenizer
 from tasks.task import Task
+from training.task_model import TaskModel
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -36,7 +37,7 @@ class TaskGraph(tf.Module):
     def __init__(
         self,
         task: Task,
-        model: modeling.TaskModel,
+        model: TaskModel,
         tokenizer: graph_tokenizer.Tokenizer | None = None,
     ):
         super().__init__()

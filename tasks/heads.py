@@ -3,9 +3,10 @@
 import keras
 import tensorflow as tf
 
-from modeling import BertConfig, Seed, TaskModel, project
+from modeling import BertConfig, BertOutput, Seed
 from tasks import bilstm
 from tasks.bilstm import NO_BILSTM, BiLstmSize
+from training.task_model import TaskModel, project
 
 # The original's classifier has this number in its code: initializer_range of
 # the configuration is the encoder's alone.
@@ -61,10 +62,10 @@ class HeadModel(TaskModel):
         return project(x, self.output_weights, self.output_bias)
 
     def token_vectors(
-        self, features: dict[str, tf.Tensor], seed: Seed
+        self, output: BertOutput, features: dict[str, tf.Tensor], seed: Seed
     ) -> tf.Tensor:
-        """Return the vectors of tokens, [B, S, width]."""
-        x = self.encode(features, seed).sequence_output
+        """Return the vectors of tokens, [B, S, width], of an encoder's."""
+        x = output.sequence_output
         if self.bilstm is None:
             return x
         return self.bilstm(
@@ -72,17 +73,16 @@ class HeadModel(TaskModel):
         )
 
     def text_vectors(
-        self, features: dict[str, tf.Tensor], seed: Seed
+        self, output: BertOutput, features: dict[str, tf.Tensor], seed: Seed
     ) -> tf.Tensor:
         """Return the vectors of rows, [B, width], after dropout.
 
         With a BiLSTM they are its final states, else the pooled output.
         """
-        if self.bilstm is not None:
-            x = self.token_vectors(features, seed)
-            return bilstm.final_states(x, bilstm.mask_of(features))
-        x = self.encode(features, seed).pooled_output
-        return self.dropout(x, seed)
+        if self.bilstm is None:
+            return self.dropout(output.pooled_output, seed)
+        x = self.token_vectors(output, features, seed)
+        return bilstm.final_states(x, bilstm.mask_of(features))
 
     def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return x after the dropout of a head; that of a BiLSTM is inside."""

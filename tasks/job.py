@@ -29,7 +29,6 @@ from base.errors import UserError
 import numpy as np
 from absl import logging
 
-import modeling
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import HEAD_TAIL, TAIL, TrainedFor
 from records import cache as record_cache
@@ -46,6 +45,7 @@ from tasks.settings import RunSettings
 from tasks.task import Outputs, Settings, Task
 from training import curves, memory, prediction
 from training.objective import Objective
+from training.task_model import TaskModel
 
 
 class LoadedModel(NamedTuple):
@@ -57,7 +57,7 @@ class LoadedModel(NamedTuple):
         prefix: the checkpoint of its weights, None while training changes them.
     """
 
-    model: modeling.TaskModel
+    model: TaskModel
     run: prediction.OnDevices
     prefix: str | None = None
 
@@ -241,7 +241,7 @@ class FineTuningJob(abc.ABC):
         model = dataclasses.replace(self.source, trained_for=self.trained_for())
         return Settings(model, self.task_name, **self.options())
 
-    def create_model(self) -> modeling.TaskModel:
+    def create_model(self) -> TaskModel:
         """Return a new model; call it inside the strategy's scope."""
         return self.task.create_model(self.config, self.settings.training.dtype)
 

@@ -23,9 +23,9 @@ from tasks.task import Settings, Task
 from tokenization import Normalization, Vocabulary
 
 if TYPE_CHECKING:
-    import modeling
     from tasks import graph_tokenizer
     from tasks.graph import TaskGraph
+    from training.task_model import TaskModel
 
 
 class Row(NamedTuple):
@@ -72,7 +72,7 @@ def find(name: str) -> type[Task]:
 
 def create_graph(
     task: Task,
-    model: "modeling.TaskModel",
+    model: "TaskModel",
     tokenizer: "graph_tokenizer.Tokenizer | None" = None,
 ) -> "TaskGraph":
     """Return a task's model with its inputs and outputs as a SavedModel.

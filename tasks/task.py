@@ -26,6 +26,7 @@ from tasks.rows import Row, Unit
 
 if TYPE_CHECKING:
     import modeling
+    from training.task_model import TaskModel
 
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
@@ -226,7 +227,7 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
-    ) -> "modeling.TaskModel":
+    ) -> "TaskModel":
         """Return a new model; `dtype` is that of matrix products."""
 
     def description(self) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def batch_of(config, batch=3, seq=10, predictions=4, seed=0):
 
 def losses_of(model, features, seed=None):
     """Return the losses of the masked LM and of next sentence prediction."""
-    output = model.encode(features, seed)
+    output = model.bert(**model.encoder_inputs(features, seed))
     return (
         model.masked_lm_loss(output, features),
         model.next_sentence_loss(output, features),

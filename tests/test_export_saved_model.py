@@ -6,10 +6,10 @@ import pytest
 import scripts
 from exports import CONFIG, VOCAB, export, export_saved_model, write_model
 
-import modeling
 from checkpoints import huggingface
 from tasks import saved_model
 from tasks.classifier import model as classifier_model
+from training.task_model import TaskModel
 
 pytest.importorskip("tensorflow_text")
 
@@ -33,9 +33,7 @@ pytest.importorskip("tensorflow_text")
     ids=str,
 )
 def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
-    source = write_model(
-        tmp_path / "model", modeling.TaskModel(CONFIG).variables
-    )
+    source = write_model(tmp_path / "model", TaskModel(CONFIG).variables)
     given = {"init_checkpoint": str(source), "export_dir": str(tmp_path / "1")}
     line = scripts.error_of(export_saved_model, **(given | flags))
     assert words in line, line
@@ -93,9 +91,7 @@ def test_the_length_is_the_fine_tuned_one_unless_given(
 
 
 def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
-    source = write_model(
-        tmp_path / "model", modeling.TaskModel(CONFIG).variables
-    )
+    source = write_model(tmp_path / "model", TaskModel(CONFIG).variables)
     vocab = source / "vocab.txt"
     vocab.write_text(vocab.read_text() + "The\nParis\n")
     export(source, tmp_path / "1")

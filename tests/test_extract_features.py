@@ -19,9 +19,9 @@ import tensorflow as tf
 import two_devices
 from feature_runs import CONFIG, LENGTH, LINES, VOCAB, flags_for
 
-import modeling
 from checkpoints import lookup, weight_files
 from tasks.encoder import lines as features_lines
+from training.task_model import TaskModel
 
 extract_features = scripts.load("extract_features")
 
@@ -97,7 +97,7 @@ def by_hand(model_dir) -> list[np.ndarray]:
 
     The weights are large, so that roundings grow to 2e-5 in four layers.
     """
-    model = modeling.TaskModel(CONFIG)
+    model = TaskModel(CONFIG)
     weight_files.restore_weights(
         model.variables, lookup.find_checkpoint(str(model_dir))
     )
@@ -274,7 +274,7 @@ def test_long_lines_in_windows(model_dir, tmp_path):
     flags = flags_for(model_dir, tmp_path / "in.txt", tmp_path / "out.jsonl")
     flags |= {"long_texts": "windows", "max_seq_length": 14, "doc_stride": 6}
     assert not scripts.run(extract_features, **flags)
-    model = modeling.TaskModel(CONFIG)
+    model = TaskModel(CONFIG)
     weight_files.restore_weights(
         model.variables, lookup.find_checkpoint(str(model_dir))
     )
@@ -378,7 +378,7 @@ def test_text_that_cannot_work(model_dir, tmp_path, data, words):
 
 @pytest.mark.slow
 def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):
-    model = modeling.TaskModel(CONFIG)
+    model = TaskModel(CONFIG)
     table = np.ones(model.bert.embeddings.word_embeddings.shape, np.float32)
     table[VOCAB.index("é")] = np.nan
     model.bert.embeddings.word_embeddings.assign(table)

@@ -51,7 +51,7 @@ def test_outputs_and_losses_are_the_originals(
 
     @tf.function(jit_compile=jit_compile, autograph=False)
     def forward():
-        output = golden_model.encode(features)
+        output = golden_model.bert(**golden_model.encoder_inputs(features))
         logits, next_logits = golden_model(features)
         masked, following = small_models.losses_of(golden_model, features)
         log_probs = tf.nn.log_softmax(logits)
@@ -370,7 +370,7 @@ def test_16_bit_types_are_near_float32(dtype):
         b.assign(a.value)
     assert all(v.dtype == "float32" for v in narrow.variables)
     features = batch_of(config)
-    output = narrow.encode(features)
+    output = narrow.bert(**narrow.encoder_inputs(features))
     assert output.sequence_output.dtype == dtype
     a, b = wide(features), narrow(features)
     assert b.masked_lm_logits.dtype == tf.float32

@@ -25,7 +25,7 @@ from checkpoints import weight_files
 from modeling import BertConfig
 from pretraining.model import BertForPreTraining
 from records import tfrecord
-from tasks import heads
+from tasks import bilstm
 
 TINY = {
     "hidden_size": 16,
@@ -156,7 +156,7 @@ def test_outputs_and_gradients_of_random_configurations(seed):
     features = {n: tf.constant(v, tf.int32) for n, v in features.items()}
     features["masked_lm_weights"] = tf.constant(weights, tf.float32)
     states, pooled = plain.encode(features)
-    output = fast.encode(features)
+    output = fast.bert(**fast.encoder_inputs(features))
     is_token = features["input_mask"].numpy() > 0
     for state, wanted in zip(
         states, [output.embedding_output, *output.encoder_layers], strict=True
@@ -243,7 +243,7 @@ def test_thirty_steps_of_run_pretraining(tmp_path):
 @pytest.mark.slow
 def test_fine_tuning_of_twenty_steps(tmp_path, monkeypatch):
     """run_classifier.py ends with the same weights, head included."""
-    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
     words = ["good", "bad", "film", "book", "##s", "the"]
     vocab = {token: i for i, token in enumerate([*tiny.SPECIAL, *words])}
     (tmp_path / "vocab.txt").write_text("\n".join(vocab) + "\n")

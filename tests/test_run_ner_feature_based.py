@@ -16,13 +16,13 @@ import tiny
 from classifier_runs import values_of
 from ner_runs import CONFIG, VOCAB, flags_for, only, write_data
 
-import modeling
 from checkpoints import lookup, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from modeling import BertConfig
 from tasks import loading
 from tasks.ner import data as ner_data
 from tasks.ner import job as ner_job
+from training.task_model import TaskModel
 
 run_ner = scripts.load("run_ner")
 
@@ -78,7 +78,7 @@ def test_activations_are_those_of_the_first_pieces(
 ):
     """By hand, one sentence, no padding: [words, layers, H]."""
     found = np.load(features / "train_-4_-3_-2_-1.npy")
-    model = modeling.TaskModel(DEEP)
+    model = TaskModel(DEEP)
     weight_files.restore_weights(
         model.variables, lookup.find_checkpoint(str(deep_dir))
     )
@@ -91,8 +91,10 @@ def test_activations_are_those_of_the_first_pieces(
         stem = word.rstrip("x")
         ids += [VOCAB.index(stem)]
         ids += [VOCAB.index("##x")] * (len(word) - len(stem))
-    output = model.encode(
-        {"input_ids": tf.constant([[*ids, VOCAB.index("[SEP]")]])}
+    output = model.bert(
+        **model.encoder_inputs(
+            {"input_ids": tf.constant([[*ids, VOCAB.index("[SEP]")]])}
+        )
     )
     for number, layer in enumerate(output.encoder_layers):
         np.testing.assert_allclose(

@@ -8,11 +8,11 @@ from base.errors import UserError
 
 import tensorflow as tf
 
-import modeling
 from records.streaming import Batch
 from training import compilation
 from training.objective import Objective, Sums
 from training.reporting import Means, add_perplexities, to_means
+from training.task_model import TaskModel
 
 
 class Evaluator:
@@ -25,7 +25,7 @@ class Evaluator:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model: modeling.TaskModel,
+        model: TaskModel,
         objective: Objective,
         make_batches: Callable[[tf.distribute.InputContext], tf.data.Dataset],
         jit_compile: bool,
@@ -82,7 +82,7 @@ class Evaluator:
         return means
 
 
-def _check_fits(model: modeling.TaskModel, shape: tf.TensorShape) -> None:
+def _check_fits(model: TaskModel, shape: tf.TensorShape) -> None:
     """Check that the memory holds what one layer has at the same time.
 
     That is the input and the inner activations of feed-forward, or the scores

@@ -9,6 +9,7 @@ import re
 from base.errors import UserError
 
 import modeling
+from training.task_model import TaskModel
 
 
 def number_of(path: str, num_layers: int) -> int:
@@ -36,9 +37,7 @@ def check(flag: str, count: int, config: modeling.BertConfig) -> None:
         )
 
 
-def new_variables(
-    model: modeling.TaskModel, reinit_top_layers: int
-) -> set[str]:
+def new_variables(model: TaskModel, reinit_top_layers: int) -> set[str]:
     """Return the paths of the variables that are not read from init_checkpoint.
 
     Zhang et al. 2020 (arXiv:2006.05987, section 5): the last layers of a
@@ -66,7 +65,7 @@ def new_variables(
     }
 
 
-def freeze(model: modeling.TaskModel, freeze_layers: int) -> None:
+def freeze(model: TaskModel, freeze_layers: int) -> None:
     """Leave the embeddings and the first layers out of the training.
 
     They have neither gradients nor moments. Frozen variables above the

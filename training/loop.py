@@ -15,7 +15,6 @@ from base import cluster, progress
 import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints import run_settings
 from checkpoints.training_state import TrainingState
 from training import agreement, memory, start
@@ -28,6 +27,7 @@ from training.objective import Objective
 from training.settings import Settings
 from training.start import Identity
 from training.stop_request import StopRequest
+from training.task_model import TaskModel
 from training.train_step import Step
 
 # `seconds_per_step` times steps for so many seconds, at least so many steps.
@@ -57,7 +57,7 @@ class Training(NamedTuple):
     """
 
     strategy: tf.distribute.Strategy
-    model: modeling.TaskModel
+    model: TaskModel
     objective: Objective
     settings: Settings
     compilation: Compilation

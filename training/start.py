@@ -11,10 +11,10 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints import lookup, run_settings, training_state, weight_files
 from training import agreement, dtypes
 from training.settings import Settings
+from training.task_model import TaskModel
 
 
 class Identity(NamedTuple):
@@ -94,7 +94,7 @@ def log_beginning(
 
 def resume_or_start(
     state: training_state.TrainingState,
-    model: modeling.TaskModel,
+    model: TaskModel,
     settings: Settings,
     new_variables: Container[str] = (),
 ) -> int:

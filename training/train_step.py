@@ -27,6 +27,7 @@ from training import devices, layers
 from training.compilation import Compilation, compiled
 from training.objective import Objective, Sums
 from training.settings import Settings
+from training.task_model import TaskModel
 
 
 class Step:
@@ -44,7 +45,7 @@ class Step:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model: modeling.TaskModel,
+        model: TaskModel,
         objective: Objective,
         settings: Settings,
         compilation: Compilation,

@@ -32,6 +32,7 @@ from tasks.classifier.job import ClassifierJob
 from tasks.job import DataSet
 from tasks.task import Model, Task
 from training.objective import Sums, example_weights
+from training.task_model import TaskModel
 
 _LABEL_WEIGHTS = "label_weights"  # float32 [n], 0 for rows without a label
 
@@ -280,7 +281,7 @@ class ClassifierDistillation(teachers.Distillation[ClassifierJob]):
 
     def sums(
         self,
-        model: modeling.TaskModel,
+        model: TaskModel,
         batch: Batch,
         seed: modeling.Seed,
     ) -> Sums:

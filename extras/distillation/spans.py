@@ -24,6 +24,7 @@ from tasks.squad import model as squad_model
 from tasks.squad.job import SquadJob
 from tasks.task import Model
 from training.objective import Sums, example_weights
+from training.task_model import TaskModel
 
 _PART = 4096  # windows whose probabilities are computed at a time
 
@@ -138,7 +139,7 @@ class SpanDistillation(teachers.Distillation[SquadJob]):
 
     def sums(
         self,
-        model: modeling.TaskModel,
+        model: TaskModel,
         batch: Batch,
         seed: modeling.Seed,
     ) -> Sums:

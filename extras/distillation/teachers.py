@@ -52,6 +52,7 @@ from tasks.job import FineTuningJob, LoadedModel
 from tasks.task import Model
 from training import prediction
 from training.objective import Objective, Sums
+from training.task_model import TaskModel
 
 FLAG = "teacher_checkpoint"
 
@@ -258,7 +259,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     @abc.abstractmethod
     def sums(
         self,
-        model: modeling.TaskModel,
+        model: TaskModel,
         batch: Batch,
         seed: modeling.Seed,
     ) -> Sums:

@@ -24,6 +24,7 @@ from tasks.ner import windows as ner_windows
 from tasks.ner.job import NerJob, word_outputs
 from tasks.task import Model
 from training.objective import Sums
+from training.task_model import TaskModel
 
 
 class TaggerDistillation(teachers.Distillation[NerJob]):
@@ -96,7 +97,7 @@ class TaggerDistillation(teachers.Distillation[NerJob]):
 
     def sums(
         self,
-        model: modeling.TaskModel,
+        model: TaskModel,
         batch: Batch,
         seed: modeling.Seed,
     ) -> Sums:

@@ -21,6 +21,7 @@ from records.streaming import Batch
 from tasks.graph import Outputs, TaskGraph
 from tasks.heads import HeadModel
 from training.objective import Objective, Sums, example_weights
+from training.task_model import TaskModel
 
 # TrainedFor.output_activation -> the function.
 _ACTIVATIONS = {None: tf.identity, "sigmoid": tf.sigmoid, "tanh": tf.tanh}
@@ -62,7 +63,8 @@ class BertForSequenceClassification(HeadModel):
     ) -> tf.Tensor:
         """Return float32 logits [B, K]; the number [B, 1] of a regression."""
         rows, is_there = ops_windows.split(features, self.windows)
-        logits = self.project(self.text_vectors(rows, seed))
+        output = self.bert(**self.encoder_inputs(rows, seed))
+        logits = self.project(self.text_vectors(output, rows, seed))
         logits = ops_windows.pooled(logits, is_there, self.windows)
         return self.activation(logits) if self.is_regression else logits
 
@@ -126,7 +128,7 @@ def squared_error(
 # own: words and questions.
 
 
-def _label_sums(model: modeling.TaskModel, batch: Batch, seed: Seed) -> Sums:
+def _label_sums(model: TaskModel, batch: Batch, seed: Seed) -> Sums:
     """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
     label = model.loss(model(batch, seed), batch)
     sums = {
@@ -170,7 +172,7 @@ def label_objective(
         labels = tf.cast(batch["label_ids"], tf.int32)
         return example_weights(batch, "label_ids") * tf.gather(factors, labels)
 
-    def forward(model: modeling.TaskModel, batch: Batch, seed: Seed) -> Sums:
+    def forward(model: TaskModel, batch: Batch, seed: Seed) -> Sums:
         logits = model(batch, seed)  # [B, K]
         plain = model.loss(logits, batch)
         other = label_smoothing / num_labels

@@ -6,9 +6,10 @@ Letters in shapes: those of modeling.py, and D numbers of a vector.
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, TaskModel
+from modeling import BertConfig
 from ops import windows as ops_windows
 from ops.elementwise import shape_of
+from training.task_model import TaskModel
 
 
 class SentenceEncoder(TaskModel):
@@ -59,7 +60,7 @@ class SentenceEncoder(TaskModel):
             for name in ("input_ids", "input_mask", "segment_ids")
         }  # [R, S]
         rows, is_there = ops_windows.split(rows, self.windows)
-        output = self.encode(rows, seed)
+        output = self.bert(**self.encoder_inputs(rows, seed))
         x = pool(
             tf.cast(output.sequence_output, tf.float32),
             rows["input_mask"],

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import modeling
 from ops import windows as ops_windows
+from training.task_model import TaskModel
 
 EMBEDDINGS = "embeddings"  # the index of the input of the first layer
 
@@ -107,7 +108,7 @@ def layer_features(
 
 
 def encode_layers(
-    model: modeling.TaskModel,
+    model: TaskModel,
     features: dict[str, tf.Tensor],
     layers: Sequence[int],
     pooling: str,
@@ -121,7 +122,7 @@ def encode_layers(
     the first window.
     """
     rows, _ = ops_windows.split(features, windows)
-    values = layer_features(model.encode(rows), layers)
+    values = layer_features(model.bert(**model.encoder_inputs(rows)), layers)
     values = ops_windows.join(values, features, windows)
     if pooling == "cls":
         return modeling.class_vectors(
@@ -137,7 +138,7 @@ def encode_layers(
 # --- Vectors of texts --------------------------------------------------------
 
 
-class TextEncoder(modeling.TaskModel):
+class TextEncoder(TaskModel):
     """An encoder that says three kinds of vectors for each of n texts.
 
     pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
@@ -148,7 +149,7 @@ class TextEncoder(modeling.TaskModel):
     windows: ops_windows.Windows | None = None
 
     @classmethod
-    def of(cls, model: modeling.TaskModel) -> "TextEncoder":
+    def of(cls, model: TaskModel) -> "TextEncoder":
         """Return the encoder of another model; they share its variables."""
         found = cls.__new__(cls)
         tf.Module.__init__(found)
@@ -158,7 +159,7 @@ class TextEncoder(modeling.TaskModel):
     def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the three outputs of a batch."""
         rows, is_there = ops_windows.split(features, self.windows)
-        output = self.encode(rows)
+        output = self.bert(**self.encoder_inputs(rows))
         pooled = tf.cast(output.pooled_output, tf.float32)
         sequence = ops_windows.join(
             tf.cast(output.sequence_output, tf.float32), features, self.windows

@@ -51,7 +51,8 @@ class BertForFeatureTagging(BertForTokenClassification):
 
     def activations(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the chosen layers of a batch of pieces, [B, S, C, H]."""
-        output = self.encode(features)  # no dropout: features are constants
+        # Without dropout: features are constants.
+        output = self.bert(**self.encoder_inputs(features))
         return layer_features(output, self.choice.indices)
 
     def __call__(

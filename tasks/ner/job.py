@@ -12,7 +12,6 @@ from base.errors import UserError
 import numpy as np
 from absl import logging
 
-import modeling
 from checkpoints import weight_files
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
@@ -38,6 +37,7 @@ from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import Model, Outputs
 from training import memory, prediction, reporting
+from training.task_model import TaskModel
 
 # With words in columns, and in JSON lines.
 _PREDICTIONS = ("predictions.txt", "predictions.jsonl")
@@ -364,7 +364,7 @@ def fine_tuned_labels(source: Checkpoint, output_dir: str) -> tuple[str, ...]:
     return labels
 
 
-def _encoder_hash(model: modeling.TaskModel) -> str:
+def _encoder_hash(model: TaskModel) -> str:
     """Return a hash of the weights that activations depend on."""
     total = hashlib.sha256()
     for variable in model.bert.variables:

@@ -28,7 +28,8 @@ class BertForTokenClassification(HeadModel):
         self, features: dict[str, tf.Tensor], seed: Seed = None
     ) -> tf.Tensor:
         """Return float32 logits [B, S, K]."""
-        x = self.token_vectors(features, seed)
+        output = self.bert(**self.encoder_inputs(features, seed))
+        x = self.token_vectors(output, features, seed)
         if self.bilstm is None:  # which drops out its own output
             x = self.dropout(x, seed)
         return self.project(x)

@@ -33,6 +33,7 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
+    from training.task_model import TaskModel
 
 # TrainedFor.task of a tagger that is fine-tuned, and of one on frozen features.
 TAGGING, FEATURE_TAGGING = "token_classification", "feature_tagging"
@@ -177,7 +178,7 @@ class Entities(Task):
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
-    ) -> "modeling.TaskModel":
+    ) -> "TaskModel":
         """Return the encoder with a vector per tag, or with a BiLSTM."""
         from tasks import bilstm
         from tasks.encoder.model import layer_choice

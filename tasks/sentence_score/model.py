@@ -99,8 +99,9 @@ class SentenceScorer(BertForMaskedLM):
         labels: tf.Tensor,
     ) -> tf.Tensor:
         """Return log P [P] of labels [P] at places [P, 2] of [R, S]."""
-        x = self.encode(features).sequence_output  # [R, S, H]
-        x = tf.expand_dims(tf.gather_nd(x, places), 0)  # [1, P, H]
+        output = self.bert(**self.encoder_inputs(features))
+        x = tf.gather_nd(output.sequence_output, places)  # [P, H]
+        x = tf.expand_dims(x, 0)  # [1, P, H]
         logits = self.cls.predictions(
             x,
             tf.expand_dims(tf.range(tf.shape(x)[1]), 0),

@@ -19,6 +19,7 @@ from tasks.heads import HeadModel
 from tasks.squad.decoding import NOTHING_BUT_NULL
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
+from training.task_model import OutputLayer
 
 # --- Model -------------------------------------------------------------------
 
@@ -29,7 +30,7 @@ class SquadHead(Layer):
     def __init__(self, inputs: int):
         super().__init__("cls")
         # The original draws it with deviation 0.02, not initializer_range.
-        self.squad = modeling.OutputLayer(inputs, 2, "squad")
+        self.squad = OutputLayer(inputs, 2, "squad")
         self.build()
 
 
@@ -52,7 +53,9 @@ class BertForQuestionAnswering(HeadModel):
 
         features: input_ids, input_mask and segment_ids [B, S].
         """
-        logits = self.cls.squad(self.token_vectors(features, seed))  # [B, S, 2]
+        output = self.bert(**self.encoder_inputs(features, seed))
+        x = self.token_vectors(output, features, seed)
+        logits = self.cls.squad(x)  # [B, S, 2]
         return tf.transpose(logits, [2, 0, 1])
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:

@@ -71,7 +71,7 @@ def test_same_numbers_as_transformers():
     features["masked_lm_positions"] = tf.tile(
         tf.range(length)[None], [batch, 1]
     )
-    output = model.encode(features)
+    output = model.bert(**model.encoder_inputs(features))
     logits, next_logits = model(features)
     for name, found in {
         "sequence_output": output.sequence_output,

@@ -93,7 +93,8 @@ def test_skipped_padding_has_the_same_output():
     outputs = []
     for choice in recompute.CHOICES:
         compute = Compute(recompute=choice, skip_padding=True)
-        output = model.computing(compute).encode(batch)
+        inputs = model.computing(compute).encoder_inputs(batch)
+        output = model.bert(**inputs)
         outputs.append(output.sequence_output.numpy())
     assert_equal_bits(outputs[1:2], outputs[:1])
     assert_equal_bits(outputs[2:], outputs[:1])

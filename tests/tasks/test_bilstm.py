@@ -19,6 +19,7 @@ from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
 from training import start
+from training.task_model import TaskModel
 
 CONFIG = modeling.BertConfig(
     vocab_size=30,
@@ -183,11 +184,11 @@ def test_the_pooler_is_not_trained(name):
 def test_a_missing_pooler_is_said_where_the_head_reads_it(
     tmp_path, caplog, name
 ):
-    encoder = modeling.TaskModel(CONFIG).variables
+    encoder = TaskModel(CONFIG).variables
     tensors = weight_files.as_tensors(encoder)
     kept = {n: v for n, v in tensors.items() if "/pooler/" not in n}
     weight_files.write(str(tmp_path / "model.ckpt"), kept)
-    model = modeling.TaskModel(CONFIG) if name is None else MODELS[name]()
+    model = TaskModel(CONFIG) if name is None else MODELS[name]()
     out = tmp_path / "out"
     out.mkdir()
     settings = toy_training.settings_of(

@@ -24,12 +24,12 @@ from exports import (
     write_model,
 )
 
-import modeling
 import tokenization
 from modeling import BertConfig
 from pretraining import model as pretraining_model
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.classifier import model as classifier_model
+from training.task_model import TaskModel
 
 pytest.importorskip("tensorflow_text")
 
@@ -88,7 +88,7 @@ def ask(tmp_path_factory) -> Iterator[Callable[..., list[dict]]]:
 def encoder(tmp_path_factory):
     """An encoder and its SavedModel."""
     tf.keras.utils.set_random_seed(4)
-    model = modeling.TaskModel(CONFIG)
+    model = TaskModel(CONFIG)
     folder = tmp_path_factory.mktemp("encoder")
     source = write_model(folder / "model", model.variables)
     return model, export(source, folder / "1")
@@ -213,8 +213,10 @@ def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
 def test_outputs_of_an_encoder(encoder, ask):
     model, directory = encoder
     (found,) = ask(directory, "serving_default", {"text": ["good film", "bad"]})
-    output = model.encode(
-        {"input_ids": tf.constant([ids_of("[CLS] bad [SEP]")])}
+    output = model.bert(
+        **model.encoder_inputs(
+            {"input_ids": tf.constant([ids_of("[CLS] bad [SEP]")])}
+        )
     )
     np.testing.assert_allclose(
         found["pooled_output"][1], output.pooled_output[0], atol=1e-5
@@ -243,7 +245,8 @@ def test_padding_is_skipped_and_changes_nothing(encoder, ask):
         "segment_ids": rng.integers(0, 2, mask.shape).tolist(),
     }
     (found,) = ask(directory, "ids", question)
-    wanted = model.encode({k: tf.constant(v) for k, v in question.items()})
+    features = {k: tf.constant(v) for k, v in question.items()}
+    wanted = model.bert(**model.encoder_inputs(features))
     sequence = np.array(found["sequence_output"])
     np.testing.assert_allclose(
         sequence[mask], wanted.sequence_output.numpy()[mask], atol=1e-5
@@ -311,7 +314,7 @@ def test_tensorflow_fuses_bias_and_activation_into_the_product(
 ):
     """Into the product: a tenth of the time of a Base model on a CPU."""
     config = BertConfig.from_dict(CONFIG.to_dict() | {"hidden_act": activation})
-    model = modeling.TaskModel(config)
+    model = TaskModel(config)
     folder = write_model(
         tmp_path / "model", model.variables, hidden_act=activation
     )

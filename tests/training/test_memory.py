@@ -16,6 +16,7 @@ import modeling
 from tools.accelerators import rows
 from training import evaluation, memory
 from training.settings import Settings
+from training.task_model import TaskModel
 
 # B 2, S 10, H 32, I 64, N 4, L 2: X = 2 * 10 * 32 * 4 bytes, I / H = 2,
 # A = 2 * 4 * 10 * 10 * 4 bytes.
@@ -228,7 +229,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_named(monkeypatch):
     cpus = tf.config.list_logical_devices("CPU")  # GPUs are not checked
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda: cpus)
     monkeypatch.setattr(machine_memory, "free_bytes", lambda: free)
-    model = modeling.TaskModel(tiny_config())
+    model = TaskModel(tiny_config())
     evaluation._check_fits(model, tf.TensorShape([10**4, 40]))
     evaluation._check_fits(model, tf.TensorShape([None, 40]))
     with pytest.raises(UserError, match="100000 sequences of 40 tokens"):

@@ -26,6 +26,7 @@ from tasks.swag import model as swag_model
 from training import compilation, memory, train_step
 from training.objective import Objective
 from training.settings import Settings
+from training.task_model import TaskModel
 
 VOCAB_SIZE = 30522
 _CHOICES = 4  # sequences of a question
@@ -60,7 +61,7 @@ class Kind(NamedTuple):
             evaluated, or with None the model predicts.
     """
 
-    model: Callable[[modeling.BertConfig, str], modeling.TaskModel]
+    model: Callable[[modeling.BertConfig, str], TaskModel]
     objective: Objective | None
     features: Callable[[int, int], Specs]
     settings: Mapping[str, Any] = {}

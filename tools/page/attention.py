@@ -12,10 +12,11 @@ import tensorflow as tf
 
 import modeling
 from ops import elementwise
+from training.task_model import TaskModel
 
 
 def attention_heads(
-    model: modeling.TaskModel, features: dict[str, np.ndarray]
+    model: TaskModel, features: dict[str, np.ndarray]
 ) -> Iterator[np.ndarray]:
     """Yield the probabilities of each layer, float32 [N, F, T].
 
@@ -25,7 +26,7 @@ def attention_heads(
         model: a model with an encoder.
         features: input_ids, input_mask and segment_ids, [1, S].
     """
-    output = model.encode(features)
+    output = model.bert(**model.encoder_inputs(features))
     ids, mask = features["input_ids"], features["input_mask"]
     direction = model.config.attention_direction
     bias = modeling.attention_bias(ids, mask, None, direction)

@@ -90,7 +90,7 @@ def next_sentence(
         model: one that has models.NEXT_SENTENCE.
         features: input_ids, input_mask and segment_ids, [1, S].
     """
-    output = model.model.encode(features)
+    output = model.model.bert(**model.model.encoder_inputs(features))
     logits = model.model.next_sentence_logits(output, features)
     return tf.nn.softmax(logits)[0].numpy()
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from base.errors import UserError, counted
 
-import modeling
 from extras import attributions
 from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.encoder.model import TextEncoder
 from tasks.task import Settings, Task
 from tools.page import limits
+from training.task_model import TaskModel
 
 NUM_ANSWERS = 5  # of a question
 
@@ -59,7 +59,7 @@ class PageModel:
         )
         self.task: Task = registry.create_task(self.settings)
         self._graph = loading.load_graph(self.settings)
-        self.model: modeling.TaskModel = self._graph.model
+        self.model: TaskModel = self._graph.model
         self.run = limits.checked(loading.run_graph(self._graph))
         self.heads: tuple[str, ...] = (settings.task,)
         if _has_next_sentence(settings):

@@ -17,7 +17,6 @@ import tensorflow as tf
 import tiny
 from fine_tuned_models import changed
 
-import modeling
 from checkpoints import hub, sentence_transformers
 from checkpoints.casing import Folder
 from checkpoints.checkpoint import read_config
@@ -28,6 +27,7 @@ from tasks import loading, predict, registry
 from tasks.embeddings import data, job, learning, model, scores
 from tasks.embeddings.data import Columns, Example
 from tasks.task import Input, Place
+from training.task_model import TaskModel
 
 GOLDEN = np.load(
     Path(__file__).parents[2] / "golden" / "sentence_transformers.npz"
@@ -697,4 +697,4 @@ def test_a_cut_vector_has_length_1():
     assert vectors.shape == [3, 4]
     norms = tf.norm(vectors, axis=-1)
     np.testing.assert_allclose(norms, 1, atol=1e-6)
-    assert isinstance(encoder, modeling.TaskModel)
+    assert isinstance(encoder, TaskModel)

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from ner_runs import CONFIG
 
-import modeling
 from modeling import BertConfig
 from tasks.encoder.model import table_7
 from tasks.ner import feature_based
+from training.task_model import project
 
 DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 
@@ -21,7 +21,7 @@ def test_every_row_of_table_7(name):
     tf.keras.utils.set_random_seed(1)
     model = feature_based.BertForFeatureTagging(DEEP, 5, choice, 3)
     batch = {"input_ids": tf.constant([[2, 6, 7, 3]])}
-    output = model.encode(batch)
+    output = model.bert(**model.encoder_inputs(batch))
     layers = output.encoder_layers
     wanted = {
         "embeddings": output.embedding_output,
@@ -35,5 +35,5 @@ def test_every_row_of_table_7(name):
     activations = model.activations(batch)
     logits = model({"activations": activations, "input_mask": mask})
     x = model.bilstm(wanted, mask, None)
-    x = modeling.project(x, model.output_weights, model.output_bias)
+    x = project(x, model.output_weights, model.output_bias)
     np.testing.assert_allclose(logits, x, atol=1e-6)

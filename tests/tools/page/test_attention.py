@@ -9,6 +9,7 @@ import tiny
 
 import modeling
 from tools.page import attention, inputs
+from training.task_model import TaskModel
 
 VOCAB = [*tiny.SPECIAL, "good", "bad", "film", "the"]
 
@@ -33,7 +34,7 @@ def features_of(ids: list[int]) -> dict[str, np.ndarray]:
 def model(request):
     tf.keras.utils.set_random_seed(3)
     config = config_of(attention_direction=request.param)
-    return modeling.TaskModel(config)
+    return TaskModel(config)
 
 
 def test_they_weigh_the_values_as_each_layer_does(model):
@@ -44,7 +45,7 @@ def test_they_weigh_the_values_as_each_layer_does(model):
     shared = modeling.Shared(
         modeling.attention_bias(ids, mask, None, direction)
     )
-    output = model.encode(features)
+    output = model.bert(**model.encoder_inputs(features))
     x = output.embedding_output[0]
     found = list(attention.attention_heads(model, features))
     assert [probs.shape for probs in found] == [(2, 6, 6)] * 3
@@ -62,7 +63,8 @@ def test_they_weigh_the_values_as_each_layer_does(model):
 def test_they_are_the_softmax_of_the_paper(model):
     """By hand, with numpy: softmax(Q K^T / sqrt(D)), -inf at what is hidden."""
     features = features_of([2, 7, 3])
-    x = model.encode(features).embedding_output[0].numpy().astype(float)
+    output = model.bert(**model.encoder_inputs(features))
+    x = output.embedding_output[0].numpy().astype(float)
     own = model.bert.encoder.layers[0].attention.self_attention
     found = next(attention.attention_heads(model, features))
     for head in range(2):

@@ -20,7 +20,8 @@ def vector_of(model, text: str) -> np.ndarray:
     """Compute a vector with the encoder itself."""
     features = inputs.features_of(inputs.pieces_of(model, text))
     features = {name: tf.constant(v) for name, v in features.items()}
-    vector = model.model.encode(features).sequence_output[0].numpy().mean(0)
+    output = model.model.bert(**model.model.encoder_inputs(features))
+    vector = output.sequence_output[0].numpy().mean(0)
     return vector / np.linalg.norm(vector)
 
 

@@ -84,7 +84,8 @@ def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     pieces = inputs.pieces_of(model, "the cat sat", "on a mat .")
     features = inputs.features_of(pieces)
     assert features["segment_ids"].tolist() == [[0] * 5 + [1] * 5]
-    vector = model.model.encode(features).sequence_output[0, 0].numpy()
+    output = model.model.bert(**model.model.encoder_inputs(features))
+    vector = output.sequence_output[0, 0].numpy()
     weights = weight_files.open_reader(
         model.settings.checkpoint.prefix
     ).get_tensor
