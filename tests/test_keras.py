@@ -30,7 +30,7 @@ import tokenization
 from checkpoints import weight_files
 from checkpoints.checkpoint import Loaded, open_checkpoint, write_model
 from modeling import BertConfig, BertModel
-from tasks import graph_tokenizer, heads
+from tasks import bilstm, graph_tokenizer
 from tasks.classifier import model as classifier_model
 from training import train_step
 from training.compilation import Compilation
@@ -269,7 +269,7 @@ def transposed(path: str, value: np.ndarray) -> tuple[str, np.ndarray]:
 
 @pytest.mark.parametrize("bias_correction", [False, True])
 def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
-    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
     settings = Settings(
         "",
         num_train_steps=10,
