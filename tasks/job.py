@@ -318,13 +318,14 @@ class FineTuningJob(abc.ABC):
         Raises:
             UserError: an output is not a finite number.
         """
-        records = self.records(data)
+        found: Outputs = {}
+        records, run = self.records(data), loaded.run
         with progress.Bar(records.num_records, "records", data.title) as bar:
-            outputs = predict.run_records(
-                loaded.run, records, batch_size, bar.update
-            )
-        check_finite(outputs, data)
-        return outputs
+            for rows, features in predict.batches(run, records, batch_size):
+                predict.store(found, len(records.lengths), rows, run(features))
+                bar.update(len(rows))
+        check_finite(found, data)
+        return found
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for signs of a failed run.
@@ -342,7 +343,11 @@ class FineTuningJob(abc.ABC):
             results |= {prefix + k: v for k, v in scored.results.items()}
             signs += [what + sign for sign in scored.signs]
             kept.append(scored)
-        return Scored(results, signs, kept)
+        return Scored(self.named(results), signs, kept)
+
+    def named(self, results: dict[str, float]) -> dict[str, float]:
+        """Return the scores of the development sets under their names."""
+        return results
 
     def prefix(self, data: DataSet) -> str:
         """Return what the names of a development set's scores begin with."""

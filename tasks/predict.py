@@ -16,8 +16,8 @@ multiple of 8. With batches of 2 rows,
 The batches are a function of the inputs alone, so that every runner and a
 restarted run compute the same numbers.
 
-This loop, `run_batches`, serves all that predicts. Fine-tuning scores and
-predicts the records that it keeps on disk, with `run_records`.
+These `batches` serve all that predicts. Fine-tuning scores and predicts the
+records that it keeps on disk, whose outputs `store` puts in their order.
 """
 
 from collections import Counter
@@ -78,7 +78,8 @@ def run_units(
             task.checkpoint.row_length,
             task.is_grouped,
         )
-        for taken, outputs in run_batches(run, data, batch_size, choices):
+        for taken, features in batches(run, data, batch_size, choices):
+            outputs = run(features)
             for row, place in enumerate(places[taken].tolist()):
                 found[place] = {name: v[row] for name, v in outputs.items()}
             update(len(taken))
@@ -104,10 +105,10 @@ class Rows(Protocol):
         """Return the features of some rows, padded to a length."""
 
 
-def run_batches(
+def batches(
     run: Model, data: Rows, batch_size: int, group: int = 1
-) -> Iterator[tuple[np.ndarray, Outputs]]:
-    """Yield (numbers of rows [n], their outputs [n, ...]) batch by batch.
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Yield (numbers of rows [n], features [B, S]) of the batches for a model.
 
     A batch has batch_size rows of the full length, or more shorter rows with at
     most as many tokens: 32 of 128 tokens, 128 of 32. The longest come first: if
@@ -116,7 +117,8 @@ def run_batches(
 
     Args:
         run: if each shape is compiled (`few_shapes`), all batches have
-            batch_size rows, of few lengths; else lengths are multiples of 8.
+            batch_size rows, of few lengths, B > n if the last one is filled up
+            with copies; else lengths are multiples of 8.
         data: the rows.
         batch_size: counts the rows in a group one by one.
         group: rows that stay together, such as the choices of a question.
@@ -131,10 +133,8 @@ def run_batches(
         size = max(1, batch_size * more // group)
         taken = order[at : at + size]
         at += size
-        # The last batch is filled up with copies.
         rows = np.resize(taken, size) if few_shapes else taken
-        outputs = run(data.gather(rows, length))
-        yield taken, {n: value[: len(taken)] for n, value in outputs.items()}
+        yield taken, data.gather(rows, length)
 
 
 def run_records(
@@ -149,13 +149,22 @@ def run_records(
     the length of a row's own batch. For `update` see `run_units`.
     """
     found: Outputs = {}
-    # The longest rows come first, so the first batch has the final shape.
-    for rows, outputs in run_batches(run, data, batch_size):
-        for name, value in outputs.items():
-            if name not in found:
-                shape = [len(data.lengths), *value.shape[1:]]
-                found[name] = np.zeros(shape, value.dtype)
-            inner = tuple(map(slice, value.shape[1:]))
-            found[name][(rows, *inner)] = value
+    for rows, features in batches(run, data, batch_size):
+        store(found, len(data.lengths), rows, run(features))
         update(len(rows))
     return found
+
+
+def store(
+    found: Outputs, num_rows: int, rows: np.ndarray, outputs: Outputs
+) -> None:
+    """Put the outputs of a batch to its rows among all, {name: [n, ...]}.
+
+    `found` is empty at first. The longest rows come first, so that the first
+    batch has the final shape; see `run_records`.
+    """
+    for name, value in outputs.items():
+        if name not in found:
+            found[name] = np.zeros([num_rows, *value.shape[1:]], value.dtype)
+        inner = tuple(map(slice, value.shape[1:]))
+        found[name][(rows, *inner)] = value[: len(rows)]

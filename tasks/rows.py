@@ -134,7 +134,7 @@ def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:
 
 
 class Units:
-    """Units of rows as predict.run_batches takes them.
+    """Units of rows as predict.batches takes them.
 
     Args:
         units: all of as many rows.

@@ -83,8 +83,8 @@ def vectors_of(
     """
     units = task.encode(inputs).units
     found, data = None, Units(units, task.checkpoint.row_length)
-    for rows, outputs in predict.run_batches(run_model, data, _BATCH_SIZE):
-        vectors = outputs[OUTPUTS[task.name]]
+    for rows, features in predict.batches(run_model, data, _BATCH_SIZE):
+        vectors = run_model(features)[OUTPUTS[task.name]][: len(rows)]
         if found is None:
             found = np.zeros([len(units), vectors.shape[1]], np.float32)
         found[rows] = vectors

@@ -283,17 +283,18 @@ class ClassifierJob(FineTuningJob):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score every development set; look for constant predictions."""
-        scored = super().evaluate(loaded)
-        # The original's keys, of the first set: eval_loss, loss and, for
-        # classes, eval_accuracy.
-        results, first = scored.results, self.prefix(self.dev[0])
+    def named(self, results: dict[str, float]) -> dict[str, float]:
+        """Return the scores under the original's names too.
+
+        They are those of the first set: eval_loss, loss and, for classes,
+        eval_accuracy.
+        """
+        first = self.prefix(self.dev[0])
         loss = results.pop(first + "loss")
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
             results["eval_accuracy"] = results[first + "accuracy"]
-        return scored
+        return results
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""

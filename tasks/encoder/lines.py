@@ -185,8 +185,9 @@ def window_features(
         UserError: a feature is infinite or not a number.
     """
     found: list[np.ndarray | None] = [None] * len(window)
-    for rows, outputs in predict.run_batches(run, data, batch_size):
-        for row, values in zip(rows, outputs["features"], strict=True):
+    for rows, features in predict.batches(run, data, batch_size):
+        outputs = run(features)["features"][: len(rows)]
+        for row, values in zip(rows, outputs, strict=True):
             if values.ndim == 3:  # [S, K, H]
                 # A view would keep the whole batch in memory, with its
                 # padding, until the last of its lines is written.

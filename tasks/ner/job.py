@@ -396,8 +396,8 @@ def word_outputs(
     ends = np.cumsum(is_word.sum(axis=1))  # [n]
     result = None
     with progress.Bar(data.num_records, "records", what) as bar:
-        for rows, outputs in predict.run_batches(run, data, batch_size):
-            found = outputs["logits"]  # [B, S, ...]
+        for rows, features in predict.batches(run, data, batch_size):
+            found = run(features)["logits"][: len(rows)]  # [n, S, ...]
             if result is None:
                 shape = (int(ends[-1]), *found.shape[2:])
                 result = (

@@ -168,7 +168,7 @@ class SquadJob(FineTuningJob):
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
-        answered = self._answers(loaded)
+        answered = self.predict(loaded)
         sign = answered.sign_of_failure(self.questions, self.is_version_2)
         return Scored(
             answered.scores(self.questions.data, self.is_version_2),
@@ -185,11 +185,7 @@ class SquadJob(FineTuningJob):
             self.settings,
         )
 
-    def predict(self, loaded: LoadedModel) -> None:
-        """Answer predict_file."""
-        self._answers(loaded)
-
-    def _answers(self, loaded: LoadedModel) -> Answered:
+    def predict(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""
         weights, folder = squad_answers.weights_of(loaded.prefix)
         if weights and self._answered and self._answered[0] == weights:
@@ -247,7 +243,7 @@ class SquadJob(FineTuningJob):
         """Return the SavedModel: question and paragraph in, answer out."""
         if self.is_version_2:
             if self.answer_options.tune_null_threshold:
-                self._answers(loaded)  # stores the threshold
+                self.predict(loaded)  # stores the threshold
             weights, folder = squad_answers.weights_of(loaded.prefix)
             self.null_threshold = squad_answers.null_threshold(
                 self.answer_options.null_score_diff_threshold,
