@@ -200,7 +200,7 @@ def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
 )
 def test_models_that_no_file_can_hold(tmp_path, kind, flags, words):
     """A BiLSTM on frozen features reads words, which the inputs lack."""
-    own = "encoder" if kind == "frozen features" else kind
+    own = "token_classification" if kind == "frozen features" else kind
     model = litert_files.write_model(tmp_path / "model", own)
     if own != kind:
         path = model / "bert_config.json"

@@ -238,7 +238,7 @@ def test_smoothed_and_weighted_loss_by_hand():
         "label_ids": tf.constant([0, 1]),
         "input_mask": tf.ones([2, 5], tf.int32),
     }
-    sums = objective.forward(Fixed(), batch, True, None)
+    sums = objective.forward(Fixed(), batch, None)
     # Targets 0.9, 0.1 of weight 1 and 0.1, 0.9 of weight 3.
     loss = -0.9 * np.log(0.75) - 0.1 * np.log(0.25) + 3 * np.log(2)
     np.testing.assert_allclose(sums["label_loss"], [loss, 4.0], rtol=1e-6)
