@@ -41,6 +41,7 @@ from checkpoints.model import Checkpoint
 from extras.distillation import flags as distillation_flags
 from extras.distillation.flags import DistillationFlags
 from extras.distillation.spans import SpanDistillation
+from extras.mistakes import answers as wrong_answers
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks import source
@@ -48,7 +49,6 @@ from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
-from tasks.squad import mistakes as squad_mistakes
 from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
@@ -266,7 +266,7 @@ def write_scores(
 ) -> None:
     """Write the scores and the mistakes of answers without a run."""
     reporting.write_results(FLAGS.output_dir, results, step=0)
-    squad_mistakes.write(
+    wrong_answers.write_answers(
         data,
         answered.chosen,
         FLAGS.version_2_with_negative,

@@ -15,6 +15,7 @@ from absl.flags import FlagValues
 
 from checkpoints import lookup, run_settings, weight_files
 from extras import sweeps
+from extras.mistakes import writers as mistakes
 from finetuning import flags as finetuning_flags
 from tasks import bilstm, fine_tuned, graph_tokenizer, saved_model
 from tasks.job import FineTuningJob, LoadedModel
@@ -108,7 +109,7 @@ def use_weights(
             if signs:
                 results["degenerate"] = 1
             reporting.write_results(settings.output_dir, results, step)
-            job.write_mistakes(scored)
+            mistakes.write(job, scored)
         if settings.do_predict:
             job.predict(loaded)
     if do_train and settings.training.pictures:
@@ -403,4 +404,5 @@ def run_sweep(
         metric = job.deciding_metric()
         file_system.make_directory(settings.output_dir)
         best = sweeps.run_all(sweep, settings.output_dir, metric)
-        sweeps.copy_best(best, settings.output_dir, job.result_files)
+        results = (*job.result_files, *mistakes.files(job))
+        sweeps.copy_best(best, settings.output_dir, results)

@@ -9,7 +9,7 @@ reading early, record files, running the model, writing files. The runner
     data_fingerprint                 compared with an earlier run's
     create_model                     under the strategy's scope
     train_data, evaluate             while training
-    evaluate, write_mistakes         with the weights to keep
+    evaluate                         with the weights to keep
     predict, create_graph
 
 The constructor needs no model, so that a sweep can check its files before the
@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from base import cluster, file_system, pictures, progress
+from base import cluster, file_system, progress
 from base.errors import UserError
 
 import numpy as np
@@ -37,7 +37,6 @@ from tasks import (
     bilstm,
     graph,
     graph_tokenizer,
-    mistakes,
     predict,
     registry,
 )
@@ -68,7 +67,8 @@ class Scored(NamedTuple):
     Attributes:
         results: {name: score}.
         signs: what the predictions show of a failed run, see signs.py.
-        predictions: what was scored, for `write_mistakes`.
+        predictions: what was scored: of a data set as its task has it, of all
+            development sets the list of their Scored.
     """
 
     results: dict[str, float]
@@ -124,7 +124,7 @@ class FineTuningJob(abc.ABC):
         wrapper: what else is learned from, such as teachers; None: nothing.
         tune: changes the weights that are kept, which have been scored, and
             returns the scores that they have then; None: nothing does.
-        result_files: what evaluation and prediction write to output_dir.
+        result_files: what scores and predictions are written to in output_dir.
         training_features: features that only the training records have.
         group: records of a training example, such as the choices of a question.
     """
@@ -136,7 +136,6 @@ class FineTuningJob(abc.ABC):
     tune: Callable[[LoadedModel, Scored], Scored] | None = None
     result_files: tuple[str, ...] = (
         "eval_results.txt",
-        mistakes.NAME,
         curves.NAME,
     )
     training_features: tuple[str, ...] = ()
@@ -219,10 +218,6 @@ class FineTuningJob(abc.ABC):
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of the outputs for a data set of `dev`."""
-        raise NotImplementedError
-
-    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write the worst mistakes on a data set of `dev`, and pictures."""
         raise NotImplementedError
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
@@ -353,11 +348,6 @@ class FineTuningJob(abc.ABC):
         """Return what the names of a development set's scores begin with."""
         return f"{data.title}_" if len(self.dev) > 1 else ""
 
-    def write_mistakes(self, scored: Scored) -> None:
-        """Write the worst mistakes on the development data, and pictures."""
-        for data, own in zip(self.dev, scored.predictions, strict=True):
-            self.write_mistakes_of(data, own)
-
     def predict(self, loaded: LoadedModel) -> None:
         """Write the predictions for the test data."""
         for data in self.test:
@@ -421,17 +411,6 @@ class FineTuningJob(abc.ABC):
             file_system.write_text(self.path(name), "\n".join(lines) + "\n")
         logging.info("Wrote %s", self.path(name))
 
-    def write_errors(
-        self, found: mistakes.Mistakes, name: str = mistakes.NAME
-    ) -> None:
-        """Write errors.tsv, unless --num_errors=0; log how many there are."""
-        mistakes.write(self.path(name), found, self.settings.num_errors)
-
-    def draw(self, name: str, draw_to: Callable[[str], None]) -> None:
-        """Draw a picture to output_dir, unless --nopictures."""
-        if self.settings.training.pictures and cluster.is_chief():
-            pictures.draw(self.path(name), draw_to)
-
 
 def check_finite(outputs: Outputs, data: DataSet) -> None:
     """Raise a UserError if an output is not a finite number."""
@@ -440,13 +419,3 @@ def check_finite(outputs: Outputs, data: DataSet) -> None:
             f"the model's outputs for {data.title} are not finite numbers: "
             "the weights are damaged, or --dtype is too narrow for them"
         )
-
-
-def titled(name: str, title: str) -> str:
-    """Return the name of a data set's file, with the set's title in it.
-
-    >>> titled("errors.tsv", "retrieval"), titled("errors.tsv", "")
-    ('errors_retrieval.tsv', 'errors.tsv')
-    """
-    base, ending = os.path.splitext(name)
-    return f"{base}_{title}{ending}" if title else name

@@ -1,6 +1,5 @@
 """Fine-tuning on sentences and sentence pairs: a class or a number for each."""
 
-import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -14,10 +13,9 @@ from absl import logging
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory, tfrecord
-from tasks import long_texts, mistakes, signs
+from tasks import long_texts, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
-from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
 from tasks.job import (
@@ -25,14 +23,10 @@ from tasks.job import (
     FineTuningJob,
     LoadedModel,
     Scored,
-    titled,
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import Outputs
-
-_MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
-_RELIABILITY = "reliability.png"
 
 BALANCED = "balanced"  # class_weights
 
@@ -103,15 +97,7 @@ class ClassifierJob(FineTuningJob):
             of = f"fold{fold.number}of{fold.count}"
             train = DataSet(f"train_{of}", "train", files.train)
             dev = [DataSet(f"eval_{of}", "held-out fold", files.train)]
-        self.result_files = (
-            *self.result_files,
-            *(
-                titled(name, title)
-                for title in ["", *list(files.dev)[1:]]
-                for name in (mistakes.NAME, _MATRIX, _PICTURE, _RELIABILITY)
-            ),
-            *map(_results_name, test),
-        )
+        self.result_files = (*self.result_files, *map(_results_name, test))
         folders = map(os.path.realpath, (settings.output_dir, options.data_dir))
         if len(set(folders)) == 2:
             self.result_files += tuple(f"{data.title}.tsv" for data in test)
@@ -315,58 +301,6 @@ class ClassifierJob(FineTuningJob):
         )
         sign = signs.same_class(logits.argmax(-1), label_ids, self.files.labels)
         return Scored(scores, [sign] if sign else [], (logits, label_ids))
-
-    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv, the confusion matrix and the reliability."""
-        from sklearn import metrics  # takes a second to import
-
-        logits, label_ids = scored.predictions
-        examples = self.examples(data)
-        # Files of the first set have no title in their names.
-        title = "" if data == self.dev[0] else data.title
-        labels = self.files.labels
-        if labels is None:
-            found = classifier_mistakes.worst(
-                "difference",
-                examples,
-                label_ids.tolist(),
-                logits.tolist(),
-                np.abs(logits - label_ids).tolist(),
-            )
-        else:
-            predictions = logits.argmax(-1)
-            log_probs = classifier_scores.log_softmax(logits)
-            found = classifier_mistakes.worst(
-                "confidence",
-                examples,
-                [labels[number] for number in label_ids],
-                [labels[number] for number in predictions],
-                np.exp(log_probs.max(-1)).tolist(),
-            )
-            counts = metrics.confusion_matrix(
-                label_ids, predictions, labels=range(len(labels))
-            )
-            table = classifier_mistakes.confusion_table(counts, labels)
-            self.write_lines(titled(_MATRIX, title), table)
-            if len(labels) <= classifier_mistakes.MAX_DRAWN:
-                self.draw(
-                    titled(_PICTURE, title),
-                    functools.partial(
-                        classifier_mistakes.draw_confusion,
-                        counts,
-                        self.files.names,
-                    ),
-                )
-            self.draw(
-                titled(_RELIABILITY, title),
-                functools.partial(
-                    classifier_mistakes.draw_reliability,
-                    logits,
-                    label_ids,
-                    self.temperature,
-                ),
-            )
-        self.write_errors(found, titled(mistakes.NAME, title))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""

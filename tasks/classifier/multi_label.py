@@ -14,16 +14,12 @@ from checkpoints import lookup
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import tfrecord
-from tasks import mistakes
 from tasks.classifier import data as classifier_data
-from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.task import THRESHOLD, MultiLabel, thresholds_of
 from tasks.job import DataSet, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
-
-_LABEL_SCORES = "label_scores.tsv"
 
 
 class MultiLabelJob(ClassifierJob):
@@ -44,7 +40,6 @@ class MultiLabelJob(ClassifierJob):
         self.tunes = is_training or not found
         self.thresholds = None if self.tunes else tuple(found)
         super().__init__(settings, source, is_training, *args)
-        self.result_files += (_LABEL_SCORES,)
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
@@ -106,52 +101,24 @@ class MultiLabelJob(ClassifierJob):
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )
-        found = scores(outputs["logits"], labels, self._predicted(probs))
-        predicted, signs = self._predicted(probs), []
+        found = scores(outputs["logits"], labels, self.predicted(probs))
+        predicted, signs = self.predicted(probs), []
         is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
         if is_same and not is_right:
             signs = [f"all {len(labels):,} predictions are the same labels"]
         return Scored(found, signs, (probs, labels))
 
-    def _predicted(self, probs: np.ndarray) -> np.ndarray:
+    def predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""
         thresholds = thresholds_of(self.thresholds, probs.shape[1])
         return probs >= thresholds
 
-    def _names(self, row: np.ndarray) -> str:
+    def names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""
         names = [self.files.labels[k] for k in np.flatnonzero(row)]
         if any("," in name for name in names):
             return json.dumps(names, ensure_ascii=False)
         return ",".join(names)
-
-    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv, the examples with the most wrong labels first.
-
-        Also write label_scores.tsv, with the scores of every label.
-        """
-        from sklearn import metrics  # takes a second to import
-
-        probs, labels = scored.predictions
-        predicted = self._predicted(probs)
-        self.write_errors(
-            classifier_mistakes.worst(
-                "wrong_labels",
-                self.examples(data),
-                list(map(self._names, labels)),
-                list(map(self._names, predicted)),
-                (predicted != labels).sum(axis=1).tolist(),
-            )
-        )
-        columns = metrics.precision_recall_fscore_support(
-            labels, predicted, average=None, zero_division=0.0
-        )
-        thresholds = thresholds_of(self.thresholds, probs.shape[1])
-        columns = [thresholds, *columns]
-        header = ("label", "threshold", "precision", "recall", "f1", "examples")
-        cells = (column.tolist() for column in columns)
-        table = zip(self.files.labels, *cells, strict=True)
-        self.write_lines(_LABEL_SCORES, mistakes.table(header, list(table)))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv, a probability per label, and test.tsv."""
@@ -160,9 +127,9 @@ class MultiLabelJob(ClassifierJob):
             "test_results.tsv", ["\t".join(map(str, row)) for row in probs]
         )
         lines = [
-            f"{example.guid}\t{self._names(row)}"
+            f"{example.guid}\t{self.names(row)}"
             for example, row in zip(
-                self.examples(data), self._predicted(probs), strict=True
+                self.examples(data), self.predicted(probs), strict=True
             )
         ]
         self.write_lines(f"{data.title}.tsv", ["index\tprediction", *lines])

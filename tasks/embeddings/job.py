@@ -1,4 +1,4 @@
-"""Fine-tuning for sentence vectors: data, scores, mistakes, vectors."""
+"""Fine-tuning for sentence vectors: data, scores, vectors."""
 
 import dataclasses
 import json
@@ -18,7 +18,6 @@ from checkpoints.trained_for import TrainedFor
 from records import tfrecord
 from tasks import (
     long_texts,
-    mistakes,
     nearest,
     rows,
     signs,
@@ -36,7 +35,6 @@ from tasks.job import (
     DataSet,
     FineTuningJob,
     Scored,
-    titled,
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -203,9 +201,6 @@ class EmbeddingsJob(FineTuningJob):
             dev.append(
                 DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
             )
-        self.result_files += tuple(
-            titled(mistakes.NAME, data.title) for data in dev[1:]
-        )
         sequence = tfrecord.Feature("int64", source.row_length)
         self.open_data(
             {
@@ -268,7 +263,7 @@ class EmbeddingsJob(FineTuningJob):
         """Return the key of the first score of the first development set."""
         if not self.dev:
             raise UserError("--eval_steps needs --dev_file or --retrieval_dir")
-        is_scored = _is_scored(self.examples(self.dev[0]))
+        is_scored = has_scores(self.examples(self.dev[0]))
         prefix = self.prefix(self.dev[0])
         return prefix + ("spearman" if is_scored else "ndcg_at_10")
 
@@ -372,7 +367,7 @@ class EmbeddingsJob(FineTuningJob):
                 for example in examples
                 for text in (*example.texts, *[None] * group)[:group]
             ]
-            is_ranking = data.name != "predict" and not _is_scored(examples)
+            is_ranking = data.name != "predict" and not has_scores(examples)
             roles = ["query", *["document"] * (group - 1)]
             names = [role if is_ranking else None for role in roles]
             names *= len(examples)
@@ -389,7 +384,7 @@ class EmbeddingsJob(FineTuningJob):
         texts, length = self.texts(data), self.source.row_length
         how = self.source.long_texts.how
         values = np.zeros([len(texts)], np.float32)
-        if _is_scored(examples):
+        if has_scores(examples):
             values = np.repeat([example.score for example in examples], 2)
         numbers: dict[str | None, int] = {None: 0}
         lengths, left_out = [], []
@@ -428,7 +423,7 @@ class EmbeddingsJob(FineTuningJob):
         """Return correlations, or the scores of a retrieval."""
         examples = self.examples(data)
         vectors = nearest.prepared(outputs["embedding"], self.similarity)
-        if _is_scored(examples):
+        if has_scores(examples):
             wanted = np.array([example.score for example in examples])
             found = nearest.scores(vectors[::2], vectors[1::2], self.similarity)
             sign = signs.same_number(found, wanted)
@@ -446,31 +441,6 @@ class EmbeddingsJob(FineTuningJob):
         return Scored(
             scores.retrieval(ranked, relevant), (), (collection, ranked)
         )
-
-    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv: pairs furthest off, or queries that found least."""
-        examples = self.examples(data)
-        if _is_scored(examples):
-            header = ("row", "truth", "prediction", "error", "text_a", "text_b")
-            wanted = np.array([example.score for example in examples])
-            errors = scored.predictions - wanted
-            if self.similarity:  # of another scale than the scores
-                errors = _standard(scored.predictions) - _standard(wanted)
-            found = mistakes.worst(
-                header,
-                range(len(examples)),
-                wanted.tolist(),
-                scored.predictions.tolist(),
-                errors.tolist(),
-                [example.texts for example in examples],
-            )
-        else:
-            header = ("query", "rank", "text", "relevant", "found_first")
-            collection, ranked = scored.predictions
-            rows = _failures(collection, ranked)
-            found = mistakes.Mistakes(header, rows, len(ranked))
-        title = "" if data == self.dev[0] else data.title
-        self.write_errors(found, titled(mistakes.NAME, title))
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]
@@ -497,12 +467,7 @@ def prompted(prompt: str, text: str | None) -> str:
     return "" if text is None else prompt + text
 
 
-def _standard(values: np.ndarray) -> np.ndarray:
-    """Return values in standard deviations from their mean."""
-    return (values - values.mean()) / max(values.std(), 1e-12)
-
-
-def _is_scored(examples: Sequence[Example] | Collection) -> bool:
+def has_scores(examples: Sequence[Example] | Collection) -> bool:
     """Whether the pairs of a data set have scores."""
     return (
         not isinstance(examples, Collection) and examples[0].score is not None
@@ -552,25 +517,3 @@ def _of_collection(
         [of_query[text] for text in collection.queries.values()]
         + [of_document[text] for text in collection.documents.values()]
     )
-
-
-def _failures(
-    collection: Collection, ranked: Sequence[Sequence[str]]
-) -> list[tuple[mistakes.Cell, ...]]:
-    """Return the queries whose first document is not relevant, worst first.
-
-    The rank is that of the first relevant document, None beyond the depth.
-    """
-    listed = []
-    for (query, text), found in zip(
-        collection.queries.items(), ranked, strict=True
-    ):
-        wanted = collection.relevant[query]
-        ranks = [n for n, name in enumerate(found, 1) if name in wanted]
-        rank = ranks[0] if ranks else None
-        if rank != 1:
-            first = collection.documents[found[0]] if found else ""
-            best = max(wanted, key=wanted.get)
-            right = collection.documents[best]
-            listed.append((query, rank, text, right, first))
-    return sorted(listed, key=lambda row: -(row[1] or scores.DEPTH + 1))

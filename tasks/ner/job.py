@@ -27,7 +27,6 @@ from tasks.job import (
     check_finite,
 )
 from tasks.ner import data as ner_data
-from tasks.ner import mistakes as ner_mistakes
 from tasks.ner import model as ner_model
 from tasks.ner import scores as ner_scores
 from tasks.ner import windows as ner_windows
@@ -294,21 +293,10 @@ class NerJob(FineTuningJob):
             self._scores(file, logits), [sign] if sign else [], logits
         )
 
-    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv of the development file."""
-        file, logits = self.examples(data), scored.predictions
-        self.write_errors(
-            ner_mistakes.wrong_entities(
-                file,
-                self._tags(file, logits),
-                np.exp(log_softmax(logits).max(-1)),
-            )
-        )
-
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write predictions and, if the file has tags, their scores."""
         logits, file = outputs["logits"], self.examples(data)
-        lines = ner_scores.prediction_lines(file, self._tags(file, logits))
+        lines = ner_scores.prediction_lines(file, self.tags(file, logits))
         self.write_lines(_PREDICTIONS[0 if file.separator else 1], lines)
         if file.sentences[0].tags is None:
             return
@@ -318,7 +306,7 @@ class NerJob(FineTuningJob):
         lines = [f"{name} = {results[name]}" for name in sorted(results)]
         self.write_lines(_TEST_RESULTS, lines)
 
-    def _tags(self, file: ner_data.File, logits: np.ndarray) -> list[list[str]]:
+    def tags(self, file: ner_data.File, logits: np.ndarray) -> list[list[str]]:
         """Return the likeliest tags of each sentence, as IOB2."""
         tags = [self.labels[number] for number in logits.argmax(-1)]
         sentences = ner_scores.by_sentence(file, tags)
@@ -329,7 +317,7 @@ class NerJob(FineTuningJob):
     ) -> dict[str, float]:
         """Return the scores of a file's tags, and the mean loss of words."""
         gold = [sentence.tags for sentence in file.sentences]
-        scores = ner_scores.entity_scores(gold, self._tags(file, logits))
+        scores = ner_scores.entity_scores(gold, self.tags(file, logits))
         right = ner_scores.label_ids(file, self.labels)
         loss = -log_softmax(logits)[np.arange(len(right)), right].mean()
         return scores | {"loss": float(loss)}

@@ -17,7 +17,6 @@ from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
-from tasks.squad import mistakes as squad_mistakes
 from tasks.squad import model as squad_model
 from tasks.squad import records as squad_records
 from tasks.squad import windows as squad_windows
@@ -34,11 +33,7 @@ class SquadJob(FineTuningJob):
     task_name = "question_answering"
     training_features = ("start_positions", "end_positions", "is_impossible")
     objective = squad_model.QUESTION_ANSWERING
-    result_files = (
-        *FineTuningJob.result_files,
-        squad_mistakes.PICTURE,
-        *squad_answers.FILES,
-    )
+    result_files = (*FineTuningJob.result_files, *squad_answers.FILES)
 
     def __init__(
         self,
@@ -170,20 +165,9 @@ class SquadJob(FineTuningJob):
         """Score the answers to predict_file; look for constant ones."""
         answered = self.predict(loaded)
         sign = answered.sign_of_failure(self.questions, self.is_version_2)
-        return Scored(
-            answered.scores(self.questions.data, self.is_version_2),
-            [sign] if sign else [],
-            answered,
-        )
-
-    def write_mistakes(self, scored: Scored) -> None:
-        """Write errors.tsv; draw the scores by the length of the answers."""
-        squad_mistakes.write(
-            self.questions.data,
-            scored.predictions.chosen,
-            self.is_version_2,
-            self.settings,
-        )
+        results = answered.scores(self.questions.data, self.is_version_2)
+        signs = [sign] if sign else []
+        return Scored(results, signs, [Scored(results, signs, answered)])
 
     def predict(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""

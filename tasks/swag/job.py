@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints.model import Checkpoint
-from tasks import mistakes, signs
+from tasks import signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier.data import Example
@@ -27,16 +27,6 @@ _TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
 _SHOWN = 3  # questions in the log
 
 _PART = 8192  # questions converted together
-
-_MISTAKES_HEADER = (
-    "guid",
-    "truth",
-    "prediction",
-    "confidence",
-    "context",
-    "right_choice",
-    "predicted_choice",
-)
 
 
 class SwagJob(FineTuningJob):
@@ -150,12 +140,6 @@ class SwagJob(FineTuningJob):
         )
         return Scored(results, [sign] if sign else [], (scores, labels))
 
-    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv of the development questions."""
-        self.write_errors(
-            wrong_choices(*scored.predictions, self.examples(data))
-        )
-
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
@@ -166,26 +150,3 @@ class SwagJob(FineTuningJob):
         )
         self.write_lines(_TEST_RESULTS, probabilities)
         self.write_lines(_ANSWERS, answers)
-
-
-def wrong_choices(
-    scores: np.ndarray, labels: np.ndarray, questions: Sequence[Question]
-) -> mistakes.Mistakes:
-    """Return the wrong answers, the surest first, of scores [n, C]."""
-    truths, predictions = labels.tolist(), scores.argmax(-1).tolist()
-    log_probs = classifier_scores.log_softmax(scores)
-    texts = [
-        (question.context, question.choices[truth], question.choices[given])
-        for question, truth, given in zip(
-            questions, truths, predictions, strict=True
-        )
-    ]
-    return mistakes.worst(
-        _MISTAKES_HEADER,
-        [question.guid for question in questions],
-        truths,
-        predictions,
-        np.exp(log_probs.max(-1)).tolist(),
-        texts,
-        "questions",
-    )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from extras import calibration
-from tasks.classifier import mistakes, scores
+from extras.mistakes import classes
+from tasks.classifier import scores
 
 
 def drawn(temperature: float, count: int = 20000) -> tuple:
@@ -58,6 +59,6 @@ def test_the_calibration_error_by_hand():
 def test_the_picture(tmp_path):
     logits, labels = drawn(2.0, 500)
     path = tmp_path / "reliability.png"
-    mistakes.draw_reliability(logits, labels, 1.5, str(path))
+    classes.draw_reliability(logits, labels, 1.5, str(path))
     data = path.read_bytes()
     assert data[:4] == b"\x89PNG" and len(data) < 50_000

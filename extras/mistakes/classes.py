@@ -1,19 +1,79 @@
 """What a classifier gets wrong: errors.tsv, the confusion matrix, pictures."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from base import pictures
 
 import numpy as np
 
-from tasks import mistakes
+from extras.mistakes import table
+from extras.mistakes.table import ERRORS, Mistakes
 from tasks.classifier.data import Example
-from tasks.classifier.scores import calibration_error, confidence_bins
-from tasks.mistakes import Mistakes
+from tasks.classifier.job import ClassifierJob
+from tasks.classifier.scores import (
+    calibration_error,
+    confidence_bins,
+    log_softmax,
+)
+from tasks.job import DataSet
 
 # With more classes than this the cells of the picture have no numbers, and
 # with more than the second nobody could read the picture.
-_MAX_NUMBERS, MAX_DRAWN = 12, 50
+_MAX_NUMBERS, _MAX_DRAWN = 12, 50
+
+_MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
+_RELIABILITY = "reliability.png"
+
+FILES = (ERRORS, _MATRIX, _PICTURE, _RELIABILITY)
+
+
+def write(
+    job: ClassifierJob,
+    data: DataSet,
+    found: tuple[np.ndarray, np.ndarray],  # logits or numbers; labels
+    named: Callable[[str], str],
+) -> None:
+    """Write errors.tsv, the confusion matrix and the reliability."""
+    from sklearn import metrics  # takes a second to import
+
+    logits, label_ids = found
+    examples, labels = job.examples(data), job.files.labels
+    if labels is None:
+        wrong = worst(
+            "difference",
+            examples,
+            label_ids.tolist(),
+            logits.tolist(),
+            np.abs(logits - label_ids).tolist(),
+        )
+    else:
+        predictions = logits.argmax(-1)
+        wrong = worst(
+            "confidence",
+            examples,
+            [labels[number] for number in label_ids],
+            [labels[number] for number in predictions],
+            np.exp(log_softmax(logits).max(-1)).tolist(),
+        )
+        counts = metrics.confusion_matrix(
+            label_ids, predictions, labels=range(len(labels))
+        )
+        job.write_lines(named(_MATRIX), confusion_table(counts, labels))
+        if len(labels) <= _MAX_DRAWN:
+            table.draw(
+                job.settings,
+                named(_PICTURE),
+                functools.partial(draw_confusion, counts, job.files.names),
+            )
+        table.draw(
+            job.settings,
+            named(_RELIABILITY),
+            functools.partial(
+                draw_reliability, logits, label_ids, job.temperature
+            ),
+        )
+    table.write(job.settings, named(ERRORS), wrong)
 
 
 def worst(
@@ -24,7 +84,7 @@ def worst(
     sizes: Sequence[float],
 ) -> Mistakes:
     """Return the examples with a wrong prediction; `size` names the sizes."""
-    return mistakes.worst(
+    return table.worst(
         ("guid", "truth", "prediction", size, "text_a", "text_b"),
         [example.guid for example in examples],
         truths,
@@ -42,7 +102,7 @@ def confusion_table(counts: np.ndarray, names: Sequence[str]) -> list[str]:
     rows = [
         (name, *row) for name, row in zip(names, counts.tolist(), strict=True)
     ]
-    return mistakes.table(("truth / prediction", *names), rows)
+    return table.lines(("truth / prediction", *names), rows)
 
 
 def draw_confusion(counts: np.ndarray, names: Sequence[str], path: str) -> None:

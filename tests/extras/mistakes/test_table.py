@@ -1,14 +1,15 @@
 """errors.tsv: one line per mistake, whatever the texts are."""
 
 import csv
+from types import SimpleNamespace
 
 import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks import mistakes
-from tasks.mistakes import Mistakes
+from extras.mistakes import table
+from extras.mistakes.table import Mistakes
 
 
 @pytest.mark.parametrize(
@@ -26,13 +27,13 @@ from tasks.mistakes import Mistakes
     ],
 )
 def test_cells(value, expected):
-    assert mistakes.cell(value) == (value if expected is None else expected)
+    assert table.cell(value) == (value if expected is None else expected)
 
 
 @hypothesis.settings(max_examples=50)
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2), max_size=5))
 def test_every_text_comes_back(rows):
-    lines = mistakes.table(("a", "b"), rows)
+    lines = table.lines(("a", "b"), rows)
     text = "\n".join(lines) + "\n"
     assert text.encode().count(b"\n") == len(rows) + 1
     assert len(text.splitlines()) == len(rows) + 1
@@ -52,7 +53,7 @@ def test_every_text_comes_back(rows):
 
 
 def test_the_largest_mistake_comes_first():
-    found = mistakes.worst(
+    found = table.worst(
         ("id", "truth", "prediction", "size", "text"),
         ["a", "b", "c", "d"],
         [1, 0, 1, 0],
@@ -71,14 +72,19 @@ def test_the_largest_mistake_comes_first():
 def test_the_file_and_its_summary(tmp_path, caplog):
     caplog.set_level("INFO", logger="absl")
     path = tmp_path / "errors.tsv"
+
+    def write(found: Mistakes, count: int) -> None:
+        settings = SimpleNamespace(output_dir=str(tmp_path), num_errors=count)
+        table.write(settings, table.ERRORS, found)
+
     rows = [("a", "b\tc"), ("d", None), ("e", "f")]
-    mistakes.write(str(path), Mistakes(("id", "text"), rows, 1200), 0)
+    write(Mistakes(("id", "text"), rows, 1200), 0)
     assert not path.exists()
-    mistakes.write(str(path), Mistakes(("id", "text"), rows, 1200), 2)
+    write(Mistakes(("id", "text"), rows, 1200), 2)
     assert path.read_text() == "id\ttext\na\tb\\tc\nd\t\n"
     assert caplog.messages[-1] == (
         f"Wrote {path}: the worst 2 of 3 mistakes in 1,200 examples"
     )
-    mistakes.write(str(path), Mistakes(("id",), [], 5, "questions"), 2)
+    write(Mistakes(("id",), [], 5, "questions"), 2)
     assert path.read_text() == "id\n"
     assert caplog.messages[-1].endswith("all 0 mistakes in 5 questions")

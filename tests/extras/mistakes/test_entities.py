@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tasks.ner import mistakes
+from extras.mistakes import entities
 from tasks.ner.data import File, Sentence
 
 SENTENCES = [
@@ -21,7 +21,7 @@ FILE = File("dev.txt", [], " ", SENTENCES)
 def test_every_kind_of_mistake():
     predicted = [["B-PER", "O", "O", "B-PER"], ["O", "B-LOC", "O", "O"]]
     sure = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.95, 0.3, 0.2])
-    found = mistakes.wrong_entities(FILE, predicted, sure)
+    found = entities.wrong_entities(FILE, predicted, sure)
     texts = [" ".join(sentence.words) for sentence in SENTENCES]
     assert found.rows == [
         (6, "invented", None, "LOC: May", pytest.approx(0.95), texts[1]),
@@ -31,4 +31,4 @@ def test_every_kind_of_mistake():
     ]
     assert found.num_scored == 3
     tags = [sentence.tags for sentence in SENTENCES]
-    assert not mistakes.wrong_entities(FILE, tags, sure).rows
+    assert not entities.wrong_entities(FILE, tags, sure).rows

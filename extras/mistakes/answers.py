@@ -1,20 +1,24 @@
 """What is answered wrong: errors.tsv, and scores by the answers' length."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, pictures
+from base import pictures
 
-from tasks import mistakes
-from tasks.mistakes import Mistakes
+from extras.mistakes import table
+from extras.mistakes.table import ERRORS, Mistakes
+from tasks.job import DataSet
 from tasks.settings import RunSettings
 from tasks.squad import scores as squad_scores
+from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import Candidate
+from tasks.squad.job import SquadJob
 from tasks.squad.scores import QuestionScores
 
-PICTURE = "f1_by_answer_length.png"
+_PICTURE = "f1_by_answer_length.png"
+
+FILES = (ERRORS, _PICTURE)
 
 NO_ANSWER = "no\nanswer"
 
@@ -45,6 +49,19 @@ _HEADER = (
 
 
 def write(
+    job: SquadJob,
+    data: DataSet,
+    found: Answered,
+    named: Callable[[str], str],
+) -> None:
+    """Write the mistakes of a run, which has a single development set."""
+    del data, named
+    write_answers(
+        job.questions.data, found.chosen, job.is_version_2, job.settings
+    )
+
+
+def write_answers(
     data: SquadData,
     found: Mapping[str, Candidate],  # by question id
     is_version_2: bool,
@@ -53,17 +70,12 @@ def write(
     """Write errors.tsv; draw the scores by the length of the answers."""
     answers = {key: candidate.text for key, candidate in found.items()}
     scores = squad_scores.score_each(data, answers, is_version_2)
-    mistakes.write(
-        os.path.join(settings.output_dir, mistakes.NAME),
-        wrong_answers(data, found, scores),
-        settings.num_errors,
+    table.write(settings, ERRORS, wrong_answers(data, found, scores))
+    table.draw(
+        settings,
+        _PICTURE,
+        lambda path: pictures.save(bars_figure(by_length(data, scores)), path),
     )
-    if settings.training.pictures and cluster.is_chief():
-        bars = by_length(data, scores)
-        pictures.draw(
-            os.path.join(settings.output_dir, PICTURE),
-            lambda path: pictures.save(bars_figure(bars), path),
-        )
 
 
 # --- The worst mistakes ------------------------------------------------------

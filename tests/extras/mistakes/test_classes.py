@@ -5,13 +5,13 @@ import os
 import numpy as np
 import pytest
 
-from tasks.classifier import mistakes
+from extras.mistakes import classes
 from tasks.classifier.data import Example
 
 
 def test_wrong_labels():
     examples = [Example("1", "b\tfilm"), Example("2", "c film", "bad")]
-    found = mistakes.worst(
+    found = classes.worst(
         "confidence", examples, ["yes", "yes"], ["no", "maybe"], [0.6, 0.7]
     )
     assert found.header == (
@@ -26,7 +26,7 @@ def test_wrong_labels():
 
 def test_confusion():
     counts = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]])
-    assert mistakes.confusion_table(counts, ("no", "y\tes", "maybe")) == [
+    assert classes.confusion_table(counts, ("no", "y\tes", "maybe")) == [
         "truth / prediction\tno\ty\\tes\tmaybe",
         "no\t1\t0\t0",
         "y\\tes\t1\t0\t1",
@@ -42,5 +42,5 @@ def test_the_picture_of_a_matrix(size, tmp_path):
     counts[0, :2] = 3, 1
     names = ["$x$", *(f"class {number}" for number in range(1, size))]
     path = str(tmp_path / "a.png")
-    mistakes.draw_confusion(counts, names, path)
+    classes.draw_confusion(counts, names, path)
     assert 0 < os.path.getsize(path) < 100_000

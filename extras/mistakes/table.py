@@ -5,15 +5,18 @@ line break or another control character of a text is written as in Python, so
 that each mistake is one line: \t, \n, \x07, \u2028; a backslash is \\.
 """
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from base import cluster, file_system
+from base import cluster, file_system, pictures
 
 from absl import logging
 
-NAME = "errors.tsv"
+from tasks.settings import RunSettings
+
+ERRORS = "errors.tsv"
 
 # Control characters, what else ends a line somewhere, and halves of surrogate
 # pairs, which JSON can hold and UTF-8 cannot.
@@ -90,19 +93,28 @@ def cell(value: Cell) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+def lines(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     """Return the lines of a file: the header and a line for each row."""
     return ["\t".join(map(cell, row)) for row in (header, *rows)]
 
 
-def write(path: str, found: Mistakes, count: int) -> None:
-    """Write `count` mistakes to errors.tsv and log how many there are.
+def write(settings: RunSettings, name: str, found: Mistakes) -> None:
+    """Write the worst mistakes to output_dir and log how many there are.
 
-    With 0 nothing is written. Only the chief writes.
+    With --num_errors=0 nothing is written. Only the chief writes.
     """
+    count, path = settings.num_errors, os.path.join(settings.output_dir, name)
     if not count:
         return
     if cluster.is_chief():
-        lines = table(found.header, found.rows[:count])
-        file_system.write_text(path, "\n".join(lines) + "\n")
+        table = lines(found.header, found.rows[:count])
+        file_system.write_text(path, "\n".join(table) + "\n")
     logging.info("Wrote %s: %s", path, found.summary(count))
+
+
+def draw(
+    settings: RunSettings, name: str, draw_to: Callable[[str], None]
+) -> None:
+    """Draw a picture to output_dir, unless --nopictures."""
+    if settings.training.pictures and cluster.is_chief():
+        pictures.draw(os.path.join(settings.output_dir, name), draw_to)

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks.squad import mistakes, scores
+from extras.mistakes import answers as mistakes
+from tasks.squad import scores
 from tasks.squad.data import SquadData, SquadExample, make_paragraph
 from tasks.squad.decoding import Candidate, Span
 
@@ -109,10 +110,14 @@ def test_scores_by_length():
 
 def test_the_list_and_the_picture_are_written_alone(tmp_path):
     pytest.importorskip("matplotlib")
-    mistakes.write(DATA, ANSWERS, True, settings(tmp_path / "a", 0, True))
-    assert os.listdir(tmp_path / "a") == [mistakes.PICTURE]
-    assert (tmp_path / "a" / mistakes.PICTURE).stat().st_size < 60_000
-    mistakes.write(DATA, ANSWERS, True, settings(tmp_path / "b", 2, False))
+    mistakes.write_answers(
+        DATA, ANSWERS, True, settings(tmp_path / "a", 0, True)
+    )
+    assert os.listdir(tmp_path / "a") == [mistakes.FILES[1]]
+    assert (tmp_path / "a" / mistakes.FILES[1]).stat().st_size < 60_000
+    mistakes.write_answers(
+        DATA, ANSWERS, True, settings(tmp_path / "b", 2, False)
+    )
     assert os.listdir(tmp_path / "b") == ["errors.tsv"]
     lines = (tmp_path / "b" / "errors.tsv").read_text().splitlines()
     assert len(lines) == 3 and "Where\\n?" in lines[2]

@@ -1,0 +1,1 @@
+"""What a model gets wrong: tables and pictures, a module for each kind."""

@@ -1,0 +1,59 @@
+"""Write what a job gets wrong on its development data.
+
+Each kind of task has a module in this folder with
+
+    FILES                           what it writes to output_dir
+    write(job, data, found, named)  found: the predictions that were scored
+"""
+
+import functools
+import importlib
+import os
+from types import ModuleType
+
+from tasks.job import DataSet, FineTuningJob, Scored
+
+# A job's task_name -> the module of its mistakes.
+_KINDS = {
+    "classifier": "classes",
+    "multi_label_classification": "labels",
+    "multiple_choice": "choices",
+    "embeddings": "pairs",
+    "token_classification": "entities",
+    "question_answering": "answers",
+}
+
+
+def write(job: FineTuningJob, scored: Scored) -> None:
+    """Write the worst mistakes on the development data, and pictures."""
+    for data, own in zip(job.dev, scored.predictions, strict=True):
+        named = functools.partial(titled, title=_title(job, data))
+        _module(job).write(job, data, own.predictions, named)
+
+
+def files(job: FineTuningJob) -> list[str]:
+    """Return the names of the files that `write` writes to output_dir."""
+    return [
+        titled(name, _title(job, data))
+        for data in job.dev
+        for name in _module(job).FILES
+    ]
+
+
+def _module(job: FineTuningJob) -> ModuleType:
+    return importlib.import_module(f"extras.mistakes.{_KINDS[job.task_name]}")
+
+
+def _title(job: FineTuningJob, data: DataSet) -> str:
+    """Return what is in the names of a set's files: nothing of the first."""
+    return "" if data == job.dev[0] else data.title
+
+
+def titled(name: str, title: str) -> str:
+    """Return the name of a data set's file, with the set's title in it.
+
+    >>> titled("errors.tsv", "retrieval"), titled("errors.tsv", "")
+    ('errors_retrieval.tsv', 'errors.tsv')
+    """
+    base, ending = os.path.splitext(name)
+    return f"{base}_{title}{ending}" if title else name
