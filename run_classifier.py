@@ -37,10 +37,7 @@ from absl import flags
 
 from checkpoints import lookup
 from checkpoints.model import Checkpoint
-from extras.calibration import Calibration
 from extras.distillation import flags as distillation_flags
-from extras.distillation.classes import ClassifierDistillation
-from extras.distillation.flags import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks import fine_tuned
@@ -136,7 +133,7 @@ define(TaskFlags, words=classifier_flags.WORDS)
 
 # Distillation
 define(
-    DistillationFlags,
+    distillation_flags.DistillationFlags,
     words={"what_is_needed": "A teacher was fine-tuned on the same labels."},
 )
 
@@ -176,9 +173,14 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         job_type = functools.partial(ProcessorJob, processor)
     job = job_type(settings, source, is_training, files, read_options())
     if FLAGS.calibrate:
+        # Only runs that ask for an extra import it.
+        from extras.calibration import Calibration
+
         check_calibration(files, settings.output_dir, is_training)
         job.tune = Calibration(job)
     if is_training and (options := distillation_flags.read(FLAGS)):
+        from extras.distillation.classes import ClassifierDistillation
+
         job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
     return job
 

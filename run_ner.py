@@ -30,8 +30,6 @@ from absl import flags, logging
 
 from checkpoints.trained_for import TrainedFor
 from extras.distillation import flags as distillation_flags
-from extras.distillation.flags import DistillationFlags
-from extras.distillation.words import TaggerDistillation
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.encoder.model import table_7
@@ -116,7 +114,7 @@ define(Flags)
 
 
 define(
-    DistillationFlags,
+    distillation_flags.DistillationFlags,
     words={"what_is_needed": "A teacher was fine-tuned on the same tags."},
 )
 
@@ -151,6 +149,9 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         tagger,
     )
     if is_training and (options := distillation_flags.read(FLAGS)):
+        # Only runs that ask for an extra import it.
+        from extras.distillation.words import TaggerDistillation
+
         job.wrapper = TaggerDistillation(job, options)
     return job
 

@@ -39,8 +39,6 @@ from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from extras.distillation import flags as distillation_flags
-from extras.distillation.flags import DistillationFlags
-from extras.distillation.spans import SpanDistillation
 from extras.mistakes import answers as wrong_answers
 from finetuning import flags as finetuning_flags
 from finetuning import runner
@@ -179,7 +177,7 @@ define(Flags)
 
 
 define(
-    DistillationFlags,
+    distillation_flags.DistillationFlags,
     words={
         "what_is_needed": "A teacher was fine-tuned on SQuAD and has the "
         "student's vocabulary and casing."
@@ -213,6 +211,9 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         answer_options(),
     )
     if is_training and (options := distillation_flags.read(FLAGS)):
+        # Only runs that ask for an extra import it.
+        from extras.distillation.spans import SpanDistillation
+
         job.wrapper = SpanDistillation(job, options)
     return job
 
