@@ -55,9 +55,8 @@ class VectorDistillation:
         self.job, self.path, self.teacher = job, path, job.teacher
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the job's data with the teacher."""
-        own = {FLAG: identity_of(self.teacher)}
-        return {"data": self.job.data_fingerprint() | own}
+        """Return what must not change when a run is resumed: the teacher."""
+        return {FLAG: identity_of(self.teacher)}
 
     def adjustable(self) -> dict[str, Any]:
         """Return nothing: all of it is fixed."""
