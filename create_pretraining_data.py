@@ -28,7 +28,7 @@ from base.flags import define, flag, read, require
 from absl import flags, logging
 
 from pretraining.data import generation, summary
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 
 FLAGS = flags.FLAGS
 

@@ -34,10 +34,10 @@ from base.flags import check, define, flag, read, require
 from absl import flags
 
 import modeling
-from checkpoints import hub, run_settings
+from checkpoints import published, run_settings
 from pretraining import flags as pretraining_flags
 from pretraining import objectives
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from pretraining.run import PretrainingRun
 from training import devices, start, train_step
 from training.devices import DeviceChoice
@@ -254,7 +254,7 @@ def check_flags() -> None:
             "--size (such as --size=base) or --bert_config_file is required "
             "without --init_checkpoint"
         )
-    if hub.is_name(FLAGS.resume_from):
+    if published.is_of_hub(FLAGS.resume_from):
         raise UserError(
             f"--resume_from={FLAGS.resume_from}: a model on the hub has "
             "weights alone, without the moments and the step of a run; give it "

@@ -12,6 +12,7 @@ with microseconds, thread and line of the source file.
 """
 
 import contextlib
+import functools
 import logging as standard_logging
 import os
 import sys
@@ -90,3 +91,9 @@ def set_level(level: int) -> None:
     """Set the lowest level that is written; --verbosity takes precedence."""
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(level)
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    """Log a warning; the same message is logged once in a process."""
+    logging.warning("%s", message)

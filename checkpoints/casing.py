@@ -17,13 +17,12 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from base import file_system, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError
 
 from absl import logging
 
 import tokenization
-from checkpoints import known_settings
 from tokenization import (
     SPECIAL_TOKENS,
     FullTokenizer,
@@ -108,9 +107,7 @@ class Folder:
         self.config = self._read(TOKENIZER_CONFIG_NAME)
         self.whole = self._theirs and self._theirs.json_object
         if self.whole is not None:
-            known_settings.check(
-                TOKENIZER_NAME, self.paths[TOKENIZER_NAME], self.whole
-            )
+            self._check(TOKENIZER_NAME, self.whole)
         self.names = self._read(SPECIAL_TOKENS_NAME)
         self.is_generic = self._check_class()
 
@@ -119,8 +116,13 @@ class Folder:
         if not file_system.exists(path):
             return None
         found = text_files.read_json_object(path)
-        known_settings.check(name, path, found)
+        self._check(name, found)
         return found
+
+    def _check(self, name: str, found: Mapping[str, Any]) -> None:
+        from checkpoints import known_settings  # where a file has settings
+
+        known_settings.check(name, self.paths[name], found)
 
     def _check_class(self) -> bool:
         """Return whether transformers reads it by a class for any model.
@@ -247,7 +249,7 @@ def _read_settings(files: Folder) -> dict[str, Any]:
                 if name not in found and value != getattr(usual, name)
             }
             if unread:
-                known_settings.warn(
+                logs.warn_once(
                     f"{path}: its normalizer contradicts "
                     f"{', '.join(f'{n} = {x}' for n, x in unread.items())}, "
                     "which BertTokenizer, the class of this tokenizer, has "
@@ -282,7 +284,7 @@ def _check_types(files: Folder) -> None:
         config.get("tokenizer_class")
     )
     if not config.get("model_input_names") and not has_types:
-        known_settings.warn(
+        logs.warn_once(
             f"{files.paths[TOKENIZER_CONFIG_NAME]}: tokenizer_class "
             f"{config.get('tokenizer_class')} without model_input_names: "
             "transformers gives the second text of a pair segment 0, here it "
@@ -353,7 +355,7 @@ def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
         known = {*vocab, *SPECIAL_TOKENS}
         words += [token for token in special if token not in known]
     if words:
-        known_settings.warn(
+        logs.warn_once(
             f"{files.paths[place]} adds {len(words)} tokens to the vocabulary, "
             f"such as {words[0]!r}: here they are split as other text, which "
             "gives other ids where a text has them"
@@ -373,7 +375,7 @@ def _word_length(files: Folder, is_of_hub: bool) -> int:
         )
     if own or files.is_generic or said == usual:
         return said
-    known_settings.warn(
+    logs.warn_once(
         f"{files.paths[TOKENIZER_NAME]}: model.{_WORD_LENGTH} is {said}, but "
         f"{usual} in BertTokenizer, the class of this tokenizer, which is used"
     )
@@ -403,7 +405,7 @@ def _read_whole(files: Folder, names: list[str]) -> dict[str, bool]:
         words = f"{path}: {name} is {str(said)[:100]}, BERT has {wanted}"
         if files.is_generic:
             raise UserError(words + _MEND)
-        known_settings.warn(
+        logs.warn_once(
             f"{words}, which is used, as in BertTokenizer, the class of this "
             "tokenizer"
         )

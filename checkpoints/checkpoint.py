@@ -28,10 +28,8 @@ import modeling
 import tokenization
 from checkpoints import (
     casing,
-    hub,
-    huggingface,
     lookup,
-    sentence_transformers,
+    published,
     weight_files,
 )
 from checkpoints.casing import TokenizerFiles
@@ -62,7 +60,7 @@ def open_checkpoint(
     folder = casing.Folder(lookup.folder_of(prefix)) if prefix else None
     config, trained_for = read_config(prefix, bert_config_file, folder)
     if prefix and not bert_config_file:
-        names = lookup.BERT_CONFIG_NAME, huggingface.CONFIG_NAME
+        names = lookup.BERT_CONFIG_NAME, published.CONFIG_NAME
         if all(lookup.beside(prefix, name) for name in names):
             logging.info(
                 "%s and %s are beside %s: read is %s, which belongs to the "
@@ -77,7 +75,11 @@ def open_checkpoint(
         if own:
             _check_same_vocabulary(vocabulary, own)
     files = TokenizerFiles(
-        folder, vocabulary, do_lower_case, prefix, hub.repository_of(prefix)
+        folder,
+        vocabulary,
+        do_lower_case,
+        prefix,
+        published.repository_of(prefix),
     )
     return Checkpoint(prefix, config, trained_for, files, bert_config_file)
 
@@ -199,8 +201,10 @@ def read_config(
         )
     if prefix and not folder:
         folder = casing.Folder(lookup.folder_of(prefix))
-    is_theirs = path == os.path.join(prefix, huggingface.CONFIG_NAME)
+    is_theirs = path == os.path.join(prefix, published.CONFIG_NAME)
     if is_theirs and not bert_config_file:
+        from checkpoints import huggingface  # where the format is theirs
+
         keys = huggingface.read_config(path, folder.model_config)
     else:
         keys = text_files.read_json_object(path)
@@ -210,6 +214,8 @@ def read_config(
             {name: v for name, v in keys.items() if name not in fields}
         )
     if is_theirs:
+        from checkpoints import sentence_transformers
+
         keys |= sentence_transformers.read(
             folder,
             config.max_position_embeddings,
@@ -275,6 +281,8 @@ def write_checkpoint(
         json.dumps(keys, indent=2, sort_keys=True) + "\n",
     )
     if vocabulary is not None:
+        from checkpoints import huggingface  # where a model is written
+
         huggingface.write_tokenizer(
             directory, vocabulary, checkpoint.normalization, config, trained_for
         )

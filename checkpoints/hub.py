@@ -23,15 +23,13 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import casing, huggingface, sentence_transformers
+from checkpoints import casing, huggingface, published, sentence_transformers
 from modeling import BertConfig
-
-SCHEME = "hf://"
 
 # The files beside the weights. Names without a folder, but for the modules of
 # sentence vectors: a repository may hold other models in folders.
 _SMALL = (
-    huggingface.CONFIG_NAME,
+    published.CONFIG_NAME,
     casing.VOCAB_NAME,
     casing.TOKENIZER_CONFIG_NAME,
     casing.TOKENIZER_NAME,
@@ -41,15 +39,12 @@ _SMALL = (
     "*_Normalize/config.json",
 )
 _WEIGHTS = (
-    huggingface.WEIGHTS_NAME,
-    huggingface.INDEX_NAME,
+    published.WEIGHTS_NAME,
+    published.INDEX_NAME,
     "model-*-of-*.safetensors",
 )
 
 _NAME = re.compile(r"hf://(?:models/)?([\w.-]+/[\w.-]+)(?:@([^@\s]+))?/?")
-
-# Where the cache has a repository's files.
-_CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -65,15 +60,10 @@ class Name(NamedTuple):
 
     def __str__(self) -> str:
         at = f"@{self.revision}" if self.revision else ""
-        return f"{SCHEME}{self.repository}{at}"
+        return f"{published.SCHEME}{self.repository}{at}"
 
 
 # --- Names -------------------------------------------------------------------
-
-
-def is_name(path: object) -> bool:
-    """Whether a value has the form hf://... of a model on the hub."""
-    return isinstance(path, str) and path.startswith(SCHEME)
 
 
 def parse(text: str, flag: str = "init_checkpoint") -> Name:
@@ -87,12 +77,6 @@ def parse(text: str, flag: str = "init_checkpoint") -> Name:
             "hf://google-bert/bert-base-uncased"
         )
     return Name(match[1], match[2] and match[2].rstrip("/"))
-
-
-def repository_of(path: str) -> str | None:
-    """Return owner/name of a folder of the cache; None for other paths."""
-    match = _CACHED.search(path)
-    return f"{match[1]}/{match[2]}" if match else None
 
 
 def with_commit(text: str, flag: str = "init_checkpoint") -> str:
@@ -167,7 +151,7 @@ def _explained(what: str) -> Iterator[None]:
 
 
 def _check_is_bert(folder: str, what: str) -> None:
-    path = os.path.join(folder, huggingface.CONFIG_NAME)
+    path = os.path.join(folder, published.CONFIG_NAME)
     try:
         BertConfig.from_dict(huggingface.read_config(path))
     except UserError as error:
@@ -176,8 +160,8 @@ def _check_is_bert(folder: str, what: str) -> None:
 
 def _has_weights(folder: str) -> bool:
     """Whether a folder has all its safetensors."""
-    index = os.path.join(folder, huggingface.INDEX_NAME)
-    if os.path.exists(os.path.join(folder, huggingface.WEIGHTS_NAME)):
+    index = os.path.join(folder, published.INDEX_NAME)
+    if os.path.exists(os.path.join(folder, published.WEIGHTS_NAME)):
         return True
     if not os.path.exists(index):
         return False
@@ -217,10 +201,10 @@ def _without_safetensors(name: Name, commit: Name, flag: str) -> UserError:
     found = sorted(file for file in files if file.endswith(_OTHER_WEIGHTS))
     there = f", only {', '.join(found[:3])}" if found else ""
     return UserError(
-        f"--{flag}={name} has no {huggingface.WEIGHTS_NAME}{there}; pickles "
+        f"--{flag}={name} has no {published.WEIGHTS_NAME}{there}; pickles "
         "are not read, since reading one runs the code in it; a pull request "
-        f"of the repository may have it (--{flag}={SCHEME}{name.repository}"
-        "@refs/pr/1), else save it as safetensors where you trust it: "
+        f"of the repository may have it (--{flag}={published.SCHEME}"
+        f"{name.repository}@refs/pr/1), else save it as safetensors where you trust it: "
         "AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
         "directory"
     )

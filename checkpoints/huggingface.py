@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import file_system, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError
 
 import ml_dtypes
@@ -30,14 +30,10 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import casing, known_settings, sentence_transformers
+from checkpoints import casing, known_settings, published, sentence_transformers
 from checkpoints.trained_for import TAIL, TrainedFor
 from modeling import LEFT_TO_RIGHT, BertConfig
 from tokenization import Normalization
-
-CONFIG_NAME = "config.json"
-WEIGHTS_NAME = "model.safetensors"
-INDEX_NAME = "model.safetensors.index.json"
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
 # x * Phi(x), computed with erf, in transformers, and its tanh approximation in
@@ -161,11 +157,6 @@ _DTYPES = {
 }
 
 
-def is_directory(path: str) -> bool:
-    """Whether `path` is a directory with weights in safetensors files."""
-    return any(_exists(path, name) for name in (WEIGHTS_NAME, INDEX_NAME))
-
-
 def refuse_pickles(directory: str) -> None:
     """Raise an error if a directory holds its weights in a pickle."""
     for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
@@ -247,7 +238,7 @@ def read_config(
     """
     if theirs is None:
         theirs = text_files.read_json_object(path)
-    known_settings.check(CONFIG_NAME, path, theirs)
+    known_settings.check(published.CONFIG_NAME, path, theirs)
     activation = theirs.get("hidden_act", "gelu")
     if activation not in tuple(_ACTIVATIONS):  # a list has no hash
         raise UserError(
@@ -271,7 +262,7 @@ def read_config(
     for name in architectures:
         own = re.sub("^(TF|Flax)", "", name)
         if own not in (*_POOLING, *_OTHER_CLASSES):
-            known_settings.warn(
+            logs.warn_once(
                 f"{path}: architectures is {name}, a class that this project "
                 "lacks: what it computes beside the encoder is left out"
             )
@@ -307,7 +298,7 @@ def read_config(
         and isinstance(ids, dict)
         and {str(k): v for v, k in ids.items()} != names
     ):
-        known_settings.warn(
+        logs.warn_once(
             f"{path}: id2label and label2id contradict each other: id2label "
             "is used, as in transformers"
         )
@@ -375,7 +366,7 @@ def write_config(
         theirs[_CROSS_ENCODER] = {
             "activation_fn": sentence_transformers.TORCH_NAMES[activation]
         }
-    _write_json(_path(directory, CONFIG_NAME), theirs)
+    _write_json(_path(directory, published.CONFIG_NAME), theirs)
 
 
 def check_activation(config: BertConfig, path: str) -> None:
@@ -426,7 +417,7 @@ def read_index(directory: str) -> dict[str, str]:
         UserError: there is no index, or it is damaged.
     """
     # {"weight_map": {"pooler.dense.bias": "model-00002-of-00002...", ...}}
-    path = _path(directory, INDEX_NAME)
+    path = _path(directory, published.INDEX_NAME)
     places = text_files.read_json_object(path).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise UserError(
@@ -487,8 +478,8 @@ class Reader:
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
         """Yield (open file, tensor name) of every tensor."""
-        if _exists(self.directory, WEIGHTS_NAME):
-            wanted: dict[str, set[str]] = {WEIGHTS_NAME: set()}
+        if _exists(self.directory, published.WEIGHTS_NAME):
+            wanted: dict[str, set[str]] = {published.WEIGHTS_NAME: set()}
         else:
             wanted = {}
             for name, file_name in read_index(self.directory).items():
@@ -500,7 +491,8 @@ class Reader:
             missing = sorted(wanted[file_name].difference(names))
             if missing:
                 raise UserError(
-                    f"{path} lacks {missing[0]}, which {INDEX_NAME} lists; "
+                    f"{path} lacks {missing[0]}, which "
+                    f"{published.INDEX_NAME} lists; "
                     "download or save the directory again"
                 )
             for name in names:
@@ -575,7 +567,9 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
     }
     # transformers checks `format`: "pt" is the orientation of its tensors.
     data = safetensors.numpy.save(named, metadata={"format": "pt"})
-    with file_system.atomic_file(_path(directory, WEIGHTS_NAME)) as file:
+    with file_system.atomic_file(
+        _path(directory, published.WEIGHTS_NAME)
+    ) as file:
         file.write(data)
 
 

@@ -5,15 +5,12 @@ changes what a model computes is applied, or refused or warned of by name, and
 so is a key that the table lacks.
 """
 
-import functools
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from base import text_files
+from base import logs, text_files
 from base.errors import UserError
-
-from absl import logging
 
 from checkpoints.trained_for import TrainedFor
 
@@ -94,9 +91,9 @@ def check(name: str, path: str, found: Mapping[str, Any]) -> None:
         )
         if setting.treatment == REFUSED:
             raise UserError(words)
-        warn(words)
+        logs.warn_once(words)
     if unknown:
-        warn(
+        logs.warn_once(
             f"{path}: unknown settings, which are not applied: "
             f"{', '.join(map(repr, unknown))}; the model may compute something "
             "else"
@@ -119,9 +116,3 @@ def _flat(
             yield from _flat(known, value, key + ".")
         else:
             yield key, value
-
-
-@functools.cache
-def warn(message: str) -> None:
-    """Log a warning; the same message is logged once in a process."""
-    logging.warning("%s", message)

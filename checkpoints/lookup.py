@@ -17,7 +17,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import casing, hub, huggingface
+from checkpoints import casing, published
 
 BERT_CONFIG_NAME = "bert_config.json"
 
@@ -37,7 +37,9 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
         UserError: there is no checkpoint; the message describes what is at
             `path` instead.
     """
-    if hub.is_name(path):
+    if published.is_of_hub(path):
+        from checkpoints import hub  # where a model is fetched
+
         return hub.fetch(path, flag)
     if tf.io.gfile.exists(path + ".index"):
         check_is_no_pattern(path, flag)
@@ -63,7 +65,7 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
 
 
 def _find_in_directory(directory: str, flag: str) -> str:
-    is_huggingface = huggingface.is_directory(directory)
+    is_huggingface = published.is_directory(directory)
     if not is_huggingface:
         check_is_no_pattern(directory, flag)
     # A finished run has `bert_model.ckpt` beside its training checkpoints. It
@@ -78,13 +80,15 @@ def _find_in_directory(directory: str, flag: str) -> str:
         return latest
     if is_huggingface:
         return directory
+    from checkpoints import huggingface  # where there is no checkpoint
+
     huggingface.refuse_pickles(directory)
     found = sorted(tf.io.gfile.glob(os.path.join(directory, "*.index")))
     hint = f"; it holds {', '.join(found[:3])}: name one, without .index"
     raise UserError(
         f"--{flag}={directory} is a directory without {WEIGHTS_NAME}.index, a "
         "checkpoint that its file `checkpoint` lists, or "
-        f"{huggingface.WEIGHTS_NAME}{hint * bool(found)}"
+        f"{published.WEIGHTS_NAME}{hint * bool(found)}"
     )
 
 
@@ -187,7 +191,7 @@ def check_no_checkpoint(directory: str, flag: str) -> None:
     replaced too, whatever its own name is. The directory need not exist.
     """
     check_is_no_pattern(directory, flag)
-    names = (huggingface.WEIGHTS_NAME, huggingface.INDEX_NAME, "checkpoint")
+    names = (published.WEIGHTS_NAME, published.INDEX_NAME, "checkpoint")
     found = [
         name
         for name in names
@@ -216,9 +220,9 @@ def config_beside(prefix: str) -> str | None:
     "gelu" is one function in config.json and another in bert_config.json.
     """
     ours = beside(prefix, BERT_CONFIG_NAME)
-    theirs = beside(prefix, huggingface.CONFIG_NAME)
+    theirs = beside(prefix, published.CONFIG_NAME)
     if tf.io.gfile.isdir(prefix) and (theirs or not ours):
-        return os.path.join(prefix, huggingface.CONFIG_NAME)
+        return os.path.join(prefix, published.CONFIG_NAME)
     return ours
 
 

@@ -15,7 +15,7 @@ from base import file_system, text_files
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup, run_settings
+from checkpoints import hub, lookup, published, run_settings
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 
@@ -179,7 +179,7 @@ def _training(script: str, run: Mapping[str, Any]) -> str:
     data = data if isinstance(data, dict) else {}
     # Without the folders of the machine; a file is named by its own folder.
     began = adjustable.get("init_checkpoint")
-    if began and not hub.is_name(began):
+    if began and not published.is_of_hub(began):
         folder, name = os.path.split(os.path.normpath(began))
         began = (".ckpt" in name and os.path.basename(folder)) or name
     given = {
@@ -221,6 +221,6 @@ def _read_run(prefix: str) -> dict[str, dict[str, Any]]:
 def _base_model(prefix: str, run: Mapping[str, Any]) -> str | None:
     """Return owner/name of the model on the hub that training began with."""
     began = run.get("adjustable", {}).get("init_checkpoint")
-    if hub.is_name(began):
+    if published.is_of_hub(began):
         return hub.parse(began).repository
-    return hub.repository_of(prefix)
+    return published.repository_of(prefix)

@@ -16,7 +16,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup
+from checkpoints import lookup, published
 
 CONFIG_NAME = "training_config.json"
 
@@ -256,8 +256,12 @@ def pinned_all(
     name of the flag. Any other value is returned as it is.
     """
     given = tuple(names)
+    if not any(map(published.is_of_hub, given)):
+        return given
+    from checkpoints import hub  # where a model is of the hub
+
     is_open = [
-        hub.is_name(name) and not hub.parse(name, flag).revision
+        published.is_of_hub(name) and not hub.parse(name, flag).revision
         for name in given
     ]
     if not any(is_open) or not output_dir:
@@ -290,8 +294,10 @@ def pinned_all(
 
 def _is_commit_of(name: str, recorded: str | None) -> bool:
     """Return whether a recorded name is that of the same model on the hub."""
-    if not hub.is_name(recorded):
+    if not published.is_of_hub(recorded):
         return False
+    from checkpoints import hub  # where a model is of the hub
+
     return hub.parse(recorded).repository == hub.parse(name).repository
 
 

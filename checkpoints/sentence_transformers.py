@@ -19,7 +19,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from base import file_system, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError
 
 from checkpoints import casing, known_settings
@@ -110,7 +110,7 @@ def read(
             return fields | _cross_encoder(directory, others, num_outputs)
         found = _vectors(folder, modules, kinds, sizes, others)
     except _Lacking as error:
-        known_settings.warn(
+        logs.warn_once(
             f"{directory}: {error}, which this project lacks: the model is "
             "used without its sentence vectors, or scores of pairs"
         )
@@ -227,7 +227,7 @@ def _cross_encoder(
     path = os.path.join(directory, _PROMPTS)
     prompts, name = others.get("prompts"), others.get("default_prompt_name")
     if isinstance(prompts, dict) and prompts.get(str(name)):
-        known_settings.warn(
+        logs.warn_once(
             f"{path}: the prompt {name!r} is put before no text: here prompts "
             "are for sentence vectors"
         )
@@ -265,7 +265,7 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
             f"are {', '.join(TORCH_NAMES.values())}"
         )
     if last not in ("Identity", "Softmax"):
-        known_settings.warn(
+        logs.warn_once(
             f"{place} is {name!r}, which is not applied: the scores of "
             "classes are their probabilities"
         )

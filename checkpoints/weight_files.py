@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import huggingface, lookup, run_settings
+from checkpoints import lookup, run_settings
 
 # What tf.train.load_checkpoint returns, whose class is not public, or a
 # huggingface.Reader.
@@ -170,6 +170,8 @@ def open_reader(prefix: str) -> Reader:
     """
     try:
         if tf.io.gfile.isdir(prefix):
+            from checkpoints import huggingface  # where the format is theirs
+
             return huggingface.Reader(prefix)
         reader = tf.train.load_checkpoint(prefix)
         reader.get_variable_to_shape_map()  # fails for names of other bytes

@@ -22,7 +22,7 @@ from absl import flags
 import tokenization
 from pretraining.data import documents, instances, masking
 from pretraining.data.buckets import BucketMaker
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from records import tfrecord
 
 

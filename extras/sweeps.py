@@ -36,7 +36,7 @@ import tensorflow as tf
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import hub, lookup, run_settings, weight_files
+from checkpoints import hub, lookup, published, run_settings, weight_files
 from extras.distillation import flags as distillation_flags
 from tasks import fine_tuned
 
@@ -158,7 +158,7 @@ def read(f: FlagValues, path: str) -> Sweep | None:
     # All runs start from one commit, and learn from the same commits of
     # teachers, whatever happens on the hub meanwhile.
     checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
-    if hub.is_name(checkpoint):
+    if published.is_of_hub(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
     if teachers := distillation_flags.with_commits(f):
@@ -306,7 +306,7 @@ def _files_named(
         if name != "records_dir"
     }
     for place in sorted(places):
-        if not place or hub.is_name(place):  # a commit does not change
+        if not place or published.is_of_hub(place):  # a commit does not change
             continue
         module = place.partition(":")[0].replace(".", "/")
         names, paths = (place, f"{place}.index", f"{module}.py"), []

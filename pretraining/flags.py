@@ -16,7 +16,7 @@ from checkpoints.model import Checkpoint
 from modeling import BertConfig
 from pretraining import objectives, records
 from pretraining import run as pretraining_run
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from pretraining.records import PretrainingFiles
 from tokenization import Vocabulary
 from training import flags as training_flags

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pretraining.data import masking, packing
-from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary, Sequences
+from pretraining.data.schema import InstanceConfig
 from tokenization import Vocabulary
 
 Features = dict[str, np.ndarray]

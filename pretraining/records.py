@@ -13,8 +13,11 @@ from absl import logging
 
 import modeling
 from pretraining.data import schema as pretraining_schema
-from pretraining.data.instances import InstanceConfig
-from pretraining.data.schema import MASKED_FEATURE, PACKED_FEATURE
+from pretraining.data.schema import (
+    MASKED_FEATURE,
+    PACKED_FEATURE,
+    InstanceConfig,
+)
 from records import streaming, tfrecord
 from records.streaming import Batch
 from tokenization import Vocabulary

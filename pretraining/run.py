@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from base import file_system, hashing
 from base.errors import UserError
@@ -33,13 +33,15 @@ from tokenization import Vocabulary
 from training import (
     agreement,
     compilation,
-    evaluation,
     loop,
     memory,
     reporting,
     start,
 )
 from training.settings import Settings
+
+if TYPE_CHECKING:
+    from training.evaluation import Evaluator
 
 
 def kept_folder(output_dir: str, step: int) -> str:
@@ -242,8 +244,10 @@ class PretrainingRun:
             )
 
     @functools.cached_property
-    def evaluator(self) -> evaluation.Evaluator:
+    def evaluator(self) -> "Evaluator":
         """Scores the model on `eval_data`."""
+        from training import evaluation  # where something is scored
+
         return evaluation.Evaluator(
             self.strategy,
             self.model,

@@ -18,7 +18,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup, weight_files
+from checkpoints import lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
@@ -59,7 +59,7 @@ def find(
             task.
     """
     given = {name: v for name, v in options.items() if v is not None}
-    if hub.is_name(path) or not file_system.exists(
+    if published.is_of_hub(path) or not file_system.exists(
         os.path.join(path, "saved_model.pb")
     ):
         checkpoint = open_checkpoint(

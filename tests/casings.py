@@ -1,6 +1,6 @@
 """How the text of a model is normalized, by its path and flags."""
 
-from checkpoints import hub, lookup
+from checkpoints import lookup, published
 from checkpoints.casing import Folder, TokenizerFiles
 from tokenization import Normalization, Vocabulary
 
@@ -13,5 +13,5 @@ def settings_of(
         Vocabulary(vocab_file) if vocab_file else None,
         flag,
         prefix,
-        hub.repository_of(prefix),
+        published.repository_of(prefix),
     ).settings

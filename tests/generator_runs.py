@@ -9,7 +9,7 @@ from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
 from pretraining.data import generation
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 
 generator = scripts.load("create_pretraining_data")
 

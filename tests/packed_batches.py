@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from pretraining.data import masking, packing
-from pretraining.data.instances import InstanceConfig, Instances
+from pretraining.data.instances import Instances
+from pretraining.data.schema import InstanceConfig
 from records import tfrecord
 
 LENGTH, PREDICTIONS, PACKS, VOCAB = 32, 6, 4, 50

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tiny
 
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from records import tfrecord
 
 LENGTH, PREDICTIONS, VOCAB = 16, 3, 50

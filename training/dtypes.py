@@ -15,7 +15,6 @@ CPU are slower in bfloat16, so compilation.py leaves them out there.)
 import functools
 import time
 
-from base import workers
 from base.errors import UserError
 
 import tensorflow as tf
@@ -44,6 +43,8 @@ def measure(dtype: str) -> float:
     measured is the process' time on all cores, which stands still while another
     process has them. Takes about 0.1 s.
     """
+    from base import workers  # for --dtype=auto alone
+
     rows = min(workers.num_cores() * _TOKENS_PER_CORE, _MAX_TOKENS)
     names = ("float32", dtype)
     with tf.device("CPU:0"):

@@ -7,7 +7,7 @@ from base import flags
 from base.flags import flag
 
 import modeling
-from checkpoints import hub
+from checkpoints import published
 from ops import recompute
 
 AUTO = "auto"  # --dtype: the type that is fast on this machine
@@ -206,7 +206,9 @@ class Settings:
         # Runs of earlier versions lack it where it is off.
         is_on = self.layer_decay != 1
         values["layer_decay"] = self.layer_decay if is_on else None
-        if hub.is_name(self.init_checkpoint):
+        if published.is_of_hub(self.init_checkpoint):
+            from checkpoints import hub  # where a model is of the hub
+
             values["init_checkpoint"] = hub.with_commit(self.init_checkpoint)
         return values
 

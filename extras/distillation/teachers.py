@@ -41,7 +41,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import hub, lookup, weight_files
+from checkpoints import hub, lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from records import cache as record_cache
@@ -72,11 +72,13 @@ class Options(NamedTuple):
 
     def adjustable(self) -> dict[str, Any]:
         """Return the commits of the teachers that are on the hub, if any."""
-        if not any(map(hub.is_name, self.teachers)):
+        if not any(map(published.is_of_hub, self.teachers)):
             return {}
         return {
             FLAG: [
-                hub.with_commit(path, FLAG) if hub.is_name(path) else None
+                hub.with_commit(path, FLAG)
+                if published.is_of_hub(path)
+                else None
                 for path in self.teachers
             ]
         }

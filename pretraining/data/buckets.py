@@ -22,7 +22,8 @@ from pretraining.data import documents as pretraining_documents
 from pretraining.data import instances as pretraining_instances
 from pretraining.data import masking, packing
 from pretraining.data.documents import Part
-from pretraining.data.instances import Documents, InstanceConfig, Instances
+from pretraining.data.instances import Documents, Instances
+from pretraining.data.schema import InstanceConfig
 from records import tfrecord
 
 # Instances masked at once: their arrays are a few MB, which the caches of the

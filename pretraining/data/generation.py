@@ -23,7 +23,7 @@ from absl import logging
 import tokenization
 from checkpoints import casing
 from pretraining.data import masking, schema, sources
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
 from tokenization import Vocabulary

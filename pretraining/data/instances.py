@@ -37,112 +37,12 @@ TensorFlow.
 Dimensions: N instances.
 """
 
-import dataclasses
 from typing import NamedTuple
 
-from base.errors import UserError
-from base.flags import flag
-
 import numpy as np
-from absl import logging
 
 import tokenization
-
-
-@dataclasses.dataclass(frozen=True)
-class InstanceConfig:
-    """The flags that determine the instances."""
-
-    max_seq_length: int = flag(128, 8, 10**5)
-    """Tokens per sequence, the same for create_pretraining_data.py and
-    run_pretraining.py."""
-
-    max_predictions_per_seq: int = flag(20, 1, 10**5)
-    """Largest number of tokens to predict in a sequence, the same for the two
-    scripts; should be about max_seq_length * masked_lm_prob. Packed records
-    with masks have a number of their own."""
-
-    masked_lm_prob: float = flag(0.15, 1e-6, 1)
-    """Share of tokens to predict. Those of unmasked records are drawn anew each
-    time run_pretraining.py reads one."""
-
-    mask_token_prob: float = flag(0.8, 0, 1)
-    """Share of the tokens to predict that [MASK] replaces.{unmasked}"""
-
-    random_token_prob: float = flag(0.1, 0, 1)
-    """Share of the tokens to predict that a random token replaces; the rest
-    stays as it is.{unmasked}"""
-
-    do_whole_word_mask: bool = flag(False)
-    """Predict all tokens of a word or none of them. In Chinese every character
-    is a word, so this changes nothing there.{unmasked}"""
-
-    short_seq_prob: float = flag(0.1, 0, 1)
-    """Share of sequences made shorter than max_seq_length."""
-
-    dupe_factor: int = flag(10, 1, 10**4)
-    """Passes over the text, each with masks of its own."""
-
-    unmasked: bool = flag(
-        False,
-        excludes=dict.fromkeys(
-            (
-                "masked_lm_prob",
-                "mask_token_prob",
-                "random_token_prob",
-                "do_whole_word_mask",
-                "max_predictions_per_seq",
-            ),
-            "give that to run_pretraining.py, which draws the masks",
-        ),
-    )
-    """Leave the masking to run_pretraining.py, which draws new masks each time
-    it reads a record. One pass is then enough: --dupe_factor is 1 by
-    default."""
-
-    pack_sequences: bool = flag(False)
-    """Put several sequences into each row of max_seq_length tokens, so that the
-    rows have hardly any padding. run_pretraining.py recognises such files."""
-
-    max_sequences_per_pack: int = flag(8, needs={"pack_sequences": ""})
-    """With pack_sequences: largest number of sequences in a row."""
-
-    @property
-    def max_tokens(self) -> int:
-        """The most tokens of A and B together, without [CLS] and two [SEP]."""
-        return self.max_seq_length - 3
-
-    def check(self) -> None:
-        """Raise a UserError for values of flags that do not fit together."""
-        # A row of one sequence would be an unpacked record, and a sequence has
-        # 5 tokens at least: [CLS] a [SEP] b [SEP].
-        packs = self.max_sequences_per_pack
-        most = max(8, self.max_seq_length // 5)
-        if self.pack_sequences and not 2 <= packs <= most:
-            raise UserError(
-                f"--max_sequences_per_pack={packs}: must be from 2 to {most} "
-                f"for --max_seq_length={self.max_seq_length}"
-            )
-        total = self.mask_token_prob + self.random_token_prob
-        if total > 1 + 1e-9:
-            raise UserError(
-                f"--mask_token_prob={self.mask_token_prob} and "
-                f"--random_token_prob={self.random_token_prob} add up to "
-                f"{total:g}; together they can be 1 at most"
-            )
-
-    def warn_of_few_predictions(self) -> None:
-        """Warn if records have too few places for the tokens to predict."""
-        wanted = self.max_seq_length * self.masked_lm_prob
-        if self.max_predictions_per_seq < 0.9 * wanted:
-            logging.warning(
-                "--max_predictions_per_seq=%d caps the %.0f predictions that "
-                "--masked_lm_prob=%g gives a full sequence of %d",
-                self.max_predictions_per_seq,
-                wanted,
-                self.masked_lm_prob,
-                self.max_seq_length,
-            )
+from pretraining.data.schema import InstanceConfig
 
 
 class Documents(NamedTuple):

@@ -27,7 +27,8 @@ import numpy as np
 from absl import logging
 
 import tokenization
-from pretraining.data.instances import InstanceConfig, Instances
+from pretraining.data.instances import Instances
+from pretraining.data.schema import InstanceConfig
 
 # Tokens in brackets ([MASK], [unused7]) are special: the tokenizer splits
 # brackets off words, so they never come from text. A random replacement is

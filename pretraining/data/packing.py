@@ -35,7 +35,8 @@ from typing import Any
 import numpy as np
 
 from pretraining.data import masking
-from pretraining.data.instances import InstanceConfig, Instances
+from pretraining.data.instances import Instances
+from pretraining.data.schema import InstanceConfig
 
 
 def predictions_per_row(config: InstanceConfig) -> int:

@@ -24,7 +24,7 @@ import tokenization
 from pretraining.data import documents
 from pretraining.data.buckets import BucketMaker
 from pretraining.data.documents import Part, Range
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from pretraining.data.sources import Mix
 
 # Text that a worker process deals out at once.

@@ -6,7 +6,7 @@ The counts are those of `generation.generate`.
 import collections
 
 from pretraining.data import sources
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 
 
 def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:

@@ -18,6 +18,7 @@ from checkpoints import (
     hub,
     huggingface,
     lookup,
+    published,
     run_settings,
     training_state,
     weight_files,
@@ -155,7 +156,7 @@ def test_what_is_asked_for(server, tmp_path):
 
 def test_the_weights_are_those_of_the_folder(new_process, hub_folder):
     prefix = lookup.find_checkpoint(f"hf://{TINY}")
-    assert hub.repository_of(prefix) == TINY
+    assert published.repository_of(prefix) == TINY
     ours = weight_files.open_reader(str(hub_folder))
     theirs = weight_files.open_reader(prefix)
     shapes = ours.get_variable_to_shape_map()

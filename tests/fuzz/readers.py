@@ -35,7 +35,13 @@ from pyarrow import parquet
 from task_settings import settings_of
 
 import tokenization
-from checkpoints import checkpoint, hub, huggingface, lookup, run_settings
+from checkpoints import (
+    checkpoint,
+    hub,
+    lookup,
+    published,
+    run_settings,
+)
 from extras import sweeps
 from modeling import BertConfig
 from pretraining import records as pretraining_records
@@ -216,10 +222,10 @@ def _sample_shards(folder: Path) -> None:
         source = hub_models.write_model(Path(work))
         shutil.copytree(source, folder, dirs_exist_ok=True)
     name = "model-00001-of-00001.safetensors"
-    os.rename(folder / huggingface.WEIGHTS_NAME, folder / name)
+    os.rename(folder / published.WEIGHTS_NAME, folder / name)
     with safetensors.safe_open(folder / name, "numpy") as file:
         places = dict.fromkeys(file.keys(), name)
-    _write(folder, {huggingface.INDEX_NAME: {"weight_map": places}})
+    _write(folder, {published.INDEX_NAME: {"weight_map": places}})
 
 
 @_reader(_sample_shards)

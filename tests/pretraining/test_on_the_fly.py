@@ -15,7 +15,7 @@ from scipy import stats
 import modeling
 from pretraining import records
 from pretraining.data import masking, packing
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from pretraining.on_the_fly import Masks
 from tokenization import Vocabulary
 

@@ -17,7 +17,7 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 import modeling
 from pretraining import objectives
 from pretraining.data import packing, schema
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from pretraining.model import BertForPreTraining
 from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 import tokenization
 from pretraining.data import schema as pretraining_schema
-from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary
+from pretraining.data.schema import InstanceConfig
 from pretraining.on_the_fly import Masks
 from records import streaming
 from tasks import graph_tokenizer

@@ -14,7 +14,7 @@ from corpora import VOCAB_FILE, manual, write
 from paths import GOLDEN
 
 from pretraining.data import generation, masking
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 from records import tfrecord
 
 

@@ -9,7 +9,7 @@ import one_file_bert
 import pytest
 
 from pretraining.data import instances as pretraining_instances
-from pretraining.data.instances import InstanceConfig
+from pretraining.data.schema import InstanceConfig
 
 
 @pytest.mark.parametrize("max_seq_length", [8, 32, 128])

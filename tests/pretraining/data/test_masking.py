@@ -15,8 +15,9 @@ from paths import GOLDEN
 import tokenization
 from pretraining.data import instances as pretraining_instances
 from pretraining.data import masking
-from pretraining.data.instances import Documents, InstanceConfig
+from pretraining.data.instances import Documents
 from pretraining.data.masking import MaskingVocabulary
+from pretraining.data.schema import InstanceConfig
 
 
 def _toy_vocabulary(num_ids: int = 20000) -> MaskingVocabulary:
