@@ -204,7 +204,7 @@ def _without_safetensors(name: Name, commit: Name, flag: str) -> UserError:
         f"--{flag}={name} has no {published.WEIGHTS_NAME}{there}; pickles "
         "are not read, since reading one runs the code in it; a pull request "
         f"of the repository may have it (--{flag}={published.SCHEME}"
-        f"{name.repository}@refs/pr/1), else save it as safetensors where you trust it: "
-        "AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
+        f"{name.repository}@refs/pr/1), else save it as safetensors where you "
+        "trust it: AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
         "directory"
     )

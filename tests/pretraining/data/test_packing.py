@@ -140,7 +140,9 @@ def lengths_of_text(max_seq_length: int) -> np.ndarray:
     documents, _ = buckets.tokenize_documents(parts, tokenizer)
     drawn = instances.draw_instances(
         documents,
-        instances.InstanceConfig(max_seq_length=max_seq_length, dupe_factor=1),
+        pretraining_schema.InstanceConfig(
+            max_seq_length=max_seq_length, dupe_factor=1
+        ),
         np.random.default_rng(3),
     )
     return masking.sequence_lengths(drawn)
