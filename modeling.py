@@ -36,7 +36,6 @@ import numpy as np
 import tensorflow as tf
 
 from ops import elementwise, recompute, unpadding
-from ops.elementwise import fold_seed
 
 Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
@@ -95,17 +94,15 @@ class BertConfig:
             # The memory limits widths, but not the number of layers, which
             # could be built for days.
             most = 1000 if name == "num_hidden_layers" else 2**31 - 1
-            is_size = type(value) is int and 1 <= value <= most
-            if field.type is int and not is_size:
+            is_good, wanted = True, f"a whole number from 1 to {most}"
+            if field.type is int:
+                is_good = type(value) is int and 1 <= value <= most
+            elif field.type is float:
+                is_good = type(value) in (int, float) and 0 <= value < 1
+                wanted = "a number in [0, 1)"
+            if not is_good:
                 raise UserError(
-                    f"bert config: {name} must be a whole number from 1 to "
-                    f"{most}, found {value!r}"
-                )
-            is_rate = type(value) in (int, float) and 0 <= value < 1
-            if field.type is float and not is_rate:
-                raise UserError(
-                    f"bert config: {name} must be a number in [0, 1), found "
-                    f"{value!r}"
+                    f"bert config: {name} must be {wanted}, found {value!r}"
                 )
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
@@ -325,7 +322,7 @@ class Dropout(Layer):
             return None
         # One seed per step, and one stream per layer: fold in the path. crc32
         # is the same in every process, Python's hash() is not.
-        return fold_seed(seed, zlib.crc32(self.path.encode()))
+        return elementwise.fold_seed(seed, zlib.crc32(self.path.encode()))
 
 
 # --- Embeddings --------------------------------------------------------------
@@ -754,12 +751,9 @@ class BertModel(Layer):
         direction = self.config.attention_direction
         bias = attention_bias(input_ids, input_mask, sequence_ids, direction)
         tokens = None
-        if (
-            compute.skip_padding
-            and not training
-            and input_mask is not None
-            and word_vectors is None  # which are of all tokens
-        ):
+        # Word vectors are of all tokens.
+        skips = compute.skip_padding and not training and word_vectors is None
+        if skips and input_mask is not None:
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
             input_ids = tokens.pick(input_ids)  # [1, R]
@@ -799,11 +793,7 @@ class BertModel(Layer):
             "bert_config": self.config.to_dict(),
             "dtype": self.embeddings.output_dtype,
             # Keras keeps `trainable` of the outermost layer alone.
-            "frozen": [
-                path
-                for path, part in self._parts().items()
-                if not part.trainable
-            ],
+            "frozen": [p for p, x in self._parts().items() if not x.trainable],
         }
 
     @classmethod

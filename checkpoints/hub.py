@@ -205,6 +205,6 @@ def _without_safetensors(name: Name, commit: Name, flag: str) -> UserError:
         "are not read, since reading one runs the code in it; a pull request "
         f"of the repository may have it (--{flag}={published.SCHEME}"
         f"{name.repository}@refs/pr/1), else save it as safetensors where you "
-        "trust it: AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
-        "directory"
+        "trust it: AutoModel.from_pretrained(NAME).save_pretrained(DIR), and "
+        "give the directory"
     )
