@@ -96,7 +96,7 @@ def train_ours(values: dict[str, Any]) -> dict[str, Any]:
     import tensorflow as tf
 
     from pretraining import records
-    from pretraining.data.instances import InstanceConfig
+    from pretraining.data.schema import InstanceConfig
 
     script, curve = scripts.load("run_pretraining"), Curve()
 
