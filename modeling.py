@@ -192,7 +192,7 @@ def get_activation(
 
 @dataclasses.dataclass(frozen=True)
 class Compute:
-    """How a model computes; its numbers are the same in every way.
+    """How a model computes; what a task reads is the same in every way.
 
     Attributes:
         fuse: whether XLA compiles elementwise operations in groups
@@ -457,7 +457,7 @@ class SelfAttention(Layer):
 
     "Bidirectional" means that there is no causal mask: every token sees all
     tokens of its sequence, to its left and to its right. A configuration with
-    attention_direction "left_to_right" adds the mask (see attention_bias).
+    another attention_direction adds a mask (see attention_bias).
     """
 
     def __init__(self, config: BertConfig):
@@ -600,8 +600,8 @@ class TransformerLayer(Layer):
             inner = self.intermediate(x, compute=shared.compute)  # [B * S, I]
             return self.residual_output.dense.product(inner), x
 
-        # The second call leaves the last product out, a third of the work,
-        # since no gradient needs its value.
+        # The call that the backward pass repeats leaves the last product out, a
+        # third of the work, since no gradient needs its value.
         if shared.compute.recompute == recompute.LAYERS:
             to_last_product = recompute.recomputed(to_last_product)
         product, x = to_last_product(x)  # [B * S, H] both
@@ -664,7 +664,7 @@ class BertModel(Layer):
         training: whether dropout is on.
         dropout_seed: an integer that determines all random numbers of the
             call. None draws one from TensorFlow's generator.
-        compute: how to compute; the numbers are the same.
+        compute: how to compute.
 
     Example:
         >>> config = BertConfig.from_size("tiny", vocab_size=30522)

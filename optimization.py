@@ -299,11 +299,11 @@ class AdamWeightDecay:
     ) -> list[tf.Tensor]:
         """Return the average of each variable's weights after `step` updates.
 
-        After update n, from 1, with weights w_n:  a_n = d a_(n-1) + (1 - d) w_n
-        and a_0 = 0. The factors of w_1 to w_n sum to 1 - d^n, by which a_n is
-        divided, as Adam's moments are: weights from before the training have no
-        part in it. With d = 0.5, w_1 = 4 and w_2 = 1: a_2 = 1.5, divided by
-        0.75 it is 2.
+        After update n, from 1, with weights w_n, it is a_n / (1 - d^n), where
+        a_n = d a_(n-1) + (1 - d) w_n and a_0 = 0. In a_n the factors of w_1 to
+        w_n sum to 1 - d^n: the division, as of Adam's moments, leaves weights
+        from before the training no part in it. With d = 0.5, w_1 = 4 and
+        w_2 = 1, a_2 is 1.5, and the average 1.5 / 0.75 = 2.
         """
         total = 1.0 - self.ema_decay**step
         return [self.slots[v.path]["average"] / total for v in variables]
@@ -353,7 +353,7 @@ class Lamb(AdamWeightDecay):
 
     The update of a variable, weight decay included, is scaled to the norm of
     the variable: with rate 0.01 every variable moves by 1% of its norm, however
-    large its gradients are. Variables without weight decay are not scaled.
+    large its gradients are. What exclude_from_weight_decay names is not scaled.
     """
 
     def trust_ratio(

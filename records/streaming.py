@@ -201,8 +201,8 @@ class RecordFiles:
             )
             # create_pretraining_data.py shuffles within a file; the buffer
             # mixes records of the files that are read at the same time.
-            # Folded, since epoch 1 of seed 1 would have the sum of epoch 0 of
-            # seed 2, and so the same order.
+            # Folded: with seed + epoch, epoch 1 of seed 1 would have the order
+            # of epoch 0 of seed 2.
             return dataset.shuffle(
                 SHUFFLE_BUFFER,
                 seed=tf.cast(elementwise.fold_seed(seed, epoch), tf.int64),
@@ -243,8 +243,9 @@ class RecordFiles:
     ) -> Batch:
         """Return the batch to train on or, without a seed, to evaluate.
 
-        `numbers` int64 [B] are those of the examples in the stream of the seed,
-        or of the records in the files.
+        Here it is the batch that was read. A subclass draws masks. `numbers`
+        int64 [B] are those of the examples in the stream of the seed, or of the
+        records in the files.
         """
         del numbers, seed
         return batch

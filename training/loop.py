@@ -74,10 +74,10 @@ def train(run: Training) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
     A signal, or `evaluate`, may end the training before the last step. A run
-    that output_dir holds is resumed. Otherwise a run begins
-    from `resume_from`, from `init_checkpoint` or from new weights. With an
-    ema_decay, `evaluate` finds the averages of the weights in the model, and so
-    does the caller at the end.
+    that output_dir holds is resumed. Otherwise a run begins from `resume_from`,
+    from `init_checkpoint` or from new weights. With an ema_decay, `evaluate`
+    finds the averages of the weights in the model, and so does the caller at
+    the end.
 
     Raises:
         UserError: no step is left of a run that had other settings.
@@ -108,6 +108,7 @@ def train(run: Training) -> int:
     with bar, StopRequest() as stop:
         hooks = hooks_of(run, step, state, first, bar, stop)
         iterator = _iterator(run, first, hooks)
+        # Lists, not generators, here and below: every hook has its turn.
         ends = any([hook.begin(first) for hook in hooks])
         while done < last and not ends and not stop.is_requested:
             stop_at = min(hook.next_stop(done) for hook in hooks)
@@ -152,7 +153,7 @@ def _prepare(
         )
     state.check_space(
         -(-(settings.last_step - first) // settings.save_checkpoints_steps),
-        1 + sum(step > first for step in settings.keep_steps),
+        1 + sum(kept > first for kept in settings.keep_steps),
         settings.save_checkpoints_minutes > 0,
     )
     memory.log_estimate(step, run.length, first, run.row)
@@ -219,19 +220,21 @@ def hooks_of(
 
     perplexities = run.objective.perplexities
     evaluate = averages.evaluating(step, run.evaluate)
-    hooks = [
-        FiniteCheck(step),
-        pace,
-        Report(pace, settings.last_step, perplexities, others, bar),
-        Keep(settings.keep_steps, run.keep),
-        Save(state, pace, first),
-        Evaluate(evaluate, settings, stop),
-    ]
+    ledger: tuple[Hook, ...] = ()
     if settings.ledger:
         from training.hooks.ledger import Ledger
 
-        hooks.insert(3, Ledger(state, pace, settings.ledger))
-    return tuple(hooks) + ((scale,) if scale else ())
+        ledger = (Ledger(state, pace, settings.ledger),)
+    return (
+        FiniteCheck(step),
+        pace,
+        Report(pace, settings.last_step, perplexities, others, bar),
+        *ledger,
+        Keep(settings.keep_steps, run.keep),
+        Save(state, pace, first),
+        Evaluate(evaluate, settings, stop),
+        *((scale,) if scale else ()),
+    )
 
 
 def seconds_per_step(run: Training) -> float:

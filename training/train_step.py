@@ -38,8 +38,8 @@ class Step:
         optimizer: with its slots.
         loss_scale: with it a step whose gradient is not finite is skipped;
             None unless in float16.
-        replica_step: `_replica_step`, and `gradients` and `update` alike: the
-            parts that are compiled programs where `compilation` says so.
+        replica_step, gradients, update: the parts of a step, which are compiled
+            programs where `compilation` says so.
     """
 
     def __init__(

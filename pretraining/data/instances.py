@@ -31,8 +31,8 @@ front or its back (see _truncate).
 
 The original makes one instance after the other; here each step is done for all
 instances at once, on arrays. masking.py continues with them. Worker
-processes import this file: it reads no files or flags, and does not import
-TensorFlow.
+processes import this file: it reads no files and parses no command line, and
+does not import TensorFlow.
 
 Dimensions: N instances.
 """

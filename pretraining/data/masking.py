@@ -11,7 +11,7 @@ and the label is "down". Fine-tuning never shows a [MASK]. With [MASK] alone,
 the encoder would need to represent the context only at a [MASK]; with the
 other two, any token may be the one to predict.
 
-Worker processes import this file: no flags here, and no TensorFlow.
+Worker processes import this file, which does without TensorFlow.
 
 Dimensions: N instances, S max_seq_length, P max_predictions_per_seq, W words
 of the sequence with the most words.
