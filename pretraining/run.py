@@ -475,8 +475,9 @@ class PretrainingRun:
             UserError: there are none, or they were trained for another
                 objective.
         """
-        latest = lookup.latest_checkpoint(self.settings.output_dir)
-        source = latest or self.settings.init_checkpoint
+        source = lookup.latest_checkpoint(self.settings.output_dir)
+        if not source and self.settings.init_checkpoint:
+            source = lookup.find_checkpoint(self.settings.init_checkpoint)
         if not source:
             raise UserError(
                 f"--do_eval: {self.settings.output_dir} holds no checkpoint "
@@ -496,18 +497,17 @@ class PretrainingRun:
 
         The configuration of the flags may not be the one beside the weights.
         """
-        prefix = lookup.find_checkpoint(source)
         latest = lookup.latest_checkpoint(self.settings.output_dir)
         flag = "--output_dir" if latest else "--init_checkpoint"
         check_same_objective(
             source, self.objective.name, flag, "score it with its own"
         )
-        if not lookup.config_beside(prefix):
+        if not lookup.config_beside(source):
             return
-        found = read_config(prefix)[0].attention_direction
+        found = read_config(source)[0].attention_direction
         if found != self.objective.attention_direction:
             raise UserError(
-                f"--do_eval: {prefix} is a {found} model, "
+                f"--do_eval: {source} is a {found} model, "
                 f"--objective={self.objective.name} scores "
                 f"{self.objective.attention_direction} ones"
             )
