@@ -456,7 +456,7 @@ def test_the_function_on_a_number(tmp_path, settings, others, function):
     pairs = []
     for place in (source, tmp_path / "ours", tmp_path / "back"):
         settings_of = loading.find(str(place))
-        pairs.append(settings_of.sentence_pairs)
+        pairs.append(settings_of.checkpoint.trained_for.sentence_pairs)
         run = loading.load(settings_of)
         np.testing.assert_allclose(run(batch)["value"], wanted, rtol=1e-5)
     # A number of one text stays one, though the file names a function.

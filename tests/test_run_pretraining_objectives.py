@@ -216,8 +216,8 @@ def test_configurations_of_the_other_direction(data, tmp_path):
 
 
 def test_unknown_objectives(data, tmp_path):
-    with pytest.raises(Exception, match="value should be one of <mlm_nsp|mlm"):
-        change(data, tmp_path, objective="both")
+    line = change(data, tmp_path, objective="both")
+    assert "value should be one of <mlm_nsp|mlm" in line
 
 
 @pytest.mark.slow

@@ -392,6 +392,8 @@ def test_a_failed_run_says_so(made_of, tmp_path, caplog, name, seen):
     made = made_of(next(case for case in CASES if case.name == name))
     flags = {"output_dir": tmp_path, "learning_rate": 10.0}
     flags |= {"num_train_epochs": 1, "bias_correction": True}
+    if name == "regression":  # at a high rate its predictions scatter
+        flags["learning_rate"] = 1e-9
     results = []
     for do_train, first in (
         (True, "This run failed: "),

@@ -56,23 +56,30 @@ def score_classifier(
         )
         if task.multi_label:
             several = [classifier_data.split_labels(x.label) for x in examples]
-            results |= _scores_of("multi_label").scores(
-                np.array([found["probabilities"] for found in outputs]),
+            probs = np.array([found["probabilities"] for found in outputs])
+            # Neither 0 nor 1 has a logit.
+            inner = np.clip(probs.astype(np.float64), 1e-12, 1 - 1e-12)
+            results |= classifier_scores.label_scores(
+                np.log(inner / (1 - inner)),
                 np.array([[n in own for n in labels] for own in several], int),
-                model.task.thresholds,
+                probs >= model.task.thresholds,
             )
             continue
         if labels is None:
-            logits = np.array([[found["value"]] for found in outputs])
-            ids = np.array([float(x.label) for x in examples])
+            found = classifier_scores.number_scores(
+                np.array([found["value"] for found in outputs]),
+                np.array([float(x.label) for x in examples]),
+                task.metrics,
+            )
         else:
             probs = np.array([found["probabilities"] for found in outputs])
-            # A probability of 0 has no logarithm.
-            logits = np.log(np.maximum(probs, np.finfo(np.float32).tiny))
-            ids = np.array([labels.index(x.label) for x in examples])
-        found = classifier_scores.scores(
-            logits, ids, task.metrics, labels is None, task.positive_id
-        )
+            found = classifier_scores.scores(
+                # A probability of 0 has no logarithm.
+                np.log(np.maximum(probs, np.finfo(np.float32).tiny)),
+                np.array([labels.index(x.label) for x in examples]),
+                task.metrics,
+                task.positive_id,
+            )
         prefix = f"{name}_" if len(task.dev) > 1 else ""
         results |= {prefix + key: value for key, value in found.items()}
     return results

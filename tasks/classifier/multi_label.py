@@ -1,8 +1,7 @@
-"""Fine-tuning on texts with any number of labels each, and its scores."""
+"""Fine-tuning on texts with any number of labels each."""
 
 import json
 import os
-import warnings
 from typing import Any
 
 from base import cluster, file_system, text_files
@@ -15,6 +14,7 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import tfrecord
 from tasks.classifier import data as classifier_data
+from tasks.classifier import scores as classifier_scores
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.task import THRESHOLD, MultiLabel, thresholds_of
 from tasks.job import DataSet, LoadedModel, Scored
@@ -101,7 +101,9 @@ class MultiLabelJob(ClassifierJob):
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )
-        found = scores(outputs["logits"], labels, self.predicted(probs))
+        found = classifier_scores.label_scores(
+            outputs["logits"], labels, self.predicted(probs)
+        )
         predicted, signs = self.predicted(probs), []
         is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
         if is_same and not is_right:
@@ -135,9 +137,6 @@ class MultiLabelJob(ClassifierJob):
         self.write_lines(f"{data.title}.tsv", ["index\tprediction", *lines])
 
 
-# --- Scores ------------------------------------------------------------------
-
-
 def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
     """Return the threshold of each label, [K], with the best F1 of that label.
 
@@ -158,42 +157,3 @@ def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
         below = candidates[best - 1] if best else 0.0
         found[number] = (candidates[best] + below) / 2
     return found
-
-
-def scores(
-    logits: np.ndarray, labels: np.ndarray, predicted: np.ndarray
-) -> dict[str, float]:
-    """Return {score name: score} of predicted labels, and the mean `loss`.
-
-    All are [n, K], labels 0 or 1, and predicted bool.
-
-    `accuracy` is that of whole examples: the share with all labels right.
-    `mean_average_precision` is the mean over the labels that have an example,
-    and knows no thresholds.
-    """
-    from sklearn import metrics
-
-    has_one = labels.any(axis=0)
-    precision = 0.0
-    if has_one.any():
-        precision = metrics.average_precision_score(
-            labels[:, has_one], logits[:, has_one], average="macro"
-        )
-    # The binary cross entropy, log(1 + exp(-logit)) of a label that is there.
-    loss = np.logaddexp(0, np.where(labels > 0, -1.0, 1.0) * logits)
-    with warnings.catch_warnings():
-        # For a label that no example has and that is never predicted.
-        warnings.simplefilter("ignore")
-        f1 = {
-            f"{kind}_f1": float(
-                metrics.f1_score(
-                    labels, predicted, average=kind, zero_division=0.0
-                )
-            )
-            for kind in ("micro", "macro")
-        }
-    return f1 | {
-        "accuracy": float((predicted == labels).all(axis=1).mean()),
-        "mean_average_precision": float(precision),
-        "loss": float(loss.mean()),
-    }

@@ -97,6 +97,45 @@ def number_scores(
     return found | {"loss": float(np.mean((predictions - labels) ** 2))}
 
 
+def label_scores(
+    logits: np.ndarray, labels: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Return {score name: score} of predicted labels, and the mean `loss`.
+
+    All are [n, K], labels 0 or 1, and predicted bool.
+
+    `accuracy` is that of whole examples: the share with all labels right.
+    `mean_average_precision` is the mean over the labels that have an example,
+    and knows no thresholds.
+    """
+    from sklearn import metrics
+
+    has_one = labels.any(axis=0)
+    precision = 0.0
+    if has_one.any():
+        precision = metrics.average_precision_score(
+            labels[:, has_one], logits[:, has_one], average="macro"
+        )
+    # The binary cross entropy, log(1 + exp(-logit)) of a label that is there.
+    loss = np.logaddexp(0, np.where(labels > 0, -1.0, 1.0) * logits)
+    with warnings.catch_warnings():
+        # For a label that no example has and that is never predicted.
+        warnings.simplefilter("ignore")
+        f1 = {
+            f"{kind}_f1": float(
+                metrics.f1_score(
+                    labels, predicted, average=kind, zero_division=0.0
+                )
+            )
+            for kind in ("micro", "macro")
+        }
+    return f1 | {
+        "accuracy": float((predicted == labels).all(axis=1).mean()),
+        "mean_average_precision": float(precision),
+        "loss": float(loss.mean()),
+    }
+
+
 def calibration_error(logits: np.ndarray, label_ids: np.ndarray) -> float:
     """Return the expected calibration error of logits [n, K].
 

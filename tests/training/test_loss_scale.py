@@ -124,18 +124,20 @@ def test_a_run_may_change_its_type(tmp_path):
     """float16 begins with a new scale; other types keep none."""
     x = toy.rows_of({1: 0})
     first = toy.settings_of(tmp_path, stop_after_steps=3)
-    toy.train(first._replace(dtype="float32"), x)
+    toy.train(dataclasses.replace(first, dtype="float32"), x)
     names = {"global_step", "toy_kernel"}
     names |= {f"toy_kernel/{slot}" for slot in ("adam_m", "adam_v")}
     assert toy.values_of(tmp_path, 3).keys() == names
-    toy.train(first._replace(stop_after_steps=5), x)
+    toy.train(dataclasses.replace(first, stop_after_steps=5), x)
     found = toy.values_of(tmp_path, 5)
     assert found["loss_scale/value"] == 16
     assert found["loss_scale/good_steps"] == 2
     assert all(
         value.dtype in (np.float32, np.int64) for value in found.values()
     )
-    toy.train(first._replace(stop_after_steps=6, dtype="bfloat16"), x)
+    toy.train(
+        dataclasses.replace(first, stop_after_steps=6, dtype="bfloat16"), x
+    )
     assert toy.values_of(tmp_path, 6).keys() == names
 
 

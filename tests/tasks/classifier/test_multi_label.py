@@ -7,6 +7,7 @@ import pytest
 
 from tasks.classifier import data as classifier_data
 from tasks.classifier import multi_label
+from tasks.classifier import scores as classifier_scores
 from tasks.classifier.glue import Columns
 
 
@@ -33,7 +34,7 @@ def test_a_label_without_examples_counts_in_macro_f1_alone():
     labels = np.array([[1, 0], [0, 0]])
     probs = np.array([[0.9, 0.2], [0.4, 0.1]])
     logits = np.log(probs / (1 - probs))
-    found = multi_label.scores(logits, labels, probs >= 0.5)
+    found = classifier_scores.label_scores(logits, labels, probs >= 0.5)
     assert found["micro_f1"] == found["accuracy"] == 1.0
     assert found["macro_f1"] == 0.5
     assert found["mean_average_precision"] == 1.0
