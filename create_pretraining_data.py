@@ -38,7 +38,7 @@ __getattr__ = lazy.attributes_of("compat.create_pretraining_data")
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The text, what the records hold and how they are made."""
+    """The text, the records to write, and how they are made."""
 
     # Required
     input_file: str | None = flag()

@@ -52,7 +52,7 @@ _BATCH_SIZE = 32
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The texts, and what is told of them."""
+    """The texts, and what is printed of each."""
 
     # Text: --text, --input_file or both
     text: tuple[str, ...] = flag((), repeated=True)

@@ -111,7 +111,7 @@ class Flags:
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """The data of the tasks."""
+    """The files of GLUE, SQuAD and the other tasks of the paper."""
 
     glue_dir: str | None = flag()
     """Folder with the folders MRPC, SST-2, ... of GLUE."""

@@ -126,7 +126,7 @@ class Vocabulary:
 
     @functools.cached_property
     def json_object(self) -> dict[str, Any]:
-        """The JSON object that a tokenizer.json is."""
+        """The content of a tokenizer.json."""
         return text_files.json_object(self.path, self._text)
 
     @functools.cached_property

@@ -46,7 +46,7 @@ _FILE_ERRORS = {
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """What does the work."""
+    """Whether processes of this machine or Apache Beam do the work."""
 
     num_workers: int | None = flag(low=1, high=1024)
     """Worker processes; default: all cores. The output is the same."""

@@ -203,9 +203,9 @@ def require_strings(
 
 
 def check_utf8(text: str, what: str) -> None:
-    """Raise a UserError for half of a character.
+    """Raise a UserError for a text that UTF-8 cannot hold.
 
-    JSON may escape it ("\\ud800"). `what` is the place of the text.
+    JSON may escape half of a character ("\\ud800"). `what` is the text's place.
     """
     if re.search("[\ud800-\udfff]", text):
         raise UserError(

@@ -25,7 +25,7 @@ def is_of_hub(path: object) -> bool:
 
 
 def repository_of(path: str) -> str | None:
-    """Return owner/name of a folder of the cache; None for other paths."""
+    """Return owner/name if a path is in the hub's cache; None otherwise."""
     match = _CACHED.search(path)
     return f"{match[1]}/{match[2]}" if match else None
 

@@ -126,7 +126,7 @@ def model_options(values: FlagValues) -> dict[str, Any]:
 
 
 def text_options(values: FlagValues) -> dict[str, Any]:
-    """Return TextOptions as fields of Settings, each kind of vectors once."""
+    """Return TextOptions as fields of Settings; --vectors without repeats."""
     found = dataclasses.asdict(read(TextOptions, values))
     return found | {"vectors": tuple(dict.fromkeys(values.vectors))}
 

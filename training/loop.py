@@ -184,9 +184,10 @@ def _iterator(
 def _one_length(
     run: Training, done: int, stop_at: int
 ) -> tuple[int | None, int]:
-    """Return the length of the next batch, and the step up to which it stays.
+    """Return the length of the next batch, and where a call of it has to end.
 
-    It is None unless each length is traced separately.
+    That is `stop_at`, or the first step of another length. The length is None
+    unless each length is traced separately.
     """
     if not run.compilation.per_length:
         return None, stop_at

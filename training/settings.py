@@ -201,7 +201,7 @@ class Settings:
         return flags.recorded(self, "fixed")
 
     def adjustable(self) -> dict[str, Any]:
-        """Return the settings that may, and change what the model learns."""
+        """Return those that may change, and change what the model learns."""
         values = flags.recorded(self, "results")
         # Runs of earlier versions lack it where it is off.
         is_on = self.layer_decay != 1
@@ -213,7 +213,7 @@ class Settings:
         return values
 
     def execution(self) -> dict[str, Any]:
-        """Return the settings that may, and compute the same."""
+        """Return those that may change, and change how fast steps are."""
         values = flags.recorded(self, "execution")
         if self.recompute != recompute.NONE:
             values["recompute"] = self.recompute

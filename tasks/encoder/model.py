@@ -139,7 +139,7 @@ def encode_layers(
 
 
 class TextEncoder(TaskModel):
-    """An encoder that says three kinds of vectors for each of n texts.
+    """An encoder whose outputs are three kinds of vectors of each of n texts.
 
     pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
     the real tokens) and sequence_output [n, S, H], all float32. For a text that

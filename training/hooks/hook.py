@@ -29,7 +29,7 @@ class Call(NamedTuple):
 
 
 class Hook:
-    """Does something between the calls of the step; this one does nothing.
+    """Base class of what the loop does between the calls of the step.
 
     Attributes:
         every: a call ends at every multiple of these steps; 0: at none.

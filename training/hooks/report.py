@@ -29,7 +29,7 @@ class _Window:
         self.seconds = self.sequences = self.tokens = 0.0
 
     def add(self, call: Call) -> None:
-        """Add the sums of a call, and its time if it counts."""
+        """Add the sums of a call, and its time unless it compiled."""
         for name, (total, count) in call.sums.items():
             pair = self.sums.setdefault(name, [0.0, 0.0])
             pair[0] += float(total)

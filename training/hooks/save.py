@@ -86,7 +86,7 @@ class Pace(Hook):
         self.saved_at = time.monotonic()
 
     def next_stop(self, done: int) -> int:
-        """Return the step of a checkpoint, or after about five seconds."""
+        """Return the next step to save at, or one about five seconds away."""
         settings, count = self.settings, 1
         if self.seconds_per_step:
             count = max(1, int(_MAX_SECONDS_PER_CALL / self.seconds_per_step))
