@@ -20,7 +20,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from base import cluster, file_system, logs, startup
 from base import flags as declared_flags
@@ -55,6 +55,12 @@ def run(main: Callable[[list[str]], int | None]) -> None:
     """
     startup.end()  # all modules are imported
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
+
+
+def moved(command: str) -> NoReturn:
+    """End a script that has another name now, in a line that says which."""
+    name = os.path.basename(sys.argv[0])
+    sys.exit(as_line(f"{name} has another name now: {command}"))
 
 
 def _parse_flags(argv: list[str]) -> list[str]:

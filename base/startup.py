@@ -50,9 +50,10 @@ _hidden: tuple[int, IO[bytes]] | None = None
 
 
 def is_script() -> bool:
-    """Return whether Python runs a script of this project's main folder."""
-    path = getattr(sys.modules["__main__"], "__file__", None) or ""
-    return bool(path) and os.path.dirname(os.path.abspath(path)) == _ROOT
+    """Return whether Python runs a script of the main folder or of tools/."""
+    path = getattr(sys.modules["__main__"], "__file__", None) or os.devnull
+    folder = os.path.dirname(os.path.abspath(path))
+    return folder == _ROOT or f"{folder}/".startswith(f"{_ROOT}/tools/")
 
 
 def begin() -> None:

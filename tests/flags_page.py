@@ -88,10 +88,11 @@ def row(flag: flags.Flag, is_original: bool) -> str:
 
 def section(script: str) -> list[str]:
     """Return the lines that describe one script's flags."""
-    module = scripts.load(script)
+    module, path = scripts.load(script), scripts.path_of(script)
     own: dict[str, list[flags.Flag]] = {}
     # Not all of module.FLAGS: TensorFlow defines flags when it is imported.
-    shown = {f.name for f in module.FLAGS.get_key_flags_for_module(script)}
+    keys = module.FLAGS.get_key_flags_for_module(module.__name__)
+    shown = {flag.name for flag in keys}
     for name in module.FLAGS:
         if name in shown:
             place = Path(declared_flags.of(module.FLAGS, name).place)
@@ -99,9 +100,10 @@ def section(script: str) -> list[str]:
                 place = place.relative_to(ROOT)
             own.setdefault(str(place), []).append(module.FLAGS[name])
     original = ORIGINAL.get(script, "").split()
-    lines = ["", f"## {script}.py", "", module.__doc__.splitlines()[0]]
+    title = script if "." in script else path
+    lines = ["", f"## {title}", "", module.__doc__.splitlines()[0]]
     # The script's own flags first, then those it shares with others.
-    for place in sorted(own, key=lambda p: (p != f"{script}.py", p)):
+    for place in sorted(own, key=lambda p: (p != path, p)):
         lines += ["", f"`{place}`", "", "| flag | default | meaning |"]
         lines += ["|---|---|---|"]
         lines += [row(flag, flag.name in original) for flag in own[place]]

@@ -17,6 +17,7 @@ from paths import ROOT
 _FENCE = re.compile(r"^ *```(\S*)\s*$")
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`]*`")
+_SCRIPT = re.compile(r"tools\.|.*\.py$")
 _SOURCE = re.compile(r"`((?:\w+/)*(?!__init__)\w+\.py)`")
 _TEST = re.compile(r"`(test_[a-z0-9]+_\w+)`")  # not the flag test_file
 _PLACE = re.compile(r"--\w*(?:dir|dirs|file|input|output|checkpoint)=(.*)")
@@ -172,14 +173,15 @@ def _problem_of(arguments: Sequence[str]) -> str | None:
         return f"make has no target {wrong[0]}" if wrong else None
     if not arguments or Path(arguments[0]).name != "python":
         return None
-    script = next((a for a in arguments[1:] if a.endswith(".py")), None)
+    script = next((a for a in arguments[1:] if _SCRIPT.match(a)), None)
     if script is None:
-        return None  # python -m, python -c
-    if not (ROOT / script).is_file():
-        return f"there is no {script}"
+        return None  # python -m pytest, python -c
     name = script.removesuffix(".py")
-    if "/" in name or name not in scripts.names():
-        return None  # without flags
+    if not (ROOT / scripts.path_of(name)).is_file():
+        return f"there is no {script}"
+    if name not in scripts.names():  # without flags
+        is_old = script == f"{name}.py" and "/" not in name
+        return f"{script} has another name now" if is_old else None
     arguments = arguments[arguments.index(script) + 1 :]
     return flag_problem(name, arguments) or _folder_problem(arguments)
 

@@ -6,6 +6,8 @@ so that a check that finds nothing is noticed.
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import accelerators_page
@@ -48,7 +50,8 @@ def test_commands_are_right(page):
 @pytest.mark.parametrize("name", scripts.names())
 def test_commands_of_help_are_right(name, tmp_path):
     """Those of the script's docstring, with which --help begins."""
-    docstring = ast.get_docstring(ast.parse((ROOT / f"{name}.py").read_text()))
+    source = (ROOT / scripts.path_of(name)).read_text()
+    docstring = ast.get_docstring(ast.parse(source))
     commands = re.findall(r"^ {4}(python (?:.*\\\n)*.*)", docstring, re.M)
     assert commands
     page = shell_page(tmp_path, "\n".join(commands))
@@ -57,8 +60,26 @@ def test_commands_of_help_are_right(name, tmp_path):
 
 def test_every_script_is_in_the_table_of_the_readme():
     text = (ROOT / "README.md").read_text("utf-8")
-    rows = re.findall(r"^\| \[?`(\w+)\.py`", text, re.M)
-    assert sorted(rows) == scripts.names()
+    rows = re.findall(r"^\| `(?:(\w+)\.py|(tools\.\w+))`", text, re.M)
+    assert sorted(map("".join, rows)) == scripts.names()
+
+
+MOVED = {
+    path: command
+    for path in ROOT.glob("*.py")
+    for command in re.findall(
+        r'^script\.moved\("(.*)"\)$', path.read_text("utf-8"), re.M
+    )
+}
+
+
+@pytest.mark.parametrize("path", MOVED, ids=lambda path: path.name)
+def test_the_old_name_of_a_script_names_the_new_one(path, tmp_path):
+    assert not pages.command_problems(shell_page(tmp_path, MOVED[path]))
+    command = [sys.executable, path, "--output_dir=out"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    line = f"ERROR: {path.name} has another name now: {MOVED[path]}\n"
+    assert (found.returncode, found.stdout, found.stderr) == (1, "", line)
 
 
 @pytest.mark.parametrize(

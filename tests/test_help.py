@@ -11,16 +11,12 @@ import scripts
 import tensorflow  # noqa: F401
 from paths import ROOT
 
-SCRIPTS = sorted(
-    path.stem
-    for path in ROOT.glob("*.py")
-    if path.read_text().rstrip().endswith("script.run(main)")
-)
+SCRIPTS = scripts.names()
 
 # These write nothing but standard output, or what they read too: the rows of
 # compile_for_accelerators.py, the index of search.py.
 READERS = (
-    *("benchmark", "fill_mask", "playground", "verify_run"),
+    *("benchmark", "fill_mask", "playground", "tools.verify_run"),
     *("compile_for_accelerators", "search"),
 )
 OUTPUTS = {"output_dir", "output_file", "export_dir", "export_path", "work_dir"}
@@ -37,8 +33,9 @@ def test_every_script_that_writes_takes_output(name):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_helpfull_shows_every_flag(name):
     """Flags of shared modules too, each with a sentence that explains it."""
-    own = scripts.load(name).FLAGS
-    shown = {flag.name for flag in own.get_key_flags_for_module(name)}
+    module = scripts.load(name)
+    own = module.FLAGS
+    shown = {f.name for f in own.get_key_flags_for_module(module.__name__)}
     assert shown == set(own) and shown
     for flag in own:
         assert len(own[flag].help) > 5, flag

@@ -1,4 +1,4 @@
-"""verify_run.py: the same bits again, and what is found where they differ."""
+"""verify_run: the same bits again, and what is found where they differ."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from pretraining_runs import flags_for, write_data, write_records
 from checkpoints import weight_files
 from training.hooks import ledger
 
-verify_run = scripts.load("verify_run")
+verify_run = scripts.load("tools.verify_run")
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,7 @@ class Settings:
     ledger: int = flag(0, low=0)
     """Write digests of the records read, of their order, of weights and moments
     to ledger.jsonl every this many steps and with every checkpoint, for
-    verify_run.py; 0: none."""
+    tools.verify_run; 0: none."""
 
     pictures: bool = flag(True)
     """Draw the curves of the training (curves.png) when it ends, and pictures

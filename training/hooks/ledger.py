@@ -8,7 +8,7 @@ one every so many steps and wherever a checkpoint is saved:
 
 `records` is a digest of the examples of the steps from `from` to `step` that
 does not depend on their order; `order` is one that does. Examples are hashed as
-the model gets them: with their masks and padding. verify_run.py repeats such
+the model gets them: with their masks and padding. tools.verify_run repeats such
 steps and compares.
 """
 

@@ -1,0 +1,282 @@
+r"""Repeat steps of a training run and say whether the bits are the same.
+
+    python -m tools.verify_run --output_dir=out --from_step=1000 --to_step=2000
+
+is for a run with --ledger, a flag of every script that trains. It repeats the
+run's own command in a temporary folder, from the checkpoint of step 1,000 until
+step 2,000 is done, and compares both ledgers: records, their order, weights and
+moments. The exit status is 0 if all are the same. On a machine with other
+instructions the weights differ in rounding; the script then says how far they
+are apart.
+"""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from base import child_processes, file_system, script
+from base.errors import UserError
+from base.flags import define, flag, require
+
+import numpy as np
+import tensorflow as tf
+from absl import flags, logging
+
+from checkpoints import lookup, run_settings, weight_files
+from checkpoints.training_state import TRAINING_NAME
+from training.hooks import ledger
+
+FLAGS = flags.FLAGS
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The run, and which of its steps are repeated."""
+
+    output_dir: str | None = flag()
+    """Directory of the run, with a ledger."""
+
+    from_step: int | None = flag(low=0)
+    """Begin with the checkpoint of this step; 0: as the run began. Default: the
+    oldest checkpoint that is there."""
+
+    to_step: int | None = flag(low=1)
+    """End with this step, which has a line in the ledger. Default: the last."""
+
+
+define(Flags)
+
+
+# Flags of the run's command for what follows the training.
+_LEFT_OUT = ("do_predict", "do_export")
+
+_SHOWN = 5  # variables that differ
+
+Line = Mapping[str, Any]
+
+
+def main(_: list[str]) -> int:
+    """Repeat the steps and compare; return the exit status."""
+    require(FLAGS, "output_dir")
+    lines = ledger.read(FLAGS.output_dir)
+    first, last = find_steps(lines)
+    begin = find_command(lines, first, last)
+    with tempfile.TemporaryDirectory() as folder:
+        replay = os.path.join(folder, "replay")
+        copy_state(first, replay)
+        repeat(begin, replay, last)
+        found = ledger.read(replay)
+        problems = list(compare(lines, found, first, last))
+        problems += compare_checkpoints(replay, last)
+    machine = next(line["machine"] for line in found if "machine" in line)
+    if problems and machine != begin["machine"]:
+        problems.append(
+            f"The run was on another machine: {begin['machine']}, this is "
+            f"{machine}. Differences of rounding are to be expected"
+        )
+    print("\n".join(problems) or f"Steps {first:,} to {last:,}: the same bits")
+    return 1 if problems else 0
+
+
+def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
+    """Return the first and the last step of the flags, checked.
+
+    Raises:
+        UserError: there is no ledger, or no checkpoint or line of a step.
+    """
+    if not lines:
+        raise UserError(
+            f"--output_dir={FLAGS.output_dir} has no {ledger.NAME}: train with "
+            "--ledger=100"
+        )
+    known = [line["step"] for line in lines]
+    kept = lookup.listed_checkpoints(FLAGS.output_dir)
+    there = (path for path in kept if tf.io.gfile.exists(f"{path}.index"))
+    starts = {0, *map(weight_files.global_step, there)} & {*known}
+    settings = run_settings.read_fingerprint(FLAGS.output_dir) or {}
+    if settings.get("train_hours"):
+        # From step 0 the command would time its steps again, and could choose
+        # another number of them.
+        starts -= {0}
+    first = FLAGS.from_step
+    if first is None:
+        first = min(starts - {0, known[-1]}, default=0)
+    last = known[-1] if FLAGS.to_step is None else FLAGS.to_step
+    if first not in starts:
+        raise UserError(
+            f"--from_step={first}: no checkpoint of this step in the ledger; "
+            f"there are {', '.join(map(str, sorted(starts))) or 'none'}"
+        )
+    if last not in known or last <= first:
+        later = [str(step) for step in dict.fromkeys(known) if step > first]
+        raise UserError(
+            f"--to_step={last}: no line of the ledger after step {first}; "
+            f"there are {', '.join(later) or 'none'}"
+        )
+    return first, last
+
+
+def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
+    """Return the line of the command that did the steps.
+
+    Raises:
+        UserError: there were several different ones.
+    """
+    starts = [line for line in lines if "command" in line]
+    begin = [line for line in starts if line["step"] <= first][-1]
+    for line in starts:
+        is_inside = first < line["step"] < last
+        if is_inside and line["command"] != begin["command"]:
+            raise UserError(
+                "the run was resumed by another command at step "
+                f"{line['step']}: verify the steps before it and after it"
+            )
+    return begin
+
+
+def copy_state(step: int, folder: str) -> None:
+    """Copy the checkpoint of a step and the run's settings to a new folder.
+
+    The digests of its files stay behind: that the records have changed is for
+    the ledger to say.
+    """
+    os.makedirs(folder)
+    names = []
+    if fixed := run_settings.read_fingerprint(FLAGS.output_dir):
+        for name in run_settings.IF_KNOWN:
+            fixed.pop(name, None)
+        adjustable = run_settings.read_adjustable(FLAGS.output_dir)
+        run_settings.write_settings(folder, fixed, adjustable)
+    if step:
+        name = f"{TRAINING_NAME}-{step}"
+        files = tf.io.gfile.glob(os.path.join(FLAGS.output_dir, f"{name}.*"))
+        names = map(os.path.basename, files)
+        file_system.write_text(
+            os.path.join(folder, "checkpoint"),
+            f'model_checkpoint_path: "{name}"\n'
+            f'all_model_checkpoint_paths: "{name}"\n',
+        )
+    for name in names:
+        tf.io.gfile.copy(
+            os.path.join(FLAGS.output_dir, name), os.path.join(folder, name)
+        )
+
+
+def repeat(begin: Line, folder: str, last: int) -> None:
+    """Repeat the run's command in a folder until step `last` is done.
+
+    Raises:
+        UserError: the command ends before that.
+    """
+    program, *own = begin["command"]
+    own = [
+        word
+        for word in own
+        if word.lstrip("-").partition("=")[0] not in _LEFT_OUT
+        and word.lstrip("-") != "dtype=auto"
+    ]
+    # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
+    dtype = run_settings.read_adjustable(FLAGS.output_dir).get("dtype")
+    own = [f"--dtype={dtype}"] * bool(dtype) + own
+    command = [sys.executable, program, *own, f"--output_dir={folder}"]
+    command += ["--keep_checkpoint_max=0", "--nopictures"]
+    command += ["--save_checkpoints_minutes=0"]
+    logging.info("Repeating: %s", " ".join(command))
+    process = subprocess.Popen(
+        command,
+        cwd=begin["folder"],
+        stdout=subprocess.DEVNULL,
+        preexec_fn=child_processes.end_with_parent,
+    )
+    # A run that is told to stop saves a checkpoint and ends. Before that, the
+    # checkpoint of step `last` is saved, right after its line of the ledger.
+    while process.poll() is None:
+        if any(line["step"] >= last for line in ledger.read(folder)):
+            logging.info("Step %d is repeated: stopping the run", last)
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+        time.sleep(0.2)
+    if not any(line["step"] >= last for line in ledger.read(folder)):
+        raise UserError(
+            f"the command ended with status {process.returncode} before step "
+            f"{last:,}, see above"
+        )
+
+
+def compare(
+    lines: Sequence[Line], replayed: Sequence[Line], first: int, last: int
+) -> Iterator[str]:
+    """Yield a sentence for each line of two ledgers that differs.
+
+    The run has a line where it was interrupted, which the repeated one lacks.
+    """
+    # A step where a process began has several lines; the last one counts.
+    states = {line["step"]: line for line in lines}
+    begin = replayed[0]
+    for name in ("weights", "moments"):
+        if states[first][name] != begin[name]:
+            yield (
+                f"Step {first:,}: the checkpoint has other {name} than the "
+                "ledger"
+            )
+    spans = {(x["from"], x["step"]): x for x in lines if "from" in x}
+    compared = set()
+    for line in replayed:
+        start, step = line.get("from"), line["step"]
+        if start is None or step not in states or step > last:
+            continue
+        compared.add(step)
+        names = ["weights", "moments"]
+        if (start, step) in spans:
+            names = ["records", "order", *names]
+        wanted = spans.get((start, step), states[step])
+        differ = [name for name in names if line[name] != wanted[name]]
+        # If the records differ, so does their order: name the records alone.
+        if "records" in differ:
+            differ.remove("order")
+        if differ:
+            yield f"Steps {start:,} to {step:,}: other {', '.join(differ)}"
+    if last not in compared:
+        yield (
+            f"Step {last:,} was not compared: the run was interrupted there, "
+            "and the repeated one has no line of it. Give --to_step another "
+            "step of the ledger"
+        )
+
+
+def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
+    """Yield how far the variables of both checkpoints of a step are apart."""
+    prefixes = [
+        os.path.join(folder, f"{TRAINING_NAME}-{step}")
+        for folder in (FLAGS.output_dir, replay)
+    ]
+    if not all(tf.io.gfile.exists(f"{prefix}.index") for prefix in prefixes):
+        return
+    readers = [weight_files.open_reader(prefix) for prefix in prefixes]
+    apart = {}
+    for name in readers[1].get_variable_to_shape_map():
+        theirs, ours = (
+            np.float64(weight_files.read_tensor(reader, prefix, name))
+            for reader, prefix in zip(readers, prefixes, strict=True)
+        )
+        if (theirs != ours).any():
+            apart[name] = np.abs(theirs - ours).max(), np.abs(ours).max()
+    worst = sorted(apart, key=lambda name: -apart[name][0])
+    for name in worst[:_SHOWN]:
+        distance, size = apart[name]
+        yield (
+            f"Checkpoint of step {step:,}: {name} is {distance:.3g} apart, "
+            f"where its largest value is {size:.3g}"
+        )
+    if len(worst) > _SHOWN:
+        yield f"and {len(worst) - _SHOWN} more variables are less far apart"
+
+
+if __name__ == "__main__":
+    script.run(main)
