@@ -63,38 +63,68 @@ class Masks(NamedTuple):
             seed: the stream's; None in evaluation, which has the same masks in
                 every run.
         """
-        packs = features.get("next_sentence_weights")
-        if packs is None:
-            ids, segments = features["input_ids"], features["segment_ids"]
-            labels = features["next_sentence_labels"].reshape(-1)
-            length = features["input_mask"].sum(axis=1)
-            sizes, keys = np.ones(len(ids), np.int64), numbers
-        else:
-            ids, segments, length, sizes = _unpack(features)
-            labels = features["next_sentence_labels"][packs > 0]
-            row, place = np.nonzero(packs)
-            keys = numbers[row] * packs.shape[1] + place
-        config = self.config
-        budget = masking.prediction_budget(length, config)
-        if packs is not None:
-            # Sequences that round up may need more places than the row has.
-            before = packing.count_within(sizes, budget)
-            left = self.predictions_per_row - before
-            budget = np.clip(budget, 0, np.maximum(left, 0))
+        if "next_sentence_weights" in features:
+            return self._draw_packed(features, numbers, seed)
+        length = features["input_mask"].sum(axis=1)
+        return self._mask(
+            features,
+            length,
+            features["next_sentence_labels"].reshape(-1),
+            masking.prediction_budget(length, self.config),
+            numbers,
+            seed,
+        )
+
+    def _draw_packed(
+        self, features: Features, numbers: np.ndarray, seed: int | None
+    ) -> Features:
+        """Do what `draw` does for rows of several sequences."""
+        weights = features["next_sentence_weights"]  # [R, K], 0: unused place
+        sequences, length, sizes = _unpack(features)
+        row, place = np.nonzero(weights)
+        budget = masking.prediction_budget(length, self.config)
+        # Sequences that round up may need more places than the row has.
+        left = self.predictions_per_row - packing.count_within(sizes, budget)
+        masked = self._mask(
+            sequences,
+            length,
+            features["next_sentence_labels"][weights > 0],
+            np.clip(budget, 0, np.maximum(left, 0)),
+            numbers[row] * weights.shape[1] + place,
+            seed,
+        )
+        return packing.pack_features(masked, sizes, self.config)
+
+    def _mask(
+        self,
+        sequences: Features,
+        length: np.ndarray,
+        labels: np.ndarray,
+        budget: np.ndarray,
+        keys: np.ndarray,
+        seed: int | None,
+    ) -> Features:
+        """Mask N sequences, each at up to its budget of places.
+
+        Args:
+            sequences: input_ids and segment_ids, [N, S].
+            length: [N], tokens of each.
+            labels: [N], of the next sentence.
+            budget: [N].
+            keys: [N], for the random numbers of each.
+            seed: see `draw`.
+        """
         # [CLS] A [SEP] are the tokens of segment 0.
-        a_length = length - segments.sum(axis=1) - 2
-        masked = masking.mask_sequences(
-            Sequences(ids.copy(), a_length, length),
+        a_length = length - sequences["segment_ids"].sum(axis=1) - 2
+        return masking.mask_sequences(
+            Sequences(sequences["input_ids"].copy(), a_length, length),
             labels,
-            config,
+            self.config,
             self.vocabulary,
             # No --random_seed is as large.
             masking.KeyedDraws(2**32 if seed is None else seed, keys),
             budget,
         )
-        if packs is None:
-            return masked
-        return packing.pack_features(masked, sizes, config)
 
 
 def create(
@@ -121,10 +151,10 @@ def create(
 
 def _unpack(
     features: Features,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[Features, np.ndarray, np.ndarray]:
     """Return the sequences of packed rows, those of a row one after the other.
 
-    The values are input_ids and segment_ids [N, S], the number of tokens of
+    The values are {input_ids, segment_ids: [N, S]}, the number of tokens of
     each sequence [N], and the number of sequences of each row [R].
     """
     sizes = features["next_sentence_weights"].astype(np.int64).sum(axis=1)
@@ -136,4 +166,5 @@ def _unpack(
     ids, segments = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     ids[at] = features["input_ids"][row, place]
     segments[at] = features["segment_ids"][row, place]
-    return ids, segments, np.bincount(sequence, minlength=shape[0]), sizes
+    length = np.bincount(sequence, minlength=shape[0])
+    return {"input_ids": ids, "segment_ids": segments}, length, sizes
