@@ -19,8 +19,8 @@ are masked and the results of queries there are dropped.
 
 The result at real tokens is that of the padded batch, at padding zeros. Shapes
 depend on the values of the mask, which XLA cannot compile, so this is for
-exported models (modeling.Compute). Training and prediction form batches of
-similar lengths.
+prediction alone, from a checkpoint and in exported models (modeling.Compute).
+Training forms batches of similar lengths, and so does prediction besides.
 
 Letters in shapes are those of modeling.py; R is the number of real tokens.
 """
