@@ -5,7 +5,7 @@
 # make test-browser    the tests of playground.py that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
-# make docs   the generated pages, and the documentation as a site in site/
+# make docs   the documentation as a site in site/, with the generated pages
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
 # make bench  the benchmark table
 # make clean  removes .venv, demo_output and caches
@@ -53,9 +53,6 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/python tests/test_import_rule.py
 
 docs: $(VENV)/dev.stamp
-	$(BIN)/python tests/flags_page.py
-	$(BIN)/python tests/accelerators_page.py
-	$(BIN)/python tests/settings_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Wrote site/index.html; mkdocs serve shows it"
 

@@ -82,7 +82,7 @@ class Flags:
     """With --do_eval, for classes: divide the output layer of the fine-tuned
     model by the temperature with the least loss on the development set, so that
     probabilities agree with how often predictions are right. The predicted
-    classes stay the same (docs/classifier.md#calibration)."""
+    classes stay the same (docs/calibration.md)."""
 
     # Task and data
     regression: bool = flag(False, needs={"task_name=tsv": ""})

@@ -91,7 +91,7 @@ def _show_help(full: bool) -> None:
     listed = shown.get_help("  ", include_special_flags=False)
     text = f"{about}\nFlags:\n{listed}"
     if more := len(own) - len(shown):
-        text += f"\n{more} more: --helpfull, or docs/flags.md"
+        text += f"\n{more} more: --helpfull"
     try:
         print(text, flush=True)
     except BrokenPipeError:

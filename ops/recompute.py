@@ -58,7 +58,7 @@ def attention(
         sum_t P_t dP_t = sum_t P_t (dO value_t) = dO O
 
     so that neither pass needs a sum over a row of probabilities. `recomputed`,
-    on the plain operations, moves more memory: see docs/accelerators.md.
+    on the plain operations, moves more memory (tests/accelerators_page.py).
     """
 
     def biased(scores: tf.Tensor) -> tf.Tensor:

@@ -4,12 +4,14 @@ The functions return lists of problems, one line each with path:line, so that
 a test can show all of them at once and prove that a bad page is found.
 """
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import generated_pages
 import scripts
 from absl import flags
 from paths import ROOT
@@ -45,10 +47,7 @@ def all_pages() -> list[Path]:
     names = ("README.md", "CONTRIBUTING.md")
     own = [ROOT / name for name in names]
     own += [ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"]
-    docs = ROOT / "docs"
-    found = sorted(docs.rglob("*.md"))
-    # Reports are written by reproduce_paper.py.
-    return [*own, *(p for p in found if docs / "paper_experiments" != p.parent)]
+    return [*own, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def place_of(page: Path, line: int) -> str:
@@ -231,18 +230,38 @@ def anchors(page: Path) -> set[str]:
     }
 
 
+@functools.cache
+def generated_anchors() -> dict[Path, set[str]]:
+    """Return {path: anchors} of the pages that only the site has."""
+    return {
+        ROOT / "docs" / path: {
+            anchor_of(line.lstrip("#"))
+            for line in text.splitlines()
+            if line.startswith("#")
+        }
+        for path, text in generated_pages.texts().items()
+    }
+
+
 def link_problems(page: Path) -> list[str]:
-    """Return relative links and anchors that lead nowhere."""
+    """Return relative links and anchors that lead nowhere.
+
+    Only pages of docs/ may link to a page that the site alone has.
+    """
     found = []
+    on_site = page.is_relative_to(ROOT / "docs")
     for number, line in prose(page):
         for target in _LINK.findall(_CODE.sub("``", line)):
             if "://" in target or target.startswith("mailto:"):
                 continue
             path, _, anchor = target.partition("#")
-            other = page.parent / path if path else page
-            if not other.exists():
+            other = (page.parent / path).resolve() if path else page
+            generated = generated_anchors() if on_site else {}
+            if not other.exists() and other not in generated:
                 problem = "does not exist"
-            elif anchor and anchor not in anchors(other):
+            elif anchor and anchor not in (
+                generated.get(other) or anchors(other)
+            ):
                 problem = "has no such heading"
             else:
                 continue

@@ -4,7 +4,7 @@
 
 `novels/` has plain texts, one novel each, such as Project Gutenberg's. Each
 gives 40 passages of 400 words from its first four fifths for training, and 10
-from its last fifth for scores. docs/classifier.md#long-texts has the scores.
+from its last fifth for scores. docs/long_texts.md has the scores.
 """
 
 import sys

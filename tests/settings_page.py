@@ -1,8 +1,6 @@
-"""Write the tables of docs/checkpoints_and_files.md: settings of models' files.
+"""The page of the site with the settings of published models' files.
 
-    python tests/settings_page.py
-
-`make docs` runs it; tests/test_docs.py fails when the page is out of date.
+python tests/settings_page.py > published_settings.md
 """
 
 import sys
@@ -13,9 +11,37 @@ sys.path[:0] = [str(ROOT)]
 
 from checkpoints import known_settings  # noqa: E402
 
-PAGE = ROOT / "docs" / "checkpoints_and_files.md"
+_HEAD = """\
+# Settings of published models
 
-_BEGIN, _END = "<!-- settings: by make docs -->\n", "<!-- end of settings -->\n"
+A model of `transformers` or `sentence-transformers` is read as its own
+software reads it. Each setting in its files is applied, or changes nothing, or
+is refused or warned of by name; null is always as if the key were missing. All
+keys that are in no table get one warning together. convert_checkpoint.py
+writes what was applied. If a file of `sentence-transformers` has a setting
+that is refused, the model is an encoder without its sentence vectors, and a
+warning says why.
+
+- **A head with one output** gives a sigmoid of its number, as in the pipelines
+  of `transformers` and in `CrossEncoder`, unless `problem_type` is
+  `regression` or the files of a cross-encoder name another function (`torch`'s
+  Identity, Sigmoid and Tanh are known). A regression of run_classifier.py is
+  written so that both give the number itself. A cross-encoder reads pairs
+  (`--sentence_pairs`). With several outputs the scores are probabilities,
+  whatever the function.
+- **Lengths.** A text has as many tokens as `max_seq_length` of
+  `sentence_bert_config.json` or, without it, `model_max_length`, and no more
+  than the model has positions. convert_checkpoint.py writes the length of
+  fine-tuning.
+- **Weights.** Two tensors for one variable, such as `bert.X` beside `X` or
+  `LayerNorm.gamma` beside `LayerNorm.weight`, are an error, even if they are
+  equal. What an optimizer keeps is passed over: variables whose name is that
+  of a weight, a slash and more, with its shape (`/adam_m`, `/lamb_v`, ...),
+  and single numbers such as the step.
+
+`make docs` makes the tables of `checkpoints/known_settings.toml`.
+
+"""
 
 
 def tables() -> str:
@@ -40,12 +66,9 @@ def tables() -> str:
 
 
 def render() -> str:
-    """Return the text of the page with the tables of now."""
-    text = PAGE.read_text("utf-8")
-    start, end = text.index(_BEGIN) + len(_BEGIN), text.index(_END)
-    return f"{text[:start]}\n{tables()}\n{text[end:]}"
+    """Return the text of the page."""
+    return _HEAD + tables()
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
-    print(f"Wrote {PAGE.relative_to(ROOT)}")
+    print(render(), end="")

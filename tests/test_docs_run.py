@@ -82,7 +82,7 @@ def assert_writes(page: Path, folder: Path) -> None:
 
 
 def pretraining_flags(command: str) -> str | None:
-    """Return what makes a command of docs/pretraining.md short.
+    """Return what makes a command of docs/pretraining*.md short.
 
     verify_run.py repeats the command of a process, which here is pytest's; it
     has a test of its own.
@@ -120,10 +120,12 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     printed = run_page(page, pretraining_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
+    options = page.with_name("pretraining_options.md")
+    run_page(options, pretraining_flags, caplog, capsys)
 
 
 def classifier_flags(command: str) -> str | None:
-    """Return what makes a command of docs/classifier.md short."""
+    """Return what makes a command of classifying short."""
     if "passages.py" in command:  # its tables are made by the test
         return None
     if "do_train" not in command:
@@ -199,6 +201,8 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     printed = run_page(page, classifier_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
+    for name in ("long_texts.md", "calibration.md"):
+        run_page(page.with_name(name), classifier_flags, caplog, capsys)
 
 
 @pytest.mark.slow

@@ -18,5 +18,5 @@ def test_the_site_is_built_without_a_warning(tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    for page in ("index.html", "reference/modeling/index.html"):
-        assert (tmp_path / page).exists()
+    for page in ("", "reference/modeling", "flags", "published_settings"):
+        assert (tmp_path / page / "index.html").exists()

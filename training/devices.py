@@ -63,7 +63,7 @@ print(float(tf.reduce_sum(tf.cast(tf.matmul(x, x), tf.float32))))
 # XLA's flag for products that it generates with Triton instead of calling
 # cuBLAS. On an H200 with TensorFlow 2.21 the gradients of bfloat16 models
 # became nan or inf within four steps, with ptxas of CUDA 12.9 and 13.0 alike.
-# With cuBLAS the losses are those of float32 (docs/gpu.md).
+# With cuBLAS the losses are those of float32 (docs/records/h200.md).
 TRITON_FLAG = "--xla_gpu_enable_triton_gemm"
 
 

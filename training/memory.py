@@ -36,8 +36,8 @@ compiled keep values in between, and XLA computes again and frees what it likes
 in the one program of a GPU or TPU. SAFETY allows for that.
 
 On CPUs all devices share one memory, and TensorFlow itself, its compiled
-programs and libraries take RUNTIME_BYTES. docs/memory.md compares estimates
-with measured peaks.
+programs and libraries take RUNTIME_BYTES. docs/records/memory.md has estimates
+beside measured peaks.
 
 Letters are those of modeling.py.
 """

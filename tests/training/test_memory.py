@@ -136,7 +136,7 @@ MEASURED = [
 
 
 def test_measured_peaks():
-    """docs/memory.md: peaks of pre-training, commit b76e6a3."""
+    """docs/records/memory.md: peaks of pre-training, commit b76e6a3."""
     for size, batch, length, changes, measured in MEASURED:
         sizes = sizes_of(
             modeling.BertConfig.from_size(size, 30522),
@@ -165,7 +165,7 @@ COMPILED = [
     ids=lambda row: "-".join(map(str, (*rows.job(row)[0], row["device"]))),
 )
 def test_compiled_programs(row):
-    """docs/accelerators.md: what the compilers of GPUs and TPUs ask for."""
+    """What the compilers of GPUs and TPUs ask for."""
     needed = row["arguments"] + row["temporaries"]
     total = memory.total_bytes(rows.sizes(row))
     # Programs of Tiny leave out most of what they would keep.
