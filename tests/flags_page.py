@@ -3,6 +3,7 @@
 python tests/flags_page.py > flags.md
 """
 
+import functools
 import sys
 from pathlib import Path
 
@@ -67,7 +68,18 @@ def default_of(flag: flags.Flag) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def row(flag: flags.Flag, is_original: bool) -> str:
+def bounds_of(declared: declared_flags.Declared) -> str:
+    """Return "0 to 1", "at least 1", "at most 9" or "", of a number."""
+    low, high = (
+        None if bound is None else f"{bound:,.12g}"
+        for bound in (declared.low, declared.high)
+    )
+    if low and high:
+        return f"{low} to {high}"
+    return f"at least {low}" if low else f"at most {high}" if high else ""
+
+
+def row(flag: flags.Flag, bounds: str, is_original: bool) -> str:
     """Return the table row of one flag."""
     text = " ".join(flag.help.split())
     choices = getattr(flag.parser, "enum_values", None)
@@ -77,15 +89,17 @@ def row(flag: flags.Flag, is_original: bool) -> str:
     cells = (
         f"`{flag.name}`" + ("" if is_original else " +"),
         default_of(flag),
+        bounds,
         text.replace("|", "\\|"),
     )
     return "| " + " | ".join(cells) + " |"
 
 
-def section(script: str) -> list[str]:
-    """Return the lines that describe one script's flags."""
-    module, path = scripts.load(script), scripts.path_of(script)
-    own: dict[str, list[flags.Flag]] = {}
+@functools.cache
+def own_flags(script: str) -> dict[str, list[str]]:
+    """Return {file: names of a script's flags that are declared there}."""
+    module = scripts.load(script)
+    own: dict[str, list[str]] = {}
     # Not all of module.FLAGS: TensorFlow defines flags when it is imported.
     keys = module.FLAGS.get_key_flags_for_module(module.__name__)
     shown = {flag.name for flag in keys}
@@ -94,15 +108,31 @@ def section(script: str) -> list[str]:
             place = Path(declared_flags.of(module.FLAGS, name).place)
             if place.is_relative_to(ROOT):
                 place = place.relative_to(ROOT)
-            own.setdefault(str(place), []).append(module.FLAGS[name])
+            own.setdefault(str(place), []).append(name)
+    return own
+
+
+def section(script: str) -> list[str]:
+    """Return the lines that describe one script's flags."""
+    module, path = scripts.load(script), scripts.path_of(script)
+    own = own_flags(script)
     original = ORIGINAL.get(script, "").split()
     title = script if "." in script else path
     lines = ["", f"## {title}", "", module.__doc__.splitlines()[0]]
     # The script's own flags first, then those it shares with others.
     for place in sorted(own, key=lambda p: (p != path, p)):
-        lines += ["", f"`{place}`", "", "| flag | default | meaning |"]
-        lines += ["|---|---|---|"]
-        lines += [row(flag, flag.name in original) for flag in own[place]]
+        others = [
+            f"`{scripts.path_of(name)}`"
+            for name in scripts.names()
+            if name != script and place in own_flags(name)
+        ]
+        shared = f", shared with {', '.join(others)}" if others else ""
+        lines += ["", f"`{place}`{shared}", ""]
+        lines += ["| flag | default | bounds | meaning |", "|---|---|---|---|"]
+        for name in own[place]:
+            bounds = bounds_of(declared_flags.of(module.FLAGS, name))
+            flag = module.FLAGS[name]
+            lines.append(row(flag, bounds, name in original))
     return lines
 
 
