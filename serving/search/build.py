@@ -311,7 +311,14 @@ def _add_graph(folder: str, fingerprint: dict[str, Any]) -> None:
         with progress.Bar(len(vectors), "vectors", "Making graph") as bar:
             for at in range(0, len(vectors), _PART):
                 block = vectors[at : at + _PART]
-                graph.add(np.arange(at, at + len(block)), np.asarray(block))
+                # Threads do not see the vectors that others are adding. In a
+                # small graph that leaves vectors to which no way leads, so its
+                # first vectors are added one after the other.
+                graph.add(
+                    np.arange(at, at + len(block)),
+                    np.asarray(block),
+                    threads=0 if at else 1,
+                )
                 bar.update(len(block))
         with jobs_run.publish(job.target(0)) as (file, _):
             graph.save(file.name)

@@ -147,10 +147,12 @@ def test_few_candidates_are_compared_exactly():
 
 @pytest.mark.parametrize("similarity", [None, "dot", "euclidean"])
 def test_the_graph_finds_nearly_all(tmp_path, similarity):
+    """Of vectors that one thread adds, so that every graph is the same."""
     pytest.importorskip("usearch", reason=index.REQUIREMENTS)
-    vectors, queries = random_vectors(5000), random_vectors(50, 1)
+    vectors, queries = random_vectors(build._PART), random_vectors(50, 1)
     if similarity:
-        vectors *= np.linspace(5, 20, 5000, dtype=np.float32)[:, None]
+        lengths = np.linspace(5, 20, len(vectors), dtype=np.float32)
+        vectors *= lengths[:, None]
         queries *= 10
     write_index(tmp_path, vectors, similarity=similarity)
     exact, graph = (
@@ -161,10 +163,9 @@ def test_the_graph_finds_nearly_all(tmp_path, similarity):
     shared = [len({*rows_of(a)} & {*rows_of(b)}) / 10 for a, b in pairs]
     assert np.mean(shared) > 0.97
     graph = build.open_index(str(tmp_path), "graph", {})
-    one, many = (list(graph.search(queries[:n], 5000)) for n in (1, 3))
-    # Vectors with small products have few neighbors.
-    least = 4000 if similarity == "dot" else 4900
-    assert one[0] == many[0] and len(one[0]) > least
+    count = len(vectors)
+    one, many = (list(graph.search(queries[:n], count)) for n in (1, 3))
+    assert one[0] == many[0] and len(one[0]) > 0.98 * count
     assert len({*rows_of(one[0])}) == len(one[0])
     path = tmp_path / "graph.usearch"
     path.write_bytes(b"x" * path.stat().st_size)
