@@ -27,7 +27,7 @@ import dataclasses
 from base import beam as base_beam
 from base import file_system, script
 from base.errors import UserError, counted
-from base.flags import define, flag, require
+from base.flags import define, flag
 from base.jobs import run as jobs_run
 
 from absl import flags, logging
@@ -51,14 +51,14 @@ class Flags:
     """The model, the texts and the predictions."""
 
     # Model
-    model: str | None = flag()
+    model: str = flag(required=True)
     """Directory of a fine-tuned model, a checkpoint or an exported SavedModel;
     or the prefix of a checkpoint; or hf://owner/name[@revision]. A SavedModel
     is a program: use one only of an origin that you trust
     (docs/SECURITY.md)."""
 
     # Inputs
-    input_file: str | None = flag()
+    input_file: str = flag(required=True)
     """Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas.
     Each input file gives one output file."""
 
@@ -72,7 +72,7 @@ class Flags:
     TFRecords also unique_ids; without one, the id is file:line."""
 
     # Outputs
-    output_dir: str | None = flag(is_output=True, alias="output")
+    output_dir: str = flag(required=True, is_output=True, alias="output")
     """Directory to write the predictions to."""
 
     explain: bool = flag(False)
@@ -210,7 +210,6 @@ def log_plan(
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    require(FLAGS, "model", "input_file", "output_dir")
     base_beam.check_flags(FLAGS, "output_dir")
     if FLAGS.runner == "beam" and FLAGS.dtype == AUTO:
         raise UserError(

@@ -28,11 +28,12 @@ new piece ##ug in all words, and so on until the vocabulary is full.
 
 import collections
 import dataclasses
+import os
 from collections.abc import Sequence
 
 from base import beam, file_system, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 from absl import flags, logging
 
@@ -47,12 +48,11 @@ FLAGS = flags.FLAGS
 class Flags:
     """The text, what is learned and how the words are counted."""
 
-    # Required
     input_file: str | None = flag()
     """UTF-8 text files: patterns such as 'books/*.txt', separated by commas.
     The quotes keep the shell from expanding them."""
 
-    output_file: str | None = flag(is_output=True, alias="output")
+    output_file: str = flag(required=True, is_output=True, alias="output")
     """The vocabulary to write; an older one is replaced."""
 
     sources: str | None = flag()
@@ -84,12 +84,8 @@ class Flags:
     """Number N of tokens [unused1] to [unusedN]; with 99 of them [UNK] has id
     100 as in the published vocabularies."""
 
-    # How the words are counted
-
 
 define(Flags)
-
-
 define(beam.Flags)
 
 # Warn if a larger share of the words is [UNK].
@@ -98,9 +94,11 @@ _MUCH_UNKNOWN = 0.01
 
 def main(_: list[str]) -> int:
     """Count the words of the input, learn pieces and write the vocabulary."""
-    check_flags()
+    beam.check_flags(FLAGS, "output_file")
     states, _ = sources.read(FLAGS.input_file, FLAGS.sources)
-    vocabulary.check_output_file(FLAGS.output_file, [s[0] for s in states])
+    inputs = [("input_file", path) for path, *_ in states]
+    file_system.check_output_file(FLAGS.output_file, inputs)
+    file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
     words = pretraining_words.count_words(
         FLAGS.input_file,
         tokenization.Normalization.of(FLAGS.do_lower_case),
@@ -190,18 +188,6 @@ def report(
             "between the words of a language that is written without, as Thai"
         )
     logging.warning("%.1f%% of all words are [UNK]: %s", 100 * unknown, how)
-
-
-def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flag.
-    """
-    require(FLAGS, "output_file")
-    if bool(FLAGS.input_file) == bool(FLAGS.sources):
-        raise UserError("give --input_file or --sources, but not both")
-    beam.check_flags(FLAGS, "output_file")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from base import file_system, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 import numpy as np
 from absl import flags, logging
@@ -41,6 +41,7 @@ from checkpoints.checkpoint import (
 )
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
+from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
 
@@ -49,31 +50,22 @@ FLAGS = flags.FLAGS
 class Flags:
     """The checkpoint to read, and the files to write."""
 
-    input: str | None = flag()
+    input: str = flag(required=True)
     """Checkpoint prefix or directory to read, or hf://owner/name[@revision]."""
 
-    output: str | None = flag(is_output=True)
+    output: str = flag(required=True, is_output=True)
     """Directory to write; must not hold a checkpoint."""
 
-    output_format: str | None = flag(choices=("original", "huggingface"))
+    output_format: str = flag(
+        required=True, choices=("original", "huggingface")
+    )
     """Format to write. original: bert_model.ckpt with the names of the 2018
     release and bert_config.json; huggingface: model.safetensors, config.json
     and a model card."""
 
-    bert_config_file: str | None = flag()
-    """JSON file with the sizes of the model; default: the one beside the
-    input."""
-
-    vocab_file: str | None = flag(exists="file")
-    """Vocabulary file; default: the one beside the input."""
-
-    do_lower_case: bool | None = flag()
-    """Whether Hugging Face's tokenizer lower-cases; default: as for the input's
-    training, if its files, its name or capitals in its vocabulary show it, else
-    true."""
-
 
 define(Flags)
+define(ModelFlags, without=["init_checkpoint"])
 
 
 # The class in transformers that has a checkpoint's heads: the first one whose
@@ -94,7 +86,7 @@ _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
 def main(_: list[str]) -> int:
     """Read the checkpoint, check it and write it in the other format."""
-    check_flags()
+    lookup.check_no_checkpoint(FLAGS.output, "output")
     checkpoint = open_checkpoint(
         FLAGS.input,
         FLAGS.bert_config_file,
@@ -232,12 +224,6 @@ def write_huggingface(
     huggingface.write_config(directory, checkpoint.config, architecture, **more)
     huggingface.write_weights(directory, weights)
     logging.info("Loads in transformers as %s", architecture)
-
-
-def check_flags() -> None:
-    """Raise an error for flags that cannot work, before anything is read."""
-    require(FLAGS, "input", "output", "output_format")
-    lookup.check_no_checkpoint(FLAGS.output, "output")
 
 
 if __name__ == "__main__":

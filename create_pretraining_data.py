@@ -22,8 +22,7 @@ import dataclasses
 import time
 
 from base import beam, lazy, script
-from base.errors import UserError
-from base.flags import define, flag, read, require
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
@@ -40,16 +39,15 @@ __getattr__ = lazy.attributes_of("compat.create_pretraining_data")
 class Flags:
     """The text, the records to write, and how they are made."""
 
-    # Required
     input_file: str | None = flag()
     """Text files, one sentence per line, a blank line between documents:
     patterns such as books/*.txt, separated by commas."""
 
-    output_file: str | None = flag(is_output=True, alias="output")
+    output_file: str = flag(required=True, is_output=True, alias="output")
     """TFRecord files to write: paths separated by commas, or name@N for N files
     name-00000-of-0000N and so on."""
 
-    vocab_file: str | None = flag()
+    vocab_file: str = flag(required=True)
     """The WordPiece vocabulary."""
 
     sources: str | None = flag()
@@ -80,14 +78,12 @@ class Flags:
 
 define(Flags)
 define(InstanceConfig, words={"unmasked": ""})
-
-
 define(beam.Flags)
 
 
 def main(_: list[str]) -> int:
     """Write the record files; summarize them and warn of likely mistakes."""
-    check_flags()
+    beam.check_flags(FLAGS, "output_file")
     config = read(InstanceConfig, FLAGS)
     if config.unmasked and not FLAGS["dupe_factor"].present:
         config = dataclasses.replace(config, dupe_factor=1)
@@ -118,18 +114,6 @@ def main(_: list[str]) -> int:
         "Wrote %d total instances to %s", counts["instances"], FLAGS.output_file
     )
     return 0
-
-
-def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flag.
-    """
-    require(FLAGS, "output_file", "vocab_file")
-    if bool(FLAGS.input_file) == bool(FLAGS.sources):
-        raise UserError("give --input_file or --sources, but not both")
-    beam.check_flags(FLAGS, "output_file")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-r"""Write a SavedModel that tokenizes by itself, from any BERT checkpoint.
+r"""Write a model that programs load, from any BERT checkpoint.
 
     python export_saved_model.py --init_checkpoint=mrpc --export_dir=served/1
     python export_saved_model.py --task=encoder --export_dir=embeddings/1 \
         --init_checkpoint=hf://google-bert/bert-base-uncased
 
-Its inputs are strings. Its outputs are labels and probabilities (classifier),
-a number (regression), an answer (question_answering, multiple_choice), a tag
-for every word (token_classification), embeddings (encoder), the likeliest
-tokens for every [MASK] (masked_lm) or the perplexity of a sentence
-(sentence_score). Loading it takes tensorflow and tensorflow_text, and nothing
-of this project:
+writes a SavedModel that tokenizes by itself. Its inputs are strings. Its
+outputs are labels and probabilities (classifier), a number (regression), an
+answer (question_answering, multiple_choice), a tag for every word
+(token_classification), embeddings (encoder), the likeliest tokens for every
+[MASK] (masked_lm) or the perplexity of a sentence (sentence_score). Loading it
+takes tensorflow and tensorflow_text, and nothing of this project:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("served/1").signatures["serving_default"]
@@ -17,36 +17,69 @@ of this project:
 
 A SavedModel is a program, which TensorFlow runs: load one only of an origin
 that you trust (docs/SECURITY.md).
+
+    python export_saved_model.py --format=litert --init_checkpoint=mrpc \
+        --output=mrpc.tflite --quantize=int8
+    python litert_model.py --model=mrpc.tflite --input_file=pairs.tsv
+
+writes a LiteRT file, for CPUs and phones, which has the weights, the
+vocabulary, the labels and all settings. Its inputs are input_ids, input_mask
+and segment_ids. The exact tokenizer needs operations that LiteRT lacks, so
+litert_model.py or the tokenizer of another platform makes the ids, outside of
+the file. MediaPipe's TextClassifier and TextEmbedder run classifiers and
+encoders as they are.
 """
 
 import dataclasses
 
 from base import script
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 from absl import flags
 
 import modeling
 from serving import flags as prediction_flags
+from serving.litert import convert
+from serving.litert import export as litert
 from tasks import loading, saved_model
 from training import flags as training_flags
 from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
 
-define(ModelFlags)
+define(ModelFlags, required=["init_checkpoint"])
 
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The directory to write."""
+    """What to write."""
 
-    export_dir: str | None = flag(is_output=True, alias="output")
-    """Directory to write; must not exist. TF Serving needs a number as name."""
+    format: str = flag("saved_model", choices=("saved_model", "litert"))
+    """Format of the output: a SavedModel for servers and programs in Python; or
+    a LiteRT file (.tflite) for CPUs and phones."""
 
-    dtype: str = flag("float32", choices=list(modeling.DTYPES))
+    export_dir: str = flag(required=True, is_output=True, alias="output")
+    """Directory to write, or with --format=litert the file, such as
+    mrpc.tflite; must not exist. TF Serving needs a number as name."""
+
+    dtype: str = flag(
+        "float32",
+        choices=list(modeling.DTYPES),
+        excludes={
+            "format=litert": "other products than float32's do not convert"
+        },
+    )
     """Type of the SavedModel's matrix products: the one that is fast on the
     machine that serves. The weights in the files are float32."""
+
+    quantize: str = flag(
+        "none",
+        choices=list(convert.BYTES_PER_WEIGHT),
+        needs={"format=litert": ""},
+    )
+    """With --format=litert: store the weights as float32 (none), float16 (half
+    the size, the same speed) or int8 (a quarter of the size, several times as
+    fast, less exact)."""
 
 
 define(Flags)
@@ -55,21 +88,29 @@ prediction_flags.define_model_options()
 
 
 def main(_: list[str]) -> int:
-    """Find the model and its task, write the SavedModel."""
-    require(FLAGS, "init_checkpoint", "export_dir")
-    saved_model.check_new(FLAGS.export_dir.rstrip("/"))
+    """Find the model and its task, write it."""
+    is_litert = FLAGS.format == "litert"
+    path = FLAGS.export_dir.rstrip("/")
+    if is_litert:
+        convert.check_converter()
+        litert.check_new(path)
+    else:
+        saved_model.check_new(path)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(
         checkpoint,
         FLAGS.task,
         prediction_flags.model_options(FLAGS) | {"dtype": FLAGS.dtype},
-        needs_rows=False,
+        needs_rows=is_litert,
     )
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":
         checkpoint.warn_of_untrained_pooler()
-    export = loading.load_graph(settings, has_texts=True)
-    saved_model.write(export, FLAGS.export_dir)
+    graph = loading.load_graph(settings, has_texts=not is_litert)
+    if is_litert:
+        litert.write(graph, path, FLAGS.quantize)
+    else:
+        saved_model.write(graph, path)
     return 0
 
 

@@ -20,9 +20,8 @@ import os
 
 from base import cluster, file_system, interrupts, lazy, script
 from base.errors import UserError
-from base.flags import define, flag, read, require
+from base.flags import define, flag, read
 
-import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import weight_files
@@ -56,11 +55,11 @@ class Flags:
     """The lines, the layers and the file to write."""
 
     # Files
-    input_file: str | None = flag()
+    input_file: str = flag(required=True)
     """Text with a sentence or `first ||| second` per line; -: standard
     input."""
 
-    output_file: str | None = flag(is_output=True, alias="output")
+    output_file: str = flag(required=True, is_output=True, alias="output")
     """File to write the features to, in place of an older one; -: standard
     output."""
 
@@ -94,7 +93,7 @@ define(Flags)
 
 
 # Model and layers
-define(ModelFlags)
+define(ModelFlags, required=["init_checkpoint"])
 
 define(LongTextFlags, without=("window_pooling",))
 define(Settings, "dtype")
@@ -137,24 +136,13 @@ def main(_: list[str]) -> int:
         long.row_length(length),
         long.how,
     )
-    if "/" in FLAGS.output_file:
-        folder = FLAGS.output_file.rpartition("/")[0]
-        file_system.make_directory(folder, "output_file")
+    file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
     with interrupts.ending_on_sigterm():
         extract(run, reader, layers, config.hidden_size)
     return 0
 
 
 # --- Steps -------------------------------------------------------------------
-
-
-def is_same_file(path: str, other: str) -> bool:
-    """Whether two paths refer to the same file, also through links."""
-    if "-" in (path, other) or file_system.is_stream(path):
-        return False
-    if file_system.is_remote(path) or file_system.is_remote(other):
-        return path == other
-    return os.path.exists(path) and os.path.samefile(path, other)
 
 
 def extract(
@@ -205,16 +193,11 @@ def extract(
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    require(FLAGS, "input_file", "output_file", "init_checkpoint")
-    path = FLAGS.output_file
-    if tf.io.gfile.isdir(path):
-        raise UserError(f"--output_file={path} is a directory: name a file")
     if FLAGS.input_file != "-":
         file_system.open_for_reading(FLAGS.input_file).close()
-    if is_same_file(path, FLAGS.input_file):
-        raise UserError(
-            f"--output_file={path} is the input file too: name another"
-        )
+    file_system.check_output_file(
+        FLAGS.output_file, [("input_file", FLAGS.input_file)]
+    )
     if cluster.has_other_workers():
         raise UserError(
             "features are extracted by one machine: unset TF_CONFIG, and give "

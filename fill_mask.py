@@ -31,7 +31,7 @@ import dataclasses
 
 from base import logs, script, text_files
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 from absl import flags, logging
 
@@ -79,7 +79,7 @@ define(Flags)
 
 
 # Model
-define(ModelFlags)
+define(ModelFlags, required=["init_checkpoint"])
 define(TrainingSettings, "dtype")
 
 define(ModelOptions, "score_whole_words", needs={"score_whole_words": "score"})
@@ -164,7 +164,6 @@ def read_sentences(path: str) -> list[str]:
 
 def check_flags() -> None:
     """Raise a UserError if a required flag is missing."""
-    require(FLAGS, "init_checkpoint")
     if not FLAGS.text and not FLAGS.input_file:
         raise UserError("give --text or --input_file")
 

@@ -10,7 +10,7 @@ writes a JSON object per line of the input, with the fields of batch_predict.py:
 --output_file writes to a file instead. A line that cannot be predicted is named
 on standard error and left out; the exit status is then 1. With --do_eval the
 file is scored on a task's development set, which shows what --quantize=int8 of
-export_litert.py costs:
+export_saved_model.py costs:
 
     python litert_model.py --model=mrpc.tflite --do_eval --task_name=MRPC \
         --data_dir=glue/MRPC
@@ -50,8 +50,8 @@ class Flags:
     """The model, the texts and the scores."""
 
     # Model
-    model: str | None = flag()
-    """The file that export_litert.py has written."""
+    model: str = flag(required=True)
+    """The file that export_saved_model.py --format=litert has written."""
 
     num_threads: int | None = flag(low=1, high=1024)
     """Threads that compute; default: all cores."""
@@ -72,32 +72,40 @@ class Flags:
     -: standard output."""
 
     # Scores
-    do_eval: bool = flag(False)
+    do_eval: bool = flag(
+        False,
+        needs={"task_name or predict_file or dev_file": ""},
+        excludes=dict.fromkeys(
+            ("input_file", "input_format", "text_columns"),
+            "that is for predictions",
+        ),
+    )
     """Score the model on a development set, instead of predicting: that of
     --task_name, --predict_file or --dev_file."""
 
-    predict_file: str | None = flag()
+    predict_file: str | None = flag(
+        needs={"do_eval": ""}, excludes={"task_name": "", "dev_file": ""}
+    )
     """With --do_eval, for a model that answers questions: a JSON file of
     SQuAD."""
 
-    dev_file: str | None = flag()
+    dev_file: str | None = flag(
+        needs={"do_eval": ""}, excludes={"task_name": ""}
+    )
     """With --do_eval, for a model that finds entities: a file with a word and
     its tag on each line, or .jsonl."""
 
 
 define(Flags)
-
-
 define(TextOptions)
-
-define(TaskFlags, words=classifier_flags.WORDS)
+define(TaskFlags, needs={"task_name": "do_eval"}, words=classifier_flags.WORDS)
 
 _STREAM = "stdin"  # the name of standard input in ids and messages
 
 
 def main(_: list[str]) -> int:
     """Predict or score; return the exit status."""
-    check_flags()
+    check_output()
     model = LiteRtModel(
         FLAGS.model,
         FLAGS.num_threads,
@@ -179,39 +187,8 @@ def score(model: LiteRtModel) -> int:
     return 0
 
 
-def check_flags() -> None:
-    """Raise an error for flags that cannot work, before anything is read."""
-    if not FLAGS.model:
-        raise UserError("--model is required")
-    given = [
-        name
-        for name in ("task_name", "predict_file", "dev_file")
-        if FLAGS[name].value
-    ]
-    if FLAGS.do_eval and len(given) != 1:
-        raise UserError(
-            "--do_eval needs one of --task_name, --predict_file and "
-            f"--dev_file, found {' and '.join(given) or 'none'}"
-        )
-    if given and not FLAGS.do_eval:
-        raise UserError(f"--{given[0]} is for --do_eval: add it")
-    of_predictions = ("input_file", "input_format", "text_columns")
-    for name in of_predictions if FLAGS.do_eval else ():
-        if FLAGS[name].present:
-            raise UserError(f"--{name} is for predictions: not with --do_eval")
-    if FLAGS.task_name and not FLAGS.data_dir:
-        raise UserError("--task_name needs --data_dir")
-    check_output(FLAGS.output_file)
-
-
-def check_output(path: str) -> None:
-    """Raise a UserError if --output_file cannot be written or is an input."""
-    if path == "-":
-        return
-    if os.path.isdir(path):
-        raise UserError(f"--output_file={path} is a directory: name a file")
-    if not os.access(os.path.dirname(path) or ".", os.W_OK):
-        raise UserError(f"--output_file={path} cannot be written")
+def check_output() -> None:
+    """Check that --output_file is none of the files that are read."""
     names = ("model", "input_file", "predict_file", "dev_file")
     inputs = [(name, FLAGS[name].value) for name in names if FLAGS[name].value]
     if FLAGS.task_name:
@@ -219,12 +196,8 @@ def check_output(path: str) -> None:
         # output dev.jsonl beside dev.csv would make the next run fail.
         files = classifier_flags.paths_of(FLAGS)
         inputs += [("data_dir", file) for file in files]
-    for name, file in inputs:
-        if os.path.realpath(path) == os.path.realpath(file):
-            kind = "a file" if name == "data_dir" else "the file"
-            raise UserError(
-                f"--output_file={path} is {kind} of --{name} too: name another"
-            )
+    file_system.check_output_file(FLAGS.output_file, inputs)
+    file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ document; with --strict the first such problem ends the run with status 1.
 import dataclasses
 
 from base import beam, script
-from base.flags import define, flag, read, require
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
@@ -40,12 +40,12 @@ FLAGS = flags.FLAGS
 class Flags:
     """What is read and written."""
 
-    input_file: str | None = flag()
+    input_file: str = flag(required=True)
     """Files to read: MediaWiki XML dumps, WikiExtractor's files, JSON lines,
     parquet or plain text, also compressed (gzip, bzip2, xz); patterns such as
     dumps/*.bz2, separated by commas."""
 
-    output_dir: str | None = flag(is_output=True, alias="output")
+    output_dir: str = flag(required=True, is_output=True, alias="output")
     """Directory for train-*.txt, heldout/heldout-*.txt and corpus.json."""
 
     strict: bool = flag(False)
@@ -60,7 +60,6 @@ define(beam.Flags)
 
 def main(_: list[str]) -> int:
     """Write the corpus; summarize it and warn of likely mistakes."""
-    require(FLAGS, "input_file", "output_dir")
     beam.check_flags(FLAGS, "output_dir")
     report = generation.generate(
         FLAGS.input_file,

@@ -31,7 +31,7 @@ import sys
 
 from base import file_system, lazy, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 from absl import flags
 
@@ -90,9 +90,10 @@ class Flags:
     classes."""
 
     processor: str | None = flag(
+        needs={"data_dir": ""},
         excludes=dict.fromkeys(
             ("regression", "multi_label"), "it has one class for each example"
-        )
+        ),
     )
     """module:Class, a subclass of run_classifier.DataProcessor that returns the
     examples and labels; --task_name is not needed then."""
@@ -124,14 +125,8 @@ class Flags:
 
 
 define(Flags)
-
-
-# Task and data
 define(LongTextFlags)
 define(TaskFlags, words=classifier_flags.WORDS)
-
-
-# Distillation
 define(
     distillation_flags.DistillationFlags,
     words={"what_is_needed": "A teacher was fine-tuned on the same labels."},
@@ -261,9 +256,8 @@ def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
     distillation_flags.check(FLAGS)
-    if not FLAGS.processor:
-        require(FLAGS, "task_name")
-    require(FLAGS, "data_dir")
+    if not (FLAGS.task_name or FLAGS.processor):
+        raise UserError("--task_name is required")
     if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
         raise UserError(
             f"--num_folds={FLAGS.num_folds} --fold={FLAGS.fold}: wanted two or "

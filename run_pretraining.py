@@ -29,7 +29,7 @@ import dataclasses
 
 from base import file_system, lazy, script
 from base.errors import UserError
-from base.flags import check, define, flag, read, require
+from base.flags import check, define, flag, read
 
 from absl import flags
 
@@ -248,7 +248,6 @@ def check_flags() -> None:
     """
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise UserError("give --do_train, --do_eval or both")
-    require(FLAGS, "output_dir")
     if not (FLAGS.size or FLAGS.bert_config_file or FLAGS.init_checkpoint):
         raise UserError(
             "--size (such as --size=base) or --bert_config_file is required "

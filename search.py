@@ -30,7 +30,7 @@ from typing import Any
 
 from base import file_system, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 from absl import flags
 
@@ -61,7 +61,7 @@ class Flags:
     """The corpus, to build the index: text, a sentence per line, or JSON lines;
     plain or gzip; globs, separated by commas."""
 
-    index: str | None = flag()
+    index: str = flag(required=True)
     """Folder of the index, on this machine's disk."""
 
     text_column: str = flag("text")
@@ -97,7 +97,7 @@ define(Flags)
 
 
 # Model
-define(ModelFlags)
+define(ModelFlags, required=["init_checkpoint"])
 define(ModelOptions, "embedding_size")
 define(TrainingSettings, "dtype")
 
@@ -198,7 +198,6 @@ def show(query: Input, results: list[dict[str, Any]]) -> None:
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    require(FLAGS, "init_checkpoint", "index")
     if file_system.is_remote(FLAGS.index):
         raise UserError(
             f"--index={FLAGS.index}: wanted a folder on a disk of this machine"

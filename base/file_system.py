@@ -428,6 +428,22 @@ def check_writable(path: str, flag: str) -> None:
         ) from error
 
 
+def check_output_file(
+    path: str, inputs: Iterable[tuple[str, str]], flag: str = "output_file"
+) -> None:
+    """Check that a flag names a file, and none of those that are read.
+
+    `inputs` are pairs of a flag and a file that it names.
+    """
+    if is_directory(path) or path.endswith("/"):
+        raise UserError(f"--{flag}={path} is a directory: name a file")
+    for name, other in inputs:
+        if not is_stream(path) and real_path(path) == real_path(other):
+            raise UserError(
+                f"--{flag}={path} is a file of --{name} too: name another"
+            )
+
+
 def check_new_directory(path: str, flag: str, own: Collection[str]) -> None:
     """Check that a local directory, which no run has begun, has no files.
 

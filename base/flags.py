@@ -25,7 +25,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
-from base import file_system
+from base import cluster, file_system
 from base.errors import UserError
 
 from absl import flags
@@ -47,6 +47,7 @@ class Declared:
         low: the smallest number.
         high: the largest number.
         choices: the values of a string.
+        required: whether it needs a value.
         repeated: whether a list is given as a flag for each value.
         needs: flags without which this one does nothing: "do_train", one of
             several ("dev_file or data_dir"), or a value ("dtype=float16").
@@ -63,6 +64,7 @@ class Declared:
     low: float | None = None
     high: float | None = None
     choices: Iterable[str] | None = None
+    required: bool = False
     repeated: bool = False
     needs: Others = dataclasses.field(default_factory=dict)
     excludes: Others = dataclasses.field(default_factory=dict)
@@ -84,6 +86,7 @@ def define(
     cls: type,
     *only: str,
     without: Iterable[str] = (),
+    required: Iterable[str] = (),
     defaults: Mapping[str, Any] | None = None,
     needs: Mapping[str, str] | None = None,
     words: Mapping[str, str] | None = None,
@@ -94,6 +97,7 @@ def define(
         cls: the dataclass.
         only: names of flags.
         without: names of flags.
+        required: flags that need a value in this script.
         defaults: {flag: default} that differ in this script.
         needs: {flag: what it needs} besides.
         words: {name: text} for {name} in the help.
@@ -114,8 +118,11 @@ def define(
         if name in (needs or {}):
             more = {**declared.needs, needs[name]: ""}
             declared = dataclasses.replace(declared, needs=more)
-        declared = dataclasses.replace(declared, place=inspect.getfile(cls))
-        flags.FLAGS[name].declared = declared
+        flags.FLAGS[name].declared = declared = dataclasses.replace(
+            declared,
+            required=declared.required or name in required,
+            place=inspect.getfile(cls),
+        )
         if declared.alias:
             flags.DEFINE_alias(declared.alias, name)
             flags.FLAGS[declared.alias].declared = Declared(
@@ -213,7 +220,7 @@ def is_given(f: FlagValues, name: str) -> bool:
 
 
 def check(f: FlagValues) -> None:
-    """Check numbers, and what each given flag needs, excludes and names.
+    """Check numbers, what is required, needed, excluded, read and written.
 
     Raises:
         UserError: names the flags.
@@ -244,8 +251,14 @@ def check(f: FlagValues) -> None:
                     + (why and f": {why}")
                 )
     for name in f:
+        declared, value = of(f, name), f[name].value
+        if declared.required and not value:
+            raise UserError(f"--{name} is required")
         if is_given(f, name):
-            _check_exists(f, name, of(f, name).exists)
+            _check_exists(f, name, declared.exists)
+        # Else it would be found when the work is done.
+        if declared.is_output and value and cluster.is_chief():
+            file_system.check_writable(value, name)
 
 
 def check_number(own: flags.Flag, value: object) -> None:

@@ -117,7 +117,6 @@ def _guarded(
         )
     try:
         declared_flags.check(flags.FLAGS)
-        _check_outputs()
         status = main(argv)
         if not status:
             _log_output()
@@ -137,18 +136,6 @@ def _guarded(
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
         raise
-
-
-def _check_outputs() -> None:
-    """Check that what the flags name as output can be written at all.
-
-    Else it would be found when the work is done.
-    """
-    for name in flags.FLAGS:
-        value = flags.FLAGS[name].value
-        is_output = declared_flags.of(flags.FLAGS, name).is_output
-        if value and is_output and cluster.is_chief():
-            file_system.check_writable(value, name)
 
 
 def _log_output() -> None:

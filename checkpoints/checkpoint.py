@@ -108,7 +108,7 @@ def _check_same_vocabulary(vocabulary: Vocabulary, own: Vocabulary) -> None:
             raise UserError(
                 f"--vocab_file={vocabulary.path} has {found}, and the model's "
                 f"own vocabulary {own.path} {there}: leave --vocab_file out "
-                "(extend_checkpoint.py adds words to a model)"
+                "(tools.extend_checkpoint adds words to a model)"
             )
 
 

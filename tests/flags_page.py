@@ -69,7 +69,9 @@ def default_of(flag: flags.Flag) -> str:
 
 
 def bounds_of(declared: declared_flags.Declared) -> str:
-    """Return "0 to 1", "at least 1", "at most 9" or "", of a number."""
+    """Return "0 to 1", "at least 1", "at most 9", "required" or ""."""
+    if declared.required:
+        return "required"
     low, high = (
         None if bound is None else f"{bound:,.12g}"
         for bound in (declared.low, declared.high)

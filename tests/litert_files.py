@@ -19,7 +19,7 @@ import tiny
 from modeling import BertConfig
 from tasks.bilstm import BiLstmSize
 
-export_litert = scripts.load("export_litert")
+export_saved_model = scripts.load("export_saved_model")
 litert_model = scripts.load("litert_model")
 
 # The converter leaves matrices of fewer than 1,024 numbers in float32.
@@ -127,9 +127,9 @@ def options_for(kind: str) -> dict:
 
 
 def export(model: Path, target: Path, **flags) -> Path:
-    """Run export_litert.py and return the file."""
-    flags = {"init_checkpoint": str(model), "export_path": str(target)} | flags
-    assert scripts.run(export_litert, **flags) == 0
+    """Run export_saved_model.py --format=litert and return the file."""
+    flags |= {"init_checkpoint": model, "export_dir": target}
+    assert scripts.run(export_saved_model, format="litert", **flags) == 0
     return target
 
 

@@ -625,7 +625,7 @@ def test_files_of_weights_that_are_not_read(directory, tmp_path):
         ({"output_format": None}, "--output_format"),
         ({"input": "model/config.json"}, "is a file"),
         ({"input": "nothing"}, "no such checkpoint"),
-        ({"vocab_file": "nothing"}, "no such file"),
+        ({"vocab_file": "nothing"}, "cannot read the vocabulary"),
         ({"output": "model"}, "holds a checkpoint already"),
         ({"output": "model/config.json/out"}, "cannot be written"),
         ({"do_lower_case": True}, "was trained with False"),

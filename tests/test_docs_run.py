@@ -41,7 +41,8 @@ def run_page(page: Path, extra, caplog, capsys) -> list[str]:
     """
     caplog.set_level("INFO", logger="absl")
     for command in pages.sh_commands(page):
-        python, script, *arguments = shlex.split(command.text)
+        text = command.text.replace("python -m ", "python ")
+        python, script, *arguments = shlex.split(text)
         more = extra(command.text)
         if python in FETCHING or more is None:
             continue
@@ -84,8 +85,8 @@ def assert_writes(page: Path, folder: Path) -> None:
 def pretraining_flags(command: str) -> str | None:
     """Return what makes a command of docs/pretraining*.md short.
 
-    verify_run.py repeats the command of a process, which here is pytest's; it
-    has a test of its own.
+    tools.verify_run repeats the command of a process, which here is pytest's;
+    it has a test of its own.
     """
     if "verify_run" in command:
         return None

@@ -1,4 +1,4 @@
-"""export_litert.py: the same numbers as the checkpoint, and its errors."""
+"""--format=litert: the same numbers as the checkpoint, and its errors."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from litert_files import export_litert
+from exports import export_saved_model
 
 from serving.litert.model import LiteRtModel
 from tasks import loading, predict
@@ -170,19 +170,22 @@ def encoder(tmp_path_factory):
     "flags, words",
     [
         ({"init_checkpoint": None}, "--init_checkpoint is required"),
-        ({"export_path": None}, "--export_path is required"),
-        ({"export_path": "/proc"}, "is a directory"),
-        ({"export_path": "/proc/nowhere/m.tflite"}, "cannot be written"),
-        ({"export_path": __file__}, "exists already"),
+        ({"export_dir": None}, "--export_dir is required"),
+        ({"export_dir": "/tmp"}, "is a directory"),
+        ({"export_dir": "/proc/nowhere/m.tflite"}, "cannot be written"),
+        ({"export_dir": __file__}, "exists already"),
+        ({"dtype": "bfloat16"}, "give --dtype or --format=litert, not both"),
+        ({"format": "saved_model", "quantize": "int8"}, "--format=litert"),
     ],
     ids=str,
 )
 def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
     given = {
+        "format": "litert",
         "init_checkpoint": str(encoder),
-        "export_path": str(tmp_path / "m.tflite"),
+        "export_dir": str(tmp_path / "m.tflite"),
     }
-    line = scripts.error_of(export_litert, **(given | flags))
+    line = scripts.error_of(export_saved_model, **(given | flags))
     assert words in line, line
     assert not list(tmp_path.iterdir())
 
@@ -207,9 +210,10 @@ def test_models_that_no_file_can_hold(tmp_path, kind, flags, words):
         config = json.loads(path.read_text()) | {"task": "feature_tagging"}
         path.write_text(json.dumps(config))
     line = scripts.error_of(
-        export_litert,
+        export_saved_model,
+        format="litert",
         init_checkpoint=str(model),
-        export_path=str(tmp_path / "m.tflite"),
+        export_dir=str(tmp_path / "m.tflite"),
         **flags,
     )
     assert words in line
@@ -220,8 +224,9 @@ def test_a_newer_tensorflow_says_what_to_install(
 ):
     monkeypatch.delattr(tf.lite, "TFLiteConverter")
     line = scripts.error_of(
-        export_litert,
+        export_saved_model,
+        format="litert",
         init_checkpoint=str(encoder),
-        export_path=str(tmp_path / "m.tflite"),
+        export_dir=str(tmp_path / "m.tflite"),
     )
     assert "'tensorflow>=2.20,<2.22'" in line

@@ -1,4 +1,4 @@
-"""extend_checkpoint.py: vocabulary, configuration and weights agree."""
+"""extend_checkpoint: vocabulary, configuration and weights agree."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
 from pretraining.model import BertForPreTraining
 
-extend_checkpoint = scripts.load("extend_checkpoint")
+extend_checkpoint = scripts.load("tools.extend_checkpoint")
 fill_mask = scripts.load("fill_mask")
 
 TABLE = "bert/embeddings/word_embeddings"

@@ -326,7 +326,7 @@ def test_the_log_tells_what_was_cut(model_dir, input_file, tmp_path, caplog):
         ({"input_file": "/nowhere.txt"}, "/nowhere.txt: cannot be read"),
         ({"input_file": "/tmp"}, "/tmp: cannot be read: Is a directory"),
         ({"output_file": "/tmp"}, "--output_file=/tmp is a directory"),
-        ({"output_file": "/proc/x/y"}, "--output_file=/proc/x cannot be"),
+        ({"output_file": "/proc/x/y"}, "--output_file=/proc/x/y cannot be"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
         ({"bert_config_file": "/nowhere"}, "/nowhere: cannot be read"),
         ({"vocab_file": "/nowhere"}, "cannot read the vocabulary"),
@@ -368,7 +368,7 @@ def test_text_that_cannot_work(model_dir, tmp_path, data, words):
     for path in (flags["input_file"], f"{tmp_path}/./in.txt", "link"):
         flags["output_file"] = str(tmp_path / path)
         line = scripts.error_of(extract_features, **flags)
-        assert "is the input file too" in line
+        assert "is a file of --input_file too" in line
     assert (tmp_path / "in.txt").read_bytes() == data
     flags["output_file"] = str(tmp_path / "new" / "out.jsonl")
     flags["init_checkpoint"] = str(tmp_path / "nowhere")

@@ -19,7 +19,7 @@ READERS = (
     *("benchmark", "fill_mask", "playground", "tools.verify_run"),
     *("compile_for_accelerators", "search"),
 )
-OUTPUTS = {"output_dir", "output_file", "export_dir", "export_path", "work_dir"}
+OUTPUTS = {"output_dir", "output_file", "export_dir", "work_dir"}
 
 
 @pytest.mark.parametrize("name", sorted({*SCRIPTS} - {*READERS}))

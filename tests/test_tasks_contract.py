@@ -11,6 +11,7 @@ from pathlib import Path
 
 import by_hand
 import fine_tuned_models
+import litert_files
 import numpy as np
 import page_models
 import prediction_runs
@@ -24,7 +25,6 @@ from task_cases import CASES, Predictions, TaskCase, likely
 from extras import attributions
 
 convert_checkpoint = scripts.load("convert_checkpoint")
-export_litert = scripts.load("export_litert")
 litert_model = scripts.load("litert_model")
 
 pytestmark = pytest.mark.slow
@@ -109,11 +109,9 @@ class Made:
 
     @functools.cached_property
     def litert(self) -> Path:
-        """The file of export_litert.py."""
+        """The LiteRT file of export_saved_model.py."""
         file = self.folder / "model.tflite"
-        flags = {"init_checkpoint": self.model, "export_path": file}
-        assert scripts.run(export_litert, **flags | self.case.options) == 0
-        return file
+        return litert_files.export(self.model, file, **self.case.options)
 
 
 def with_likely(predictions: Predictions) -> Predictions:

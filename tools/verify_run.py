@@ -22,7 +22,7 @@ from typing import Any
 
 from base import child_processes, file_system, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 import numpy as np
 import tensorflow as tf
@@ -39,7 +39,7 @@ FLAGS = flags.FLAGS
 class Flags:
     """The run, and which of its steps are repeated."""
 
-    output_dir: str | None = flag()
+    output_dir: str = flag(required=True)
     """Directory of the run, with a ledger."""
 
     from_step: int | None = flag(low=0)
@@ -63,7 +63,6 @@ Line = Mapping[str, Any]
 
 def main(_: list[str]) -> int:
     """Repeat the steps and compare; return the exit status."""
-    require(FLAGS, "output_dir")
     lines = ledger.read(FLAGS.output_dir)
     first, last = find_steps(lines)
     begin = find_command(lines, first, last)

@@ -105,8 +105,11 @@ def read(
     The files are those of --input_file, or of the sources of a TOML file.
 
     Raises:
-        UserError: it is damaged, or a file belongs to two sources.
+        UserError: both or none are given, the file of sources is damaged, or a
+            file belongs to two sources.
     """
+    if bool(input_file) == bool(path):
+        raise UserError("give --input_file or --sources, but not both")
     if not path:
         states = file_system.input_states(input_file)
         return states, Mix({}, {}, random_seed)

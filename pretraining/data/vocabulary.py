@@ -5,12 +5,9 @@ build_vocab.py describes the layout of a vocabulary and how pieces are learned.
 
 import collections
 import itertools
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 
-from base import file_system, logs
-from base.errors import UserError
+from base import logs
 
 import tokenizers
 from absl import logging
@@ -127,42 +124,6 @@ def count_divisor(counts: collections.Counter[str]) -> int:
 
 
 # --- Writing -----------------------------------------------------------------
-
-
-def check_output_file(path: str, input_files: Sequence[str]) -> None:
-    """Check that the file can be written, before the work begins.
-
-    Raises:
-        UserError: it cannot, or it is one of the input files.
-    """
-    if not os.path.basename(path):
-        raise UserError(f"--output_file={path}: wanted the name of a file")
-    if file_system.is_remote(path):
-        return
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path):
-        raise UserError(f"--output_file={path} is a directory; add a file name")
-    if not os.path.isdir(folder):
-        raise UserError(f"--output_file={path}: there is no directory {folder}")
-    if not file_system.is_stream(path):
-        try:
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:  # as in /proc, even for root
-            raise UserError(
-                f"--output_file={path}: cannot write in {folder}"
-            ) from error
-    if not os.path.exists(path):
-        return
-    if any(
-        not file_system.is_remote(name) and os.path.samefile(path, name)
-        for name in input_files
-    ):
-        raise UserError(
-            f"--output_file={path} is also one of --input_file: it would be "
-            "read as text, then replaced; name another file"
-        )
-    logging.info("%s exists and will be replaced", path)
 
 
 def measure(

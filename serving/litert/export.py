@@ -21,11 +21,29 @@ from tasks.graph import Outputs, TaskGraph
 from tasks.task import Settings
 
 
-def create(graph: TaskGraph, quantize: str) -> bytes:
-    """Return the LiteRT file of a model, its weights restored.
+def write(graph: TaskGraph, path: str, quantize: str) -> None:
+    """Write the LiteRT file of a model, its weights restored.
 
     `quantize` is a key of convert.BYTES_PER_WEIGHT.
     """
+    settings = graph.task.settings
+    logging.info(
+        "Converting %s (%s)", settings.checkpoint.prefix, settings.task
+    )
+    data = _create(graph, quantize)
+    with file_system.atomic_file(path) as file:
+        file.write(data)
+    _log_mediapipe(settings)
+    logging.info(
+        "Wrote %s: %s, weights %s, %.1f MB",
+        path,
+        settings.task,
+        {"none": "float32"}.get(quantize, quantize),
+        len(data) / 1e6,
+    )
+
+
+def _create(graph: TaskGraph, quantize: str) -> bytes:
 
     def numbers(**features: tf.Tensor) -> Outputs:
         with recurrence.without_arrays():
@@ -73,18 +91,18 @@ def create(graph: TaskGraph, quantize: str) -> bytes:
 
 
 def check_new(path: str) -> None:
-    """Check that the file of --export_path can be written and is new."""
+    """Check that the file of --export_dir can be written and is new."""
     if file_system.is_directory(path):
         raise UserError(
-            f"--export_path={path} is a directory: give a file name in it, "
+            f"--export_dir={path} is a directory: give a file name in it, "
             f"such as {os.path.join(path, 'model.tflite')}"
         )
     if file_system.exists(path):
-        raise UserError(f"--export_path={path} exists already: give a new name")
-    file_system.make_directory(os.path.dirname(path) or ".", "export_path")
+        raise UserError(f"--export_dir={path} exists already: give a new name")
+    file_system.make_directory(os.path.dirname(path) or ".", "export_dir")
 
 
-def log_mediapipe(settings: Settings) -> None:
+def _log_mediapipe(settings: Settings) -> None:
     """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
     checkpoint = settings.checkpoint
     trained_for, normalization = (

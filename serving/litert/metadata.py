@@ -208,7 +208,7 @@ def read_files(path: str) -> dict[str, bytes]:
     ) as error:
         raise UserError(
             f"--model={path} has no vocabulary inside ({error}): it is cut "
-            "short, or was not written by export_litert.py"
+            "short, or was not written by export_saved_model.py"
         ) from error
 
 
@@ -219,7 +219,7 @@ def read_description(path: str) -> tuple[dict[str, Any], bytes]:
     if lacking:
         raise UserError(
             f"--model={path} has no {', '.join(sorted(lacking))} inside: "
-            "export it with export_litert.py"
+            "export it with export_saved_model.py --format=litert"
         )
     place = f"--model={path}: {DESCRIPTION} inside"
     found = text_files.json_object(place, files[DESCRIPTION])

@@ -34,7 +34,7 @@ class LiteRtModel:
     """A model in a LiteRT file; `predict` returns its predictions of texts.
 
     Args:
-        path: a file that export_litert.py has written.
+        path: a file that export_saved_model.py has written.
         num_threads: None: all cores that the process may use.
         batch_size: rows of max_seq_length tokens in a batch; a batch of shorter
             rows holds more. None: as many as make 512 tokens, whose activations

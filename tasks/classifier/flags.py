@@ -17,7 +17,7 @@ _OWN = {"task_name=tsv": ""}
 class TaskFlags:
     """The task and its files."""
 
-    task_name: str | None = flag()
+    task_name: str | None = flag(needs={"data_dir": ""})
     """One of {tasks}; tsv: your own files."""
 
     data_dir: str | None = flag(exists="directory")

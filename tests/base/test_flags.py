@@ -56,7 +56,10 @@ def f(monkeypatch) -> flags.FlagValues:
             monkeypatch.setattr(flags, name, define)
     monkeypatch.setattr(flags, "FLAGS", values)
     declared_flags.define(
-        Settings, defaults={"rate": 0.25}, words={"what": "rate"}
+        Settings,
+        required=["rate"],
+        defaults={"rate": 0.25},
+        words={"what": "rate"},
     )
     values(["script"])
     return values
@@ -96,6 +99,7 @@ def test_values_out_of_bounds_are_refused(f, argument):
             ["--kind=a", "--nocased"],
             "give --cased or --kind=a, not both: a is uncased",
         ),
+        (["--rate=0"], "--rate is required"),
         (["--folder=/nowhere"], "--folder=/nowhere is not a directory"),
     ],
 )

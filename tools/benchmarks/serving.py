@@ -221,12 +221,13 @@ def write_models(
                 raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
         if SERVERS[name].program == programs.LITERT:
             measuring.run_script(
-                "export_litert.py",
+                "export_saved_model.py",
+                format="litert",
                 init_checkpoint=theirs,
                 task="encoder",
                 do_lower_case="true",
                 quantize="int8" if name.endswith("int8") else "none",
-                export_path=folder / SERVERS[name].model,
+                export_dir=folder / SERVERS[name].model,
             )
     return len(tokenizer.tokens)
 

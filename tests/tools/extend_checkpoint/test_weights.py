@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tools.extending import weights
+from tools.extend_checkpoint import weights
 
 TABLE = np.array(
     [[3, 4], [0, 0], [6, 8], [0, 2], [9, 9], [7, 7]], np.float32

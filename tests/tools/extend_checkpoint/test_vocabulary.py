@@ -5,8 +5,8 @@ from base.errors import UserError
 import pytest
 
 import tokenization
-from tools.extending import vocabulary
-from tools.extending.vocabulary import NewWord
+from tools.extend_checkpoint import vocabulary
+from tools.extend_checkpoint.vocabulary import NewWord
 
 VOCAB = (
     "[PAD] [unused1] [UNK] [CLS] [SEP] [MASK] the cat cardio ##logy ##gram "

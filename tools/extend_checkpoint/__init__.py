@@ -1,0 +1,1 @@
+"""Adds words or positions to a model: python -m tools.extend_checkpoint."""

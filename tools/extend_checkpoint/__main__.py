@@ -1,0 +1,273 @@
+r"""Add words to a model's vocabulary, or positions for longer texts.
+
+    python -m tools.extend_checkpoint --input_file='domain/*.txt' \
+        --num_new_words=2000 --output_dir=extended \
+        --init_checkpoint=hf://google-bert/bert-base-uncased
+    python -m tools.extend_checkpoint --new_words_file=words.txt \
+        --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=extended
+    python -m tools.extend_checkpoint --max_position_embeddings=1024 \
+        --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=long
+
+The words come from a list, or are the words of a text that cost the most extra
+pieces: count * (pieces - 1). They take the places of the [unused] tokens, and
+further ones are appended; every other token keeps its id. The row of a new word
+in the embedding table begins as the mean of the rows of its old pieces, and so
+does its bias in the masked LM. New positions repeat the old ones.
+
+The output is a model in the original's format: weights, configuration,
+vocabulary and casing, and new_words.tsv with a row per new word. Train it
+further before use, on records made with the new vocabulary: words are split in
+another way now (docs/domain.md has all steps).
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from base import file_system, script
+from base.errors import UserError
+from base.flags import define, flag
+
+import numpy as np
+from absl import flags, logging
+
+import tokenization
+from checkpoints import lookup
+from checkpoints.checkpoint import read_weights, write_checkpoint
+from modeling import BertConfig
+from pretraining.data import words as pretraining_words
+from tools.extend_checkpoint import vocabulary, weights
+from tools.extend_checkpoint.vocabulary import NewWord
+from training import flags as training_flags
+from training.flags import ModelFlags
+
+FLAGS = flags.FLAGS
+
+define(ModelFlags, required=["init_checkpoint"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """The words that are new, and the checkpoint to write."""
+
+    output_dir: str = flag(required=True, is_output=True, alias="output")
+    """Directory to write; must not hold a checkpoint."""
+
+    new_words_file: str | None = flag(
+        excludes={"num_new_words": "a list of words, or so many to be chosen"}
+    )
+    """UTF-8 text with one word per line: the words to add."""
+
+    input_file: str | None = flag(needs={"num_new_words or new_words_file": ""})
+    """Text of the domain: patterns such as 'domain/*.txt', separated by commas.
+    With --num_new_words the words to add are chosen from it; with
+    --new_words_file it is only measured."""
+
+    num_new_words: int | None = flag(
+        low=1, needs={"input_file": "words are chosen from it"}
+    )
+    """Add this many words of --input_file, those that cost the most extra
+    pieces."""
+
+    min_frequency: int | None = flag(low=1, needs={"num_new_words": ""})
+    """With --num_new_words: choose no word of --input_file that occurs less
+    often; default: {min_frequency}."""
+
+    max_position_embeddings: int | None = flag(low=1, high=10**6)
+    """Largest number of tokens that the extended model can read: the learned
+    positions are repeated up to here. The new positions are worth little before
+    some thousand steps of training."""
+
+
+define(Flags, words={"min_frequency": str(vocabulary.MIN_FREQUENCY)})
+
+
+WORDS_NAME = "new_words.tsv"
+
+# New words and notes that are shown in the log.
+_SHOWN = 10
+
+
+def main(_: list[str]) -> int:
+    """Read the model, choose words, extend it and write it."""
+    check_flags()
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
+    positions = FLAGS.max_position_embeddings
+    if positions and positions <= config.max_position_embeddings:
+        raise UserError(
+            f"--max_position_embeddings={positions}: the model has "
+            f"{config.max_position_embeddings} already; give a larger number"
+        )
+    values = read_weights(checkpoint)
+    counts = {}
+    if FLAGS.input_file:
+        with tempfile.TemporaryDirectory() as folder:
+            counts = pretraining_words.count_words(
+                FLAGS.input_file,
+                tokenizer.basic_tokenizer.normalization,
+                os.path.join(folder, "words"),
+            )
+    words = choose_words(tokenizer, counts)
+    lines, ids = vocabulary.extend(tokenizer.vocabulary, words)
+    if words:
+        report_splitting(tokenizer, counts, words, lines)
+        values = add_words(values, config, tokenizer, words, lines, ids)
+    if positions:
+        table = values[weights.POSITIONS]
+        table = weights.repeat_positions(table, positions)
+        values = {**values, weights.POSITIONS: table}
+        logging.warning(
+            "max_position_embeddings %d becomes %d, the learned positions "
+            "repeated: beyond the old limit the model is worth little before "
+            "some thousand steps of training",
+            config.max_position_embeddings,
+            positions,
+        )
+        config.max_position_embeddings = positions
+    file_system.make_directory(FLAGS.output_dir, flag="output_dir")
+    if words:
+        write_words(words, ids)
+    write_checkpoint(
+        FLAGS.output_dir,
+        values,
+        checkpoint,
+        "".join(f"{line}\n" for line in lines).encode(),
+    )
+    logging.info("Wrote the extended model to %s", FLAGS.output_dir)
+    if words:
+        logging.warning(
+            "Make the records anew: words are split in another way now"
+        )
+    return 0
+
+
+def choose_words(
+    tokenizer: tokenization.FullTokenizer, counts: Mapping[str, int]
+) -> list[NewWord]:
+    """Return the words to add; log what was noticed about others."""
+    if FLAGS.new_words_file:
+        source = FLAGS.new_words_file
+        words, notes = vocabulary.read_list(source, tokenizer, counts)
+    elif FLAGS.num_new_words:
+        source = FLAGS.input_file
+        words, notes = vocabulary.choose_from_text(
+            counts,
+            tokenizer,
+            FLAGS.num_new_words,
+            FLAGS.min_frequency or vocabulary.MIN_FREQUENCY,
+        )
+        if len(words) < FLAGS.num_new_words:
+            logging.warning(
+                "--num_new_words=%d: the text has only %d that can be added",
+                FLAGS.num_new_words,
+                len(words),
+            )
+    else:
+        return []
+    logging.info("%d words of %s are added", len(words), source)
+    for what, noted in notes.items():
+        logging.info(
+            "  words that %s: %d, such as %r", what, len(noted), noted[0]
+        )
+    for word in words[:_SHOWN]:
+        times = f", {word.count:,} times" if word.count else ""
+        logging.info("  %s: %s%s", word.word, " ".join(word.pieces), times)
+    if len(words) > _SHOWN:
+        logging.info("  ... (all are in %s)", WORDS_NAME)
+    return words
+
+
+def report_splitting(
+    tokenizer: tokenization.FullTokenizer,
+    counts: Mapping[str, int],
+    words: Sequence[NewWord],
+    lines: Sequence[str],
+) -> None:
+    """Log the pieces per word before and after."""
+    new_vocab = {line.strip(): number for number, line in enumerate(lines)}
+    longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+    change = vocabulary.compare(
+        counts or {word.word: 1 for word in words},
+        tokenizer.wordpiece_tokenizer,
+        tokenization.WordpieceTokenizer(
+            new_vocab,
+            max_input_chars_per_word=longest,
+        ),
+        words,
+    )
+    logging.info(
+        "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
+        change.before / change.num_words,
+        change.after / change.num_words,
+        f"in {change.num_words:,} words of the text"
+        if counts
+        else "in the new words alone",
+        100 * (change.after / change.before - 1),
+    )
+    if change.others:
+        logging.info(
+            "  other words that are split in another way, as their beginning "
+            "is a new word: %d, such as %r; of them %d have more pieces than "
+            "before or are [UNK]",
+            len(change.others),
+            change.others[0],
+            len(change.longer),
+        )
+
+
+def add_words(
+    values: Mapping[str, np.ndarray],
+    config: BertConfig,
+    tokenizer: tokenization.FullTokenizer,
+    words: Sequence[NewWord],
+    lines: Sequence[str],
+    ids: Sequence[int],
+) -> dict[str, np.ndarray]:
+    """Return the weights with rows for new words; set vocab_size."""
+    before = config.vocab_size
+    config.vocab_size = max(before, len(lines))
+    old_ids = vocabulary.used_ids(tokenizer.vocab)
+    num_reused = min(len(words), len(tokenizer.vocab) - len(old_ids))
+    logging.info(
+        "%d words replace [unused] tokens, %d are appended; vocab_size %d "
+        "becomes %d",
+        num_reused,
+        len(words) - num_reused,
+        before,
+        config.vocab_size,
+    )
+    return weights.extend_words(
+        values,
+        [tokenizer.convert_tokens_to_ids(word.pieces) for word in words],
+        ids,
+        config.vocab_size,
+    )
+
+
+def write_words(words: Sequence[NewWord], ids: Sequence[int]) -> None:
+    """Write id, word, count and old pieces of each new word."""
+    rows = [
+        f"{number}\t{word.word}\t{word.count}\t{' '.join(word.pieces)}\n"
+        for number, word in zip(ids, words, strict=True)
+    ]
+    file_system.write_text(
+        os.path.join(FLAGS.output_dir, WORDS_NAME),
+        "".join(["id\tword\tcount\tpieces\n", *rows]),
+    )
+
+
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    has_words = FLAGS.new_words_file or FLAGS.num_new_words
+    if not has_words and not FLAGS.max_position_embeddings:
+        raise UserError(
+            "nothing to add: give --new_words_file, --num_new_words or "
+            "--max_position_embeddings"
+        )
+    lookup.check_no_checkpoint(FLAGS.output_dir, "output_dir")
+
+
+if __name__ == "__main__":
+    script.run(main)
