@@ -397,15 +397,13 @@ def test_the_tutorial_of_search_runs(tmp_path, monkeypatch, caplog, capsys):
 
 def tutorial_flags(command: str) -> str:
     """Return what makes a command of the tutorial of pre-training short."""
-    if "convert_checkpoint" in command:
-        return "--input=tiny"
     if "create_pretraining_data" in command:
         return "--dupe_factor=1"
     if "run_pretraining" in command:
-        short = "--jit_compile=false --max_eval_steps=2 --log_steps=1"
-        if "do_train" in command:
-            short += " --num_train_steps=10 --num_warmup_steps=2 --eval_steps=2"
-        return short
+        return (
+            "--jit_compile=false --max_eval_steps=2 --log_steps=1 "
+            "--num_train_steps=10 --num_warmup_steps=2 --eval_steps=2"
+        )
     return ""
 
 
@@ -415,8 +413,6 @@ def test_the_tutorial_of_pretraining_runs(
 ):
     page = ROOT / "docs" / "tutorials" / "pretraining.md"
     monkeypatch.chdir(tmp_path)
-    vocab = Path(corpora.VOCAB_FILE).read_text("utf-8").split("\n")[:-1]
-    write_pretrained(tmp_path / "tiny", vocab)
     code, config = (
         "\n".join(b.lines)
         for b in pages.blocks(page)
@@ -426,5 +422,4 @@ def test_the_tutorial_of_pretraining_runs(
     (tmp_path / "bert_config.json").write_text(config)
     printed = run_page(page, tutorial_flags, caplog, capsys)
     assert_prints(page, printed)
-    for folder in ("model", "before", "continued"):
-        assert tiny.results_of(tmp_path / folder)["masked_lm_perplexity"] > 1
+    assert tiny.results_of(tmp_path / "model")["masked_lm_perplexity"] > 1
