@@ -40,8 +40,7 @@ from tasks import loading, reading
 from tasks.task import Settings
 from training import dtypes
 from training.flags import ModelFlags
-from training.settings import AUTO
-from training.settings import Settings as TrainingSettings
+from training.settings import AUTO, TrainingSettings
 
 FLAGS = flags.FLAGS
 

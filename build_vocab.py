@@ -101,7 +101,7 @@ def main(_: list[str]) -> int:
     file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
     words = pretraining_words.count_words(
         FLAGS.input_file,
-        tokenization.Normalization.of(FLAGS.do_lower_case),
+        tokenization.TokenizerSettings.of(FLAGS.do_lower_case),
         FLAGS.output_file,
         FLAGS.num_workers,
         beam.options_of(FLAGS),

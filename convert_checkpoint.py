@@ -123,7 +123,7 @@ def main(_: list[str]) -> int:
             huggingface.write_tokenizer(
                 FLAGS.output,
                 vocabulary,
-                for_transformers(checkpoint.normalization, architecture),
+                for_transformers(checkpoint.tokenizer_settings, architecture),
                 checkpoint.config,
                 checkpoint.trained_for,
             )
@@ -153,8 +153,8 @@ def architecture_of(checkpoint: Checkpoint) -> str:
 
 
 def for_transformers(
-    found: tokenization.Normalization, architecture: str
-) -> tokenization.Normalization:
+    found: tokenization.TokenizerSettings, architecture: str
+) -> tokenization.TokenizerSettings:
     """Return the settings of a tokenizer in transformers; warn of the rest."""
     if architecture in _MASKED and not found.special_tokens:
         logging.info(

@@ -26,7 +26,7 @@ from absl import flags, logging
 
 from checkpoints import weight_files
 from checkpoints.trained_for import WINDOWS
-from ops.windows import Windows
+from ops.windows import Windowing
 from tasks import long_texts
 from tasks.encoder import lines as features_lines
 from tasks.encoder import writers as features_writers
@@ -39,7 +39,7 @@ from training import devices, dtypes, prediction
 from training import flags as training_flags
 from training.devices import DeviceChoice
 from training.flags import ModelFlags
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 FLAGS = flags.FLAGS
@@ -96,7 +96,7 @@ define(Flags)
 define(ModelFlags, required=["init_checkpoint"])
 
 define(LongTextFlags, without=("window_pooling",))
-define(Settings, "dtype")
+define(TrainingSettings, "dtype")
 define(DeviceChoice)
 define(RunSettings, "pad_to_max_length")
 
@@ -117,7 +117,7 @@ def main(_: list[str]) -> int:
     long = long_texts.checked(long_texts.read(FLAGS) or own, length)
     windows = None
     if long.how == WINDOWS:
-        windows = Windows(length, long.doc_stride)
+        windows = Windowing(length, long.doc_stride)
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
     with strategy.scope():
         model = TaskModel(config, dtype)

@@ -41,7 +41,7 @@ from pretraining.data.schema import InstanceConfig
 from pretraining.run import PretrainingRun
 from training import devices, start, train_step
 from training.devices import DeviceChoice
-from training.settings import OF_FINE_TUNING, Settings
+from training.settings import OF_FINE_TUNING, TrainingSettings
 
 FLAGS = flags.FLAGS
 
@@ -171,7 +171,7 @@ define(
     words={"unmasked": " For unmasked records."},
 )
 define(
-    Settings,
+    TrainingSettings,
     without=OF_FINE_TUNING,
     defaults={"num_warmup_steps": 10000},
     needs={"eval_steps": "eval_input_file"},

@@ -44,7 +44,7 @@ from tasks.task import Input, Settings, Task
 from training import dtypes
 from training import flags as training_flags
 from training.flags import ModelFlags
-from training.settings import Settings as TrainingSettings
+from training.settings import TrainingSettings
 
 FLAGS = flags.FLAGS
 

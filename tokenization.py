@@ -13,7 +13,7 @@ The steps from text to tokens:
 2. put spaces around every CJK ideograph, so that each is a word;
 3. split at whitespace;
 4. `do_lower_case` only: lower-case each word and drop its accents
-   (a `Normalization` can ask for one of them, or leave out step 2);
+   (a `TokenizerSettings` can ask for one of them, or leave out step 2);
 5. split off every punctuation mark as a word of its own;
 6. WordPiece: cover each word from left to right with the longest pieces that
    the vocabulary has.
@@ -283,7 +283,7 @@ def _is_punctuation(char: str) -> bool:
     return 123 <= code <= 126 or unicodedata.category(char).startswith("P")
 
 
-def _is_cjk(code: int) -> bool:
+def is_cjk(code: int) -> bool:
     """Whether a code point is a CJK ideograph; Hangul and Kana are not."""
     return any(first <= code <= last for first, last in _CJK_RANGES)
 
@@ -293,14 +293,14 @@ def _clean_char(
 ) -> str | int | None:
     """Return the replacement of a character in steps 1 and 2; None drops it.
 
-    For the arguments see Normalization (tokenize_chinese_chars, is_of_hub).
+    For the arguments see TokenizerSettings (tokenize_chinese_chars, is_of_hub).
     """
     char = chr(code)
     if code in (0, 0xFFFD) or _is_control(char):
         return None
     if is_of_hub and unicodedata.category(char) == "Co":
         return None
-    if spaces_cjk and _is_cjk(code):
+    if spaces_cjk and is_cjk(code):
         return f" {char} "
     return " " if _is_whitespace(char) else code
 
@@ -346,10 +346,16 @@ _PUNCTUATION = _CharTable(_space_punctuation)
 
 _ACCENTS = _CharTable(_drop_accent)
 
+
+def without_accents(text: str) -> str:
+    """Return a text in NFD, where accents are characters, without these."""
+    return unicodedata.normalize("NFD", text).translate(_ACCENTS)
+
+
 # --- Tokenizers --------------------------------------------------------------
 
 
-class Normalization(NamedTuple):
+class TokenizerSettings(NamedTuple):
     """The settings of a tokenizer; most names are those of transformers.
 
     The original lower-cases and strips accents, or does neither, and always
@@ -385,22 +391,18 @@ class Normalization(NamedTuple):
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
-        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
-        special_tokens: Iterable[str] = (),
-        token_names: Iterable[str] = SPECIAL_TOKENS,
-        is_of_hub: bool = False,
-    ) -> "Normalization":
-        """Return the settings; strip_accents defaults to do_lower_case."""
+        **others: Any,
+    ) -> "TokenizerSettings":
+        """Return the settings; strip_accents defaults to do_lower_case.
+
+        Names of tokens may be lists, as JSON has them.
+        """
         if strip_accents is None:
             strip_accents = do_lower_case
+        for name in {"special_tokens", "token_names"} & others.keys():
+            others[name] = tuple(others[name])
         return cls(
-            do_lower_case,
-            strip_accents,
-            tokenize_chinese_chars,
-            max_input_chars_per_word,
-            tuple(special_tokens),
-            tuple(token_names),
-            is_of_hub,
+            do_lower_case, strip_accents, tokenize_chinese_chars, **others
         )
 
     def our_name(self, token: str) -> str:
@@ -425,11 +427,11 @@ class Normalization(NamedTuple):
         by_length = sorted(found, key=len, reverse=True)
         return {t: found[t] for t in by_length if found[t] is not None}
 
-    def of_characters(self) -> "Normalization":
+    def of_characters(self) -> "TokenizerSettings":
         """Return the settings on which the words of a text depend."""
-        return Normalization(*self[:3], is_of_hub=self.is_of_hub)
+        return TokenizerSettings(*self[:3], is_of_hub=self.is_of_hub)
 
-    def spelled(self) -> "Normalization":
+    def spelled(self) -> "TokenizerSettings":
         """Return the settings under which words keep their case and accents."""
         return self._replace(do_lower_case=False, strip_accents=False)
 
@@ -460,24 +462,18 @@ def whitespace_tokenize(text: str) -> list[str]:
 class BasicTokenizer:
     """Splits text into words and punctuation marks (steps 1 to 5).
 
-    Args:
-        do_lower_case, strip_accents, tokenize_chinese_chars: see
-            `Normalization.of`.
-        *others: the other fields of Normalization, for the steps after these.
+    The settings are those of the original with this casing, unless given.
     """
 
     def __init__(
         self,
         do_lower_case: bool = True,
-        strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
-        *others: Any,
+        settings: TokenizerSettings | None = None,
     ):
-        self.normalization = Normalization.of(
-            do_lower_case, strip_accents, tokenize_chinese_chars, *others
-        )
+        self.settings = settings or TokenizerSettings.of(do_lower_case)
+        self.do_lower_case = self.settings.do_lower_case
         self._clean = _CLEAN[
-            tokenize_chinese_chars, self.normalization.is_of_hub
+            self.settings.tokenize_chinese_chars, self.settings.is_of_hub
         ]
         self.of_char = _CharTable(self._replace_char)
 
@@ -495,11 +491,10 @@ class BasicTokenizer:
 
     def split_word(self, word: str) -> list[str]:
         """Split one whitespace-separated word of cleaned text (steps 4, 5)."""
-        if self.normalization.do_lower_case:
+        if self.settings.do_lower_case:
             word = self.lower(word)
-        if self.normalization.strip_accents and not word.isascii():
-            # NFD makes an accent a character of its own, which is dropped.
-            word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
+        if self.settings.strip_accents and not word.isascii():
+            word = without_accents(word)
         return word.translate(_PUNCTUATION).split()
 
     def words_with_places(
@@ -575,28 +570,23 @@ class BasicTokenizer:
         In the original that of a capital sigma depends on whether a letter
         follows it, so that it is no matter of single characters.
         """
-        if self.normalization.is_of_hub:
+        if self.settings.is_of_hub:
             word = word.replace("\u03a3", "\u03c3")
         return word.lower()
 
     # Single steps by the original's names: programs call these, private or not.
 
-    @property
-    def do_lower_case(self) -> bool:
-        """Whether words are lower-cased."""
-        return self.normalization.do_lower_case
-
     def _clean_text(self, text: str) -> str:
         return text.translate(_CLEAN[False, False])
 
     def _tokenize_chinese_chars(self, text: str) -> str:
-        return "".join(f" {c} " if _is_cjk(ord(c)) else c for c in text)
+        return "".join(f" {c} " if is_cjk(ord(c)) else c for c in text)
 
     def _is_chinese_char(self, cp: int) -> bool:
-        return _is_cjk(cp)
+        return is_cjk(cp)
 
     def _run_strip_accents(self, text: str) -> str:
-        return unicodedata.normalize("NFD", text).translate(_ACCENTS)
+        return without_accents(text)
 
     def _run_split_on_punc(self, text: str) -> list[str]:
         marked = (f"\0{c}\0" if _is_punctuation(c) else c for c in text)
@@ -663,7 +653,7 @@ class _Cache(dict):
 class FullTokenizer:
     """Converts text to tokens and to ids, with one vocabulary (all steps).
 
-    The arguments after the vocabulary are those of `Normalization.of`.
+    The settings are those of the original with this casing, unless given.
 
     Attributes:
         vocabulary: the file.
@@ -675,26 +665,25 @@ class FullTokenizer:
         self,
         vocab_file: str | Vocabulary,
         do_lower_case: bool = True,
-        strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
-        *others: Any,
+        settings: TokenizerSettings | None = None,
     ):
         self.vocabulary = Vocabulary.of(vocab_file)
         self.vocab_file = self.vocabulary.path
-        self.basic_tokenizer = BasicTokenizer(
-            do_lower_case, strip_accents, tokenize_chinese_chars, *others
-        )
-        normalization = self.basic_tokenizer.normalization
-        self.vocab = normalization.load_vocab(self.vocabulary)
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, settings)
+        self.settings = self.basic_tokenizer.settings
+        self.vocab = self.settings.load_vocab(self.vocabulary)
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
         self.wordpiece_tokenizer = WordpieceTokenizer(
             self.vocab,
-            max_input_chars_per_word=normalization.max_input_chars_per_word,
+            max_input_chars_per_word=self.settings.max_input_chars_per_word,
         )
-        self.special_ids = normalization.special_ids(self.vocab)
-        self._special = self.special_ids and re.compile(
-            special_pattern(self.special_ids)
+        self.special_ids = self.settings.special_ids(self.vocab)
+        # Splits a text at them; None: the text is to have none.
+        self._splitter = (
+            re.compile(special_pattern(self.special_ids))
+            if self.special_ids
+            else None
         )
         # Ids are cached as bytes of int32: joining bytes is one copy of memory,
         # while a list has an object per id.
@@ -703,14 +692,13 @@ class FullTokenizer:
 
     def __reduce__(self) -> tuple:
         """Pickle the vocabulary and the settings, without ids of words."""
-        normalization = self.basic_tokenizer.normalization
-        return type(self), (self.vocabulary, *normalization)
+        return type(self), (self.vocabulary, True, self.settings)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.
 
         Special tokens written in the text are split like any text, "[MASK]"
-        into "[", "mask", "]" (uncased), but for Normalization.special_tokens.
+        into "[", "mask", "]" (uncased), but for the settings' special_tokens.
         """
         return [self.inv_vocab[index] for index in self.text_to_ids(text)]
 
@@ -738,10 +726,10 @@ class FullTokenizer:
         """Return the ids of a text as int32 bytes."""
         if not isinstance(text, str):
             text = convert_to_unicode(text)
-        if not self._special:
+        if not self._splitter:
             return self._encode_text(text)
         # Every second part is a special token.
-        parts = self._special.split(text)
+        parts = self._splitter.split(text)
         parts[::2] = map(self._encode_text, parts[::2])
         parts[1::2] = [
             array("i", [self.special_ids[token]]).tobytes()
@@ -780,10 +768,10 @@ class FullTokenizer:
         as accents, belong to the piece before them: in "Cafe\u0301!" the piece
         "cafe" has 5 characters.
         """
-        if not self._special:
+        if not self._splitter:
             return self._spans(text)
         found, at = [], 0
-        for number, part in enumerate(self._special.split(text)):
+        for number, part in enumerate(self._splitter.split(text)):
             own = [(0, len(part))] if number % 2 else self._spans(part)
             found += [(at + first, at + end) for first, end in own]
             at += len(part)
@@ -861,7 +849,7 @@ def truncated_lengths(
         limit: the largest sum, at least 0.
         minimum: np.minimum or tf.minimum if a and b are arrays or tensors.
         maximum: likewise.
-        is_of_hub: see Normalization.
+        is_of_hub: see TokenizerSettings.
     """
     half = limit // 2  # of the second text
     if is_of_hub:

@@ -26,7 +26,7 @@ import tokenization
 from tokenization import (
     SPECIAL_TOKENS,
     FullTokenizer,
-    Normalization,
+    TokenizerSettings,
     Vocabulary,
 )
 
@@ -56,7 +56,7 @@ _MORE_TOKENS = (
 MAX_CHARS_OF_HUB = 100
 _WORD_LENGTH = "max_input_chars_per_word"
 
-# Fields of Normalization by their names in the normalizer of tokenizer.json.
+# Fields of TokenizerSettings by their names in tokenizer.json's normalizer.
 _NORMALIZER_FIELDS = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
@@ -190,7 +190,7 @@ class Folder:
 
     @functools.cached_property
     def said(self) -> Mapping[str, Any]:
-        """The fields of Normalization that the files tell.
+        """The fields of TokenizerSettings that the files tell.
 
         Raises:
             UserError: the tokenizer is another one than BERT's, or its files
@@ -225,7 +225,9 @@ def _read_settings(files: Folder) -> dict[str, Any]:
     is_of_hub = files.whole is not None or (has_config and not is_ours)
     config, config_path = files.config or {}, files.paths[TOKENIZER_CONFIG_NAME]
     found = _fields(
-        config, {name: name for name in Normalization._fields[:3]}, config_path
+        config,
+        {name: name for name in TokenizerSettings._fields[:3]},
+        config_path,
     )
     kept = config.get("never_split") or []
     if not isinstance(kept, list) or any(
@@ -242,7 +244,7 @@ def _read_settings(files: Folder) -> dict[str, Any]:
         path = files.paths[TOKENIZER_NAME]
         theirs = _read_whole(files, names)
         if not files.is_generic:
-            usual = Normalization.of(found.get("do_lower_case", True))
+            usual = TokenizerSettings.of(found.get("do_lower_case", True))
             unread = {
                 name: getattr(usual, name)
                 for name, value in theirs.items()
@@ -443,7 +445,7 @@ def _template(theirs: Any, names: list[str]) -> Any:
 def _fields(
     theirs: Mapping[str, Any], names: Mapping[str, str], path: str
 ) -> dict[str, bool]:
-    """Return the fields of Normalization that a JSON object has.
+    """Return the fields of TokenizerSettings that a JSON object has.
 
     `names` has our name for each of theirs.
     """
@@ -482,20 +484,19 @@ def _has_many(vocab: Collection[str], setting: str) -> bool:
 
 
 def _count_changed(vocab: Collection[str], setting: str) -> int:
-    """Return how many tokens a field of Normalization changes if it is on."""
+    """Return how many tokens a tokenizer's setting changes if it is on."""
     changes = _CHANGES[setting]
     return sum(changes(token.removeprefix("##")) for token in vocab)
 
 
-_BASIC = tokenization.BasicTokenizer()
 _CHANGES: dict[str, Callable[[str], bool]] = {
     "do_lower_case": lambda token: token != token.lower(),
     # NFD also takes Korean syllables apart.
     "strip_accents": lambda token: (
-        not token.isascii() and _BASIC._run_strip_accents(token) != token
+        not token.isascii() and tokenization.without_accents(token) != token
     ),
     "tokenize_chinese_chars": lambda token: (
-        len(_BASIC._tokenize_chinese_chars(token).split()) > 1
+        len(token) > 1 and any(tokenization.is_cjk(ord(c)) for c in token)
     ),
 }
 
@@ -505,7 +506,7 @@ def choose(
     vocab_file: str,
     do_lower_case: bool | None,
     said: Mapping[str, Any],
-) -> Normalization:
+) -> TokenizerSettings:
     """Return how to normalize text: by the flag, else as the tokens look.
 
     What files say of the other fields is in `said`. Without a word there,
@@ -596,7 +597,7 @@ def agreed(flag: bool | None, trained: bool, model: str) -> bool:
 
 def of_vocabulary(
     vocabulary: Vocabulary, do_lower_case: bool | None
-) -> Normalization:
+) -> TokenizerSettings:
     """Return how text is normalized for a vocabulary that belongs to no model.
 
     The tokenizer's files beside it decide, else the flag, else its tokens.
@@ -609,9 +610,11 @@ def of_vocabulary(
     return with_others(trained, said)
 
 
-def with_others(do_lower_case: bool, said: Mapping[str, Any]) -> Normalization:
+def with_others(
+    do_lower_case: bool, said: Mapping[str, Any]
+) -> TokenizerSettings:
     """Return the casing with the other fields that files tell; log them."""
-    found = Normalization.of(do_lower_case, **said)
+    found = TokenizerSettings.of(do_lower_case, **said)
     for name, value in list(found.to_dict().items())[1:]:
         logging.info("%s = %s, as the tokenizer's files say", name, value)
     return found
@@ -690,16 +693,16 @@ class TokenizerFiles:
     do_lower_case: bool | None = None
     prefix: str = ""
     repository: str | None = None
-    known: Normalization | None = None
+    known: TokenizerSettings | None = None
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:
         """The tokenizer; there has to be a vocabulary."""
-        return FullTokenizer(self.vocabulary, *self.settings)
+        return FullTokenizer(self.vocabulary, settings=self.settings)
 
     @property
     def said(self) -> dict[str, Any]:
-        """The fields of Normalization that the model's files or name tell.
+        """The fields of TokenizerSettings that the model's files or name tell.
 
         They are in the tokenizer_config.json beside a checkpoint, or in the
         tokenizer.json of transformers. The released checkpoints have no such
@@ -714,7 +717,7 @@ class TokenizerFiles:
         return found
 
     @functools.cached_property
-    def settings(self) -> Normalization:
+    def settings(self) -> TokenizerSettings:
         """How to normalize text, by the flag or by the model; logs it.
 
         If neither the files of a checkpoint nor its name tell its casing, the

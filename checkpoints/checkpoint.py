@@ -284,7 +284,11 @@ def write_checkpoint(
         from checkpoints import huggingface  # where a model is written
 
         huggingface.write_tokenizer(
-            directory, vocabulary, checkpoint.normalization, config, trained_for
+            directory,
+            vocabulary,
+            checkpoint.tokenizer_settings,
+            config,
+            trained_for,
         )
     # Last: the weights' index makes the model visible to find_checkpoint.
     prefix = os.path.join(directory, lookup.WEIGHTS_NAME)

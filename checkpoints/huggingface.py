@@ -33,7 +33,7 @@ from absl import logging
 from checkpoints import casing, known_settings, published, sentence_transformers
 from checkpoints.trained_for import TAIL, TrainedFor
 from modeling import LEFT_TO_RIGHT, BertConfig
-from tokenization import Normalization
+from tokenization import TokenizerSettings
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
 # x * Phi(x), computed with erf, in transformers, and its tanh approximation in
@@ -576,7 +576,7 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
 def write_tokenizer(
     directory: str,
     vocabulary: bytes,
-    normalization: Normalization,
+    tokenizer_settings: TokenizerSettings,
     config: BertConfig,
     trained_for: TrainedFor,
 ) -> None:
@@ -587,7 +587,7 @@ def write_tokenizer(
     """
     with file_system.atomic_file(_path(directory, casing.VOCAB_NAME)) as file:
         file.write(vocabulary)
-    settings = normalization._asdict()
+    settings = tokenizer_settings._asdict()
     names, special = settings.pop("token_names"), settings.pop("special_tokens")
     own = trained_for.max_seq_length
     settings |= {

@@ -15,11 +15,11 @@ import tokenization
 from checkpoints import casing
 from checkpoints.casing import TokenizerFiles
 from checkpoints.trained_for import WINDOWS, LongTexts, TrainedFor
-from tokenization import FullTokenizer, Normalization
+from tokenization import FullTokenizer, TokenizerSettings
 
 if TYPE_CHECKING:
     from modeling import BertConfig
-    from ops.windows import Windows
+    from ops.windows import Windowing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,14 +66,14 @@ class Checkpoint:
         return self.long_texts.row_length(self.max_seq_length)
 
     @property
-    def windows(self) -> "Windows | None":
+    def windows(self) -> "Windowing | None":
         """How the model reads a row in windows; None: at once."""
         if self.long_texts.how != WINDOWS:
             return None
-        from ops.windows import Windows  # TensorFlow
+        from ops.windows import Windowing  # TensorFlow
 
         _, stride, _, pooling = self.long_texts
-        return Windows(self.max_seq_length, stride, pooling)
+        return Windowing(self.max_seq_length, stride, pooling)
 
     def trained(self, **fields: Any) -> "Checkpoint":
         """Return the model with other values of fields of `trained_for`."""
@@ -94,7 +94,7 @@ class Checkpoint:
         return self.files.vocabulary and self.files.vocabulary.path
 
     @property
-    def normalization(self) -> Normalization:
+    def tokenizer_settings(self) -> TokenizerSettings:
         """How text is normalized; see `TokenizerFiles.settings`."""
         return self.files.settings
 

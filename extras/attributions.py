@@ -186,7 +186,7 @@ def _attributions(task: Task, item: Input, outputs: Outputs) -> Prediction:
         sizes[0],
         sum(sizes[1:]),
         model.row_length,
-        model.normalization.is_of_hub,
+        model.tokenizer_settings.is_of_hub,
     )
     start = 1  # behind [CLS]
     for name, words, size, count in zip(

@@ -20,7 +20,7 @@ from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
 from training import flags as training_flags
 from training.devices import DeviceChoice
-from training.settings import OF_PRE_TRAINING, Settings
+from training.settings import OF_PRE_TRAINING, TrainingSettings
 
 absl_flags.disclaim_key_flags()  # --help of a script shows what it defines
 
@@ -72,7 +72,13 @@ def define(
     }
     own = {"bias_correction": True, **(defaults or {})}
     without = (*OF_PRE_TRAINING, *without)
-    for cls in (RunSettings, Settings, DeviceChoice, BiLstmFlags, sweeps.Flags):
+    for cls in (
+        RunSettings,
+        TrainingSettings,
+        DeviceChoice,
+        BiLstmFlags,
+        sweeps.Flags,
+    ):
         flags.define(
             cls, without=without, defaults=own, needs=needs, words=words
         )
@@ -87,7 +93,7 @@ def read(f: FlagValues) -> RunSettings:
     export_dir = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
     init_checkpoint = training_flags.read_init_checkpoint(f)
     training = flags.read(
-        Settings,
+        TrainingSettings,
         f,
         num_train_steps=0,
         init_checkpoint=init_checkpoint,

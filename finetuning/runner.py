@@ -31,7 +31,7 @@ from training import (
     reporting,
     start,
 )
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 # (settings, is_training) -> the task that a script's flags describe. With
 # is_training the model is trained first, else it is used as it is.
@@ -257,7 +257,7 @@ def plan(
     )
 
 
-def with_steps(settings: RunSettings, num_examples: int) -> Settings:
+def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
     """Return the training settings with steps from epochs, as the original.
 
     Raises:
@@ -288,7 +288,10 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
 
 
 def finish(
-    job: FineTuningJob, loaded: LoadedModel, done: int, training: Settings
+    job: FineTuningJob,
+    loaded: LoadedModel,
+    done: int,
+    training: TrainingSettings,
 ) -> bool:
     """Write or score the last weights; return whether training is complete.
 
@@ -374,7 +377,7 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
     """
     directory = job.settings.export_dir
     tokenizer = graph_tokenizer.Tokenizer(
-        job.tokenizer.vocabulary, *job.source.normalization
+        job.tokenizer.vocabulary, settings=job.source.tokenizer_settings
     )
     graph = job.create_graph(loaded, tokenizer)
     if not cluster.is_chief():

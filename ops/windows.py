@@ -26,7 +26,7 @@ from ops.elementwise import shape_of
 Features = dict[str, tf.Tensor]
 
 
-class Windows(NamedTuple):
+class Windowing(NamedTuple):
     """Sizes of windows.
 
     Attributes:
@@ -58,7 +58,7 @@ class Windows(NamedTuple):
 
 
 def pooled(
-    x: tf.Tensor, is_there: tf.Tensor | None, windows: Windows | None
+    x: tf.Tensor, is_there: tf.Tensor | None, windows: Windowing | None
 ) -> tf.Tensor:
     """Return the vectors of texts, [B, K], of those of their windows, [R, K].
 
@@ -75,7 +75,7 @@ def pooled(
 
 
 def split(
-    features: Features, windows: Windows | None
+    features: Features, windows: Windowing | None
 ) -> tuple[Features, tf.Tensor | None]:
     """Return the windows as rows [R, S], and which of them a text has, [B, W].
 
@@ -117,7 +117,7 @@ def split(
 
 
 def join(
-    x: tf.Tensor, features: Features, windows: Windows | None
+    x: tf.Tensor, features: Features, windows: Windowing | None
 ) -> tf.Tensor:
     """Return the vectors of the tokens of rows, [B, L, ...].
 

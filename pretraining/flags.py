@@ -20,7 +20,7 @@ from pretraining.data.schema import InstanceConfig
 from pretraining.records import PretrainingFiles
 from tokenization import Vocabulary
 from training import flags as training_flags
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 
 def open_source(f: FlagValues) -> Checkpoint:
@@ -67,7 +67,7 @@ def config_of_run(f: FlagValues, source: Checkpoint) -> BertConfig:
     return BertConfig.from_dict(source.config.to_dict() | given)
 
 
-def read_settings(f: FlagValues) -> Settings:
+def read_settings(f: FlagValues) -> TrainingSettings:
     """Return the training flags as plain values.
 
     With --train_hours the number of steps is that of the run in output_dir, or
@@ -77,7 +77,7 @@ def read_settings(f: FlagValues) -> Settings:
     if f.train_hours:
         steps = known_steps(f) or 1
     settings = flags.read(
-        Settings,
+        TrainingSettings,
         f,
         init_checkpoint=training_flags.read_init_checkpoint(f),
         keep_steps=keep_steps(f),
@@ -91,7 +91,9 @@ def known_steps(f: FlagValues) -> int:
     return found.get("num_train_steps", 0)
 
 
-def with_steps(f: FlagValues, settings: Settings, steps: int) -> Settings:
+def with_steps(
+    f: FlagValues, settings: TrainingSettings, steps: int
+) -> TrainingSettings:
     """Return the settings of a run with so many steps, and its warm-up."""
     warmup, share = f.num_warmup_steps, f.warmup_proportion
     if share is None and f.train_hours:

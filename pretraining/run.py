@@ -38,7 +38,7 @@ from training import (
     reporting,
     start,
 )
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from training.evaluation import Evaluator
@@ -49,7 +49,7 @@ def kept_folder(output_dir: str, step: int) -> str:
     return os.path.join(output_dir, f"step-{step}")
 
 
-def warn_of_missed_steps(settings: Settings) -> None:
+def warn_of_missed_steps(settings: TrainingSettings) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
     folders = [settings.output_dir]
     latest = lookup.latest_checkpoint(settings.output_dir)
@@ -211,7 +211,7 @@ class PretrainingRun:
     source: Checkpoint
     config: modeling.BertConfig
     objective: PretrainingObjective
-    settings: Settings
+    settings: TrainingSettings
     data: PretrainingFiles | None
     eval_data: PretrainingFiles | None
     eval_batch_size: int

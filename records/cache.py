@@ -182,6 +182,6 @@ def text_fingerprint(
     """Return the fingerprint of tokenization: vocabulary, text, length."""
     return {
         "vocabulary": tokenizer.vocabulary.sha256,
-        **tokenizer.basic_tokenizer.normalization.to_dict(),
+        **tokenizer.settings.to_dict(),
         "max_seq_length": max_seq_length,
     }

@@ -36,7 +36,7 @@ from records.lengths import bucket_lengths
 WINDOW = 50
 
 
-class Plan:
+class BatchPlan:
     """Which records are in each training batch, and its padded length.
 
     `lengths` are the tokens of each record, [n], `buckets` the lengths that a
@@ -198,7 +198,7 @@ class ShortRecords:
         """
         # A plan of examples, each as long as the longest of its records.
         lengths = self.lengths.reshape(-1, self.group).max(axis=1)
-        plan = Plan(lengths, batch_size, self.buckets(is_fine), seed)
+        plan = BatchPlan(lengths, batch_size, self.buckets(is_fine), seed)
         return TrainingBatches(self, plan)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
@@ -250,7 +250,7 @@ class TrainingBatches:
     An example of the plan is a group of records of the data.
     """
 
-    def __init__(self, data: ShortRecords, plan: Plan):
+    def __init__(self, data: ShortRecords, plan: BatchPlan):
         self.data, self.plan, self.group = data, plan, data.group
         self.length = plan.length
 

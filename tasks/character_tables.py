@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tokenization
-from tokenization import Normalization
+from tokenization import TokenizerSettings
 
 _CODE_POINTS = 0x110000
 
@@ -41,18 +41,18 @@ class Table(NamedTuple):
     values: np.ndarray  # code points, or SELF
 
 
-def _replacements(normalization: Normalization) -> Iterator[tuple[int, ...]]:
+def _replacements(settings: TokenizerSettings) -> Iterator[tuple[int, ...]]:
     """Yield the replacement of each code point by itself, without neighbors.
 
     Computed by the tokenizer, many code points at a time: each is put between
     two letters, as in "aXb", and the words are joined by spaces again.
     """
-    basic = tokenization.BasicTokenizer(*normalization)
+    basic = tokenization.BasicTokenizer(settings=settings)
     mark = "zz"
     for first in range(0, _CODE_POINTS, 4096):
         codes = range(first, first + 4096)
         kinds = {unicodedata.category(chr(code)) for code in codes}
-        if kinds <= _NO_CHARACTER and not normalization.is_of_hub:
+        if kinds <= _NO_CHARACTER and not settings.is_of_hub:
             # Letters to the tokenizer. Most code points are such.
             yield from [(SELF,)] * len(codes)
             continue
@@ -72,13 +72,13 @@ def _replacements(normalization: Normalization) -> Iterator[tuple[int, ...]]:
 
 
 @functools.cache
-def replacement_table(normalization: Normalization) -> Table:
+def replacement_table(settings: TokenizerSettings) -> Table:
     """Return the table of replacements of all code points; cached."""
     numbers: dict[tuple[int, ...], int] = {(SELF,): 0}
     entries = np.array(
         [
             numbers.setdefault(replacement, len(numbers))
-            for replacement in _replacements(normalization)
+            for replacement in _replacements(settings)
         ],
         np.int32,
     )

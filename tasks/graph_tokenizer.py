@@ -68,9 +68,7 @@ class Tokenizer(tf.Module):
         self,
         vocab_file: str | tokenization.Vocabulary,
         do_lower_case: bool = True,
-        strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
-        *others: Any,
+        settings: tokenization.TokenizerSettings | None = None,
     ):
         super().__init__()
         tensorflow_text = packages.load(
@@ -78,16 +76,16 @@ class Tokenizer(tf.Module):
             "the tokenizer in the graph",
             "tensorflow-text of TensorFlow's version",
         )
-        self.normalization = tokenization.Normalization.of(
-            do_lower_case, strip_accents, tokenize_chinese_chars, *others
+        self.settings = settings or tokenization.TokenizerSettings.of(
+            do_lower_case
         )
         vocabulary = tokenization.Vocabulary.of(vocab_file)
-        vocab = self.normalization.load_vocab(vocabulary)
+        vocab = self.settings.load_vocab(vocabulary)
         tokenization.validate_special_tokens(
             vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocabulary.path
         )
-        self.special_ids = self.normalization.special_ids(vocab)
-        self._longest_word = self.normalization.max_input_chars_per_word
+        self.special_ids = self.settings.special_ids(vocab)
+        self._longest_word = self.settings.max_input_chars_per_word
         self.tokens = list(vocab)
         special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
         self.ids = {name: vocab[name] for name in special}
@@ -104,11 +102,11 @@ class Tokenizer(tf.Module):
                 f"{vocabulary.path}: U+FFFD is a token, but no text has it "
                 "after cleaning; put a placeholder on its line"
             )
-        characters = self.normalization.of_characters()
+        characters = self.settings.of_characters()
         self._table = character_tables.replacement_table(characters)
         self._clean = character_tables.replacement_table(characters.spelled())
         self._plain = PlainTokenizer(
-            tensorflow_text, matchable, self.normalization, self._ids
+            tensorflow_text, matchable, self.settings, self._ids
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -155,7 +153,7 @@ class Tokenizer(tf.Module):
     def cased_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the words with their case and accents.
 
-        Ragged strings [n, words], those of Normalization.spelled().
+        Ragged strings [n, words], those of TokenizerSettings.spelled().
         """
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
         replaced, _ = self._replace(codes, self._clean)
@@ -280,10 +278,10 @@ class Tokenizer(tf.Module):
             each, flat [c], None if nothing is sorted.
         """
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
-        has_final = not self.normalization.is_of_hub
-        if self.normalization.do_lower_case and has_final:
+        has_final = not self.settings.is_of_hub
+        if self.settings.do_lower_case and has_final:
             codes = codes.with_flat_values(self._final_sigmas(codes))
-        if not self.normalization.strip_accents:
+        if not self.settings.strip_accents:
             return codes, None
         order = self._order(codes)
         return codes.with_flat_values(
@@ -444,7 +442,7 @@ def batch_encoder(
         )
     tokenizer = Tokenizer(
         loaded.tokenizer.vocabulary,
-        *loaded.tokenizer.basic_tokenizer.normalization,
+        settings=loaded.tokenizer.settings,
     )
 
     def encode(texts: Any, *rest: Any) -> Any:
@@ -487,7 +485,7 @@ def make_features(
         None if text_b is None else tokenizer(text_b),
         max_seq_length,
         how,
-        tokenizer.normalization.is_of_hub,
+        tokenizer.settings.is_of_hub,
     )
 
 

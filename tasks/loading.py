@@ -203,7 +203,8 @@ def load_graph(settings: Settings, has_texts: bool = False) -> TaskGraph:
     tokenizer = None
     if has_texts:
         tokenizer = graph_tokenizer.Tokenizer(
-            checkpoint.files.vocabulary, *checkpoint.normalization
+            checkpoint.files.vocabulary,
+            settings=checkpoint.tokenizer_settings,
         )
     return registry.create_graph(task, model, tokenizer)
 

@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import character_tables
-from tokenization import Normalization
+from tokenization import TokenizerSettings
 
 # Code points behind these are not tried, and count as not plain.
 _CODE_POINTS = 0x20000
@@ -46,11 +46,11 @@ class PlainTokenizer:
         self,
         tensorflow_text: ModuleType,
         tokens: list[str],
-        normalization: Normalization,
+        settings: TokenizerSettings,
         otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
     ):
-        self._longest_word = normalization.max_input_chars_per_word
-        self._normalize = _normalizer(tensorflow_text, normalization)
+        self._longest_word = settings.max_input_chars_per_word
+        self._normalize = _normalizer(tensorflow_text, settings)
         self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
             vocab=tokens,
             token_out_type=tf.int32,
@@ -58,7 +58,7 @@ class PlainTokenizer:
             max_bytes_per_word=self._longest_word,
         )
         self._pattern = _pattern(
-            plain_characters(tensorflow_text, normalization.of_characters())
+            plain_characters(tensorflow_text, settings.of_characters())
         )
         self._otherwise = otherwise
 
@@ -96,12 +96,12 @@ class PlainTokenizer:
 
 
 def _normalizer(
-    tensorflow_text: ModuleType, normalization: Normalization
+    tensorflow_text: ModuleType, settings: TokenizerSettings
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return the function that prepares strings [n] for WordPiece."""
-    if not normalization.do_lower_case:
+    if not settings.do_lower_case:
         return tf.identity
-    if not normalization.strip_accents:
+    if not settings.strip_accents:
         # Of ASCII letters alone: beyond them TensorFlow's lower case depends
         # on the language of the process.
         return tf.strings.lower
@@ -115,7 +115,7 @@ def _normalizer(
 
 @functools.cache
 def plain_characters(
-    tensorflow_text: ModuleType, normalization: Normalization
+    tensorflow_text: ModuleType, settings: TokenizerSettings
 ) -> np.ndarray:
     """Return the code points that are plain, sorted; cached."""
     # Later versions of Unicode may say what unassigned code points are.
@@ -125,9 +125,9 @@ def plain_characters(
         if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")
         and code != _SIGMA
     ]
-    table = character_tables.replacement_table(normalization)
+    table = character_tables.replacement_table(settings)
     ours = character_tables.replaced(table, codes)
-    normalized = _normalizer(tensorflow_text, normalization)(
+    normalized = _normalizer(tensorflow_text, settings)(
         tf.constant([chr(code) for code in codes])
     )
     theirs = [text.decode() for text in normalized.numpy()]

@@ -20,7 +20,7 @@ from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import LongTexts, TrainedFor, id2label_of
 from tasks.task import Settings, Task
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 
 if TYPE_CHECKING:
     from tasks import graph_tokenizer
@@ -132,8 +132,10 @@ def described(
         raise UserError(
             f"{place}: task is {task!r}, wanted one of {', '.join(TASKS)}"
         )
-    names = {*find(task).described, *Normalization._fields} & found.keys()
-    kinds = get_type_hints(Settings) | get_type_hints(Normalization) | _KINDS
+    names = {*find(task).described, *TokenizerSettings._fields} & found.keys()
+    kinds = (
+        get_type_hints(Settings) | get_type_hints(TokenizerSettings) | _KINDS
+    )
     needed = {*Task.described, "do_lower_case", *names}
     check_types(found, {name: kinds[name] for name in needed}, place)
     values = {name: found[name] for name in names}
@@ -147,7 +149,8 @@ def described(
 
     settings = parts(Settings)
     files = TokenizerFiles(
-        vocabulary=vocabulary, known=Normalization.of(**parts(Normalization))
+        vocabulary=vocabulary,
+        known=TokenizerSettings.of(**parts(TokenizerSettings)),
     )
     checkpoint = Checkpoint(path, None, TrainedFor(**values), files)
     return Settings(checkpoint, **settings)

@@ -43,7 +43,7 @@ def kept_lengths(
     >>> kept_lengths(6, 2, 9), kept_lengths(6, 5, 9)
     ((4, 2), (3, 3))
 
-    With b = 0 there is no second text. For `is_of_hub` see Normalization.
+    With b = 0 there is no second text. For `is_of_hub` see TokenizerSettings.
     """
     if not b:
         return min(a, max_seq_length - 2), 0
@@ -114,7 +114,7 @@ def row_of_texts(
 ) -> tuple[Row, int]:
     """Return the row of one or two texts, and how many pieces were left out."""
     a, b = tokenizer.text_to_ids(text_a), tokenizer.text_to_ids(text_b or "")
-    is_of_hub = tokenizer.basic_tokenizer.normalization.is_of_hub
+    is_of_hub = tokenizer.settings.is_of_hub
     return row_of_ids(a, b, max_seq_length, tokenizer.vocab, how, is_of_hub)
 
 

@@ -8,7 +8,7 @@ from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
 from training.flags import ModelFlags
-from training.settings import FROZEN, Settings
+from training.settings import FROZEN, TrainingSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,5 +74,7 @@ class RunSettings(ModelFlags):
     is_length_given: bool
     bilstm: BiLstmSize | None  # None: no flag of it is given
     long_texts: LongTexts | None  # None: no flag of them is given
-    training: Settings  # without steps until the training data have been read
+    training: (
+        TrainingSettings  # without steps until the training data have been read
+    )
     devices: DeviceChoice

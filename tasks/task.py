@@ -92,7 +92,7 @@ class Settings(NamedTuple):
     def fingerprint(self) -> dict[str, Any]:
         """Return all that predictions depend on, but for the model's files."""
         checkpoint = self.checkpoint
-        found = self._asdict() | checkpoint.normalization.to_dict()
+        found = self._asdict() | checkpoint.tokenizer_settings.to_dict()
         return found | {"checkpoint": checkpoint.trained_for.to_dict()}
 
 
@@ -241,7 +241,7 @@ class Task(abc.ABC):
         found = {name: known[name] for name in self.described}
         if checkpoint.long_texts != LongTexts():
             found["long_texts"] = checkpoint.long_texts._asdict()
-        return found | checkpoint.normalization._asdict()
+        return found | checkpoint.tokenizer_settings._asdict()
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.

@@ -2,12 +2,12 @@
 
 from checkpoints import lookup, published
 from checkpoints.casing import Folder, TokenizerFiles
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 
 
 def settings_of(
     flag: bool | None, prefix: str, vocab_file: str | None
-) -> Normalization:
+) -> TokenizerSettings:
     return TokenizerFiles(
         Folder(lookup.folder_of(prefix)) if prefix else None,
         Vocabulary(vocab_file) if vocab_file else None,

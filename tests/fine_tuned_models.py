@@ -28,7 +28,7 @@ from tasks.job import FineTuningJob
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 
 
 def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
@@ -40,7 +40,7 @@ def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
     if bilstm_size.bilstm_layers:
         settings |= bilstm_size._asdict()
     files = TokenizerFiles(
-        vocabulary=Vocabulary(vocab_file), known=Normalization.of()
+        vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
     )
     trained_for = TrainedFor(**settings)
     written = Checkpoint("", model.config, trained_for, files)

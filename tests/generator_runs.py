@@ -64,7 +64,7 @@ def bytes_of(folder: pathlib.Path) -> dict[str, bytes]:
     }
 
 
-def small_buckets(flags: dict, bucket_bytes: int) -> generation.Plan:
+def small_buckets(flags: dict, bucket_bytes: int) -> generation.GenerationPlan:
     """Return the script's plan with buckets smaller than 1 MB of text."""
     names = ("input_file", "output_file", "vocab_file")
     config = InstanceConfig(

@@ -7,7 +7,7 @@ from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from tasks.task import Settings
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 
 
 def settings_of(
@@ -20,6 +20,6 @@ def settings_of(
         id2label=labels and id2label_of(labels),
     )
     files = TokenizerFiles(
-        vocabulary=Vocabulary(vocab_file), known=Normalization.of()
+        vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
     )
     return Settings(Checkpoint("", None, trained_for, files), name, **values)

@@ -177,7 +177,7 @@ def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
     assert sum(sizes) == os.path.getsize("a.txt")
     if block_bytes >= 64:
         counts = words.count_words(
-            "a.txt", basic.normalization, "vocab", num_workers=1
+            "a.txt", basic.settings, "vocab", num_workers=1
         )
         assert counts == collections.Counter(basic.tokenize(text))
 

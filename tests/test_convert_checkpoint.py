@@ -26,7 +26,7 @@ from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
-from tokenization import SPECIAL_TOKENS, Normalization
+from tokenization import SPECIAL_TOKENS, TokenizerSettings
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 
@@ -556,7 +556,9 @@ def test_settings_of_the_tokenizer_travel(directory, tmp_path, settings):
     }
     for place in (directory, tmp_path / "out", tmp_path / "back"):
         found = open_checkpoint(str(place))
-        assert found.normalization == Normalization.of(**hub | settings)
+        assert found.tokenizer_settings == TokenizerSettings.of(
+            **hub | settings
+        )
         assert found.trained_for.long_texts == LongTexts("tail")
         if place != directory:
             text = Path(found.vocab_file).read_text()
@@ -573,13 +575,13 @@ def test_settings_of_the_originals_tokenizer_travel(tmp_path, caplog):
     for name, values in (("masked", tensors), ("encoder", encoder)):
         source = write_original(tmp_path / name, values, config)
         (source / "vocab.txt").write_text("[PAD]\n[UNK]\n")
-        found = open_checkpoint(str(source)).normalization
-        assert found == Normalization.of(True)
+        found = open_checkpoint(str(source)).tokenizer_settings
+        assert found == TokenizerSettings.of(True)
         out = tmp_path / f"{name} there"
         convert(source, out, "huggingface")
         special = SPECIAL_TOKENS if name == "masked" else ()
         wanted = found._replace(special_tokens=special)
-        assert open_checkpoint(str(out)).normalization == wanted
+        assert open_checkpoint(str(out)).tokenizer_settings == wanted
         written = json.loads((out / "tokenizer_config.json").read_text())
         assert written["split_special_tokens"] is (name == "encoder")
     assert "max_input_chars_per_word is 200, but 100 in Bert" in caplog.text

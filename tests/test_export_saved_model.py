@@ -95,7 +95,7 @@ def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
     vocab = source / "vocab.txt"
     vocab.write_text(vocab.read_text() + "The\nParis\n")
     export(source, tmp_path / "1")
-    assert not made.pop().tokenizer.normalization.do_lower_case
+    assert not made.pop().tokenizer.settings.do_lower_case
 
 
 def test_the_task_of_a_hugging_face_directory_is_its_architecture(tmp_path):

@@ -35,7 +35,7 @@ from tasks.classifier import model as classifier_model
 from training import train_step
 from training.compilation import Compilation
 from training.keras_optimizer import AdamWeightDecay, Schedule
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 CONFIG = BertConfig(
     vocab_size=30,
@@ -270,7 +270,7 @@ def transposed(path: str, value: np.ndarray) -> tuple[str, np.ndarray]:
 @pytest.mark.parametrize("bias_correction", [False, True])
 def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
     monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
-    settings = Settings(
+    settings = TrainingSettings(
         "",
         num_train_steps=10,
         train_batch_size=8,

@@ -39,7 +39,7 @@ from pretraining import records
 from pretraining import run as pretraining_run
 from training import recipes
 from training.loss_scale import Scale
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -515,7 +515,9 @@ def test_two_phases_continue_weights_moments_and_step(
     assert caplog.text.count(missed) == 1
     assert (tmp_path / "2" / "step-10" / "bert_model.ckpt.index").exists()
     prefix = str(tmp_path / "1" / "model.ckpt-6")
-    settings = Settings("", 12, 4, resume_from=prefix, keep_steps=(3, 5))
+    settings = TrainingSettings(
+        "", 12, 4, resume_from=prefix, keep_steps=(3, 5)
+    )
     pretraining_run.warn_of_missed_steps(settings)
     assert caplog.text.count(missed) == 2
     assert_same(

@@ -23,7 +23,7 @@ from paths import GOLDEN
 
 import tokenization
 from checkpoints import casing
-from tokenization import FullTokenizer, Normalization
+from tokenization import FullTokenizer, TokenizerSettings
 
 CASINGS = ["uncased", "cased"]
 
@@ -404,7 +404,7 @@ def test_truncated_lengths_are_those_of_popping_from_the_longer_text():
 # --- Accents and ideographs --------------------------------------------------
 
 NORMALIZATIONS = [
-    Normalization(*values)
+    TokenizerSettings(*values)
     for values in itertools.product([True, False], repeat=3)
 ]
 
@@ -458,7 +458,10 @@ def test_accents_and_ideographs_are_as_in_transformers(
         lowercase=do_lower_case,
     )
     ours = FullTokenizer(
-        str(path), do_lower_case, strip_accents, tokenize_chinese_chars
+        str(path),
+        settings=TokenizerSettings.of(
+            do_lower_case, strip_accents, tokenize_chinese_chars
+        ),
     )
     for text in texts:
         wanted = theirs.encode(text, add_special_tokens=False).ids
@@ -475,13 +478,13 @@ def test_models_of_the_hub_are_tokenized_as_in_transformers(golden, casing):
     path = str(GOLDEN / "vocab" / f"{casing}.txt")
     is_uncased = casing == "uncased"
     theirs = tokenizers.BertWordPieceTokenizer(path, lowercase=is_uncased)
-    hub = Normalization.of(
+    hub = TokenizerSettings.of(
         is_uncased,
         max_input_chars_per_word=100,
         special_tokens=tokenization.SPECIAL_TOKENS,
         is_of_hub=True,
     )
-    ours = FullTokenizer(path, *hub)
+    ours = FullTokenizer(path, settings=hub)
     assert ours.text_to_ids("title[SEP]x") == [
         *ours.text_to_ids("title"),
         ours.vocab["[SEP]"],
@@ -519,22 +522,24 @@ def test_special_tokens_of_other_names(tmp_path):
     tokens = ["<pad>", "[UNK]", "<s>", "</s>", "[MASK]", "[CLS]", "the"]
     path = write_vocab(tmp_path / "vocab.txt", *tokens)
     special = (*names, "[CLS]")
-    hub = Normalization.of(special_tokens=special, token_names=names)
-    tokenizer = FullTokenizer(path, *hub)
+    hub = TokenizerSettings.of(special_tokens=special, token_names=names)
+    tokenizer = FullTokenizer(path, settings=hub)
     found = tokenizer.convert_tokens_to_ids(tokenization.SPECIAL_TOKENS)
     assert found == [0, 1, 2, 3, 4]
     assert tokenizer.text_to_ids("the<s>[CLS]</s> the [SEP]") == [
         *(6, 2, 5, 3, 6),
         *[1] * 3,
     ]
-    assert Normalization.of(**hub.to_dict()) == hub
+    assert TokenizerSettings.of(**hub.to_dict()) == hub
     with pytest.raises(errors.UserError, match="<eos> missing among its 7"):
-        FullTokenizer(path, *hub._replace(token_names=("<eos>", *names[1:])))
+        FullTokenizer(
+            path, settings=hub._replace(token_names=("<eos>", *names[1:]))
+        )
 
 
 def test_settings_of_the_original_have_one_key():
     """Fingerprints and files of earlier versions stay valid."""
     for lower in (True, False):
-        assert Normalization.of(lower).to_dict() == {"do_lower_case": lower}
+        assert TokenizerSettings.of(lower).to_dict() == {"do_lower_case": lower}
     for each in NORMALIZATIONS:
-        assert Normalization.of(**each.to_dict()) == each
+        assert TokenizerSettings.of(**each.to_dict()) == each

@@ -18,7 +18,7 @@ from modeling import BertConfig
 from training import loop, start, train_step
 from training.compilation import Compilation
 from training.objective import Objective
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 ROWS, WIDTH = 4, 4
 RATE = 5e-4  # small, so that the forward pass never overflows
@@ -73,7 +73,7 @@ def rows_of(large: dict[int, int], steps: int = 12) -> np.ndarray:
     return x.astype(np.float32)
 
 
-def settings_of(output_dir, **changes) -> Settings:
+def settings_of(output_dir, **changes) -> TrainingSettings:
     values = {
         "num_train_steps": 12,
         "train_batch_size": ROWS,
@@ -85,11 +85,11 @@ def settings_of(output_dir, **changes) -> Settings:
         "keep_checkpoint_max": 0,
         "log_steps": 4,
     }
-    return Settings(str(output_dir), **values | changes)
+    return TrainingSettings(str(output_dir), **values | changes)
 
 
 def create_step(
-    settings: Settings, compilation: Compilation | None = None
+    settings: TrainingSettings, compilation: Compilation | None = None
 ) -> train_step.Step:
     """Return a step of a new model; by default XLA compiles nothing."""
     return train_step.Step(
@@ -116,7 +116,7 @@ def state_of(step: train_step.Step) -> list[np.ndarray]:
     return [v.numpy() for v in (step.model.kernel, *slots.values())]
 
 
-def train(settings: Settings, x: np.ndarray, **more) -> Toy:
+def train(settings: TrainingSettings, x: np.ndarray, **more) -> Toy:
     """Train as the scripts do, checkpoints and all; return the model.
 
     `more` are fields of the training.

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from checkpoints.training_state import TrainingState
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 # Numbers sent for each machine. One width, so that one graph is traced.
 _WIDTH = 64
@@ -134,7 +134,7 @@ def check_same_run(
 
 def check_same_start(
     strategy: tf.distribute.Strategy,
-    settings: Settings,
+    settings: TrainingSettings,
     first: int,
     state: TrainingState,
 ) -> None:

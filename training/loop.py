@@ -24,7 +24,7 @@ from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
 from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
 from training.objective import Objective
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.start import Identity
 from training.stop_request import StopRequest
 from training.task_model import TaskModel
@@ -59,7 +59,7 @@ class Training(NamedTuple):
     strategy: tf.distribute.Strategy
     model: TaskModel
     objective: Objective
-    settings: Settings
+    settings: TrainingSettings
     compilation: Compilation
     make_batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
     length: Callable[[int], int]

@@ -57,11 +57,11 @@ from absl import logging
 import modeling
 from ops import recompute
 from training import devices
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.train_step import Step
 
 if TYPE_CHECKING:
-    from ops.windows import Windows
+    from ops.windows import Windowing
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
 # to 0.5 GB more with the programs of a step.
@@ -87,7 +87,7 @@ class Rows(NamedTuple):
     encoded: int = 1
     logits: int = 0
     head_numbers: int = 0
-    windows: "Windows | None" = None
+    windows: "Windowing | None" = None
 
 
 ONE_SEQUENCE = Rows()
@@ -107,7 +107,7 @@ class Sizes(NamedTuple):
 
     on_cpu: bool
     config: modeling.BertConfig
-    settings: Settings
+    settings: TrainingSettings
     length: int
     row: Rows
     parameters: int

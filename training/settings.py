@@ -12,7 +12,7 @@ from ops import recompute
 
 AUTO = "auto"  # --dtype: the type that is fast on this machine
 
-# Flags of Settings that pre-training alone has, and fine-tuning alone.
+# Flags of TrainingSettings that pre-training alone has, and fine-tuning alone.
 OF_PRE_TRAINING = (
     "num_train_steps",
     "num_warmup_steps",
@@ -42,7 +42,7 @@ def scalar_steps(log_steps: int, last_step: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How a model is trained, with the original's defaults."""
 
     output_dir: str = flag(required=True, is_output=True, alias="output")

@@ -13,7 +13,7 @@ from absl import logging
 
 from checkpoints import lookup, run_settings, training_state, weight_files
 from training import agreement, dtypes
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 
@@ -33,8 +33,8 @@ class Identity(NamedTuple):
 
 
 def with_dtype(
-    settings: Settings, strategy: tf.distribute.Strategy, do_train: bool
-) -> Settings:
+    settings: TrainingSettings, strategy: tf.distribute.Strategy, do_train: bool
+) -> TrainingSettings:
     """Return the settings with the type that --dtype=auto is, and log it."""
     resumed = []
     if do_train:
@@ -47,7 +47,7 @@ def with_dtype(
 
 def claim_output_dir(
     strategy: tf.distribute.Strategy,
-    settings: Settings,
+    settings: TrainingSettings,
     identity: Identity,
     hints: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
@@ -76,7 +76,9 @@ def claim_output_dir(
 
 
 def log_beginning(
-    num_records: int, settings: Settings, sequences_per_record: float = 1.0
+    num_records: int,
+    settings: TrainingSettings,
+    sequences_per_record: float = 1.0,
 ) -> None:
     """Log how much there is to train; packed rows have several sequences."""
     size, steps = settings.train_batch_size, settings.last_step
@@ -95,7 +97,7 @@ def log_beginning(
 def resume_or_start(
     state: training_state.TrainingState,
     model: TaskModel,
-    settings: Settings,
+    settings: TrainingSettings,
     new_variables: Container[str] = (),
 ) -> int:
     """Set the weights of a run that resumes or begins; return the steps done.
@@ -155,7 +157,9 @@ def resume_or_start(
     return 0
 
 
-def check_finished(settings: Settings, identity: Identity, done: int) -> None:
+def check_finished(
+    settings: TrainingSettings, identity: Identity, done: int
+) -> None:
     """Log that a run is finished.
 
     Raises:

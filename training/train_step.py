@@ -26,7 +26,7 @@ from records.streaming import Batch
 from training import devices, layers
 from training.compilation import Compilation, compiled
 from training.objective import Objective, Sums
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 
@@ -47,7 +47,7 @@ class Step:
         strategy: tf.distribute.Strategy,
         model: TaskModel,
         objective: Objective,
-        settings: Settings,
+        settings: TrainingSettings,
         compilation: Compilation,
     ):
         self.strategy, self.objective = strategy, objective
@@ -337,7 +337,7 @@ class Step:
         )
 
 
-def check_batch_size(settings: Settings, replicas: int) -> int:
+def check_batch_size(settings: TrainingSettings, replicas: int) -> int:
     """Return the number of examples of a step for each of the devices.
 
     Raises:

@@ -37,7 +37,7 @@ _NUMBERS_LOGGED = 1024  # of each feature of an example
 _FEATURES_LOGGED = tuple(schema.packed_schema(1, 1, 1))
 
 
-class Plan(NamedTuple):
+class GenerationPlan(NamedTuple):
     """A run of the generator: which files to read, which to write, and how.
 
     Attributes:
@@ -61,7 +61,7 @@ def make_plan(
     bucket_mb: int = 4,
     compression: str = "",
     sources_file: str | None = None,
-) -> Plan:
+) -> GenerationPlan:
     """Check the flags of create_pretraining_data.py and return the plan.
 
     A file of sources takes the place of the input files. If do_lower_case is
@@ -75,7 +75,7 @@ def make_plan(
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)
     vocabulary = Vocabulary(vocab_file)
-    normalization = check_vocabulary(vocabulary, do_lower_case, config)
+    tokenizer_settings = check_vocabulary(vocabulary, do_lower_case, config)
     folder, name = os.path.split(outputs[0])
     job = create_job(
         outputs,
@@ -87,7 +87,7 @@ def make_plan(
             "input_file": inputs,
             "output_file": outputs,
             "vocab_file (SHA-256)": vocabulary.sha256,
-            **normalization.to_dict(),
+            **tokenizer_settings.to_dict(),
             **dataclasses.asdict(config),
             "compression": compression,
             "random_seed": random_seed,
@@ -98,7 +98,7 @@ def make_plan(
     files = [(path, size) for path, size, _ in inputs]
     steps = GeneratorSteps(
         vocabulary,
-        normalization,
+        tokenizer_settings,
         config,
         random_seed,
         compression,
@@ -108,7 +108,7 @@ def make_plan(
         mix,
         files[0][0],
     )
-    return Plan(files, job, steps)
+    return GenerationPlan(files, job, steps)
 
 
 def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
@@ -129,7 +129,7 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
 
 def check_vocabulary(
     vocabulary: Vocabulary, do_lower_case: bool | None, config: InstanceConfig
-) -> tokenization.Normalization:
+) -> tokenization.TokenizerSettings:
     """Check that the vocabulary has what masking needs.
 
     Returns how to normalize the text; see `casing.of_vocabulary`.
@@ -185,7 +185,9 @@ def expand_output_files(names: str) -> list[str]:
 
 
 def generate(
-    plan: Plan, num_workers: int | None = None, beam_options: str | None = None
+    plan: GenerationPlan,
+    num_workers: int | None = None,
+    beam_options: str | None = None,
 ) -> dict[str, int]:
     """Write all output files of a plan that are not complete yet.
 
@@ -215,7 +217,7 @@ def generate(
     return dict(counts)
 
 
-def _log_examples(plan: Plan, path: str) -> None:
+def _log_examples(plan: GenerationPlan, path: str) -> None:
     """Log the first instances of a file of records, as the original does.
 
     Those after the first are for --verbosity=1.

@@ -79,8 +79,7 @@ def _warn_of_characters(vocab: Mapping[str, int], vocab_file: str) -> None:
     """Warn if words are single tokens, which whole word masks do not change."""
     tokens = [t for t in vocab if t[:1] != "["]  # [CLS], [unused1]
     words = [token for token in tokens if token[:2] != "##"]
-    is_chinese = tokenization.BasicTokenizer()._is_chinese_char
-    characters = sum(len(w) == 1 and is_chinese(ord(w)) for w in words)
+    characters = sum(len(w) == 1 and tokenization.is_cjk(ord(w)) for w in words)
     if characters > 0.5 * len(words):
         logging.warning(
             "--do_whole_word_mask changes nothing in Chinese text: %d of %d "

@@ -41,7 +41,7 @@ class GeneratorSteps(Steps):
     Attributes:
         vocabulary: the bytes of the vocabulary: workers on other machines need
             not reach its path.
-        normalization: how text is normalized.
+        tokenizer_settings: how text becomes tokens.
         instances: lengths and probabilities.
         random_seed: the seed from which buckets derive theirs.
         compression: "GZIP", or "" for plain TFRecord files.
@@ -53,7 +53,7 @@ class GeneratorSteps(Steps):
     """
 
     vocabulary: tokenization.Vocabulary
-    normalization: tokenization.Normalization
+    tokenizer_settings: tokenization.TokenizerSettings
     instances: InstanceConfig
     random_seed: int
     compression: str
@@ -78,7 +78,7 @@ class GeneratorSteps(Steps):
     def setup(self) -> None:
         """Load the vocabulary."""
         tokenizer = tokenization.FullTokenizer(
-            self.vocabulary, *self.normalization
+            self.vocabulary, settings=self.tokenizer_settings
         )
         self._maker = BucketMaker(
             tokenizer,

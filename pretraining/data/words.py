@@ -28,7 +28,7 @@ import tokenization
 from pretraining.data import documents, sources
 from pretraining.data.documents import Range
 from pretraining.data.sources import Mix
-from tokenization import Normalization
+from tokenization import TokenizerSettings
 
 _BLOCK_BYTES = 1 << 22
 
@@ -114,8 +114,8 @@ class WordCounter:
     different result is split once.
     """
 
-    def __init__(self, normalization: Normalization):
-        self._basic = tokenization.BasicTokenizer(*normalization)
+    def __init__(self, settings: TokenizerSettings):
+        self._basic = tokenization.BasicTokenizer(settings=settings)
         self._splits: dict[str, list[str]] = {}
 
     def count(self, texts: Iterable[str]) -> collections.Counter[str]:
@@ -143,12 +143,12 @@ class WordSteps(Steps):
     Values and the output file are lines "number word".
 
     Attributes:
-        normalization: how text is normalized.
+        tokenizer_settings: how text becomes words.
         mix: how often documents are used.
         no_words: the error for a text without a word.
     """
 
-    normalization: Normalization
+    tokenizer_settings: TokenizerSettings
     mix: Mix
     no_words: str
 
@@ -157,7 +157,7 @@ class WordSteps(Steps):
 
     def setup(self) -> None:
         """Create the counter, which remembers what it has split."""
-        self._counter = WordCounter(self.normalization)
+        self._counter = WordCounter(self.tokenizer_settings)
 
     def map(
         self, chunk: list, report: Report
@@ -229,7 +229,7 @@ def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
 
 def count_words(
     input_file: str | None,
-    normalization: Normalization,
+    tokenizer_settings: TokenizerSettings,
     output_file: str,
     num_workers: int | None = None,
     beam_options: str | None = None,
@@ -260,12 +260,12 @@ def count_words(
         {
             "version": _WORDS_VERSION,
             "input_file": inputs,
-            **normalization.to_dict(),
+            **tokenizer_settings.to_dict(),
             **mix.describe(),
         },
     )
     steps = WordSteps(
-        normalization,
+        tokenizer_settings,
         mix,
         f"no text in the {len(inputs)} input file(s), the first of them "
         f"{inputs[0][0]}",

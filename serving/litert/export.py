@@ -105,10 +105,7 @@ def check_new(path: str) -> None:
 def _log_mediapipe(settings: Settings) -> None:
     """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
     checkpoint = settings.checkpoint
-    trained_for, normalization = (
-        checkpoint.trained_for,
-        checkpoint.normalization,
-    )
+    trained_for, text = checkpoint.trained_for, checkpoint.tokenizer_settings
     if settings.task not in ("classifier", "encoder", "embeddings") or (
         settings.task == "classifier" and trained_for.labels is None
     ):
@@ -139,18 +136,18 @@ def _log_mediapipe(settings: Settings) -> None:
             "trained with --long_texts=%s",
             checkpoint.long_texts.how,
         )
-    if normalization.token_names != tokenization.SPECIAL_TOKENS:
+    if text.token_names != tokenization.SPECIAL_TOKENS:
         logging.warning(
             "MediaPipe finds no %s: in the vocabulary they are called %s",
             ", ".join(tokenization.SPECIAL_TOKENS),
-            ", ".join(normalization.token_names),
+            ", ".join(text.token_names),
         )
-    if not normalization.do_lower_case:
+    if not text.do_lower_case:
         logging.warning(
             "The model is cased: MediaPipe lower-cases its texts, which gives "
             "wrong ids"
         )
-    if not normalization.tokenize_chinese_chars:
+    if not text.tokenize_chinese_chars:
         logging.warning(
             "The model leaves ideographs to WordPiece: MediaPipe makes a word "
             "of each, which gives wrong ids"

@@ -47,7 +47,7 @@ class BertForSequenceClassification(HeadModel):
         config: modeling.BertConfig,
         num_outputs: int | None = 1,
         *args: Any,
-        windows: ops_windows.Windows | None = None,
+        windows: ops_windows.Windowing | None = None,
         activation: str | None = None,
         multi_label: bool = False,
         **kwargs: Any,

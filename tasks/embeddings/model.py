@@ -36,7 +36,7 @@ class SentenceEncoder(TaskModel):
         pooling: str = "mean",
         normalize: bool = False,
         size: int | None = None,
-        windows: ops_windows.Windows | None = None,
+        windows: ops_windows.Windowing | None = None,
         truncate_dim: int | None = None,
     ):
         super().__init__(config, dtype)

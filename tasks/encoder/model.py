@@ -112,7 +112,7 @@ def encode_layers(
     features: dict[str, tf.Tensor],
     layers: Sequence[int],
     pooling: str,
-    windows: ops_windows.Windows | None = None,
+    windows: ops_windows.Windowing | None = None,
 ) -> tf.Tensor:
     """Return K layers of a batch, float32 [B, S, K, H]; pooled [B, K, H].
 
@@ -146,7 +146,7 @@ class TextEncoder(TaskModel):
     is read in windows, pooled_output is the mean or maximum over its windows.
     """
 
-    windows: ops_windows.Windows | None = None
+    windows: ops_windows.Windowing | None = None
 
     @classmethod
     def of(cls, model: TaskModel) -> "TextEncoder":

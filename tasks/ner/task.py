@@ -50,7 +50,7 @@ class Entities(Task):
         super().__init__(settings)
         # Words keep their case and accents.
         self.basic = tokenization.BasicTokenizer(
-            *self.checkpoint.normalization.spelled()
+            settings=self.checkpoint.tokenizer_settings.spelled()
         )
         # Without tags, the converter marks the words with the class of O.
         self.converter = ner_windows.Converter(

@@ -90,7 +90,7 @@ class MultipleChoiceGraph(TaskGraph):
             tf.gather(self.tokenizer(context), question),
             self.tokenizer(tf.reshape(choices, [-1])),
             self.max_seq_length,
-            is_of_hub=self.tokenizer.normalization.is_of_hub,
+            is_of_hub=self.tokenizer.settings.is_of_hub,
         )
         return {
             name: tf.reshape(value, [count, width, tf.shape(value)[1]])

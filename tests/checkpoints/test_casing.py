@@ -13,7 +13,7 @@ from tiny import SPECIAL
 
 import tokenization
 from checkpoints import casing
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 
 CHINESE = [chr(0x4E00 + number) for number in range(200)]
 
@@ -52,7 +52,7 @@ def test_the_flag_or_the_vocabulary_decides(name, flag, words, caplog):
     with caplog.at_level(logging.INFO):
         found = casing.choose(golden(name), "v.txt", flag, {})
     lower = name == "uncased" if flag is None else flag
-    assert found == tokenization.Normalization.of(lower)
+    assert found == tokenization.TokenizerSettings.of(lower)
     assert (words or "") in caplog.text and bool(caplog.text) is bool(words)
 
 
@@ -193,7 +193,7 @@ GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 )
 def test_files_tell_the_normalization(tmp_path, files, found):
     if isinstance(found, tuple):
-        fields = tokenization.Normalization._fields
+        fields = tokenization.TokenizerSettings._fields
         found = dict(zip(fields, found, strict=False)) | HUB
     assert read(tmp_path, files) == found
 
@@ -320,7 +320,7 @@ OF_TRANSFORMERS = {
 @pytest.mark.parametrize("name", OF_TRANSFORMERS)
 def test_special_tokens_and_long_words(tmp_path, name):
     files, (names, special, longest) = OF_TRANSFORMERS[name]
-    found = Normalization.of(**read(tmp_path, files))
+    found = TokenizerSettings.of(**read(tmp_path, files))
     assert found.token_names == tuple(names)
     assert found.special_tokens == tuple(special)
     assert found.max_input_chars_per_word == longest
@@ -525,10 +525,10 @@ def test_a_vocabulary_has_the_settings_beside_it(tmp_path, caplog):
     (tmp_path / CONFIG).write_text(json.dumps(settings))
     with caplog.at_level(logging.INFO):
         found = casing.of_vocabulary(vocabulary, None)
-    assert found == Normalization(True, False, False)
+    assert found == TokenizerSettings(True, False, False)
     assert "strip_accents = False, as the tokenizer's files say" in caplog.text
     (tmp_path / CONFIG).write_text(json.dumps(GERMAN))
     found = casing.of_vocabulary(vocabulary, True)
-    assert found == Normalization(True, False, True)
+    assert found == TokenizerSettings(True, False, True)
     with pytest.raises(UserError, match="was trained with True"):
         casing.of_vocabulary(vocabulary, False)

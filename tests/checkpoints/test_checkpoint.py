@@ -24,10 +24,10 @@ from checkpoints.checkpoint import (
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from modeling import BertConfig, BertModel
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 
 NOTHING = TrainedFor()
-UNCASED, CASED = Normalization.of(True), Normalization.of(False)
+UNCASED, CASED = TokenizerSettings.of(True), TokenizerSettings.of(False)
 
 
 def config_with(**settings) -> BertConfig:
@@ -256,7 +256,7 @@ def test_a_vocabulary_in_the_folder_is_kept(model, tmp_path, is_link):
 
 
 @pytest.mark.parametrize(
-    "normalization", [UNCASED, CASED, Normalization(True, False, False)]
+    "normalization", [UNCASED, CASED, TokenizerSettings(True, False, False)]
 )
 def test_a_written_model_is_found_again(model, tmp_path, normalization):
     vocab = tmp_path / "words.txt"
@@ -273,7 +273,7 @@ def test_a_written_model_is_found_again(model, tmp_path, normalization):
     assert found.config.to_dict() == config.to_dict()
     assert found.trained_for == trained_for
     tokenizer = found.tokenizer
-    assert tokenizer.basic_tokenizer.normalization == normalization
+    assert tokenizer.settings == normalization
     assert list(tokenizer.vocab)[2:] == ["[CLS]", "[SEP]", "à"]
     for variable in model.variables:
         variable.assign(tf.zeros_like(variable))

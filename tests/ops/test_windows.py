@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 from ops import windows
-from ops.windows import Windows
+from ops.windows import Windowing
 from tasks import rows
 
 CLS, SEP = 101, 102
-PICTURE = Windows(6, 2)
+PICTURE = Windowing(6, 2)
 
 
 def features(*counts: int, length: int) -> dict[str, tf.Tensor]:
@@ -18,7 +18,7 @@ def features(*counts: int, length: int) -> dict[str, tf.Tensor]:
     return {k: tf.constant(v) for k, v in rows.pad(made, length).items()}
 
 
-def by_hand(count: int, sizes: Windows) -> list[list[int]]:
+def by_hand(count: int, sizes: Windowing) -> list[list[int]]:
     """Return the windows of the tokens 1 ... n, one by one."""
     inner, found, start = sizes.length - 2, [], 0
     while not found or start - sizes.stride + inner < count:
@@ -42,7 +42,7 @@ def test_the_picture():
 @pytest.mark.parametrize("sizes", [(6, 2), (6, 4), (5, 1), (8, 5), (30, 9)])
 def test_the_windows_of_a_batch(sizes):
     """Each text has those it would have alone; the others are padding."""
-    sizes, counts = Windows(*sizes), range(20)
+    sizes, counts = Windowing(*sizes), range(20)
     found, is_there = windows.split(features(*counts, length=24), sizes)
     ids = found["input_ids"].numpy()
     assert ids.shape[1] == min(sizes.length, 24)
@@ -100,7 +100,7 @@ def test_pooled_and_its_gradient(pooling):
 @pytest.mark.parametrize("sizes", [(6, 2), (6, 4), (5, 1), (8, 5), (30, 9)])
 def test_joined_tokens_are_where_they_see_most(sizes):
     """The vector of a token knows its window, and its place in it."""
-    sizes, counts = Windows(*sizes), range(20)
+    sizes, counts = Windowing(*sizes), range(20)
     batch = features(*counts, length=24)
     split, _ = windows.split(batch, sizes)
     ids = split["input_ids"].numpy()

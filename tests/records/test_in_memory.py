@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records import in_memory, streaming, tfrecord
-from records.in_memory import WINDOW, Plan
+from records.in_memory import WINDOW, BatchPlan
 from records.lengths import bucket_lengths
 from tasks.classifier import data as classifier_data
 
@@ -38,7 +38,7 @@ def test_each_window_holds_its_part_of_the_epochs(lengths, size, seed):
     """WINDOW batches hold what WINDOW unsorted ones would, each fitting."""
     buckets = bucket_lengths(FULL)
     lengths = np.array(lengths)
-    plan = Plan(lengths, size, buckets, seed)
+    plan = BatchPlan(lengths, size, buckets, seed)
     batches = [plan.batch(step) for step in range(WINDOW)]
     assert {len(batch) for batch in batches} == {size}
     counts = np.bincount(np.concatenate(batches), minlength=len(lengths))
@@ -53,7 +53,7 @@ def test_each_window_holds_its_part_of_the_epochs(lengths, size, seed):
 def test_order_depends_on_seed_and_step_alone():
     lengths = np.random.default_rng(0).integers(1, FULL, 500)
     buckets = bucket_lengths(FULL)
-    first, again, other = (Plan(lengths, 8, buckets, s) for s in (1, 1, 2))
+    first, again, other = (BatchPlan(lengths, 8, buckets, s) for s in (1, 1, 2))
     for step in (130, 3, 62, 0):  # in any order
         np.testing.assert_array_equal(first.batch(step), again.batch(step))
     assert any((first.batch(s) != other.batch(s)).any() for s in range(9))
@@ -64,7 +64,7 @@ def test_order_depends_on_seed_and_step_alone():
 
 def test_sorting_saves_padding():
     lengths = np.random.default_rng(0).integers(5, 41, 4000)
-    plan = Plan(lengths, 32, bucket_lengths(128), 0)
+    plan = BatchPlan(lengths, 32, bucket_lengths(128), 0)
     padded = sum(plan.length(step) * 32 for step in range(100))
     real = sum(lengths[plan.batch(step)].sum() for step in range(100))
     # To 48 at most, where 128 is the full length and 23 the mean.
@@ -73,7 +73,7 @@ def test_sorting_saves_padding():
 
 def test_without_buckets_the_order_is_a_plain_shuffle():
     lengths = np.arange(1, 301)
-    plan = Plan(lengths, 10, [300], 7)
+    plan = BatchPlan(lengths, 10, [300], 7)
     epoch = np.random.default_rng([7, 0]).permutation(300)
     found = np.concatenate([plan.batch(step) for step in range(30)])
     np.testing.assert_array_equal(found, epoch)

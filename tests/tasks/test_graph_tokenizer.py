@@ -53,9 +53,11 @@ def placing() -> list:
     """Pairs of the tokenizer in the graph, with places, and FullTokenizer."""
     found = []
     special = ("[SEP]", "[MASK]")
-    hub = True, None, True, 100, special, tokenization.SPECIAL_TOKENS, True
-    for casing, normalization in (("cased", (False,)), ("uncased", hub)):
-        arguments = vocab_file(casing), *normalization
+    hub = tokenization.TokenizerSettings.of(
+        max_input_chars_per_word=100, special_tokens=special, is_of_hub=True
+    )
+    for casing, own in (("cased", None), ("uncased", hub)):
+        arguments = vocab_file(casing), False, own
         graph = tf.function(
             graph_tokenizer.Tokenizer(*arguments).with_offsets,
             input_signature=[tf.TensorSpec([None], tf.string)],
@@ -166,15 +168,17 @@ def test_accents_and_ideographs(
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
     texts = [json.loads(line)["text"] for line in text.split("\n") if line]
     texts = NORMALIZED + [t.encode(errors="ignore").decode() for t in texts]
-    normalization = do_lower_case, strip_accents, tokenize_chinese_chars
-    basic = tokenization.BasicTokenizer(*normalization)
+    own = tokenization.TokenizerSettings.of(
+        do_lower_case, strip_accents, tokenize_chinese_chars
+    )
+    basic = tokenization.BasicTokenizer(settings=own)
     words = [basic.tokenize(text) for text in texts]
     letters = sorted({*"".join(itertools.chain(*words))} - {"\ufffd"})
     tokens = [*tokenization.SPECIAL_TOKENS, *letters]
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*tokens, *("##" + x for x in letters)]) + "\n")
-    made = graph_tokenizer.Tokenizer(str(path), *normalization)
-    full = tokenization.FullTokenizer(str(path), *normalization)
+    made = graph_tokenizer.Tokenizer(str(path), settings=own)
+    full = tokenization.FullTokenizer(str(path), settings=own)
     check({"": (made, full)}, "", texts)
     pieces = made.with_offsets(tf.constant(texts))
     assert pieces.ids.to_list() == [full.text_to_ids(text) for text in texts]
@@ -184,7 +188,7 @@ def test_accents_and_ideographs(
         spans = [*zip(starts, ends, strict=True)]
         assert full.spans(text) == spans, ascii(text)
         assert all(0 <= start < end <= len(text) for start, end in spans)
-    spelled = tokenization.BasicTokenizer(False, None, tokenize_chinese_chars)
+    spelled = tokenization.BasicTokenizer(settings=own.spelled())
     found = made.cased_words(tf.constant(texts)).to_list()
     assert [[word.decode() for word in row] for row in found] == [
         spelled.tokenize(text) for text in texts
@@ -307,11 +311,11 @@ def test_models_of_the_hub():
     """
     names = (*SPECIAL[:2], "[unused1]", *SPECIAL[3:])
     special = (*names, "[CLS]", "the")
-    hub = tokenization.Normalization.of(
+    hub = tokenization.TokenizerSettings.of(
         True, None, True, 12, special, names, True
     )
-    full = tokenization.FullTokenizer(vocab_file("uncased"), *hub)
-    graph = graph_tokenizer.Tokenizer(vocab_file("uncased"), *hub)
+    full = tokenization.FullTokenizer(vocab_file("uncased"), settings=hub)
+    graph = graph_tokenizer.Tokenizer(vocab_file("uncased"), settings=hub)
     texts = [
         "caf\u00e9[SEP]The dog [CLS] Unbelievably unbelievables",
         "",
@@ -345,9 +349,9 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     ]
     a, b = texts[:40], texts[40:] if is_pair else None
     _, full = tokenizers["uncased"]
-    hub = tokenization.Normalization.of(is_of_hub=how == "tail")
+    hub = tokenization.TokenizerSettings.of(is_of_hub=how == "tail")
     if hub.is_of_hub:
-        full = tokenization.FullTokenizer(vocab_file("uncased"), *hub)
+        full = tokenization.FullTokenizer(vocab_file("uncased"), settings=hub)
     examples = [
         Example(str(i), a[i], b[i] if is_pair else None) for i in range(40)
     ]
@@ -356,7 +360,7 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     )
     assert 5 < np.count_nonzero(left_out) < 35
     found = graph_tokenizer.make_features(
-        graph_tokenizer.Tokenizer(vocab_file("uncased"), *hub),
+        graph_tokenizer.Tokenizer(vocab_file("uncased"), settings=hub),
         tf.constant(a),
         None if b is None else tf.constant(b),
         24,

@@ -7,7 +7,7 @@ from paths import GOLDEN
 
 import tokenization
 from tasks import graph_tokenizer, plain_texts
-from tokenization import Normalization
+from tokenization import TokenizerSettings
 
 tensorflow_text = pytest.importorskip("tensorflow_text")
 
@@ -18,12 +18,12 @@ ODD = "don't ##- - a ##a a. ##. ## # ### ##b \u4e2d\u6587 ##\u6587 \u4e2d [ b"
 ODD += " \u00e9 ##\u00e9 e ##e b\u2019 ##\u2019s s ##s mask unused0 [unused0]"
 ODD += " aaaa ##aab ' \u2013 ##' t don ##\u0439 0"
 
-UNCASED, CASED = Normalization.of(True), Normalization.of(False)
+UNCASED, CASED = TokenizerSettings.of(True), TokenizerSettings.of(False)
 
 FALLBACK = -1  # the id of texts that are not plain
 
 
-def by_itself(tokens: list[str], normalization: Normalization):
+def by_itself(tokens: list[str], settings: TokenizerSettings):
     """Return the tokenizer of plain texts; others have the id FALLBACK."""
 
     def otherwise(texts):
@@ -31,7 +31,7 @@ def by_itself(tokens: list[str], normalization: Normalization):
         return tf.RaggedTensor.from_tensor(row)
 
     made = plain_texts.PlainTokenizer(
-        tensorflow_text, tokens, normalization, otherwise
+        tensorflow_text, tokens, settings, otherwise
     )
     signature = [tf.TensorSpec([None], tf.string)]
     return tf.function(made, input_signature=signature, autograph=False)
@@ -45,33 +45,31 @@ def write_vocab(folder, tokens: list[str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "normalization",
+    "settings",
     [
         UNCASED,
         CASED,
-        Normalization(True, False, True),
-        Normalization(False, True, True),
-        Normalization(True, True, False),
+        TokenizerSettings(True, False, True),
+        TokenizerSettings(False, True, True),
+        TokenizerSettings(True, True, False),
     ],
 )
-def test_every_plain_character_has_the_ids_of_the_tokenizer(
-    tmp_path, normalization
-):
+def test_every_plain_character_has_the_ids_of_the_tokenizer(tmp_path, settings):
     """With each one in the vocabulary: [UNK] would hide differences.
 
     Of the ideographs and Hangul, which are alike, a few.
     """
-    codes = plain_texts.plain_characters(tensorflow_text, normalization)
+    codes = plain_texts.plain_characters(tensorflow_text, settings)
     assert len(codes) > 20_000
     codes = [*codes[codes < 0x3400], *codes[codes >= 0x3400][::50]]
     texts = [f"a{chr(code)}b {chr(code) * 2} {chr(code)}" for code in codes]
-    basic = tokenization.BasicTokenizer(*normalization)
+    basic = tokenization.BasicTokenizer(settings=settings)
     words = basic.tokenize(" ".join(texts).replace("\n", " "))
     letters = sorted({*"".join(words)})
     tokens = SPECIAL + letters + ["##" + letter for letter in letters]
-    found = by_itself(tokens, normalization)(tf.constant(texts))
+    found = by_itself(tokens, settings)(tf.constant(texts))
     full = tokenization.FullTokenizer(
-        write_vocab(tmp_path, tokens), *normalization
+        write_vocab(tmp_path, tokens), settings=settings
     )
     ids, offsets = full.lines_to_ids(
         [text.replace("\n", " ").replace("\r", " ") for text in texts]
@@ -124,13 +122,13 @@ def test_long_words_of_plain_texts(odd):
     check(odd, ["a " * 300, "", "\u00e9" * 150])
 
 
-@pytest.mark.parametrize("normalization", [UNCASED, CASED])
-def test_english_is_plain(normalization):
+@pytest.mark.parametrize("settings", [UNCASED, CASED])
+def test_english_is_plain(settings):
     text = (GOLDEN / "corpus" / "enwiki-10-pages.txt").read_text(
         encoding="utf-8"
     )
     lines = text.splitlines()
-    found = by_itself([*SPECIAL, "the"], normalization)(tf.constant(lines))
+    found = by_itself([*SPECIAL, "the"], settings)(tf.constant(lines))
     is_other = [row == [FALLBACK] for row in found.to_list()]
     assert len(lines) > 50 and sum(is_other) < len(lines) / 20
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from training import agreement
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def check_same_start() -> None:
     """Check a start after 30 steps, with weights whose checksum is 7."""
     agreement.check_same_start(
         tf.distribute.get_strategy(),
-        Settings("/out", num_train_steps=40, train_batch_size=8),
+        TrainingSettings("/out", num_train_steps=40, train_batch_size=8),
         30,
         types.SimpleNamespace(checksum=lambda: 7),
     )

@@ -15,7 +15,7 @@ from small_models import tiny_config
 import modeling
 from tools.accelerators import rows
 from training import evaluation, memory
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 # B 2, S 10, H 32, I 64, N 4, L 2: X = 2 * 10 * 32 * 4 bytes, I / H = 2,
@@ -35,7 +35,7 @@ def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
     return memory.Sizes(
         True,
         config,
-        dataclasses.replace(Settings("", 10, 16), **changes),
+        dataclasses.replace(TrainingSettings("", 10, 16), **changes),
         length,
         memory.ONE_SEQUENCE,
         trained + frozen,

@@ -13,7 +13,7 @@ from training import reporting
 from training.hooks.hook import Call
 from training.hooks.report import Report
 from training.hooks.save import Pace
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.stop_request import StopRequest
 
 
@@ -42,7 +42,7 @@ class Run:
         one = types.SimpleNamespace(gather=lambda row: np.array([row]))
         stop = StopRequest()
         self.done = first
-        self.pace = Pace(Settings(str(folder), **values), one, stop)
+        self.pace = Pace(TrainingSettings(str(folder), **values), one, stop)
         others = {"learning_rate": 0.5} | (others or {})
         bar = types.SimpleNamespace(note=lambda text: None)
         self.report = Report(self.pace, last, {}, lambda done: others, bar)

@@ -12,7 +12,7 @@ from pretraining import objectives
 from tasks.classifier import model as classifier_model
 from training import train_step
 from training.compilation import Compilation
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_whole_step_is_one_program(parts, choice):
             tf.distribute.get_strategy(),
             model,
             objectives.OBJECTIVES["mlm_nsp"].objective,
-            Settings(
+            TrainingSettings(
                 "",
                 10,
                 8,
@@ -85,7 +85,7 @@ def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
             tf.distribute.get_strategy(),
             model,
             classifier_model.CLASSIFICATION,
-            Settings("", 10, 4, learning_rate=1e-3),
+            TrainingSettings("", 10, 4, learning_rate=1e-3),
             Compilation(elementwise=fuses, update=True),
         )
         data = tf.data.Dataset.from_generator(

@@ -25,7 +25,7 @@ from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
 from training import compilation, memory, train_step
 from training.objective import Objective
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 VOCAB_SIZE = 30522
@@ -197,10 +197,10 @@ class _OneOfMany(train_step.Step):
         )
 
 
-def _settings(program: Program) -> Settings:
+def _settings(program: Program) -> TrainingSettings:
     kind = KINDS[program.step]
     sequences = _CHOICES if kind.features is _choices else 1
-    return Settings(
+    return TrainingSettings(
         output_dir="",
         num_train_steps=1000,
         train_batch_size=program.batch // sequences,

@@ -32,7 +32,7 @@ from checkpoints.trained_for import TrainedFor
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.encoder.model import TextEncoder
 from tasks.task import Settings
-from tokenization import Normalization, Vocabulary
+from tokenization import TokenizerSettings, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
@@ -181,7 +181,7 @@ def write_models(
         if name in pythons:
             dtype = "bfloat16" if name == "bfloat16" else "float32"
             files = TokenizerFiles(
-                vocabulary=Vocabulary(vocab_file), known=Normalization.of()
+                vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
             )
             checkpoint = Checkpoint("", config, files=files)
             settings = Settings(
@@ -201,7 +201,7 @@ def write_models(
     huggingface.write_tokenizer(
         str(theirs),
         Path(vocab_file).read_bytes(),
-        Normalization.of(),
+        TokenizerSettings.of(),
         config,
         TrainedFor(max_seq_length=MAX_SEQ_LENGTH),
     )

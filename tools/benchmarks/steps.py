@@ -26,7 +26,7 @@ from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 from tools.json_process import JsonProcess
 from training import compilation, train_step
-from training.settings import Settings
+from training.settings import TrainingSettings
 
 VOCAB_SIZE = 30522
 
@@ -374,7 +374,7 @@ def _measure_ours(
             config, dtype, objective.predicts_next_sentence
         ),
         objective.objective,
-        Settings(
+        TrainingSettings(
             output_dir="",
             num_train_steps=1000,
             train_batch_size=rows,

@@ -135,7 +135,7 @@ def pieces_of(
     )
     length = checkpoint.max_seq_length if at_once else checkpoint.row_length
     kept = rows.kept_lengths(
-        len(a), len(b), length, checkpoint.normalization.is_of_hub
+        len(a), len(b), length, checkpoint.tokenizer_settings.is_of_hub
     )
     kinds = [KINDS[0]]
     for own, ids, number in zip(KINDS[:2], (a, b), kept, strict=True):

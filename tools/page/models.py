@@ -84,7 +84,7 @@ class PageModel:
     def summary(self) -> str:
         """Return task and sizes of the model in a line."""
         config, settings = self.model.config, self.settings
-        is_uncased = settings.checkpoint.normalization.do_lower_case
+        is_uncased = settings.checkpoint.tokenizer_settings.do_lower_case
         return (
             f"{settings.task.replace('_', ' ')}, "
             f"{counted(config.num_hidden_layers, 'layer')} of "

@@ -13,7 +13,7 @@ from checkpoints.training_state import TrainingState
 from training.agreement import Machines
 from training.hooks.hook import Call, Hook, is_due
 from training.reporting import to_means
-from training.settings import Settings
+from training.settings import TrainingSettings
 from training.stop_request import StopRequest
 from training.train_step import Step
 
@@ -77,7 +77,7 @@ class Pace(Hook):
     """
 
     def __init__(
-        self, settings: Settings, machines: Machines, stop: StopRequest
+        self, settings: TrainingSettings, machines: Machines, stop: StopRequest
     ):
         self.settings, self.machines, self.stop = settings, machines, stop
         self.every = (settings.save_checkpoints_steps,)
@@ -183,7 +183,7 @@ class Evaluate(Hook):
     def __init__(
         self,
         evaluate: Callable[[int], bool | None],
-        settings: Settings,
+        settings: TrainingSettings,
         stop: StopRequest,
     ):
         self.evaluate, self.settings, self.stop = evaluate, settings, stop

@@ -148,7 +148,7 @@ def test_the_vocabulary_decides_the_casing(tmp_path, name):
         InstanceConfig(),
     )
     is_lower = name == "uncased"
-    assert made.steps.normalization.do_lower_case is is_lower
+    assert made.steps.tokenizer_settings.do_lower_case is is_lower
     assert made.job.fingerprint["do_lower_case"] is is_lower
 
 
@@ -168,7 +168,7 @@ def test_accents_stay_as_the_files_beside_the_vocabulary_say(tmp_path):
         )
         for path in (vocab, tmp_path / "vocab.txt")
     )
-    assert own.steps.normalization[:3] == (True, False, True)
+    assert own.steps.tokenizer_settings[:3] == (True, False, True)
     assert own.job.fingerprint == {
         **plain.job.fingerprint,
         "strip_accents": False,

@@ -9,7 +9,7 @@ from corpora import manual, write
 
 from pretraining.data import documents, sources, words
 from pretraining.data.sources import Mix
-from tokenization import Normalization
+from tokenization import TokenizerSettings
 
 BEAM = {"runner": "beam", "beam_options": "--runner=FnApiRunner"}
 
@@ -112,7 +112,7 @@ def test_words_count_as_often_as_documents_are_used(mix, tmp_path):
     for workers in (1, 2):
         found = words.count_words(
             None,
-            Normalization.of(True),
+            TokenizerSettings.of(True),
             str(tmp_path / "vocab.txt"),
             workers,
             sources_file=str(mix),
