@@ -28,11 +28,11 @@ from absl import flags, logging
 import modeling
 import tokenization
 from checkpoints import (
-    casing,
     huggingface,
     lookup,
     model_card,
     sentence_transformers,
+    tokenizer_folder,
 )
 from checkpoints.checkpoint import (
     open_checkpoint,
@@ -162,12 +162,12 @@ def for_transformers(
             "in a text, the original splits it"
         )
         found = found._replace(special_tokens=found.token_names)
-    if found.max_input_chars_per_word != casing.MAX_CHARS_OF_HUB:
+    if found.max_input_chars_per_word != tokenizer_folder.MAX_CHARS_OF_HUB:
         logging.warning(
             "max_input_chars_per_word is %d, but %d in BertTokenizer of "
             "transformers: a word of a length in between is [UNK] in one alone",
             found.max_input_chars_per_word,
-            casing.MAX_CHARS_OF_HUB,
+            tokenizer_folder.MAX_CHARS_OF_HUB,
         )
     return found
 

@@ -26,7 +26,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base import lazy, text_files
 from base.errors import UserError
@@ -35,7 +35,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ops import elementwise, recompute, unpadding
+from ops import elementwise
+
+if TYPE_CHECKING:
+    from ops.unpadding import Tokens
 
 Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
@@ -190,6 +193,21 @@ def get_activation(
     return known[name.lower()]
 
 
+# Activations that the backward pass computes again instead of keeping them
+# (Chen et al. 2016, arXiv:1604.06174), for less memory:
+#
+#     none       nothing: least time
+#     layers     each Transformer layer up to its last product: it keeps three
+#                matrices [B * S, H], its input, that product and its residual
+#     attention  scores and probabilities of attention, B * N * S * S numbers of
+#                each layer: most of the memory of long sequences, little time
+#                ("selective", Korthikanti et al. 2022, arXiv:2205.05198)
+#
+# The numbers are the same: dropout follows from a seed (ops/elementwise.py), so
+# the second time drops the same elements.
+RECOMPUTE = ("none", "layers", "attention")
+
+
 @dataclasses.dataclass(frozen=True)
 class Compute:
     """How a model computes; what a task reads is the same in every way.
@@ -199,7 +217,7 @@ class Compute:
             (ops/elementwise.py), for training on a CPU. Without it all
             operations can be exported and need no compiler.
         recompute: activations that the backward pass computes again, one of
-            recompute.CHOICES.
+            RECOMPUTE.
         skip_padding: whether padding is left out of all but attention
             (ops/unpadding.py), for inference. Nothing is skipped in training,
             or without an input_mask.
@@ -207,7 +225,7 @@ class Compute:
     """
 
     fuse: bool = False
-    recompute: str = recompute.NONE
+    recompute: str = "none"
     skip_padding: bool = False
     one_program: bool = False
 
@@ -229,7 +247,7 @@ class Shared:
 
     bias: tf.Tensor
     seed: Seed = None
-    tokens: unpadding.Tokens | None = None
+    tokens: "Tokens | None" = None
     compute: Compute = PLAIN
 
 
@@ -437,7 +455,9 @@ def attention(
     # 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is all but an
     # argmax, with hardly a gradient. So sqrt(D) divides it.
     scale = 1.0 / math.sqrt(query.shape[-1])
-    if compute.one_program and compute.recompute == recompute.ATTENTION:
+    if compute.one_program and compute.recompute == "attention":
+        from ops import recompute  # a choice of few runs
+
         return recompute.attention(query, key, value, bias, seed, scale, rate)
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
     probs = elementwise.fused(
@@ -496,8 +516,8 @@ class SelfAttention(Layer):
                 query, key, value, shared.bias, seed, rate, compute
             )
 
-        if compute.recompute == recompute.ATTENTION and not compute.one_program:
-            attend = recompute.recomputed(attend)
+        if compute.recompute == "attention" and not compute.one_program:
+            attend = tf.recompute_grad(attend)
         context = attend(heads(self.query), heads(self.key), heads(self.value))
         if tokens is not None:
             return tokens.merge_heads(context)  # [R, H]
@@ -601,9 +621,12 @@ class TransformerLayer(Layer):
             return self.residual_output.dense.product(inner), x
 
         # The call that the backward pass repeats leaves the last product out, a
-        # third of the work, since no gradient needs its value.
-        if shared.compute.recompute == recompute.LAYERS:
-            to_last_product = recompute.recomputed(to_last_product)
+        # third of the work, since no gradient needs its value. In a graph its
+        # inputs are the first call's plus a zero that is computed from the
+        # incoming gradient. So no compiler merges both calls, and no executor
+        # makes the second one before the gradient is there.
+        if shared.compute.recompute == "layers":
+            to_last_product = tf.recompute_grad(to_last_product)
         product, x = to_last_product(x)  # [B * S, H] both
         return self.residual_output(product, x, shared=shared)
 
@@ -754,6 +777,8 @@ class BertModel(Layer):
         # Word vectors are of all tokens.
         skips = compute.skip_padding and not training and word_vectors is None
         if skips and input_mask is not None:
+            from ops import unpadding  # in exported models alone
+
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
             input_ids = tokens.pick(input_ids)  # [1, R]

@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from base import cluster, file_system, machine_memory, text_files
 from base.errors import UserError
@@ -38,6 +38,9 @@ from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
 from tokenization import Vocabulary
 
+if TYPE_CHECKING:
+    from checkpoints.tokenizer_folder import Folder
+
 
 def open_checkpoint(
     name: str | None,
@@ -57,7 +60,7 @@ def open_checkpoint(
             not its own.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
-    folder = casing.Folder(lookup.folder_of(prefix)) if prefix else None
+    folder = casing.read_folder(lookup.folder_of(prefix)) if prefix else None
     config, trained_for = read_config(prefix, bert_config_file, folder)
     if prefix and not bert_config_file:
         names = lookup.BERT_CONFIG_NAME, published.CONFIG_NAME
@@ -181,7 +184,7 @@ def load(
 def read_config(
     prefix: str,
     bert_config_file: str | None = None,
-    folder: casing.Folder | None = None,
+    folder: "Folder | None" = None,
 ) -> tuple[BertConfig, TrainedFor]:
     """Return the configuration that a flag names or a checkpoint has.
 
@@ -200,7 +203,7 @@ def read_config(
             "--bert_config_file"
         )
     if prefix and not folder:
-        folder = casing.Folder(lookup.folder_of(prefix))
+        folder = casing.read_folder(lookup.folder_of(prefix))
     is_theirs = path == os.path.join(prefix, published.CONFIG_NAME)
     if is_theirs and not bert_config_file:
         from checkpoints import huggingface  # where the format is theirs

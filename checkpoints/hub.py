@@ -23,17 +23,17 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import casing, huggingface, published, sentence_transformers
+from checkpoints import huggingface, published, sentence_transformers
 from modeling import BertConfig
 
 # The files beside the weights. Names without a folder, but for the modules of
 # sentence vectors: a repository may hold other models in folders.
 _SMALL = (
     published.CONFIG_NAME,
-    casing.VOCAB_NAME,
-    casing.TOKENIZER_CONFIG_NAME,
-    casing.TOKENIZER_NAME,
-    casing.SPECIAL_TOKENS_NAME,
+    published.VOCAB_NAME,
+    published.TOKENIZER_CONFIG_NAME,
+    published.TOKENIZER_NAME,
+    published.SPECIAL_TOKENS_NAME,
     *sentence_transformers.FILES,
     "*_Pooling/config.json",
     "*_Normalize/config.json",

@@ -30,7 +30,12 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import casing, known_settings, published, sentence_transformers
+from checkpoints import (
+    known_settings,
+    published,
+    sentence_transformers,
+    tokenizer_folder,
+)
 from checkpoints.trained_for import TAIL, TrainedFor
 from modeling import LEFT_TO_RIGHT, BertConfig
 from tokenization import TokenizerSettings
@@ -585,7 +590,9 @@ def write_tokenizer(
     Transformers cuts texts to model_max_length, from truncation_side on: as in
     fine-tuning the model, or to its positions.
     """
-    with file_system.atomic_file(_path(directory, casing.VOCAB_NAME)) as file:
+    with file_system.atomic_file(
+        _path(directory, published.VOCAB_NAME)
+    ) as file:
         file.write(vocabulary)
     settings = tokenizer_settings._asdict()
     names, special = settings.pop("token_names"), settings.pop("special_tokens")
@@ -593,11 +600,11 @@ def write_tokenizer(
     settings |= {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": own or config.max_position_embeddings,
-        **dict(zip(casing.TOKEN_KEYS, names, strict=True)),
+        **dict(zip(tokenizer_folder.TOKEN_KEYS, names, strict=True)),
         "split_special_tokens": not special,
     }
     if more := [token for token in special if token not in names]:
         settings["additional_special_tokens"] = more
     if trained_for.long_texts and trained_for.long_texts.how == TAIL:
         settings["truncation_side"] = "left"
-    _write_json(_path(directory, casing.TOKENIZER_CONFIG_NAME), settings)
+    _write_json(_path(directory, published.TOKENIZER_CONFIG_NAME), settings)

@@ -17,13 +17,13 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import casing, published
+from checkpoints import published
 
 BERT_CONFIG_NAME = "bert_config.json"
 
 WEIGHTS_NAME = "bert_model.ckpt"  # weights alone, of a finished model
 
-VOCAB_NAME = casing.VOCAB_NAME
+VOCAB_NAME = published.VOCAB_NAME
 
 
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:

@@ -12,7 +12,7 @@ from base.errors import UserError
 from absl import logging
 
 import tokenization
-from checkpoints import casing
+from checkpoints import published
 from checkpoints.casing import TokenizerFiles
 from checkpoints.trained_for import WINDOWS, LongTexts, TrainedFor
 from tokenization import FullTokenizer, TokenizerSettings
@@ -105,8 +105,8 @@ class Checkpoint:
             raise UserError("--vocab_file is required without a checkpoint")
         if not self.files.vocabulary:
             raise UserError(
-                f"no {casing.VOCAB_NAME} beside {self.prefix}, nor a "
-                f"{casing.TOKENIZER_NAME}: name it with --vocab_file"
+                f"no {published.VOCAB_NAME} beside {self.prefix}, nor a "
+                f"{published.TOKENIZER_NAME}: name it with --vocab_file"
             )
         tokenizer = self.files.tokenizer
         tokenization.validate_special_tokens(

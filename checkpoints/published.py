@@ -1,4 +1,4 @@
-"""How models on the Hugging Face hub, and their files, are told from others.
+"""The names of a model's files; how models of the Hugging Face hub are told.
 
 This file is all that most runs need of them: what reads or fetches such a model
 is imported where there is one.
@@ -14,6 +14,12 @@ SCHEME = "hf://"
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
+
+# Of a tokenizer, here as there; this project writes the first two.
+VOCAB_NAME = "vocab.txt"
+TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
+TOKENIZER_NAME = "tokenizer.json"
+SPECIAL_TOKENS_NAME = "special_tokens_map.json"
 
 # Where the client's cache has a repository's files.
 _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")

@@ -260,11 +260,12 @@ def pinned_all(
         return given
     from checkpoints import hub  # where a model is of the hub
 
-    is_open = [
-        published.is_of_hub(name) and not hub.parse(name, flag).revision
+    open_names = {
+        name: hub.parse(name, flag).repository
         for name in given
-    ]
-    if not any(is_open) or not output_dir:
+        if published.is_of_hub(name) and not hub.parse(name, flag).revision
+    }
+    if not open_names or not output_dir:
         return given
     runs = tf.io.gfile.glob(os.path.join(output_dir, "runs/*"))
     for folder in (output_dir, *sorted(runs)):
@@ -274,10 +275,11 @@ def pinned_all(
         if len(recorded) != len(given):
             continue
         found = tuple(
-            commit if must_pin and _is_commit_of(name, commit) else name
-            for name, commit, must_pin in zip(
-                given, recorded, is_open, strict=True
-            )
+            commit
+            if published.is_of_hub(commit)
+            and hub.parse(commit).repository == open_names.get(name)
+            else name
+            for name, commit in zip(given, recorded, strict=True)
         )
         if found != given:
             # Once, though the flags are read more than once.
@@ -290,15 +292,6 @@ def pinned_all(
             )
             return found
     return given
-
-
-def _is_commit_of(name: str, recorded: str | None) -> bool:
-    """Return whether a recorded name is that of the same model on the hub."""
-    if not published.is_of_hub(recorded):
-        return False
-    from checkpoints import hub  # where a model is of the hub
-
-    return hub.parse(recorded).repository == hub.parse(name).repository
 
 
 def _read_run(path: str) -> dict[str, dict[str, object]]:

@@ -22,7 +22,8 @@ from typing import Any
 from base import file_system, logs, text_files
 from base.errors import UserError
 
-from checkpoints import casing, known_settings
+from checkpoints import known_settings, published
+from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import SIMILARITIES, TrainedFor
 
 # TrainedFor.output_activation to torch's name of the function's class.
@@ -55,7 +56,7 @@ _OLD_KEYS = {
 
 
 def read(
-    folder: casing.Folder, positions: int, num_outputs: int = 0
+    folder: Folder, positions: int, num_outputs: int = 0
 ) -> dict[str, Any]:
     """Return fields of TrainedFor: what a model's files say.
 
@@ -75,9 +76,9 @@ def read(
     modules = _read(directory, _MODULES)
     others = _object(directory, _PROMPTS)
     length = _length(
-        folder.config or {},
+        folder.config,
         "model_max_length",
-        folder.paths[casing.TOKENIZER_CONFIG_NAME],
+        folder.paths[published.TOKENIZER_CONFIG_NAME],
         positions,
     )
     # All positions are no news, and no reason to fine-tune with that length.
@@ -140,7 +141,7 @@ class _Lacking(Exception):
 
 
 def _vectors(
-    folder: casing.Folder,
+    folder: Folder,
     modules: Sequence[Mapping[str, Any]],
     kinds: Sequence[str],
     sizes: Mapping[str, Any],

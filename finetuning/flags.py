@@ -18,7 +18,6 @@ from extras import sweeps
 from tasks import fine_tuned, long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
-from training import flags as training_flags
 from training.devices import DeviceChoice
 from training.settings import OF_PRE_TRAINING, TrainingSettings
 
@@ -91,7 +90,7 @@ def read(f: FlagValues) -> RunSettings:
     (runner.with_steps).
     """
     export_dir = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
-    init_checkpoint = training_flags.read_init_checkpoint(f)
+    init_checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
     training = flags.read(
         TrainingSettings,
         f,

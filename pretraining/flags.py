@@ -19,7 +19,6 @@ from pretraining import run as pretraining_run
 from pretraining.data.schema import InstanceConfig
 from pretraining.records import PretrainingFiles
 from tokenization import Vocabulary
-from training import flags as training_flags
 from training.settings import TrainingSettings
 
 
@@ -36,7 +35,7 @@ def open_source(f: FlagValues) -> Checkpoint:
         )
     else:
         source = open_checkpoint(
-            training_flags.read_init_checkpoint(f),
+            run_settings.pinned(f.init_checkpoint, f.output_dir),
             f.bert_config_file,
             f.vocab_file,
             f.do_lower_case,
@@ -79,7 +78,7 @@ def read_settings(f: FlagValues) -> TrainingSettings:
     settings = flags.read(
         TrainingSettings,
         f,
-        init_checkpoint=training_flags.read_init_checkpoint(f),
+        init_checkpoint=run_settings.pinned(f.init_checkpoint, f.output_dir),
         keep_steps=keep_steps(f),
     )
     return with_steps(f, settings, steps)

@@ -36,9 +36,8 @@ class Term(NamedTuple):
 
     Attributes:
         name: names the scalars <name>_loss and <name>_accuracy.
-        weight: batch -> the number of predictions, the denominator. It depends
-            on the records alone: with several replicas the number in the whole
-            batch is needed before the first gradient.
+        weight: batch -> the number of predictions, `Loss.weight`. It follows
+            from the records alone: see `Objective.loss_weights`.
         loss: (model, the encoder's output, batch, training) -> Loss.
         is_of_tokens: whether it is a mean over tokens. It then has a
             perplexity. As in the original, 1e-5 is added to the number of

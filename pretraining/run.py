@@ -94,7 +94,7 @@ def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
             )
         return source
     if resume_from and not source.prefix:
-        folder = casing.Folder(lookup.folder_of(resume_from))
+        folder = casing.read_folder(lookup.folder_of(resume_from))
         files = dataclasses.replace(files, folder=folder, prefix=resume_from)
     if "do_lower_case" not in files.said:
         # The vocabulary decides, also for a model of the hub.
@@ -221,10 +221,12 @@ class PretrainingRun:
     def __post_init__(self):
         # Before the training, not after it.
         if self.eval_data:
+            devices = self.strategy.num_replicas_in_sync
             streaming.check_divides(
+                "eval_batch_size",
                 self.eval_batch_size,
-                self.strategy.num_replicas_in_sync,
-                "--eval_batch_size=",
+                devices,
+                f"{devices} devices",
             )
         if self.data:
             self.source = with_casing(self.source, self.settings.resume_from)

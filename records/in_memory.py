@@ -265,11 +265,7 @@ class TrainingBatches:
     def make(
         self, start: int, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
-        """Return a dataset of this worker's batches from example `start` on.
-
-        Raises:
-            UserError: a batch does not divide among the replicas.
-        """
+        """Return a dataset of this worker's batches from example `start` on."""
         size = self.plan.batch_size
         # With several lengths the training step sets the static shape.
         is_static = len(self.plan.buckets) == 1

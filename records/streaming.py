@@ -233,10 +233,10 @@ class RecordFiles:
             .batch(batch_size, drop_remainder=True)
         )
 
-        def decode(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        def made(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
             return self.prepare(self.decode(serialized), numbers, seed)
 
-        return _decoded(batches, context, batch_size, decode)
+        return _of_worker(batches, context, batch_size, made)
 
     def prepare(
         self, batch: Batch, numbers: tf.Tensor, seed: int | None
@@ -275,7 +275,7 @@ class RecordFiles:
                 tf.ensure_shape(serialized, [batch_size]),
             )
 
-        def decode(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        def made(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
             is_real = tf.not_equal(serialized, "")
             # The filling is not decoded: "" is an Example without features. A
             # replica's part may be filling alone, [0] strings are decoded then.
@@ -306,7 +306,7 @@ class RecordFiles:
             .take(max_steps)
             .map(fill)
         )
-        return _decoded(batches, context, batch_size, decode)
+        return _of_worker(batches, context, batch_size, made)
 
     def _compression(self) -> tf.Tensor:
         """Return "GZIP" or "" for each file: [num_files]."""
@@ -405,14 +405,12 @@ def parse_batch(
 # --- Machines and devices ----------------------------------------------------
 
 
-def check_divides(
-    batch_size: int, devices: int, what: str = "a batch of "
-) -> None:
-    """Raise a UserError if a global batch does not divide among devices."""
-    if batch_size % devices:
+def check_divides(flag: str, size: int, parts: int, what: str) -> None:
+    """Raise a UserError if the batch of a flag does not divide into parts."""
+    if size % parts:
         raise UserError(
-            f"{what}{batch_size} does not divide among {devices} devices: "
-            "the batch size is global, use a multiple of the device count"
+            f"--{flag}={size} does not divide by {what}; the batch size is "
+            f"global: use a multiple of {parts}"
         )
 
 
@@ -424,13 +422,10 @@ def split_among_replicas(
     """Return this worker's part of each global batch, a batch per replica.
 
     Example: a global batch of 8 on 2 workers with 2 replicas each is 4 parts
-    of 2 examples. Worker 1 (first = 2) yields [4, 5], then [6, 7].
-
-    Raises:
-        UserError: the batch does not divide among the replicas.
+    of 2 examples. Worker 1 (first = 2) yields [4, 5], then [6, 7]. Whoever
+    chooses a batch size has called `check_divides`.
     """
     replicas = context.num_replicas_in_sync
-    check_divides(batch_size, replicas)
     if replicas == 1:
         return batches
     local = replicas // context.num_input_pipelines
@@ -463,16 +458,16 @@ def in_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.with_options(options)
 
 
-def _decoded(
+def _of_worker(
     batches: tf.data.Dataset,
     context: tf.distribute.InputContext,
     batch_size: int,
-    decode: Callable[[tf.Tensor, tf.Tensor], Batch],
+    made: Callable[[tf.Tensor, tf.Tensor], Batch],
 ) -> tf.data.Dataset:
-    """Return this worker's part of global batches of undecoded records.
+    """Return what is `made` of this worker's part of undecoded batches.
 
-    They are pairs (numbers, serialized records), [B] both.
+    These are pairs (numbers, serialized records), [B] both.
     """
     mine = split_among_replicas(batches, context, batch_size)
-    decoded = mine.map(decode, num_parallel_calls=2, deterministic=True)
-    return in_order(decoded.prefetch(4))
+    mine = mine.map(made, num_parallel_calls=2, deterministic=True)
+    return in_order(mine.prefetch(4))

@@ -1,7 +1,7 @@
 """How the text of a model is normalized, by its path and flags."""
 
 from checkpoints import lookup, published
-from checkpoints.casing import Folder, TokenizerFiles
+from checkpoints.casing import TokenizerFiles, read_folder
 from tokenization import TokenizerSettings, Vocabulary
 
 
@@ -9,7 +9,7 @@ def settings_of(
     flag: bool | None, prefix: str, vocab_file: str | None
 ) -> TokenizerSettings:
     return TokenizerFiles(
-        Folder(lookup.folder_of(prefix)) if prefix else None,
+        read_folder(lookup.folder_of(prefix)) if prefix else None,
         Vocabulary(vocab_file) if vocab_file else None,
         flag,
         prefix,

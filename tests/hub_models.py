@@ -13,7 +13,7 @@ import hub_server
 import mask_models
 import scripts
 
-from checkpoints import casing, hub
+from checkpoints import hub, published
 
 
 def write_model(folder: Path) -> Path:
@@ -27,14 +27,14 @@ def write_model(folder: Path) -> Path:
         output=folder / "hf",
         output_format="huggingface",
     )
-    lines = (folder / "hf" / casing.VOCAB_NAME).read_text().splitlines()
+    lines = (folder / "hf" / published.VOCAB_NAME).read_text().splitlines()
     parts = {
         "normalizer": {"type": "BertNormalizer", "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "model": {"vocab": {line: i for i, line in enumerate(lines)}},
     }
     text = json.dumps(parts)
-    (folder / "hf" / casing.TOKENIZER_NAME).write_text(text)
+    (folder / "hf" / published.TOKENIZER_NAME).write_text(text)
     return folder / "hf"
 
 

@@ -647,4 +647,4 @@ def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):
     vocab_file = GOLDEN / "vocab" / "cased.txt"
     out = tmp_path / "out"
     convert(directory, out, "huggingface", vocab_file=str(vocab_file))
-    assert not casing.Folder(str(out)).said["do_lower_case"]
+    assert not casing.read_folder(str(out)).said["do_lower_case"]

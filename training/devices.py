@@ -175,6 +175,10 @@ def kind() -> str:
 
 def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     """Connect to a TPU; every kind of failure is raised as a UserError."""
+    if choice.dtype == "float16":
+        raise UserError(
+            "--dtype=float16 is for GPUs; on a TPU use --dtype=bfloat16"
+        )
     name = choice.tpu_name or choice.master
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

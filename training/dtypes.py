@@ -15,8 +15,6 @@ CPU are slower in bfloat16, so compilation.py leaves them out there.)
 import functools
 import time
 
-from base.errors import UserError
-
 import tensorflow as tf
 from absl import logging
 
@@ -117,14 +115,9 @@ def resolve(
     auto, the first of `resumed_dirs` that holds a run gives the type.
 
     Raises:
-        UserError: the machine cannot compute in the type, or the machines of
-            a cluster were given different ones.
+        UserError: the machines of a cluster were given different types.
     """
     agreement.check_same_run(strategy, {"dtype": dtype})
-    if dtype == "float16" and devices.is_tpu(strategy):
-        raise UserError(
-            "--dtype=float16 is for GPUs; on a TPU use --dtype=bfloat16"
-        )
     if dtype != AUTO:
         return dtype
     for directory in filter(None, resumed_dirs):
@@ -146,9 +139,6 @@ def resolve_here(dtype: str) -> str:
     """Return the type for a script that predicts on this machine alone.
 
     Call it before other TensorFlow work.
-
-    Raises:
-        UserError: as `resolve`.
     """
     devices.avoid_broken_products(dtype)
     return resolve(dtype, tf.distribute.get_strategy())

@@ -6,7 +6,6 @@ from base.flags import flag
 
 from absl.flags import FlagValues
 
-from checkpoints import run_settings
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 
@@ -38,8 +37,3 @@ def open_init_checkpoint(f: FlagValues) -> Checkpoint:
     return open_checkpoint(
         f.init_checkpoint, f.bert_config_file, f.vocab_file, f.do_lower_case
     )
-
-
-def read_init_checkpoint(f: FlagValues) -> str | None:
-    """Return --init_checkpoint, at the commit that output_dir's run read."""
-    return run_settings.pinned(f.init_checkpoint, f.output_dir)

@@ -19,7 +19,6 @@ from checkpoints import run_settings
 from checkpoints.training_state import TrainingState
 from training import agreement, memory, start
 from training.compilation import Compilation
-from training.hooks import averages
 from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
 from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
@@ -100,7 +99,7 @@ def train(run: Training) -> int:
     agreement.check_same_start(run.strategy, settings, first, state)
     if first >= last:
         start.check_finished(settings, run.identity, first)
-        averages.use(step, first)
+        step.use_averages(first)
         return first
     _prepare(run, step, state, first)
     compiled: set[int | None] = set()  # lengths
@@ -137,7 +136,7 @@ def train(run: Training) -> int:
         stop.log(done)
     if done == last:
         stop.end_process()
-        averages.use(step, done)
+        step.use_averages(done)
     return done
 
 
@@ -220,7 +219,6 @@ def hooks_of(
         return {"learning_rate": rate, **(scale.means() if scale else {})}
 
     perplexities = run.objective.perplexities
-    evaluate = averages.evaluating(step, run.evaluate)
     ledger: tuple[Hook, ...] = ()
     if settings.ledger:
         from training.hooks.ledger import Ledger
@@ -233,7 +231,7 @@ def hooks_of(
         *ledger,
         Keep(settings.keep_steps, run.keep),
         Save(state, pace, first),
-        Evaluate(evaluate, settings, stop),
+        Evaluate(run.evaluate, step, stop),
         *((scale,) if scale else ()),
     )
 

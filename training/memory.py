@@ -55,7 +55,6 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from ops import recompute
 from training import devices
 from training.settings import TrainingSettings
 from training.train_step import Step
@@ -169,9 +168,9 @@ def activation_bytes(sizes: Sizes) -> int:
     scores = tokens * sizes.length * config.num_attention_heads * number_bytes
     layer, attention = 12 * x + 2 * wide, 2 * scores
     count = config.num_hidden_layers
-    if settings.recompute == recompute.LAYERS:
+    if settings.recompute == "layers":
         kept = 3 * count * x + layer + attention
-    elif settings.recompute == recompute.ATTENTION:
+    elif settings.recompute == "attention":
         kept = count * layer + attention
     else:
         kept = count * (layer + attention)
@@ -213,8 +212,8 @@ def what_fits(sizes: Sizes, free: float) -> list[str]:
 
     found = [
         f"--recompute={choice}"
-        for choice in (recompute.ATTENTION, recompute.LAYERS)
-        if settings.recompute == recompute.NONE and fits(recompute=choice)
+        for choice in ("attention", "layers")
+        if settings.recompute == "none" and fits(recompute=choice)
     ][:1]
     accumulation = next(
         (

@@ -8,7 +8,6 @@ from base.flags import flag
 
 import modeling
 from checkpoints import published
-from ops import recompute
 
 AUTO = "auto"  # --dtype: the type that is fast on this machine
 
@@ -143,7 +142,7 @@ class TrainingSettings:
     """Compile with XLA: the whole step on GPUs, its elementwise operations and
     the update on CPUs."""
 
-    recompute: str = flag(recompute.NONE, choices=recompute.CHOICES)
+    recompute: str = flag("none", choices=modeling.RECOMPUTE)
     """Activations of the encoder that the backward pass computes again instead
     of keeping them. layers: all within a layer, which needs a fraction of the
     memory and 14% to 20% more time on a CPU; attention: the scores and
@@ -215,7 +214,7 @@ class TrainingSettings:
     def execution(self) -> dict[str, Any]:
         """Return those that may change, and change how fast steps are."""
         values = flags.recorded(self, "execution")
-        if self.recompute != recompute.NONE:
+        if self.recompute != "none":
             values["recompute"] = self.recompute
         if self.dtype == "float16":
             values |= {

@@ -12,8 +12,8 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, run_settings, training_state, weight_files
-from training import agreement, dtypes
-from training.settings import TrainingSettings
+from training import agreement
+from training.settings import AUTO, TrainingSettings
 from training.task_model import TaskModel
 
 
@@ -35,7 +35,16 @@ class Identity(NamedTuple):
 def with_dtype(
     settings: TrainingSettings, strategy: tf.distribute.Strategy, do_train: bool
 ) -> TrainingSettings:
-    """Return the settings with the type that --dtype=auto is, and log it."""
+    """Return the settings with the type that --dtype=auto is, and log it.
+
+    Raises:
+        UserError: the machines of a cluster were given different types.
+    """
+    if settings.dtype != AUTO:
+        agreement.check_same_run(strategy, {"dtype": settings.dtype})
+        return settings
+    from training import dtypes  # measures what this machine can do
+
     resumed = []
     if do_train:
         resumed.append(settings.output_dir)

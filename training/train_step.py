@@ -11,19 +11,19 @@ parts when the parts have different numbers of masked words. For losses (1, 1)
 in one part and (4) in another it is 6 / 3 = 2, not (1 + 4) / 2 = 2.5.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from base.errors import UserError
 
 import tensorflow as tf
 
 import modeling
 import optimization
 from ops import elementwise
+from records import streaming
 from records.streaming import Batch
-from training import devices, layers
+from training import devices
 from training.compilation import Compilation, compiled
 from training.objective import Objective, Sums
 from training.settings import TrainingSettings
@@ -65,17 +65,22 @@ class Step:
             settings.num_warmup_steps,
             settings.continuous_schedule,
         )
+        options: dict[str, Any] = {}
+        if settings.layer_decay != 1:
+            from training import layers  # a choice of few fine-tunings
+
+            options["rate_factor"] = functools.partial(
+                layers.rate_factor,
+                settings.layer_decay,
+                model.config.num_hidden_layers,
+            )
         with strategy.scope():
             self.optimizer = optimization.named_optimizer(
                 settings.optimizer,
                 settings.weight_decay_rate,
                 settings.bias_correction,
-                rate_factor=functools.partial(
-                    layers.rate_factor,
-                    settings.layer_decay,
-                    model.config.num_hidden_layers,
-                ),
                 ema_decay=settings.ema_decay,
+                **options,
             )
             self.optimizer.create_slots(model.trainable_variables)
         self.loss_scale = None
@@ -183,6 +188,31 @@ class Step:
         norm = tf.where(is_applied, norm, tf.zeros_like(norm))
         is_good = tf.math.is_finite(loss) & self.loss_scale.is_usable(scale)
         return is_good, scale, {**sums, "gradient_norm": (norm, one)}
+
+    # --- Averages of the weights ---------------------------------------------
+
+    def use_averages(self, done: int) -> None:
+        """Set the weights to their averages, if --ema_decay keeps some.
+
+        `done` steps of the run are done.
+        """
+        if self.settings.ema_decay:
+            variables = self.model.trainable_variables
+            averages = self.optimizer.averages(variables, done)
+            for variable, average in zip(variables, averages, strict=True):
+                variable.assign(average)
+
+    @contextlib.contextmanager
+    def averaged(self, done: int) -> Iterator[None]:
+        """Have the averages in place of the weights inside the block."""
+        variables = self.model.trainable_variables
+        own = [v.numpy() for v in variables if self.settings.ema_decay]
+        self.use_averages(done)
+        try:
+            yield
+        finally:
+            for variable, value in zip(variables, own, strict=False):
+                variable.assign(value)
 
     # --- On one replica ------------------------------------------------------
 
@@ -320,10 +350,7 @@ class Step:
     ) -> None:
         """Clip the gradients, whose joint norm is `norm`, and update.
 
-        Update number n (from 0) has the rate of step n + 1, as in the
-        original under TensorFlow 1's default variables. With 10 warm-up steps
-        the rates are 1/10, 2/10, ... of the peak; the last update has rate 0.
-        optimization.create_schedule tells more.
+        optimization.create_schedule says why the rate is that of `step` + 1.
         """
         gradients, _ = optimization.clip_by_global_norm(
             gradients, self.settings.clip_norm, norm
@@ -345,12 +372,12 @@ def check_batch_size(settings: TrainingSettings, replicas: int) -> int:
             micro-batches.
     """
     size = settings.train_batch_size
-    parts = replicas * settings.gradient_accumulation_steps
-    if size % parts:
-        raise UserError(
-            f"--train_batch_size={size} does not divide by {replicas} devices "
-            f"times --gradient_accumulation_steps="
-            f"{settings.gradient_accumulation_steps}; the batch size is "
-            f"global: use a multiple of {parts}"
-        )
+    micro_batches = settings.gradient_accumulation_steps
+    what = f"{replicas} devices times --gradient_accumulation_steps="
+    streaming.check_divides(
+        "train_batch_size",
+        size,
+        replicas * micro_batches,
+        f"{what}{micro_batches}",
+    )
     return size // replicas

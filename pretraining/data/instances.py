@@ -248,16 +248,9 @@ def _truncate(
 ) -> Instances:
     """Cut tokens off A and B so that they have at most `max_tokens`.
 
-    The original removes one token at a time from the longer segment, or from
-    B where both are equally long. So a segment of at most half of max_tokens
-    stays whole, and two longer ones keep half each. For example with 16:
-
-        A 20, B 30  ->  8 and 8
-        A 5, B 30   ->  5 and 11, the rest of the 16
-        A 20, B 6   ->  10 and 6
-
-    Each token comes off the front or the back with equal probability, so that
-    segments do not always begin with a sentence.
+    How many is the rule of `tokenization.truncated_lengths`. Each of them comes
+    off the front or the back with equal probability, so that segments do not
+    always begin with a sentence.
     """
     a_length, b_length = tokenization.truncated_lengths(
         instances.a_length,

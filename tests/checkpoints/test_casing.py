@@ -132,7 +132,7 @@ def whole_with(part: str, key: str, value) -> dict:
 def read(folder, files: dict) -> dict[str, Any]:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
-    return dict(casing.Folder(str(folder)).said)
+    return dict(casing.read_folder(str(folder)).said)
 
 
 GERMAN = {"do_lower_case": True, "strip_accents": False}
@@ -380,7 +380,7 @@ def test_what_one_class_alone_applies_is_warned_of(tmp_path, caplog):
 )
 def test_which_end_of_a_text_is_read(tmp_path, files, is_left):
     read(tmp_path, files)
-    assert casing.Folder(str(tmp_path)).reads_end is is_left
+    assert casing.read_folder(str(tmp_path)).reads_end is is_left
 
 
 TOKENS = [*SPECIAL, "the", "cat"]
@@ -399,7 +399,7 @@ TOKENS = [*SPECIAL, "the", "cat"]
 )
 def test_the_vocabulary_of_a_folder(tmp_path, plain, whole_ids, found):
     write_vocabularies(tmp_path, plain, whole_ids)
-    vocabulary = casing.Folder(str(tmp_path)).vocabulary
+    vocabulary = casing.read_folder(str(tmp_path)).vocabulary
     assert bool(vocabulary) == bool(found)
     if found:
         assert vocabulary.path == str(tmp_path / found)
@@ -414,7 +414,7 @@ def test_the_vocabulary_of_a_folder(tmp_path, plain, whole_ids, found):
 def test_tokens_behind_the_vocabulary(tmp_path):
     """tokenizer.json adds one to those of vocab.txt, and leaves an id out."""
     write_vocabularies(tmp_path, TOKENS, TOKENS, [{"content": "x", "id": 8}])
-    vocabulary = casing.Folder(str(tmp_path)).vocabulary
+    vocabulary = casing.read_folder(str(tmp_path)).vocabulary
     assert vocabulary.path == str(tmp_path / WHOLE)
     vocab = vocabulary.tokens
     assert vocab["x"] == 8 and vocab["[blank line 8]"] == 7
@@ -451,7 +451,7 @@ def test_vocabularies_that_cannot_be_used(tmp_path, plain, ids, added, words):
         theirs["model"]["vocab"] |= ids
     path.write_text(json.dumps(theirs))
     with pytest.raises(UserError) as error:
-        _ = casing.Folder(str(tmp_path)).vocabulary.tokens
+        _ = casing.read_folder(str(tmp_path)).vocabulary.tokens
     line = str(error.value)
     assert words in line and str(path) in line and "\n" not in line
     assert plain is None or str(tmp_path / PLAIN) in line

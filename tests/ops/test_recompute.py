@@ -10,10 +10,9 @@ from small_models import batch_of, losses_of, tiny_config, total_loss
 
 import modeling
 from modeling import Compute
-from ops import recompute
 from pretraining.model import BertForPreTraining
 
-CHANGED = (recompute.LAYERS, recompute.ATTENTION)
+CHANGED = ("layers", "attention")
 
 
 def create_model(dtype="float32", **changes):
@@ -51,7 +50,7 @@ def test_compiled_parts_give_the_same_bits(dtype, direction):
     """As on a CPU, whose elementwise operations are compiled; with dropout."""
     model = create_model(dtype, attention_direction=direction)
     batch = batch_of(model.config)
-    expected = gradients(model, batch, recompute.NONE)
+    expected = gradients(model, batch, "none")
     for choice in CHANGED:
         assert_equal_bits(gradients(model, batch, choice), expected)
 
@@ -61,10 +60,10 @@ def test_without_a_compiler_they_agree_to_rounding():
     """TensorFlow fuses a product and its bias where neither is kept."""
     model = create_model()
     batch = batch_of(model.config)
-    expected = gradients(model, batch, recompute.NONE, fuses=False)
-    found = gradients(model, batch, recompute.ATTENTION, fuses=False)
+    expected = gradients(model, batch, "none", fuses=False)
+    found = gradients(model, batch, "attention", fuses=False)
     assert_equal_bits(found, expected)
-    found = gradients(model, batch, recompute.LAYERS, fuses=False)
+    found = gradients(model, batch, "layers", fuses=False)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
@@ -74,7 +73,7 @@ def test_calls_without_a_graph_agree():
     model = create_model()
     batch = batch_of(model.config)
     results = []
-    for choice in recompute.CHOICES:
+    for choice in modeling.RECOMPUTE:
         variables = [v.value for v in model.trainable_variables]
         computing = model.computing(Compute(recompute=choice))
         with tf.GradientTape() as tape:
@@ -91,7 +90,7 @@ def test_skipped_padding_has_the_same_output():
     mask = tf.constant([[1] * 10, [1] * 4 + [0] * 6])
     batch = batch_of(model.config, batch=2) | {"input_mask": mask}
     outputs = []
-    for choice in recompute.CHOICES:
+    for choice in modeling.RECOMPUTE:
         compute = Compute(recompute=choice, skip_padding=True)
         inputs = model.computing(compute).encoder_inputs(batch)
         output = model.bert(**inputs)
@@ -113,7 +112,7 @@ def test_one_program_agrees_to_rounding(dtype, direction, difference):
     model = create_model(dtype, attention_direction=direction)
     expected, *others = (
         gradients(model, batch_of(model.config), choice, False, compiles=True)
-        for choice in recompute.CHOICES
+        for choice in modeling.RECOMPUTE
     )
     for found in others:
         for a, b in zip(found, expected, strict=True):
@@ -177,9 +176,9 @@ def test_a_program_needs_less_memory():
 
         return temporary_bytes(run, ids)
 
-    kept = {choice: planned(choice) for choice in recompute.CHOICES}
+    kept = {choice: planned(choice) for choice in modeling.RECOMPUTE}
     # X = 4 * 128 * 32 numbers, A = 16 X, see training/memory.py. A layer keeps
     # 12 X + 4 X + 2 A = 48 X, and the backward pass of one takes 39 X.
-    assert kept[recompute.LAYERS] < 0.7 * kept[recompute.NONE]
-    assert kept[recompute.ATTENTION] < 0.9 * kept[recompute.NONE]
-    assert kept[recompute.LAYERS] < kept[recompute.ATTENTION]
+    assert kept["layers"] < 0.7 * kept["none"]
+    assert kept["attention"] < 0.9 * kept["none"]
+    assert kept["layers"] < kept["attention"]

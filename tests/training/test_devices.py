@@ -14,8 +14,8 @@ import two_devices
 from pretraining_runs import assert_same, flags_for, weights_of, write_data
 from tiny import results_of
 
-from records import streaming
-from training import devices
+from training import devices, train_step
+from training.settings import TrainingSettings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -47,9 +47,9 @@ def test_two_logical_devices(data, tmp_path):
 
 
 def test_batch_has_to_divide_among_devices(tmp_path):
-    context = tf.distribute.InputContext(1, 0, 3)
-    with pytest.raises(UserError, match="8 does not divide among 3 devices"):
-        streaming.split_among_replicas(tf.data.Dataset.range(1), context, 8)
+    settings = TrainingSettings("", 1, 8, gradient_accumulation_steps=2)
+    with pytest.raises(UserError, match="8 does not divide by 3 devices times"):
+        train_step.check_batch_size(settings, 3)
 
 
 # --- TPU ---------------------------------------------------------------------
@@ -123,6 +123,12 @@ def test_products_of_16_bits_do_without_triton(
         )
         devices.avoid_broken_products(dtype)
         assert os.environ["XLA_FLAGS"] == wanted
+
+
+def test_a_tpu_has_no_float16():
+    choice = devices.DeviceChoice(use_tpu=True, dtype="float16")
+    with pytest.raises(UserError, match="on a TPU use --dtype=bfloat16"):
+        devices.create_strategy(choice)
 
 
 def test_no_tpu_is_one_clear_line():

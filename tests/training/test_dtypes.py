@@ -6,8 +6,6 @@ machine that it runs on.
 
 import json
 
-from base.errors import UserError
-
 import pytest
 import tensorflow as tf
 
@@ -44,13 +42,6 @@ def test_what_auto_is(monkeypatch, kind, speed, dtype, why):
     )
     found, reason = dtypes.choose(tf.distribute.get_strategy())
     assert found == dtype and why in reason
-
-
-def test_a_tpu_has_no_float16(monkeypatch):
-    monkeypatch.setattr(devices, "is_tpu", lambda strategy: True)
-    strategy = tf.distribute.get_strategy()
-    with pytest.raises(UserError, match="on a TPU use --dtype=bfloat16"):
-        dtypes.resolve("float16", strategy)
 
 
 def test_products_are_measured_once(monkeypatch):

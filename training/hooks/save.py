@@ -177,26 +177,27 @@ class Evaluate(Hook):
     """Evaluates every few steps; the evaluation says whether training ends.
 
     It comes after all else: what is saved can be evaluated when the run is
-    resumed.
+    resumed. With --ema_decay it finds the averages in the model.
     """
 
     def __init__(
         self,
         evaluate: Callable[[int], bool | None],
-        settings: TrainingSettings,
+        step: Step,
         stop: StopRequest,
     ):
-        self.evaluate, self.settings, self.stop = evaluate, settings, stop
-        self.every = (settings.eval_steps,)
+        self.evaluate, self.step, self.stop = evaluate, step, stop
+        self.last = step.settings.last_step
+        self.every = (step.settings.eval_steps,)
 
     def begin(self, first: int) -> bool:
         """Evaluate what is saved: a run may have been killed before that."""
-        last = self.settings.last_step
-        is_there = first > 0 and is_due(first, *self.every, last)
-        return is_there and bool(self.evaluate(first))
+        if first == 0 or not is_due(first, *self.every, self.last):
+            return False
+        with self.step.averaged(first):
+            return bool(self.evaluate(first))
 
     def after(self, call: Call) -> bool:
         """Evaluate, if it is due; unless the process is to end soon."""
-        is_last = call.done == self.settings.last_step
-        goes_on = is_last or not self.stop.is_requested
+        goes_on = call.done == self.last or not self.stop.is_requested
         return goes_on and self.begin(call.done)

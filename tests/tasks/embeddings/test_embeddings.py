@@ -18,8 +18,8 @@ import tiny
 from fine_tuned_models import changed
 
 from checkpoints import hub, sentence_transformers
-from checkpoints.casing import Folder
 from checkpoints.checkpoint import read_config
+from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import TrainedFor
 from extras.distillation import vectors
 from records import tfrecord

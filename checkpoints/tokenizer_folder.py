@@ -1,0 +1,448 @@
+"""The files of a tokenizer beside a model: checked, and read as settings.
+
+They are those of transformers; tokenizer_config.json is also written by this
+project. Some settings are in no file: those of BertTokenizer, the class of
+transformers, for the models of the hub, and the original's for others.
+"""
+
+import functools
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from base import file_system, logs, text_files
+from base.errors import UserError
+
+import tokenization
+from checkpoints.published import (
+    CONFIG_NAME,
+    SPECIAL_TOKENS_NAME,
+    TOKENIZER_CONFIG_NAME,
+    TOKENIZER_NAME,
+    VOCAB_NAME,
+)
+from tokenization import SPECIAL_TOKENS, TokenizerSettings, Vocabulary
+
+_OUR_CONFIG_NAME = "bert_config.json"
+
+# Classes of transformers that split text as BERT's does, without their "Fast".
+_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
+# Those that do whatever tokenizer.json says.
+_ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
+
+# Their names of SPECIAL_TOKENS, in this order.
+TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+# Settings that name more special tokens, one or several.
+_MORE_TOKENS = (
+    "bos_token",
+    "eos_token",
+    "additional_special_tokens",
+    "extra_special_tokens",
+)
+
+# The limit of BertTokenizer, whatever tokenizer.json says.
+MAX_CHARS_OF_HUB = 100
+_WORD_LENGTH = "max_input_chars_per_word"
+
+# Fields of TokenizerSettings by their names in tokenizer.json's normalizer.
+_NORMALIZER_FIELDS = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "handle_chinese_chars": "tokenize_chinese_chars",
+}
+
+_MEND = ": this tokenizer gives other tokens and cannot be used"
+
+
+class Folder:
+    """The tokenizer's files in a folder, each read once, and checked.
+
+    Attributes:
+        path: of the folder.
+        paths: name of a file -> its path.
+        plain: vocab.txt; None: no such file.
+        config, whole, names: the objects in tokenizer_config.json,
+            tokenizer.json and special_tokens_map.json; empty, or None for the
+            second: no such file.
+        model_config: the object in config.json, not checked; None: no file.
+        is_generic: whether transformers does what tokenizer.json says, not
+            what its class for BERT does.
+
+    Raises:
+        UserError: a file is damaged, or has a setting that BERT lacks.
+    """
+
+    def __init__(self, path: str):
+        files = (
+            VOCAB_NAME,
+            TOKENIZER_NAME,
+            TOKENIZER_CONFIG_NAME,
+            SPECIAL_TOKENS_NAME,
+        )
+        self.path, self.model_config = path, None
+        self.paths = {name: os.path.join(path, name) for name in files}
+        self.plain, self._theirs = (
+            Vocabulary(self.paths[name])
+            if file_system.exists(self.paths[name])
+            else None
+            for name in files[:2]
+        )
+        self.config = self._read(TOKENIZER_CONFIG_NAME)
+        self.whole = self._theirs and self._theirs.json_object
+        if self.whole is not None:
+            self._check(TOKENIZER_NAME, self.whole)
+        self.names = self._read(SPECIAL_TOKENS_NAME)
+        self.is_generic = self._check_class()
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.paths[name]
+        if not file_system.exists(path):
+            return {}
+        found = text_files.read_json_object(path)
+        self._check(name, found)
+        return found
+
+    def _check(self, name: str, found: Mapping[str, Any]) -> None:
+        from checkpoints import known_settings  # where a file has settings
+
+        known_settings.check(name, self.paths[name], found)
+
+    def _check_class(self) -> bool:
+        """Return whether transformers reads it by a class for any model.
+
+        Raises:
+            UserError: it does by a class for other tokenizers than BERT's.
+        """
+        path = os.path.join(self.path, CONFIG_NAME)
+        if file_system.exists(path):
+            self.model_config = text_files.read_json_object(path)
+        places = (
+            (self.paths[TOKENIZER_CONFIG_NAME], self.config),
+            (path, self.model_config),
+        )
+        for path, said in places:
+            found = (said or {}).get("tokenizer_class")
+            if found is None:
+                continue
+            if str(found).removesuffix("Fast") in _CLASSES:
+                return False  # the first file that names one decides
+            if found in _ANY_TOKENIZER and self.whole is not None:
+                return True
+            if found in _ANY_TOKENIZER:
+                raise UserError(
+                    f"{path}: tokenizer_class {found} does what "
+                    f"{TOKENIZER_NAME} says, which is missing beside it"
+                )
+            raise UserError(
+                f"{path}: tokenizer_class is {found!r}, BERT's are "
+                f"{', '.join(_CLASSES)}{_MEND}"
+            )
+        return False
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """The vocabulary: vocab.txt, else tokenizer.json; None: neither.
+
+        It is tokenizer.json too where that adds tokens behind those of
+        vocab.txt.
+
+        Raises:
+            UserError: the two contradict each other.
+        """
+        if not self._theirs or not self.plain:
+            return self._theirs or self.plain
+        theirs, ours = list(self._theirs.tokens), list(self.plain.tokens)
+        different = [
+            (number, pair)
+            for number, pair in enumerate(zip(ours, theirs, strict=False))
+            if pair[0] != pair[1] and f"[blank line {number + 1}]" not in pair
+        ]
+        if different:
+            number, (one, other) = different[0]
+            why = (
+                f"id {number} is {one!r} in the one and {other!r} in the other"
+            )
+        elif len(ours) > len(theirs):
+            why = f"the one has {len(ours)} tokens, the other {len(theirs)}"
+        else:
+            return self._theirs if len(theirs) > len(ours) else self.plain
+        raise UserError(
+            f"{self.plain.path} and {self._theirs.path} contradict each other: "
+            f"{why}; remove the one that is not the model's"
+        )
+
+    @functools.cached_property
+    def said(self) -> Mapping[str, Any]:
+        """The fields of TokenizerSettings that the files tell.
+
+        Raises:
+            UserError: the tokenizer is another one than BERT's, or its files
+                contradict each other.
+        """
+        return _read_settings(self)
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether the beginning of a text that is too long is left out.
+
+        As in transformers, tokenizer_config.json comes before tokenizer.json.
+        """
+        cut = (self.whole or {}).get("truncation")
+        side = self.config.get("truncation_side")
+        if side is None and isinstance(cut, dict):
+            side = cut.get("direction")
+        if side not in (None, "left", "right", "Left", "Right"):
+            raise UserError(
+                f"{self.paths[TOKENIZER_CONFIG_NAME]}: truncation_side is "
+                f"{side!r}, wanted left or right"
+            )
+        return str(side).lower() == "left"
+
+
+def _read_settings(files: Folder) -> dict[str, Any]:
+    """Return `Folder.said`."""
+    has_config, is_ours = (
+        file_system.exists(os.path.join(files.path, name))
+        for name in (CONFIG_NAME, _OUR_CONFIG_NAME)
+    )
+    is_of_hub = files.whole is not None or (has_config and not is_ours)
+    config, config_path = files.config, files.paths[TOKENIZER_CONFIG_NAME]
+    found = _fields(
+        config,
+        {name: name for name in TokenizerSettings._fields[:3]},
+        config_path,
+    )
+    kept = config.get("never_split") or []
+    if not isinstance(kept, list) or any(
+        token not in SPECIAL_TOKENS for token in kept
+    ):
+        raise UserError(
+            f"{config_path}: never_split is {kept!r}, BERT has special tokens "
+            "alone" + _MEND
+        )
+    names = _token_names(files)
+    _check_types(files)
+    vocabulary = files.vocabulary  # does vocab.txt contradict it?
+    if files.whole is not None:
+        path = files.paths[TOKENIZER_NAME]
+        theirs = _read_whole(files, names)
+        if not files.is_generic:
+            usual = TokenizerSettings.of(found.get("do_lower_case", True))
+            unread = {
+                name: getattr(usual, name)
+                for name, value in theirs.items()
+                if name not in found and value != getattr(usual, name)
+            }
+            if unread:
+                logs.warn_once(
+                    f"{path}: its normalizer contradicts "
+                    f"{', '.join(f'{n} = {x}' for n, x in unread.items())}, "
+                    "which BertTokenizer, the class of this tokenizer, has "
+                    f"where {TOKENIZER_CONFIG_NAME} does not say it, and "
+                    "which is used"
+                )
+            theirs |= unread
+        for name, value in theirs.items():
+            if found.setdefault(name, value) != value:
+                raise UserError(
+                    f"{config_path} says {name} = {found[name]}, but {path} "
+                    f"says {value}: correct the wrong one, or remove "
+                    f"{TOKENIZER_NAME}"
+                )
+    if tuple(names) != SPECIAL_TOKENS:
+        found["token_names"] = tuple(names)
+    more = _more_tokens(files, vocabulary.tokens if vocabulary else {})
+    if config.get("is_of_hub", is_of_hub):
+        found["is_of_hub"] = True
+    if not config.get("split_special_tokens", not is_of_hub):
+        found["special_tokens"] = tuple(dict.fromkeys([*names, *more]))
+    length = _word_length(files, is_of_hub)
+    if length != tokenization.MAX_CHARS_PER_WORD:
+        found[_WORD_LENGTH] = length
+    return found
+
+
+def _check_types(files: Folder) -> None:
+    """Warn if transformers gives both texts of a pair the same segment."""
+    config = files.config
+    has_types = not files.is_generic and "Distil" not in str(
+        config.get("tokenizer_class")
+    )
+    if not config.get("model_input_names") and not has_types:
+        logs.warn_once(
+            f"{files.paths[TOKENIZER_CONFIG_NAME]}: tokenizer_class "
+            f"{config.get('tokenizer_class')} without model_input_names: "
+            "transformers gives the second text of a pair segment 0, here it "
+            "has 1"
+        )
+
+
+def _token_names(files: Folder) -> list[str]:
+    """Return the names of [PAD], [UNK], [CLS], [SEP], [MASK] in a tokenizer.
+
+    special_tokens_map.json is read as in transformers: not at all beside an
+    added_tokens_decoder, and before tokenizer_config.json without one.
+    """
+    said = dict(files.config)
+    if "added_tokens_decoder" not in said:
+        said |= files.names
+    names = [
+        _content(said.get(key) or usual)
+        for key, usual in zip(TOKEN_KEYS, SPECIAL_TOKENS, strict=True)
+    ]
+    for number, name in enumerate(names):
+        if not name or name in names[:number]:
+            raise UserError(
+                f"{files.paths[TOKENIZER_CONFIG_NAME]} (or "
+                f"{SPECIAL_TOKENS_NAME}): {TOKEN_KEYS[number]} is {name!r}, "
+                "wanted a name of its own for each special token" + _MEND
+            )
+    return names
+
+
+def _content(token: Any) -> str | None:
+    """Return the text of a token, a string or {"content": ...}."""
+    token = token.get("content") if isinstance(token, dict) else token
+    return token if isinstance(token, str) else None
+
+
+def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
+    """Return the special tokens beside the usual ones.
+
+    Warns of other tokens that transformers finds in a text before it is split.
+    """
+    found = []
+    for said in (files.config, files.names):
+        for key in _MORE_TOKENS:
+            value = said.get(key) or []
+            if isinstance(value, dict) and "content" not in value:
+                value = list(value.values())
+            found += value if isinstance(value, list) else [value]
+    special = [content for token in found if (content := _content(token))]
+    words, place = [], TOKENIZER_CONFIG_NAME
+    decoder = files.config.get("added_tokens_decoder")
+    for name, tokens in (
+        (TOKENIZER_CONFIG_NAME, decoder),
+        (TOKENIZER_NAME, (files.whole or {}).get("added_tokens")),
+    ):
+        if isinstance(tokens, dict):
+            tokens = list(tokens.values())
+        for token in tokens if isinstance(tokens, list) else []:
+            if not isinstance(token, dict) or not _content(token):
+                continue
+            is_changed = token.get("normalized", not token.get("special"))
+            if not is_changed and not token.get("single_word"):
+                special.append(token["content"])
+            elif token["content"] not in words:
+                words.append(token["content"])
+                place = name
+    if vocab:
+        known = {*vocab, *SPECIAL_TOKENS}
+        words += [token for token in special if token not in known]
+    if words:
+        logs.warn_once(
+            f"{files.paths[place]} adds {len(words)} tokens to the vocabulary, "
+            f"such as {words[0]!r}: here they are split as other text, which "
+            "gives other ids where a text has them"
+        )
+    return special
+
+
+def _word_length(files: Folder, is_of_hub: bool) -> int:
+    """Return max_input_chars_per_word."""
+    usual = MAX_CHARS_OF_HUB if is_of_hub else tokenization.MAX_CHARS_PER_WORD
+    own = files.config.get(_WORD_LENGTH)
+    said = own or (files.whole or {}).get("model", {}).get(_WORD_LENGTH, usual)
+    if type(said) is not int or said < 1:
+        raise UserError(
+            f"{files.paths[TOKENIZER_NAME]}: {_WORD_LENGTH} is {said!r}, "
+            "wanted a number of at least 1"
+        )
+    if own or files.is_generic or said == usual:
+        return said
+    logs.warn_once(
+        f"{files.paths[TOKENIZER_NAME]}: model.{_WORD_LENGTH} is {said}, but "
+        f"{usual} in BertTokenizer, the class of this tokenizer, which is used"
+    )
+    return usual
+
+
+def _read_whole(files: Folder, names: list[str]) -> dict[str, bool]:
+    """Return the fields that tokenizer.json tells, and check the rest.
+
+    `names` are those of SPECIAL_TOKENS.
+    """
+    theirs, path = files.whole, files.paths[TOKENIZER_NAME]
+    for name in ("normalizer", "pre_tokenizer", "model"):
+        if not isinstance(theirs.get(name), dict):
+            raise UserError(f"{path}: {name} is {theirs.get(name)!r}{_MEND}")
+    unknown = theirs["model"].get("unk_token", names[1])
+    for name, said, wanted in (
+        ("model.unk_token", unknown, names[1]),
+        (
+            "post_processor",
+            _template(theirs.get("post_processor"), names[2:4]),
+            _usual_template(*names[2:4]),
+        ),
+    ):
+        if said == wanted or (name not in theirs and name == "post_processor"):
+            continue
+        words = f"{path}: {name} is {str(said)[:100]}, BERT has {wanted}"
+        if files.is_generic:
+            raise UserError(words + _MEND)
+        logs.warn_once(
+            f"{words}, which is used, as in BertTokenizer, the class of this "
+            "tokenizer"
+        )
+    return _fields(theirs["normalizer"], _NORMALIZER_FIELDS, path)
+
+
+def _usual_template(first: str, last: str) -> dict[str, str]:
+    """Return BERT's `_template`, of the names of [CLS] and [SEP]."""
+    single = f"{first}:0 A:0 {last}:0"
+    return {"single": single, "pair": f"{single} B:1 {last}:1"}
+
+
+def _template(theirs: Any, names: list[str]) -> Any:
+    """Return a post-processor as {"single": "[CLS]:0 A:0 ...", "pair": ...}.
+
+    What it cannot be told of is returned as it is.
+    """
+    try:
+        if theirs["type"] == "BertProcessing":
+            return _usual_template(theirs["cls"][0], theirs["sep"][0])
+        if theirs["type"] != "TemplateProcessing":
+            return theirs
+        return {
+            key: " ".join(
+                f"{part['id']}:{part['type_id']}"
+                for item in theirs[key]
+                for part in item.values()
+            )
+            for key in ("single", "pair")
+        }
+    except (LookupError, TypeError, AttributeError):
+        return theirs
+
+
+def _fields(
+    theirs: Mapping[str, Any], names: Mapping[str, str], path: str
+) -> dict[str, bool]:
+    """Return the fields of TokenizerSettings that a JSON object has.
+
+    `names` has our name for each of theirs.
+    """
+    found = {}
+    for theirs_name, name in names.items():
+        value = theirs.get(theirs_name)
+        if isinstance(value, bool):
+            found[name] = value
+        elif value is not None:
+            raise UserError(
+                f"{path}: {theirs_name} is {value!r}, wanted true or false"
+            )
+    # null: as do_lower_case. A file without the key says nothing.
+    lower = found.get("do_lower_case")
+    if "strip_accents" in theirs and lower is not None:
+        found.setdefault("strip_accents", lower)
+    return found
