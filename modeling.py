@@ -177,9 +177,7 @@ class BertConfig:
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
 
-def get_activation(
-    activation_string: str | Callable | None,
-) -> Callable | None:
+def get_activation(activation_string: str | Callable | None) -> Callable | None:
     """Return the activation function of a name; None is the identity."""
     name = activation_string  # the parameter has the original's name
     if name is None or callable(name):

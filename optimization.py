@@ -248,11 +248,7 @@ class AdamWeightDecay:
                 strategy.extended.update(
                     variable.value,
                     functools.partial(self.update_variable, variable.path),
-                    args=(
-                        gradient,
-                        slots,
-                        *options,
-                    ),
+                    args=(gradient, slots, *options),
                     group=False,
                 )
 

@@ -19,7 +19,7 @@ from base.errors import UserError
 from absl import logging
 
 import tokenization
-from checkpoints.published import TOKENIZER_CONFIG_NAME
+from checkpoints.published import TOKENIZER_CONFIG_NAME, repository_of
 from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def looks_cased(vocab: Collection[str]) -> bool:
 
     A vocabulary in a script without capitals looks uncased.
     """
-    return _has_many(vocab, "do_lower_case")
+    return _are_many(_count_changed(vocab, "do_lower_case"), vocab)
 
 
-def _has_many(vocab: Collection[str], setting: str) -> bool:
-    """Return whether a text never has many of the tokens with a setting on."""
+def _are_many(changed: int, vocab: Collection[str]) -> bool:
+    """Return whether a text never has so many tokens with a setting on."""
     # The special tokens have capitals in every vocabulary.
     special = len(tokenization.SPECIAL_TOKENS)
-    return _count_changed(vocab, setting) > _CASED_SHARE * len(vocab) + special
+    return changed > _CASED_SHARE * len(vocab) + special
 
 
 def _count_changed(vocab: Collection[str], setting: str) -> int:
@@ -78,13 +78,12 @@ def choose(
     not be found in a text otherwise. Logs the choice, or warns where flag and
     vocabulary contradict each other.
     """
-    has_accents = "strip_accents" not in said and _has_many(
-        vocab, "strip_accents"
-    )
-    capitals = _count_changed(vocab, "do_lower_case")
+    counts = {name: _count_changed(vocab, name) for name in _CHANGES}
+    many = {n for n in counts if _are_many(counts[n], vocab)} - said.keys()
+    capitals, has_accents = counts["do_lower_case"], "strip_accents" in many
     has_capitals = capitals > len(tokenization.SPECIAL_TOKENS)
     # A cased vocabulary of Hindi has few capitals, an uncased one has none.
-    is_cased = looks_cased(vocab) or (has_accents and has_capitals)
+    is_cased = "do_lower_case" in many or (has_accents and has_capitals)
     look = "cased" if is_cased else "uncased"
     if has_accents and not is_cased:
         look += ", with accents"
@@ -121,21 +120,17 @@ def choose(
             "%s keeps accents (%d of %d tokens have them), but --do_lower_case "
             "takes them away: leave the flag out",
             vocab_file,
-            _count_changed(vocab, "strip_accents"),
+            counts["strip_accents"],
             len(vocab),
         )
     trained = not is_cased if do_lower_case is None else do_lower_case
     found = with_others(trained, said)
-    kept = {}
-    if has_accents and trained and do_lower_case is None:
-        kept["strip_accents"] = False
-    if "tokenize_chinese_chars" not in said and _has_many(
-        vocab, "tokenize_chinese_chars"
-    ):
-        kept["tokenize_chinese_chars"] = False
-    for name in kept:
+    off = many - {"do_lower_case"}
+    if not trained or do_lower_case is not None:
+        off.discard("strip_accents")
+    for name in sorted(off):
         logging.info("%s = False, as many tokens of %s need", name, vocab_file)
-    return found._replace(**kept)
+    return found._replace(**dict.fromkeys(off, False))
 
 
 def _has_letters_with_case(vocab: Collection[str]) -> bool:
@@ -186,37 +181,17 @@ def with_others(
 
 # --- Names of released models ------------------------------------------------
 
-# The 24 miniatures of 2020, BERT-Base among them, are all uncased.
-_MINIATURES = [
-    f"uncased_L-{layers}_H-{hidden}_A-{hidden // 64}"
-    for layers in (2, 4, 6, 8, 10, 12)
-    for hidden in (128, 256, 512, 768)
-]
-
-_LOWER_CASED_MODELS = {
-    *_MINIATURES,
-    "uncased_L-24_H-1024_A-16",
-    "wwm_uncased_L-24_H-1024_A-16",
-    "multilingual_L-12_H-768_A-12",
-    "chinese_L-12_H-768_A-12",
-    # The same weights under the names of the Hugging Face hub.
-    *(f"bert_{name}" for name in _MINIATURES),
-    "bert-base-uncased",
-    "bert-large-uncased",
-    "bert-large-uncased-whole-word-masking",
-    "bert-base-multilingual-uncased",
-}
-
-_CASED_MODELS = {
-    "cased_L-12_H-768_A-12",
-    "cased_L-24_H-1024_A-16",
-    "wwm_cased_L-24_H-1024_A-16",
-    "multi_cased_L-12_H-768_A-12",
-    "bert-base-cased",
-    "bert-large-cased",
-    "bert-large-cased-whole-word-masking",
-    "bert-base-multilingual-cased",
-}
+# Directories of the original, such as its 24 miniatures of 2020, and the same
+# weights on the Hugging Face hub.
+_SIZES = r"_L-\d+_H-\d+_A-\d+"
+_LOWER_CASED_MODELS = (
+    rf"(bert_|wwm_)?uncased{_SIZES}|(multilingual|chinese){_SIZES}|"
+    r"bert-(base|large)(-multilingual)?-uncased(-whole-word-masking)?"
+)
+_CASED_MODELS = (
+    rf"(wwm_|multi_)?cased{_SIZES}|"
+    r"bert-(base|large)(-multilingual)?-cased(-whole-word-masking)?"
+)
 
 _MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
 
@@ -229,11 +204,10 @@ def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
     `<directory>` or `<directory>/bert_model.ckpt`.
     """
     match = _MODEL_NAME.search(init_checkpoint or "")
-    if not match:
-        return None
-    if match.group(1) in _LOWER_CASED_MODELS:
+    if match and re.fullmatch(_LOWER_CASED_MODELS, match[1]):
         return True
-    return False if match.group(1) in _CASED_MODELS else None
+    is_cased = match and re.fullmatch(_CASED_MODELS, match[1])
+    return False if is_cased else None
 
 
 # --- The tokenizer of a model ------------------------------------------------
@@ -256,7 +230,6 @@ class TokenizerFiles:
         vocabulary: that of a flag, else the model's; None: neither.
         do_lower_case: value of the flag; None: not given.
         prefix: the model's path, for its name and for messages.
-        repository: its name on the hub; None: it is not from there.
         known: settings that no file has to tell, if any.
     """
 
@@ -264,8 +237,12 @@ class TokenizerFiles:
     vocabulary: Vocabulary | None = None
     do_lower_case: bool | None = None
     prefix: str = ""
-    repository: str | None = None
     known: TokenizerSettings | None = None
+
+    @property
+    def repository(self) -> str | None:
+        """The model's name on the hub; None: it is not from there."""
+        return repository_of(self.prefix)
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:

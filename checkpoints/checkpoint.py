@@ -26,12 +26,7 @@ from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import (
-    casing,
-    lookup,
-    published,
-    weight_files,
-)
+from checkpoints import casing, lookup, published, weight_files
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
@@ -77,13 +72,7 @@ def open_checkpoint(
         vocabulary = Vocabulary(vocab_file)
         if own:
             _check_same_vocabulary(vocabulary, own)
-    files = TokenizerFiles(
-        folder,
-        vocabulary,
-        do_lower_case,
-        prefix,
-        published.repository_of(prefix),
-    )
+    files = TokenizerFiles(folder, vocabulary, do_lower_case, prefix)
     return Checkpoint(prefix, config, trained_for, files, bert_config_file)
 
 

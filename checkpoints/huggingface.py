@@ -16,6 +16,7 @@ that of the original and of this project.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,15 +28,10 @@ import ml_dtypes
 import numpy as np
 import safetensors
 import safetensors.numpy
-import tensorflow as tf
 from absl import logging
 
-from checkpoints import (
-    known_settings,
-    published,
-    sentence_transformers,
-    tokenizer_folder,
-)
+from checkpoints import known_settings, published, sentence_transformers
+from checkpoints.tokenizer_folder import TOKEN_KEYS
 from checkpoints.trained_for import TAIL, TrainedFor
 from modeling import LEFT_TO_RIGHT, BertConfig
 from tokenization import TokenizerSettings
@@ -165,21 +161,13 @@ _DTYPES = {
 def refuse_pickles(directory: str) -> None:
     """Raise an error if a directory holds its weights in a pickle."""
     for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
-        if _exists(directory, name):
+        if file_system.exists(os.path.join(directory, name)):
             raise UserError(
                 f"{directory} holds its weights in {name} alone. This is a "
                 "pickle, and reading a pickle runs whatever code is in it. "
                 "Where you trust the file, save it as safetensors: "
                 "AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)"
             )
-
-
-def _exists(directory: str, name: str) -> bool:
-    return tf.io.gfile.exists(_path(directory, name))
-
-
-def _path(directory: str, name: str) -> str:
-    return directory.rstrip("/") + "/" + name
 
 
 # --- Names -------------------------------------------------------------------
@@ -371,7 +359,7 @@ def write_config(
         theirs[_CROSS_ENCODER] = {
             "activation_fn": sentence_transformers.TORCH_NAMES[activation]
         }
-    _write_json(_path(directory, published.CONFIG_NAME), theirs)
+    _write_json(directory, published.CONFIG_NAME, theirs)
 
 
 def check_activation(config: BertConfig, path: str) -> None:
@@ -407,9 +395,9 @@ def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
         )
 
 
-def _write_json(path: str, value: Mapping[str, Any]) -> None:
+def _write_json(directory: str, name: str, value: Mapping[str, Any]) -> None:
     text = json.dumps(value, indent=2, sort_keys=True) + "\n"
-    file_system.write_text(path, text)
+    file_system.write_text(os.path.join(directory, name), text)
 
 
 # --- Weights -----------------------------------------------------------------
@@ -422,7 +410,7 @@ def read_index(directory: str) -> dict[str, str]:
         UserError: there is no index, or it is damaged.
     """
     # {"weight_map": {"pooler.dense.bias": "model-00002-of-00002...", ...}}
-    path = _path(directory, published.INDEX_NAME)
+    path = os.path.join(directory, published.INDEX_NAME)
     places = text_files.read_json_object(path).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise UserError(
@@ -452,7 +440,7 @@ class Reader:
     """
 
     def __init__(self, directory: str):
-        self.directory = directory.rstrip("/")
+        self.directory = directory
         self._names: dict[str, tuple[Any, str]] = {}  # key -> (file, name)
         self._shapes: dict[str, list[int]] = {}
         tied = {}  # name in _TIED -> file
@@ -483,14 +471,16 @@ class Reader:
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
         """Yield (open file, tensor name) of every tensor."""
-        if _exists(self.directory, published.WEIGHTS_NAME):
+        if file_system.exists(
+            os.path.join(self.directory, published.WEIGHTS_NAME)
+        ):
             wanted: dict[str, set[str]] = {published.WEIGHTS_NAME: set()}
         else:
             wanted = {}
             for name, file_name in read_index(self.directory).items():
                 wanted.setdefault(file_name, set()).add(name)
         for file_name in sorted(wanted):
-            path = _path(self.directory, file_name)
+            path = os.path.join(self.directory, file_name)
             file = _open(path)
             names = list(file.keys())
             missing = sorted(wanted[file_name].difference(names))
@@ -573,7 +563,7 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
     # transformers checks `format`: "pt" is the orientation of its tensors.
     data = safetensors.numpy.save(named, metadata={"format": "pt"})
     with file_system.atomic_file(
-        _path(directory, published.WEIGHTS_NAME)
+        os.path.join(directory, published.WEIGHTS_NAME)
     ) as file:
         file.write(data)
 
@@ -591,7 +581,7 @@ def write_tokenizer(
     fine-tuning the model, or to its positions.
     """
     with file_system.atomic_file(
-        _path(directory, published.VOCAB_NAME)
+        os.path.join(directory, published.VOCAB_NAME)
     ) as file:
         file.write(vocabulary)
     settings = tokenizer_settings._asdict()
@@ -600,11 +590,11 @@ def write_tokenizer(
     settings |= {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": own or config.max_position_embeddings,
-        **dict(zip(tokenizer_folder.TOKEN_KEYS, names, strict=True)),
+        **dict(zip(TOKEN_KEYS, names, strict=True)),
         "split_special_tokens": not special,
     }
     if more := [token for token in special if token not in names]:
         settings["additional_special_tokens"] = more
     if trained_for.long_texts and trained_for.long_texts.how == TAIL:
         settings["truncation_side"] = "left"
-    _write_json(_path(directory, published.TOKENIZER_CONFIG_NAME), settings)
+    _write_json(directory, published.TOKENIZER_CONFIG_NAME, settings)

@@ -18,8 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import published
-
-BERT_CONFIG_NAME = "bert_config.json"
+from checkpoints.published import BERT_CONFIG_NAME
 
 WEIGHTS_NAME = "bert_model.ckpt"  # weights alone, of a finished model
 

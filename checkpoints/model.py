@@ -85,8 +85,7 @@ class Checkpoint:
         """The shape of every variable in it."""
         from checkpoints import weight_files  # TensorFlow
 
-        reader = weight_files.open_reader(self.prefix)
-        return reader.get_variable_to_shape_map()
+        return weight_files.Reader(self.prefix).get_variable_to_shape_map()
 
     @property
     def vocab_file(self) -> str | None:

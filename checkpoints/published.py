@@ -11,6 +11,8 @@ from base import file_system
 
 SCHEME = "hf://"
 
+BERT_CONFIG_NAME = "bert_config.json"  # ours, and the original's
+
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"

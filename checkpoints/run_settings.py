@@ -91,35 +91,30 @@ def claim_output_dir(
     path = os.path.join(output_dir, CONFIG_NAME)
     if tf.io.gfile.exists(path) and _has_weights(output_dir):
         # Through JSON tuples become lists, as in the file.
-        now = json.loads(_as_json(fingerprint, adjustable))
+        now = json.loads(_as_json(fixed=fingerprint, adjustable=adjustable))
         before = _read_run(path)
-        # An option that is off may be missing, in this command or in the run.
-        for name in {**now["fixed"], **before["fixed"]}:
-            old, value = before["fixed"].get(name), now["fixed"].get(name)
-            if _differ(name, old, value):
-                way_out = hints.get(
-                    name,
-                    "use another --output_dir, or the command that began this "
-                    "one",
-                )
-                raise UserError(
-                    f"output_dir {output_dir} belongs to a run with "
-                    f"{_differing(name, old, value)}; {way_out}"
-                )
-        for name, value in now["adjustable"].items():
-            old = before["adjustable"].get(name)
-            if _differ(name, old, value):
-                logging.warning(
-                    "%s changes from %s to %s: %s",
-                    name,
-                    old,
-                    value,
-                    hints.get(
-                        name,
-                        f"the run in {output_dir} goes on with it, if it has "
-                        "steps left",
-                    ),
-                )
+        for name, old, value in _differences(before["fixed"], now["fixed"]):
+            way_out = hints.get(
+                name,
+                "use another --output_dir, or the command that began this one",
+            )
+            raise UserError(
+                f"output_dir {output_dir} belongs to a run with "
+                f"{_differing(name, old, value)}; {way_out}"
+            )
+        goes_on = (
+            f"the run in {output_dir} goes on with it, if it has steps left"
+        )
+        for name, old, value in _differences(
+            before["adjustable"], now["adjustable"]
+        ):
+            logging.warning(
+                "%s changes from %s to %s: %s",
+                name,
+                old,
+                value,
+                hints.get(name, goes_on),
+            )
         return
     if not tf.io.gfile.exists(path):
         check_free(output_dir)
@@ -157,23 +152,18 @@ def write_settings(
     What a run that goes on knows of IF_KNOWN stays, if this command lacks it.
     """
     path = os.path.join(output_dir, CONFIG_NAME)
-    parts = {"fixed": fingerprint, "adjustable": adjustable}
+    parts = {"fixed": {**fingerprint}, "adjustable": {**adjustable}}
     if _has_weights(output_dir) and tf.io.gfile.exists(path):
         before = _read_run(path)
-        for key, own in parts.items():
-            lacking = {n for n in IF_KNOWN if own.get(n) is None}
-            parts[key] = {
-                **own,
-                **{n: v for n, v in before[key].items() if n in lacking},
-            }
-    file_system.write_text(path, _as_json(parts["fixed"], parts["adjustable"]))
+        for key, part in parts.items():
+            for name in IF_KNOWN & before[key].keys():
+                if part.get(name) is None:
+                    part[name] = before[key][name]
+    file_system.write_text(path, _as_json(**parts))
 
 
-def _as_json(
-    fingerprint: Mapping[str, object], adjustable: Mapping[str, object]
-) -> str:
-    settings = {"fixed": fingerprint, "adjustable": adjustable}
-    return json.dumps(settings, indent=2, sort_keys=True) + "\n"
+def _as_json(**parts: Mapping[str, object]) -> str:
+    return json.dumps(parts, indent=2, sort_keys=True) + "\n"
 
 
 def _has_weights(output_dir: str) -> bool:
@@ -307,9 +297,15 @@ def _read_run(path: str) -> dict[str, dict[str, object]]:
     return run
 
 
-def _differ(name: str, old: object, new: object) -> bool:
-    """Whether a setting differs; see IF_KNOWN."""
-    return not (_is_same(old, new) or name in IF_KNOWN and None in (old, new))
+def _differences(
+    before: Mapping[str, object], now: Mapping[str, object]
+) -> Iterator[tuple[str, object, object]]:
+    """Yield the settings that differ, and both values; see IF_KNOWN."""
+    for name in {**now, **before}:
+        old, value = before.get(name), now.get(name)
+        is_known = name not in IF_KNOWN or None not in (old, value)
+        if is_known and not _is_same(old, value):
+            yield name, old, value
 
 
 def _is_same(old: object, new: object) -> bool:

@@ -72,9 +72,6 @@ def read(
     Raises:
         UserError: a file is damaged.
     """
-    directory = folder.path
-    modules = _read(directory, _MODULES)
-    others = _object(directory, _PROMPTS)
     length = _length(
         folder.config,
         "model_max_length",
@@ -83,8 +80,10 @@ def read(
     )
     # All positions are no news, and no reason to fine-tune with that length.
     fields = {"max_seq_length": length} if length < positions else {}
-    if modules is None:
+    path = os.path.join(folder.path, _MODULES)
+    if not file_system.exists(path):
         return fields
+    modules = text_files.read_json(path)
     if not isinstance(modules, list) or not all(
         isinstance(one, dict)
         and isinstance(one.get("type"), str)
@@ -92,32 +91,25 @@ def read(
         for one in modules
     ):
         raise UserError(
-            f"{os.path.join(directory, _MODULES)}: wanted a list of modules, "
-            "each with its type and path"
+            f"{path}: wanted a list of modules, each with its type and path"
         )
-    # Other packages' modules may have the same names.
-    kinds = [
-        one["type"].rpartition(".")[-1]
-        if one["type"].startswith("sentence_transformers.")
-        else one["type"]
-        for one in modules
-    ]
-    sizes = _object(directory, _LENGTH)
     try:
+        sizes, others = (
+            _object(folder.path, name, name) for name in (_LENGTH, _PROMPTS)
+        )
         if others.get("model_type") == "CrossEncoder":
-            if kinds != ["Transformer"]:
-                raise _Lacking(f"its modules are {', '.join(kinds)}")
-            _check(directory, (_LENGTH, sizes), (_PROMPTS, others))
-            return fields | _cross_encoder(directory, others, num_outputs)
-        found = _vectors(folder, modules, kinds, sizes, others)
+            _check_kinds(modules, [])
+            path = os.path.join(folder.path, _PROMPTS)
+            return fields | _cross_encoder(path, others, num_outputs)
+        found = _vectors(folder, modules, sizes, others)
     except _Lacking as error:
         logs.warn_once(
-            f"{directory}: {error}, which this project lacks: the model is "
+            f"{folder.path}: {error}, which this project lacks: the model is "
             "used without its sentence vectors, or scores of pairs"
         )
         return fields
     if sizes.get("max_seq_length"):
-        path = os.path.join(directory, _LENGTH)
+        path = os.path.join(folder.path, _LENGTH)
         length = _length(sizes, "max_seq_length", path, positions)
     return {"max_seq_length": length} | found
 
@@ -140,39 +132,49 @@ class _Lacking(Exception):
     """Raised for vectors that are made in a way that this project lacks."""
 
 
+def _check_kinds(
+    modules: Sequence[Mapping[str, Any]], *wanted: Sequence[str]
+) -> list[str]:
+    """Return the classes of the modules behind the encoder.
+
+    Raises:
+        _Lacking: they are none of those wanted.
+    """
+    # Other packages' modules may have the same names.
+    kinds = [
+        one["type"].rpartition(".")[-1]
+        if one["type"].startswith("sentence_transformers.")
+        else one["type"]
+        for one in modules
+    ]
+    if kinds[:1] != ["Transformer"] or kinds[1:] not in wanted:
+        raise _Lacking(f"its modules are {', '.join(kinds)}")
+    return kinds[1:]
+
+
 def _vectors(
     folder: Folder,
     modules: Sequence[Mapping[str, Any]],
-    kinds: Sequence[str],
     sizes: Mapping[str, Any],
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the fields of a model whose task is TASK; else raise _Lacking.
 
-    `kinds` are the classes of the modules; `sizes` and `others` the objects in
-    _LENGTH and _PROMPTS.
+    `sizes` and `others` are the objects in _LENGTH and _PROMPTS.
     """
-    if kinds not in (
-        ["Transformer", "Pooling"],
-        ["Transformer", "Pooling", "Normalize"],
-    ):
-        raise _Lacking(f"its modules are {', '.join(kinds)}")
-    directory = folder.path
+    kinds = _check_kinds(modules, ["Pooling"], ["Pooling", "Normalize"])
+    for one in modules:
+        _check(folder.path, _MODULES, one, _MODULES)
     encoder, *paths = [one.get("path", "") for one in modules]
     if encoder:
         raise _Lacking(f"its encoder is in the folder {encoder}")
     files = [os.path.join(path, "config.json") for path in paths]
-    pooling, *normalize = [_object(directory, file) for file in files]
+    pooling, *_ = [
+        _object(folder.path, file, name)
+        for file, name in zip(files, (_POOLING, _NORMALIZE), strict=False)
+    ]
     if not pooling:
         raise _Lacking(f"it has no {files[0]}")
-    _check(
-        directory,
-        *((_MODULES, one) for one in modules),
-        (_POOLING, pooling),
-        *((_NORMALIZE, one) for one in normalize),
-        (_LENGTH, sizes),
-        (_PROMPTS, others),
-    )
     modes = pooling.get("pooling_mode")
     if modes is None:
         modes = [
@@ -197,7 +199,7 @@ def _vectors(
     similarity = others.get("similarity_fn_name")
     if similarity not in (None, *SIMILARITIES):
         raise UserError(
-            f"{os.path.join(directory, _PROMPTS)}: similarity_fn_name is "
+            f"{os.path.join(folder.path, _PROMPTS)}: similarity_fn_name is "
             f"{similarity!r}, wanted one of {', '.join(SIMILARITIES)}"
         )
     return {
@@ -211,21 +213,10 @@ def _vectors(
     }
 
 
-def _check(directory: str, *files: tuple[str, Mapping[str, Any]]) -> None:
-    """Raise _Lacking for a setting in (name, object) that is refused."""
-    try:
-        for name, found in files:
-            path = os.path.join(directory, name)
-            known_settings.check(name, path, found)
-    except UserError as error:
-        raise _Lacking(str(error)) from error
-
-
 def _cross_encoder(
-    directory: str, others: Mapping[str, Any], num_outputs: int
+    path: str, others: Mapping[str, Any], num_outputs: int
 ) -> dict[str, Any]:
-    """Return the fields of a cross-encoder's head."""
-    path = os.path.join(directory, _PROMPTS)
+    """Return the fields of a cross-encoder's head; `others` is in `path`."""
     prompts, name = others.get("prompts"), others.get("default_prompt_name")
     if isinstance(prompts, dict) and prompts.get(str(name)):
         logs.warn_once(
@@ -235,9 +226,7 @@ def _cross_encoder(
     fields = {"sentence_pairs": True}
     if others.get("activation_fn"):
         fields["output_activation"] = output_activation(
-            others["activation_fn"],
-            num_outputs,
-            f"{path}: activation_fn",
+            others["activation_fn"], num_outputs, f"{path}: activation_fn"
         )
     return fields
 
@@ -273,20 +262,30 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
     return None
 
 
-def _read(directory: str, name: str) -> Any:
-    """Return the JSON of a file; None without it."""
-    path = os.path.join(directory, name)
-    return text_files.read_json(path) if file_system.exists(path) else None
-
-
-def _object(directory: str, name: str) -> dict[str, Any]:
-    found = _read(directory, name)
+def _object(directory: str, file: str, name: str) -> dict[str, Any]:
+    """Return the object in a file, empty without one; see `_check`."""
+    path = os.path.join(directory, file)
+    found = text_files.read_json(path) if file_system.exists(path) else {}
     if not isinstance(found, dict | None):
         raise UserError(
-            f"{os.path.join(directory, name)}: found {type(found).__name__}, "
-            "wanted a JSON object"
+            f"{path}: found {type(found).__name__}, wanted a JSON object"
         )
+    _check(directory, file, found or {}, name)
     return found or {}
+
+
+def _check(
+    directory: str, file: str, found: Mapping[str, Any], name: str
+) -> None:
+    """Check an object of a file that known_settings knows by a name.
+
+    Raises:
+        _Lacking: a setting is refused.
+    """
+    try:
+        known_settings.check(name, os.path.join(directory, file), found)
+    except UserError as error:
+        raise _Lacking(str(error)) from error
 
 
 def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:

@@ -15,6 +15,7 @@ from base.errors import UserError
 
 import tokenization
 from checkpoints.published import (
+    BERT_CONFIG_NAME,
     CONFIG_NAME,
     SPECIAL_TOKENS_NAME,
     TOKENIZER_CONFIG_NAME,
@@ -22,8 +23,6 @@ from checkpoints.published import (
     VOCAB_NAME,
 )
 from tokenization import SPECIAL_TOKENS, TokenizerSettings, Vocabulary
-
-_OUR_CONFIG_NAME = "bert_config.json"
 
 # Classes of transformers that split text as BERT's does, without their "Fast".
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
@@ -203,7 +202,7 @@ def _read_settings(files: Folder) -> dict[str, Any]:
     """Return `Folder.said`."""
     has_config, is_ours = (
         file_system.exists(os.path.join(files.path, name))
-        for name in (CONFIG_NAME, _OUR_CONFIG_NAME)
+        for name in (CONFIG_NAME, BERT_CONFIG_NAME)
     )
     is_of_hub = files.whole is not None or (has_config and not is_ours)
     config, config_path = files.config, files.paths[TOKENIZER_CONFIG_NAME]

@@ -145,7 +145,7 @@ class TrainingState:
         Raises:
             UserError: a variable is missing, unknown or of another shape.
         """
-        reader = weight_files.open_reader(prefix)
+        reader = weight_files.Reader(prefix)
         targets = {**self._weights, **self._slots}
         found = reader.get_variable_to_shape_map()
         wanted = {name: list(v.shape) for name, v in targets.items()}
@@ -171,9 +171,9 @@ class TrainingState:
         targets.update(
             {n: v for n, v in self._loss_scale.items() if n in found}
         )
-        step = weight_files.read_step(reader, prefix)
+        step = reader.read_step()
         for name, variable in targets.items():
-            variable.assign(weight_files.read_tensor(reader, prefix, name))
+            variable.assign(reader.get_tensor(name))
         return step
 
     def digests(self) -> dict[str, str]:

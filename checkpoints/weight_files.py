@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import errors, file_system
 from base.errors import UserError
@@ -20,10 +20,6 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, run_settings
-
-# What tf.train.load_checkpoint returns, whose class is not public, or a
-# huggingface.Reader.
-Reader = Any
 
 # First part of the names of the loss scale's variables (runs in float16).
 LOSS_SCALE = "loss_scale"
@@ -46,6 +42,16 @@ ENCODER = r"^bert/(?!pooler/)"
 # comes last, since readers look for it.
 SUFFIXES = (".data-00000-of-00001", ".index")
 
+# What a reader of TensorFlow raises. IndexError: the file ends too early;
+# MemoryError: the index says that a part of it is larger than the memory.
+_DAMAGED = (
+    tf.errors.OpError,
+    ValueError,
+    RuntimeError,
+    IndexError,
+    MemoryError,
+)
+
 # --- Restoring a model -------------------------------------------------------
 
 
@@ -59,9 +65,7 @@ class LoadReport(NamedTuple):
 
 
 def restore_weights(
-    variables: Sequence,
-    prefix: str,
-    required: str = ENCODER,
+    variables: Sequence, prefix: str, required: str = ENCODER
 ) -> LoadReport:
     """Set variables from a checkpoint by their paths; log each that it lacks.
 
@@ -88,7 +92,7 @@ def restore_weights(
     restored = set(report.restored)
     for variable in variables:
         if variable.path in restored:
-            variable.assign(read_tensor(reader, prefix, variable.path))
+            variable.assign(reader.get_tensor(variable.path))
     logging.info(
         "Checkpoint %s: %d variables restored, %d new, %d unused, "
         "%d mismatched",
@@ -160,50 +164,73 @@ def check_required(
 # --- Reading -----------------------------------------------------------------
 
 
-def open_reader(prefix: str) -> Reader:
-    """Return a reader of the tensors of a checkpoint, for either format.
+class Reader:
+    """Reads the tensors of a checkpoint, in either format, by their names.
 
-    It has the methods `get_variable_to_shape_map`, `has_tensor`, `get_tensor`.
+    It has those methods of tf.train.load_checkpoint's reader that are needed.
+    With `total`, what the factors of an average sum to, it has the averages of
+    the weights in place of the weights.
 
     Raises:
         UserError: it cannot be read.
     """
-    try:
-        if tf.io.gfile.isdir(prefix):
-            from checkpoints import huggingface  # where the format is theirs
 
-            return huggingface.Reader(prefix)
-        reader = tf.train.load_checkpoint(prefix)
-        reader.get_variable_to_shape_map()  # fails for names of other bytes
-        return reader
-    # MemoryError: the index says that a part of it is larger than the memory.
-    except (
-        tf.errors.OpError,
-        ValueError,
-        RuntimeError,
-        MemoryError,
-    ) as error:
-        raise UserError(
-            f"{prefix} cannot be read as a checkpoint: {error}"
-        ) from error
+    def __init__(self, prefix: str):
+        self.prefix, self.total = prefix, 0.0
+        try:
+            if tf.io.gfile.isdir(prefix):
+                from checkpoints import huggingface  # where it is their format
 
+                self._reader = huggingface.Reader(prefix)
+            else:
+                self._reader = tf.train.load_checkpoint(prefix)
+            # Fails for names of other bytes.
+            self._shapes = self._reader.get_variable_to_shape_map()
+        except _DAMAGED as error:
+            raise UserError(
+                f"{prefix} cannot be read as a checkpoint: {error}"
+            ) from error
 
-class _Averages:
-    """A reader of a checkpoint that has the averages in place of the weights.
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Return {name: shape}."""
+        return dict(self._shapes)
 
-    `total` is what the factors of an average sum to.
-    """
-
-    def __init__(self, reader: Reader, total: float):
-        self._reader, self._total = reader, total
-        self.get_variable_to_shape_map = reader.get_variable_to_shape_map
-        self.has_tensor = reader.has_tensor
+    def has_tensor(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+        return name in self._shapes
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Return the average of a weight that has one; all else as it is."""
-        if self.has_tensor(name + AVERAGE):
-            return self._reader.get_tensor(name + AVERAGE) / self._total
-        return self._reader.get_tensor(name)
+        """Return a tensor.
+
+        Raises:
+            UserError: it is damaged, or has no numbers.
+        """
+        has_average = self.total and self.has_tensor(name + AVERAGE)
+        try:
+            value = np.asarray(
+                self._reader.get_tensor(name + AVERAGE * bool(has_average))
+            )
+        except _DAMAGED as error:
+            raise UserError(
+                f"{self.prefix} is damaged at {name}: {error}; use an earlier "
+                "checkpoint"
+            ) from error
+        if value.dtype.kind in "OSUc":  # texts and complex numbers
+            raise UserError(
+                f"{self.prefix}: {name} holds {value.dtype}, wanted real "
+                "numbers"
+            )
+        return value / self.total if has_average else value
+
+    def read_step(self) -> int:
+        """Return `global_step`; a UserError if it is no whole number."""
+        value = self.get_tensor("global_step")
+        if value.shape or value.dtype.kind not in "iu" or value < 0:
+            raise UserError(
+                f"{self.prefix}: global_step is {value}, wanted a number of "
+                "steps"
+            )
+        return int(value)
 
 
 def open_weights(prefix: str) -> Reader:
@@ -211,9 +238,9 @@ def open_weights(prefix: str) -> Reader:
 
     In the training checkpoints of a run with --ema_decay these are the averages
     (optimization.AdamWeightDecay.averages), which the run scores and keeps. A
-    run that is resumed reads the weights themselves, with `open_reader`.
+    run that is resumed reads the weights themselves, with `Reader`.
     """
-    reader = open_reader(prefix)
+    reader = Reader(prefix)
     if not any(n.endswith(AVERAGE) for n in reader.get_variable_to_shape_map()):
         return reader
     run = run_settings.read_fingerprint(lookup.folder_of(prefix)) or {}
@@ -232,28 +259,8 @@ def open_weights(prefix: str) -> Reader:
         prefix,
         decay,
     )
-    return _Averages(reader, 1.0 - decay ** read_step(reader, prefix))
-
-
-def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
-    """Return one tensor; raise a UserError if it is damaged or no numbers."""
-    try:
-        value = np.asarray(reader.get_tensor(name))
-    # IndexError: the file ends too early.
-    except (
-        tf.errors.OpError,
-        ValueError,
-        RuntimeError,
-        IndexError,
-    ) as error:
-        raise UserError(
-            f"{prefix} is damaged at {name}: {error}; use an earlier checkpoint"
-        ) from error
-    if value.dtype.kind in "OSUc":  # texts and complex numbers
-        raise UserError(
-            f"{prefix}: {name} holds {value.dtype}, wanted real numbers"
-        )
-    return value
+    reader.total = 1.0 - decay ** reader.read_step()
+    return reader
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
@@ -263,27 +270,15 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """
     reader = open_weights(prefix)
     return {
-        name: read_tensor(reader, prefix, name)
+        name: reader.get_tensor(name)
         for name in _weight_names(reader.get_variable_to_shape_map())
     }
 
 
 def global_step(prefix: str) -> int:
     """Return the step at which a checkpoint was saved; 0 if unknown."""
-    reader = open_reader(prefix)
-    if not reader.has_tensor("global_step"):
-        return 0
-    return read_step(reader, prefix)
-
-
-def read_step(reader: Reader, prefix: str) -> int:
-    """Return `global_step`; a UserError if it is no whole number."""
-    value = read_tensor(reader, prefix, "global_step")
-    if value.shape or value.dtype.kind not in "iu" or value < 0:
-        raise UserError(
-            f"{prefix}: global_step is {value}, wanted a number of steps"
-        )
-    return int(value)
+    reader = Reader(prefix)
+    return reader.read_step() if reader.has_tensor("global_step") else 0
 
 
 def _weight_names(shapes: Mapping[str, Sequence[int]]) -> list[str]:

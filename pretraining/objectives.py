@@ -80,9 +80,7 @@ def sum_of(*terms: Term, restores_tokens: bool = False) -> Objective:
         return {f"{term.name}_loss": term.weight(batch) for term in terms}
 
     def forward(
-        model: BertForPreTraining,
-        batch: Batch,
-        seed: modeling.Seed,
+        model: BertForPreTraining, batch: Batch, seed: modeling.Seed
     ) -> Sums:
         if restores_tokens:
             ids = pretraining_model.unmasked_ids(batch)

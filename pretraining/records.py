@@ -19,20 +19,19 @@ from pretraining.data.schema import (
     InstanceConfig,
 )
 from records import streaming, tfrecord
-from records.streaming import Batch
+from records.streaming import Batch, Bound
 from tokenization import Vocabulary
 
 if TYPE_CHECKING:
     from pretraining.on_the_fly import Masks
 
+_TOKENS = ("input_ids", "input_mask", "segment_ids")
+_PREDICTIONS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+
 # The flag that sets the length of a feature, for error messages.
 _LENGTH_FLAGS = {
-    "input_ids": "max_seq_length",
-    "input_mask": "max_seq_length",
-    "segment_ids": "max_seq_length",
-    "masked_lm_positions": "max_predictions_per_seq",
-    "masked_lm_ids": "max_predictions_per_seq",
-    "masked_lm_weights": "max_predictions_per_seq",
+    **dict.fromkeys(_TOKENS, "max_seq_length"),
+    **dict.fromkeys(_PREDICTIONS, "max_predictions_per_seq"),
 }
 
 
@@ -279,50 +278,47 @@ def find_data(
         schema = pretraining_schema.unmasked(schema)
     bounds = _bounds(config, length, packs)
     bounds = {name: bounds[name] for name in schema if name in bounds}
-    try:
-        _check_masks(files, first)
-        return PretrainingFiles(
-            files,
-            schema,
-            bounds,
-            _LENGTH_FLAGS,
-            masks=masks,
-            batch_schema=batch_schema,
-        )
-    except UserError:
-        _check_same_kind(files, first)
-        raise
+    _check_same_kind(files, first)
+    return PretrainingFiles(
+        files,
+        schema,
+        bounds,
+        _LENGTH_FLAGS,
+        masks=masks,
+        batch_schema=batch_schema,
+    )
 
 
 def _bounds(
     config: modeling.BertConfig, max_seq_length: int, max_sequences: int
-) -> dict[str, streaming.Bound]:
+) -> dict[str, Bound]:
     """Return the range of each feature; `max_sequences` is 0 if not packed."""
-    vocabulary = streaming.Bound(
-        config.vocab_size, "vocab_size of the configuration"
-    )
-    places = streaming.Bound(max_seq_length, "max_seq_length")
-    bounds = {
-        "input_ids": vocabulary,
-        "masked_lm_ids": vocabulary,
+    ids = Bound(config.vocab_size, "vocab_size of the configuration")
+    places = Bound(max_seq_length, "max_seq_length")
+    return {
+        "input_ids": ids,
+        "masked_lm_ids": ids,
         "masked_lm_positions": places,
-        "segment_ids": streaming.Bound(
+        "segment_ids": Bound(
             config.type_vocab_size, "type_vocab_size of the configuration"
         ),
+        # Those of packed rows.
+        "sequence_ids": Bound(max_sequences + 1, "sequences of a row"),
+        "position_ids": places,
+        PACKED_FEATURE: places,
     }
-    if max_sequences:
-        bounds |= {
-            "sequence_ids": streaming.Bound(
-                max_sequences + 1, "sequences of a row"
-            ),
-            "position_ids": places,
-            PACKED_FEATURE: places,
-        }
-    return bounds
 
 
-def _check_masks(files: Sequence[str], first: Mapping[str, int]) -> None:
-    """Raise a UserError if some files have masks and others none."""
+def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
+    """Check that all files have masks or none, and are packed alike or none.
+
+    The error of a single file would not name the cause, that two kinds of files
+    are mixed. `first` describes a record of the first file.
+
+    Raises:
+        UserError: names two files of two kinds.
+    """
+    is_packed = PACKED_FEATURE in first
     for path in files[1:]:
         found = tfrecord.describe_first_record(path)
         if (MASKED_FEATURE in found) != (MASKED_FEATURE in first):
@@ -330,17 +326,6 @@ def _check_masks(files: Sequence[str], first: Mapping[str, int]) -> None:
                 f"of {files[0]} and {path} one has masks and the other none "
                 "(--unmasked): name files of one kind"
             )
-
-
-def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
-    """Raise a UserError if only some files are packed, or in other ways.
-
-    Called where the records do not fit: the error of a single file would not
-    name the cause, that two kinds of files are mixed.
-    """
-    is_packed = PACKED_FEATURE in first
-    for path in files[1:]:
-        found = tfrecord.describe_first_record(path)
         if (PACKED_FEATURE in found) != is_packed:
             packed, other = (files[0], path) if is_packed else (path, files[0])
             raise UserError(

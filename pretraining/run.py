@@ -18,11 +18,7 @@ from absl import logging
 
 import modeling
 from checkpoints import casing, lookup, run_settings, weight_files
-from checkpoints.checkpoint import (
-    read_config,
-    read_trained_for,
-    write_model,
-)
+from checkpoints.checkpoint import read_config, read_trained_for, write_model
 from checkpoints.model import Checkpoint
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining
@@ -30,15 +26,9 @@ from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Vocabulary
-from training import (
-    agreement,
-    compilation,
-    loop,
-    memory,
-    reporting,
-    start,
-)
+from training import agreement, compilation, loop, reporting, start
 from training.settings import TrainingSettings
+from training.task_model import Rows
 
 if TYPE_CHECKING:
     from training.evaluation import Evaluator
@@ -98,9 +88,7 @@ def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
         files = dataclasses.replace(files, folder=folder, prefix=resume_from)
     if "do_lower_case" not in files.said:
         # The vocabulary decides, also for a model of the hub.
-        files = dataclasses.replace(
-            files, folder=None, prefix="", repository=None
-        )
+        files = dataclasses.replace(files, folder=None, prefix="")
     _ = files.settings  # errors come before the training
     return dataclasses.replace(source, files=files)
 
@@ -382,7 +370,7 @@ class PretrainingRun:
             identity,
             self.evaluate,
             self.keep,
-            row=memory.Rows(logits=predictions * self.config.vocab_size),
+            row=Rows(logits=predictions * self.config.vocab_size),
         )
 
     def _write_model(self, folder: str, step: int | None = None) -> None:

@@ -279,8 +279,7 @@ class TrainingBatches:
         # skipping anything. Every worker makes the whole batch and keeps the
         # parts of its own replicas.
         dataset = tf.data.Dataset.from_generator(
-            batches,
-            output_signature=self.data.signature(size, known),
+            batches, output_signature=self.data.signature(size, known)
         )
         mine = streaming.split_among_replicas(dataset, context, size)
         return streaming.in_order(mine.prefetch(2))

@@ -18,11 +18,10 @@ of each global batch, so that one machine and many train on the same batches.
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from base import errors
+from base import errors, progress
 from base.errors import UserError
 
 import tensorflow as tf
@@ -118,22 +117,16 @@ class RecordFiles:
                 )
 
     def _count(self) -> dict[str, int]:
-        """Return the records of each file; log progress every 10 s."""
+        """Return the number of records of each file."""
         # The size of an epoch has to be known: it gives the epoch of every
         # step, and with it the place where a resumed run continues.
         counts: dict[str, int] = {}
-        reported = time.monotonic()
-        for path in self.files:
-            counts[path] = tfrecord.count_records(path)
-            if time.monotonic() - reported > 10:
-                reported = time.monotonic()
-                logging.info(
-                    "Counted records in %d of %d files",
-                    len(counts),
-                    len(self.files),
-                )
-            if not counts[path]:
-                logging.warning("%s holds no record", path)
+        with progress.Bar(len(self.files), "files", "Counting records") as bar:
+            for path in self.files:
+                counts[path] = tfrecord.count_records(path)
+                if not counts[path]:
+                    logging.warning("%s holds no record", path)
+                bar.update(1)
         if not sum(counts.values()):
             raise UserError(
                 f"the {len(counts)} input files hold no record, the first: "

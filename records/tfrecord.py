@@ -445,9 +445,7 @@ def _numbers(kind: int, items: list[bytes]) -> np.ndarray:
 
 
 def _fields(
-    message: bytes,
-    known: set[int],
-    wire_types: Collection[int] = (_DELIMITED,),
+    message: bytes, known: set[int], wire_types: Collection[int] = (_DELIMITED,)
 ) -> Iterator[tuple[int, bytes]]:
     """Yield (number, bytes) of the fields of a protobuf message.
 

@@ -69,7 +69,7 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     prefix = find_weights(output_dir) or source.prefix
     if not prefix:
         raise no_model_error(output_dir)
-    reader = weight_files.open_reader(prefix)
+    reader = weight_files.Reader(prefix)
     head = registry.find(job.task_name).head
     # A pre-trained checkpoint has no such head. restore_weights would name
     # the missing variables; this error names the reason.

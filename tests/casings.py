@@ -1,6 +1,6 @@
 """How the text of a model is normalized, by its path and flags."""
 
-from checkpoints import lookup, published
+from checkpoints import lookup
 from checkpoints.casing import TokenizerFiles, read_folder
 from tokenization import TokenizerSettings, Vocabulary
 
@@ -13,5 +13,4 @@ def settings_of(
         Vocabulary(vocab_file) if vocab_file else None,
         flag,
         prefix,
-        published.repository_of(prefix),
     ).settings

@@ -140,7 +140,7 @@ def damage(source: Path, folder: Path) -> Path:
     folder.mkdir()
     for name in ("bert_config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(source / name, folder)
-    reader = weight_files.open_reader(lookup.find_checkpoint(str(source)))
+    reader = weight_files.Reader(lookup.find_checkpoint(str(source)))
     names = reader.get_variable_to_shape_map()
     tensors = {name: np.array(reader.get_tensor(name)) for name in names}
     bias = [name for name in names if name.endswith("output_bias")]

@@ -302,7 +302,7 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
         np.testing.assert_allclose(logits, expected, atol=1e-4)
 
     convert(tmp_path / "back", tmp_path / "again", "original")
-    reader = weight_files.open_reader(str(tmp_path / "again/bert_model.ckpt"))
+    reader = weight_files.Reader(str(tmp_path / "again/bert_model.ckpt"))
     names = reader.get_variable_to_shape_map()
     assert len(names) > 30 and names.keys() <= tensors.keys()
     assert ("bert/pooler/dense/kernel" in names) == (name in _WITH_POOLER)

@@ -37,7 +37,7 @@ def copy_of(run: Path, tmp_path: Path) -> Path:
 
 def change(prefix: Path, name: str) -> None:
     """Add 1 to the first value of a variable of a checkpoint."""
-    reader = weight_files.open_reader(str(prefix))
+    reader = weight_files.Reader(str(prefix))
     tensors = {
         key: reader.get_tensor(key)
         for key in reader.get_variable_to_shape_map()

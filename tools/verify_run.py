@@ -257,12 +257,11 @@ def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
     ]
     if not all(tf.io.gfile.exists(f"{prefix}.index") for prefix in prefixes):
         return
-    readers = [weight_files.open_reader(prefix) for prefix in prefixes]
+    readers = [weight_files.Reader(prefix) for prefix in prefixes]
     apart = {}
     for name in readers[1].get_variable_to_shape_map():
         theirs, ours = (
-            np.float64(weight_files.read_tensor(reader, prefix, name))
-            for reader, prefix in zip(readers, prefixes, strict=True)
+            np.float64(reader.get_tensor(name)) for reader in readers
         )
         if (theirs != ours).any():
             apart[name] = np.abs(theirs - ours).max(), np.abs(ours).max()

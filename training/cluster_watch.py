@@ -80,22 +80,11 @@ class Peer:
                 task, timeout_in_ms=int(_ANSWER_SECONDS * 1000)
             )
         except tf.errors.OpError as error:
-            self._note_failure(error, asked)
+            if not self._problem:
+                self._since = asked
+            self._problem, self._allowed = _meaning(error)
         else:
             self._problem, self.has_answered = "", True
-
-    def _note_failure(self, error: tf.errors.OpError, asked: float) -> None:
-        if not self._problem:
-            self._since = asked
-        if isinstance(error, tf.errors.FailedPreconditionError):
-            self._problem = "was started again while this process was running"
-            self._allowed = ENDED_SECONDS
-        elif isinstance(error, tf.errors.UnavailableError):
-            self._problem = f"has ended ({_reason(error)})"
-            self._allowed = ENDED_SECONDS
-        else:
-            self._problem = "has stopped answering"
-            self._allowed = SILENT_SECONDS
 
     def problem(self) -> str | None:
         """Return what is wrong with the machine; None if it answers.
@@ -109,10 +98,16 @@ class Peer:
         return f"{self.machine} {self._problem}"
 
 
-def _reason(error: tf.errors.OpError) -> str:
-    """Return why a connection failed, as far as gRPC tells."""
-    first = error.message.splitlines()[0]
-    return first.rsplit(": ", 1)[-1].rsplit(":", 1)[-1].strip() or "no reason"
+def _meaning(error: tf.errors.OpError) -> tuple[str, float]:
+    """Return what a failed check tells, and how long that may last."""
+    if isinstance(error, tf.errors.FailedPreconditionError):
+        words = "was started again while this process was running"
+        return words, ENDED_SECONDS
+    if isinstance(error, tf.errors.UnavailableError):
+        # Why the connection failed, as far as gRPC tells.
+        reason = error.message.splitlines()[0].rsplit(":", 1)[-1].strip()
+        return f"has ended ({reason or 'no reason'})", ENDED_SECONDS
+    return "has stopped answering", SILENT_SECONDS
 
 
 class Watch:

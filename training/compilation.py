@@ -127,9 +127,7 @@ def _pays(lengths: ManyLengths) -> bool:
 
 
 def compiles_evaluation(
-    strategy: tf.distribute.Strategy,
-    jit_compile: bool,
-    dtype: str = "float32",
+    strategy: tf.distribute.Strategy, jit_compile: bool, dtype: str = "float32"
 ) -> bool:
     """Whether to compile the forward pass of an evaluation on one length.
 

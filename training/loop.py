@@ -17,7 +17,7 @@ from absl import logging
 
 from checkpoints import run_settings
 from checkpoints.training_state import TrainingState
-from training import agreement, memory, start
+from training import agreement, start
 from training.compilation import Compilation
 from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
@@ -26,7 +26,7 @@ from training.objective import Objective
 from training.settings import TrainingSettings
 from training.start import Identity
 from training.stop_request import StopRequest
-from training.task_model import TaskModel
+from training.task_model import Rows, TaskModel
 from training.train_step import Step
 
 # `seconds_per_step` times steps for so many seconds, at least so many steps.
@@ -66,7 +66,7 @@ class Training(NamedTuple):
     evaluate: Callable[[int], bool | None] = lambda step: None
     keep: Callable[[int], None] = lambda step: None
     new_variables: Container[str] = ()
-    row: memory.Rows = memory.ONE_SEQUENCE
+    row: Rows = Rows()
 
 
 def train(run: Training) -> int:
@@ -144,6 +144,8 @@ def _prepare(
     run: Training, step: Step, state: TrainingState, first: int
 ) -> None:
     """Check and log what a run needs, and write its settings."""
+    from training import memory  # a command that only evaluates does without
+
     settings = run.settings
     if settings.num_train_steps == 1:
         logging.warning(
@@ -241,6 +243,8 @@ def seconds_per_step(run: Training) -> float:
 
     Of several machines it is the time of the slowest.
     """
+    from training import memory  # see _prepare
+
     # After the last step the rate is 0: the weights do not change.
     settings = dataclasses.replace(
         run.settings, num_train_steps=1, num_warmup_steps=0

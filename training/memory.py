@@ -42,11 +42,12 @@ beside measured peaks.
 Letters are those of modeling.py.
 """
 
+import bisect
 import dataclasses
 import math
 import subprocess
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from base import machine_memory
 from base.machine_memory import in_words
@@ -56,11 +57,9 @@ from absl import logging
 
 import modeling
 from training import devices
-from training.settings import TrainingSettings
+from training.settings import MAX_BATCH_SIZE, TrainingSettings
+from training.task_model import Rows
 from training.train_step import Step
-
-if TYPE_CHECKING:
-    from ops.windows import Windowing
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
 # to 0.5 GB more with the programs of a step.
@@ -70,26 +69,6 @@ RUNTIME_BYTES = 1_000_000_000
 SAFETY = 1.25
 
 _LOOK_AHEAD = 2000  # steps whose lengths are looked at
-
-
-class Rows(NamedTuple):
-    """What a row of the batch costs the model.
-
-    Attributes:
-        encoded: sequences that the encoder trains on: 4 for the choices of a
-            question, 0 where the encoder is frozen.
-        logits: numbers of the largest matrix of logits, where they matter.
-        head_numbers: float32 numbers that the head keeps for each token.
-        windows: how the encoder reads a sequence; None: at once.
-    """
-
-    encoded: int = 1
-    logits: int = 0
-    head_numbers: int = 0
-    windows: "Windowing | None" = None
-
-
-ONE_SEQUENCE = Rows()
 
 
 class Sizes(NamedTuple):
@@ -236,17 +215,12 @@ def largest_batch(sizes: Sizes, free: float) -> int:
     """Return the largest safe batch, a multiple of the parts; or 0."""
     parts = sizes.parts
 
-    def fits(count: int) -> bool:
-        total = total_bytes(sizes.changed(train_batch_size=count * parts))
-        return SAFETY * total <= free
+    def needed(count: int) -> float:
+        more = sizes.changed(train_batch_size=count * parts)
+        return SAFETY * total_bytes(more)
 
-    low, high = 0, 1  # low fits, or is 0
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low * parts
+    counts = range(1, MAX_BATCH_SIZE // parts + 1)
+    return parts * bisect.bisect_right(counts, free, key=needed)
 
 
 def log_estimate(

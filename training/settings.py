@@ -11,6 +11,8 @@ from checkpoints import published
 
 AUTO = "auto"  # --dtype: the type that is fast on this machine
 
+MAX_BATCH_SIZE = 2**17
+
 # Flags of TrainingSettings that pre-training alone has, and fine-tuning alone.
 OF_PRE_TRAINING = (
     "num_train_steps",
@@ -50,7 +52,7 @@ class TrainingSettings:
     num_train_steps: int = flag(100000, low=1)
     """Number of steps."""
 
-    train_batch_size: int = flag(32, 1, 2**17, resumed="fixed")
+    train_batch_size: int = flag(32, 1, MAX_BATCH_SIZE, resumed="fixed")
     """Examples in a step, summed over all devices and micro-batches."""
 
     num_warmup_steps: int = flag(0, low=0)
@@ -202,7 +204,6 @@ class TrainingSettings:
     def adjustable(self) -> dict[str, Any]:
         """Return those that may change, and change what the model learns."""
         values = flags.recorded(self, "results")
-        # Runs of earlier versions lack it where it is off.
         is_on = self.layer_decay != 1
         values["layer_decay"] = self.layer_decay if is_on else None
         if published.is_of_hub(self.init_checkpoint):

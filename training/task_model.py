@@ -4,12 +4,32 @@ Letters in shapes: those of modeling.py.
 """
 
 import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from modeling import PLAIN, BertConfig, BertModel, Compute, Layer, Seed
+
+if TYPE_CHECKING:
+    from ops.windows import Windowing
+
+
+class Rows(NamedTuple):
+    """What a row of the batch costs the model.
+
+    Attributes:
+        encoded: sequences that the encoder trains on: 4 for the choices of a
+            question, 0 where the encoder is frozen.
+        logits: numbers of the largest matrix of logits, where they matter.
+        head_numbers: float32 numbers that the head keeps for each token.
+        windows: how the encoder reads a sequence; None: at once.
+    """
+
+    encoded: int = 1
+    logits: int = 0
+    head_numbers: int = 0
+    windows: "Windowing | None" = None
 
 
 class TaskModel(tf.Module):

@@ -348,7 +348,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         """
         teacher = open_teacher(path, self.job.source.max_seq_length)
         source = teacher.source
-        reader = weight_files.open_reader(source.prefix)
+        reader = weight_files.Reader(source.prefix)
         name = registry.find(self.task_name).head
         head = reader.get_variable_to_shape_map().get(name)
         if head is None:

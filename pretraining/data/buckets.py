@@ -11,6 +11,8 @@ this file: no flags here, and no TensorFlow.
 """
 
 import collections
+import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
@@ -64,6 +66,7 @@ def tokenize_documents(
 # --- Writing a bucket --------------------------------------------------------
 
 
+@dataclasses.dataclass
 class BucketMaker:
     """Makes records of the documents of a bucket.
 
@@ -71,19 +74,17 @@ class BucketMaker:
     `is_only_one` says that there is no other bucket.
     """
 
-    def __init__(
-        self,
-        tokenizer: tokenization.FullTokenizer,
-        config: InstanceConfig,
-        random_seed: int,
-        compression: str = "",
-        num_slices: int = 1,
-        is_only_one: bool = False,
-    ):
-        self.tokenizer, self.config = tokenizer, config
-        self.vocabulary = masking.MaskingVocabulary.from_vocab(tokenizer.vocab)
-        self.random_seed, self.compression = random_seed, compression
-        self.num_slices, self.is_only_one = num_slices, is_only_one
+    tokenizer: tokenization.FullTokenizer
+    config: InstanceConfig
+    random_seed: int
+    compression: str = ""
+    num_slices: int = 1
+    is_only_one: bool = False
+
+    @functools.cached_property
+    def vocabulary(self) -> masking.MaskingVocabulary:
+        """What masking needs of the vocabulary."""
+        return masking.MaskingVocabulary.from_vocab(self.tokenizer.vocab)
 
     def write(
         self, bucket: int, parts: Sequence[Part], file: IO[bytes]
@@ -104,7 +105,8 @@ class BucketMaker:
         documents, num_empty = tokenize_documents(parts, self.tokenizer)
         if self.is_only_one and len(set(documents.numbers.tolist())) == 1:
             raise pretraining_documents.one_document_error()
-        counts = _count_text(documents, num_empty, self)
+        counts = collections.Counter(lines_without_tokens=num_empty)
+        counts.update(self._count_text(documents))
         bounds = [0]
         for drawn, sizes in _shuffled_passes(documents, self.config, rng):
             for some, some_sizes in packing.split(
@@ -113,14 +115,82 @@ class BucketMaker:
                 # A writer for each slice: where compressed, each is a gzip
                 # member of its own, which can be copied into an output file.
                 with tfrecord.RecordWriter(file, self.compression) as writer:
-                    for features, more in _make_features(
-                        documents, some, some_sizes, self, rng
+                    for features, more in self._make_features(
+                        documents, some, some_sizes, rng
                     ):
                         writer.write_examples(features)
                         counts.update(more)
                 bounds.append(file.tell())
             counts["truncated_tokens"] += int(drawn.num_truncated.sum())
         return {"bounds": bounds, "counts": dict(counts)}
+
+    def _make_features(
+        self,
+        documents: Documents,
+        drawn: Instances,
+        sizes: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]:
+        """Yield features and counts of rows, about `_ROWS` sequences at a time.
+
+        The arguments `drawn` and `sizes` are what `_shuffled_passes` yields.
+        """
+        config, vocabulary = self.config, self.vocabulary
+        for rows, at in packing.parts(sizes, _ROWS):
+            some = drawn.take(at)
+            labels = some.is_random_next
+            sequences = masking.assemble(
+                documents.ids, some, config.max_seq_length, vocabulary
+            )
+            if config.unmasked:
+                features = masking.unmasked_features(sequences, labels)
+            else:
+                draws = masking.StreamDraws(rng)
+                features = masking.mask_sequences(
+                    sequences, labels, config, vocabulary, draws
+                )
+            counts = self._count_features(features)
+            if config.pack_sequences:
+                features = packing.pack_features(features, sizes[rows], config)
+                counts |= packing.count_rows(features)
+            yield features, counts
+
+    def _count_text(self, documents: Documents) -> dict[str, int]:
+        """Return counts of a bucket's text, before instances are drawn."""
+        ids, lengths = documents.ids, np.diff(documents.sentences)
+        is_unknown = ids == self.vocabulary.unk_id
+        return {
+            "sentences": len(lengths),
+            "tokens": len(ids),
+            "unknown_tokens": int(is_unknown.sum()),
+            "continued_tokens": int(self.vocabulary.continues[ids].sum()),
+            "sentences_too_long": int((lengths > self.config.max_tokens).sum()),
+            "parts_with_text": len(documents.numbers),
+            "one_sentence_parts": int((np.diff(documents.bounds) == 1).sum()),
+        }
+
+    def _count_features(
+        self, features: dict[str, np.ndarray]
+    ) -> dict[str, int]:
+        """Return counts of some instances, masked or not."""
+        ids = features["input_ids"]
+        counts = {
+            "instances": len(ids),
+            "filled": np.count_nonzero(features["input_mask"]),
+            "random_next": np.count_nonzero(features["next_sentence_labels"]),
+        }
+        if not self.config.unmasked:
+            positions = features["masked_lm_positions"]
+            shown = np.take_along_axis(ids, positions, axis=1)
+            predicted = features["masked_lm_weights"] > 0
+            kept = predicted & (shown == features["masked_lm_ids"])
+            is_mask = predicted & (shown == self.vocabulary.mask_id)
+            counts |= {
+                "predictions": predicted.sum(),
+                "shown_as_mask": is_mask.sum(),
+                "shown_unchanged": kept.sum(),
+            }
+        return {name: int(number) for name, number in counts.items()}
 
 
 def _shuffled_passes(
@@ -144,84 +214,3 @@ def _shuffled_passes(
             yield packing.pack(drawn.take(rows), config, rng)
         else:
             yield drawn.take(rows), np.ones(len(rows), np.int64)
-
-
-def _make_features(
-    documents: Documents,
-    drawn: Instances,
-    sizes: np.ndarray,
-    maker: BucketMaker,
-    rng: np.random.Generator,
-) -> Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]:
-    """Yield features and counts of rows, about `_ROWS` sequences at a time.
-
-    The arguments `drawn` and `sizes` are what `_shuffled_passes` yields.
-    """
-    config, vocabulary = maker.config, maker.vocabulary
-    for rows, sequences in packing.parts(sizes, _ROWS):
-        some = drawn.take(sequences)
-        sequences = masking.assemble(
-            documents.ids, some, config.max_seq_length, vocabulary
-        )
-        if config.unmasked:
-            features = masking.unmasked_features(sequences, some.is_random_next)
-        else:
-            features = masking.mask_sequences(
-                sequences,
-                some.is_random_next,
-                config,
-                vocabulary,
-                masking.StreamDraws(rng),
-            )
-        counts = _count_features(features, maker)
-        if config.pack_sequences:
-            features = packing.pack_features(features, sizes[rows], config)
-            counts |= packing.count_rows(features)
-        yield features, counts
-
-
-def _count_text(
-    documents: Documents, num_empty: int, maker: BucketMaker
-) -> collections.Counter:
-    """Return counts of a bucket's text, before instances are drawn."""
-    lengths = np.diff(documents.sentences)
-    max_tokens = maker.config.max_tokens
-    counts = collections.Counter(
-        sentences=len(lengths),
-        tokens=len(documents.ids),
-        unknown_tokens=np.count_nonzero(
-            documents.ids == maker.vocabulary.unk_id
-        ),
-        continued_tokens=np.count_nonzero(
-            maker.vocabulary.continues[documents.ids]
-        ),
-        lines_without_tokens=num_empty,
-        sentences_too_long=np.count_nonzero(lengths > max_tokens),
-        parts_with_text=len(documents.numbers),
-        one_sentence_parts=np.count_nonzero(np.diff(documents.bounds) == 1),
-    )
-    return collections.Counter({name: int(n) for name, n in counts.items()})
-
-
-def _count_features(
-    features: dict[str, np.ndarray], maker: BucketMaker
-) -> dict[str, int]:
-    """Return counts of some instances, masked or not."""
-    ids = features["input_ids"]
-    counts = {
-        "instances": len(ids),
-        "filled": int(np.count_nonzero(features["input_mask"])),
-        "random_next": int(np.count_nonzero(features["next_sentence_labels"])),
-    }
-    if maker.config.unmasked:
-        return counts
-    positions = features["masked_lm_positions"]
-    shown = np.take_along_axis(ids, positions, axis=1)
-    predicted = features["masked_lm_weights"] > 0
-    kept = predicted & (shown == features["masked_lm_ids"])
-    is_mask = predicted & (shown == maker.vocabulary.mask_id)
-    return counts | {
-        "predictions": int(np.count_nonzero(predicted)),
-        "shown_as_mask": int(np.count_nonzero(is_mask)),
-        "shown_unchanged": int(np.count_nonzero(kept)),
-    }

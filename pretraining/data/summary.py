@@ -49,7 +49,7 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         lines += [
             f"places for predictions: {places // rows} in each row, "
             f"{predictions / rows:.2f} used; {unused:,} of {places:,} unused "
-            f"({unused / places:.2%})",
+            f"({unused / places:.2%})"
         ]
     return lines
 

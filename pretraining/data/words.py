@@ -50,8 +50,7 @@ _WORDS_VERSION = 1
 
 
 def read_blocks(
-    file_range: Range,
-    report: Callable[[int], None] = lambda num_bytes: None,
+    file_range: Range, report: Callable[[int], None] = lambda num_bytes: None
 ) -> Iterator[str]:
     """Yield the text of a range of a file in blocks that end between words.
 

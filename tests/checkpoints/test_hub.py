@@ -157,8 +157,8 @@ def test_what_is_asked_for(server, tmp_path):
 def test_the_weights_are_those_of_the_folder(new_process, hub_folder):
     prefix = lookup.find_checkpoint(f"hf://{TINY}")
     assert published.repository_of(prefix) == TINY
-    ours = weight_files.open_reader(str(hub_folder))
-    theirs = weight_files.open_reader(prefix)
+    ours = weight_files.Reader(str(hub_folder))
+    theirs = weight_files.Reader(prefix)
     shapes = ours.get_variable_to_shape_map()
     assert shapes == theirs.get_variable_to_shape_map()
     for name in shapes:

@@ -145,7 +145,7 @@ def test_a_footer_that_names_more_than_the_memory_is_one_line(model, tmp_path):
     index[-48:-12] = (b"\x80" * 8 + b"\x40") * 4
     (tmp_path / "c.index").write_bytes(index)
     with pytest.raises(UserError, match="c cannot be read as a checkpoint"):
-        weight_files.open_reader(prefix)
+        weight_files.Reader(prefix)
 
 
 @pytest.mark.parametrize("shape", [[], [2]], ids=["scalar", "vector"])
@@ -166,11 +166,11 @@ def test_the_state_of_an_iterator_beside_the_weights_is_left_alone(tmp_path):
     rows = iter(tf.data.Dataset.range(3))
     weights = tf.Variable([1.0, 2.0])
     saver = tf.train.Checkpoint(rows=rows, weights=weights)
-    reader = weight_files.open_reader(saver.write(str(tmp_path / "c")))
+    reader = weight_files.Reader(saver.write(str(tmp_path / "c")))
     names = reader.get_variable_to_shape_map()
     assert any("ITERATOR_STATE" in name for name in names)
     (name,) = (name for name in names if name.startswith("weights/"))
-    value = weight_files.read_tensor(reader, str(tmp_path / "c"), name)
+    value = reader.get_tensor(name)
     np.testing.assert_array_equal(value, [1, 2])
 
 

@@ -37,7 +37,7 @@ def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
         config,
         dataclasses.replace(TrainingSettings("", 10, 16), **changes),
         length,
-        memory.ONE_SEQUENCE,
+        memory.Rows(),
         trained + frozen,
         trained,
     )._replace(**fields)
@@ -217,7 +217,7 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
             types.SimpleNamespace(settings=sizes.settings, replicas=1),
             lambda step: lengths[step],
             0,
-            memory.ONE_SEQUENCE,
+            memory.Rows(),
         )
         assert "(--recompute=none, length 40)" in caplog.text
         assert ("out of memory: of the" in caplog.text) == warns

@@ -106,7 +106,7 @@ def main(_: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             counts = pretraining_words.count_words(
                 FLAGS.input_file,
-                tokenizer.basic_tokenizer.normalization,
+                tokenizer.settings,
                 os.path.join(folder, "words"),
             )
     words = choose_words(tokenizer, counts)

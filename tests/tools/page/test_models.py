@@ -66,7 +66,7 @@ def test_a_head_that_was_not_trained_has_no_tab(tmp_path, reason):
         file.write_text(json.dumps(config))
     else:
         prefix = str(path / "bert_model.ckpt")
-        reader = weight_files.open_reader(prefix)
+        reader = weight_files.Reader(prefix)
         kept = {
             name: reader.get_tensor(name)
             for name in reader.get_variable_to_shape_map()

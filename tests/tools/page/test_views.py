@@ -86,9 +86,7 @@ def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     assert features["segment_ids"].tolist() == [[0] * 5 + [1] * 5]
     output = model.model.bert(**model.model.encoder_inputs(features))
     vector = output.sequence_output[0, 0].numpy()
-    weights = weight_files.open_reader(
-        model.settings.checkpoint.prefix
-    ).get_tensor
+    weights = weight_files.Reader(model.settings.checkpoint.prefix).get_tensor
     pooled = np.tanh(
         vector @ weights("bert/pooler/dense/kernel")
         + weights("bert/pooler/dense/bias")
