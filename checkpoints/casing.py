@@ -154,21 +154,6 @@ def agreed(flag: bool | None, trained: bool, model: str) -> bool:
     return trained
 
 
-def of_vocabulary(
-    vocabulary: Vocabulary, do_lower_case: bool | None
-) -> TokenizerSettings:
-    """Return how text is normalized for a vocabulary that belongs to no model.
-
-    The tokenizer's files beside it decide, else the flag, else its tokens.
-    """
-    said = dict(read_folder(os.path.dirname(vocabulary.path)).said)
-    trained = said.pop("do_lower_case", None)
-    if trained is None:
-        return choose(vocabulary.tokens, vocabulary.path, do_lower_case, said)
-    trained = agreed(do_lower_case, trained, vocabulary.path)
-    return with_others(trained, said)
-
-
 def with_others(
     do_lower_case: bool, said: Mapping[str, Any]
 ) -> TokenizerSettings:
@@ -293,20 +278,14 @@ class TokenizerFiles:
         trained = said.pop("do_lower_case", None)
         if trained is not None:
             trained = agreed(flag, trained, self.prefix or place)
-        elif flag is False:
-            # A vocabulary without capitals may be of a script that has none,
-            # whose accents are to stay: no contradiction.
-            trained = False
-        else:
-            vocab = vocabulary.tokens if vocabulary else {}
-            is_told = flag is not None or looks_cased(vocab)
-            if self.repository and not is_told:
-                raise UserError(
-                    f"hf://{self.repository} does not tell its casing (no "
-                    f"do_lower_case in its {TOKENIZER_CONFIG_NAME}): give "
-                    "--do_lower_case, or --nodo_lower_case for a cased model"
-                )
-            trained = True
-            if vocab:
-                return choose(vocab, place, flag, said)
-        return with_others(trained, said)
+            return with_others(trained, said)
+        vocab = vocabulary.tokens if vocabulary else {}
+        if self.repository and flag is None and not looks_cased(vocab):
+            raise UserError(
+                f"hf://{self.repository} does not tell its casing (no "
+                f"do_lower_case in its {TOKENIZER_CONFIG_NAME}): give "
+                "--do_lower_case, or --nodo_lower_case for a cased model"
+            )
+        if vocab:
+            return choose(vocab, place, flag, said)
+        return with_others(flag is not False, said)

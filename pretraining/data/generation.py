@@ -21,7 +21,7 @@ from base.jobs.run import Job, create_job
 from absl import logging
 
 import tokenization
-from checkpoints import casing
+from checkpoints.casing import TokenizerFiles
 from pretraining.data import masking, schema, sources
 from pretraining.data.schema import InstanceConfig
 from pretraining.data.steps import GeneratorSteps
@@ -132,14 +132,15 @@ def check_vocabulary(
 ) -> tokenization.TokenizerSettings:
     """Check that the vocabulary has what masking needs.
 
-    Returns how to normalize the text; see `casing.of_vocabulary`.
+    Returns how text becomes tokens: as the files beside the vocabulary say,
+    else the flag, else the tokens.
 
     Raises:
         UserError: a special token is missing, or there are no others; the
             flag contradicts the files beside the vocabulary.
     """
     masking.masking_vocabulary(vocabulary.tokens, vocabulary.path, config)
-    return casing.of_vocabulary(vocabulary, do_lower_case)
+    return TokenizerFiles(None, vocabulary, do_lower_case).settings
 
 
 def expand_output_files(names: str) -> list[str]:

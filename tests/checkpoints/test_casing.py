@@ -13,6 +13,7 @@ from tiny import SPECIAL
 
 import tokenization
 from checkpoints import casing
+from checkpoints.casing import TokenizerFiles
 from tokenization import TokenizerSettings, Vocabulary
 
 CHINESE = [chr(0x4E00 + number) for number in range(200)]
@@ -524,11 +525,11 @@ def test_a_vocabulary_has_the_settings_beside_it(tmp_path, caplog):
     settings = {"strip_accents": False, "tokenize_chinese_chars": False}
     (tmp_path / CONFIG).write_text(json.dumps(settings))
     with caplog.at_level(logging.INFO):
-        found = casing.of_vocabulary(vocabulary, None)
+        found = TokenizerFiles(None, vocabulary).settings
     assert found == TokenizerSettings(True, False, False)
     assert "strip_accents = False, as the tokenizer's files say" in caplog.text
     (tmp_path / CONFIG).write_text(json.dumps(GERMAN))
-    found = casing.of_vocabulary(vocabulary, True)
+    found = TokenizerFiles(None, vocabulary, True).settings
     assert found == TokenizerSettings(True, False, True)
     with pytest.raises(UserError, match="was trained with True"):
-        casing.of_vocabulary(vocabulary, False)
+        _ = TokenizerFiles(None, vocabulary, False).settings
