@@ -153,36 +153,30 @@ def _define(
 ) -> None:
     """Define the flag of absl for a type: int, int | None, tuple[int, ...]."""
     inner = [t for t in typing.get_args(kind) if t not in (type(None), ...)]
-    is_list = typing.get_origin(kind) is tuple
     one = inner[0] if inner else kind
-    low, high = declared.low, declared.high
-    choices = None if declared.choices is None else [*declared.choices]
-    if declared.repeated:
-        if choices:
-            flags.DEFINE_multi_enum(name, default, choices, text)
-        else:
-            flags.DEFINE_multi_string(name, default, text)
-    elif is_list and (choices or one is int):
-        most = high or 2**31 - 1  # TensorFlow takes no larger number
-        parser = _List(
-            flags.EnumParser(choices)
-            if choices
-            else flags.IntegerParser(low, most)
-        )
-        serializer = flags.CsvListSerializer(",")
-        flags.DEFINE(parser, name, default, text, serializer=serializer)
-    elif is_list:
-        flags.DEFINE_list(name, default, text)
-    elif choices:
-        flags.DEFINE_enum(name, default, choices, text)
-    elif one is bool:
+    is_list = typing.get_origin(kind) is tuple and not declared.repeated
+    if one is bool:
         flags.DEFINE_bool(name, default, text)
+        return
+    low, high = declared.low, declared.high
+    parser = flags.ArgumentParser()
+    if declared.choices is not None:
+        parser = flags.EnumParser([*declared.choices])
+        if not is_list:
+            text = f"<{'|'.join(parser.enum_values)}>: {text}"
     elif one is int:
-        flags.DEFINE_integer(name, default, text, low, high)
+        # TensorFlow takes no larger number.
+        most = 2**31 - 1 if is_list else None
+        parser = flags.IntegerParser(low, high or most)
     elif one is float:
-        flags.DEFINE_float(name, default, text, low, high)
-    else:
-        flags.DEFINE_string(name, default, text)
+        parser = flags.FloatParser(low, high)
+    serializer = flags.ArgumentSerializer()
+    if declared.repeated:
+        flags.DEFINE_multi(parser, serializer, name, default, text)
+        return
+    if is_list:
+        parser, serializer = _List(parser), flags.CsvListSerializer(",")
+    flags.DEFINE(parser, name, default, text, serializer=serializer)
 
 
 class _List(flags.ListParser):
