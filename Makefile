@@ -1,6 +1,7 @@
 # make demo   the whole main job on text that ships with Python, 2-10 minutes
 # make check  lint and the fast tests: about two minutes on 2 cores
-# make test   lint and all tests: 25 to 30 minutes on 2 cores
+# make test   lint and all tests but the nightly ones
+# make test-all   lint and all tests: 25 to 30 minutes on 2 cores
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of playground.py that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
@@ -19,19 +20,25 @@ ACCELERATORS := .venv-accelerators
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
-.PHONY: demo check test test-notebooks test-browser test-accelerators \
+.PHONY: demo check test test-all test-notebooks test-browser test-accelerators \
   lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
 	$(BIN)/python demo.py
 
+# Who has no tests left takes half of those that follow each other elsewhere, so
+# what a file prepares for its tests is seldom prepared twice.
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+
 check: lint
-	$(BIN)/python -m pytest -m "not slow" --numprocesses=auto --dist=loadfile
+	$(PYTEST) -m "not (slow or nightly)"
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
-	  --no-loadscope-reorder
+	$(PYTEST) -m "not nightly"
+
+test-all: lint
+	$(PYTEST)
 
 test-notebooks: $(VENV)/notebooks.stamp
 	$(BIN)/python tests/run_notebooks.py

@@ -10,21 +10,6 @@ import hypothesis
 import pytest
 from absl import logging
 
-# Files that take minutes begin first, or one process would wait for the other.
-_LONG = (
-    "test_tasks_contract.py",
-    "test_cluster_failures.py",
-    "test_docs_run.py",
-    "test_demo.py",
-    "test_reproduce_paper.py",
-    "test_run_classifier_folders.py",
-    "test_run_classifier_processes.py",
-    "test_run_pretraining.py",
-    "test_layers.py",
-    "test_recompute.py",
-    "test_train_step.py",
-)
-
 # A shell that runs the tests in the background ignores Ctrl-C, and so would the
 # scripts that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,5 +57,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of the long files first."""
-    items.sort(key=lambda item: item.path.name not in _LONG)
+    """Let the tests of a case of the contract follow each other.
+
+    The model of the case is then made in one process alone.
+    """
+
+    def order(item: pytest.Item) -> tuple[bool, str]:
+        if item.path.name != "test_tasks_contract.py":
+            return True, ""
+        values = item.callspec.params if hasattr(item, "callspec") else {}
+        case = values.get("case")
+        return False, case.name if case else values.get("name", "")
+
+    items.sort(key=order)

@@ -482,7 +482,7 @@ def bytes_of(out: Path) -> dict[str, bytes]:
     return {name: (out / name).read_bytes() for name in names}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_beam_writes_the_same_lines(classifier, tmp_path, monkeypatch):
     pytest.importorskip("apache_beam")
     monkeypatch.setattr("tasks.reading.WINDOW_INPUTS", 50)

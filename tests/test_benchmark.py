@@ -60,7 +60,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_last_line_has_the_figures_of_the_table(
     tmp_path, capsys, monkeypatch
 ):
@@ -128,7 +128,7 @@ def test_the_last_line_has_the_figures_of_the_table(
     assert rows[-2][1] == f"{step['matmul_peak_share']:.0%} of matmul peak"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_files_the_text_is_that_of_the_demo(monkeypatch):
     documents = {"a": ["One two.", "Three."], "b": ["Four five six."]}
     monkeypatch.setattr(

@@ -104,7 +104,7 @@ def test_libraries_that_are_missing_are_skipped(
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_servers_are_compared(small, files, tmp_path, capsys):
     """LiteRT takes ids alone."""
     pytest.importorskip("ai_edge_litert")

@@ -195,7 +195,7 @@ def test_ranges_share_the_words(folder):
         assert "".join(found) == text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_beam_writes_the_same_bytes(folder, monkeypatch):
     for number, page in enumerate(manual(8)):
         (folder / f"{number}.txt").write_text("\n".join(page))

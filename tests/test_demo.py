@@ -72,7 +72,7 @@ def test_a_script_that_fails_is_quoted_with_its_log(tmp_path):
     assert "no file matches" in log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_demo_from_end_to_end(tmp_path):
     command = [sys.executable, "demo.py", "--quick", f"--work_dir={tmp_path}"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -106,7 +106,7 @@ def pretraining_flags(command: str) -> str | None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "pretraining.md"
     monkeypatch.chdir(tmp_path)
@@ -158,7 +158,7 @@ def write_pairs(folder: Path, header: str, row: str) -> None:
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "classifier.md"
     monkeypatch.chdir(tmp_path)
@@ -206,7 +206,7 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
         run_page(page.with_name(name), classifier_flags, caplog, capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_keras_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "keras.md"
     monkeypatch.chdir(tmp_path)
@@ -256,7 +256,7 @@ def domain_flags(command: str) -> str:
     return short
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "domain.md"
     monkeypatch.chdir(tmp_path)
@@ -291,7 +291,7 @@ def distillation_flags(command: str) -> str:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "distillation.md"
     monkeypatch.chdir(tmp_path)
@@ -310,7 +310,7 @@ def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
     assert_writes(page, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tutorial_of_a_classifier_runs(
     tmp_path, monkeypatch, caplog, capsys
 ):
@@ -339,7 +339,7 @@ def test_the_tutorial_of_a_classifier_runs(
     exec("\n".join(code), {})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tutorial_of_question_answering_runs(
     tmp_path, monkeypatch, caplog, capsys
 ):
@@ -377,7 +377,7 @@ def test_the_tutorial_of_question_answering_runs(
     exec(serve, {})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tutorial_of_search_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "tutorials" / "search.md"
     monkeypatch.chdir(tmp_path)
@@ -407,7 +407,7 @@ def tutorial_flags(command: str) -> str:
     return ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tutorial_of_pretraining_runs(
     tmp_path, monkeypatch, caplog, capsys
 ):

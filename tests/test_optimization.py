@@ -330,7 +330,7 @@ print("agree")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_replica_is_updated():
     code = MIRRORED.format(paths=[str(ROOT), str(TESTS)], name="lamb")
     result = subprocess.run(

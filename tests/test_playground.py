@@ -166,7 +166,7 @@ def test_a_browser_opens_where_there_is_a_display(
 
 
 @needs_gradio
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_but_this_machine_is_reached(tmp_path):
     """From the import of Gradio to the last request; a proxy is not used."""
     run = subprocess.run(
@@ -255,7 +255,7 @@ def test_an_address_has_tab_and_texts(model_of, query, selected, values):
 
 
 @needs_gradio
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
     """In a process, as a user runs it: status 0, and no file is left."""
     process = subprocess.Popen(

@@ -110,7 +110,7 @@ def replace(server, name: str, files: dict[str, bytes]) -> None:
     hub._fetch.cache_clear()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_goes_on_with_its_commits(
     client, server, hub_folder, teachers, data_dir, tmp_path
 ):

@@ -433,7 +433,7 @@ def test_scripts_accept_every_command(name, run):
     assert len(used) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_tiny_run_ends_with_scores(run):
     """Table 6 with one size and one task, as a user starts it."""
     size = "{num_hidden_layers=1, hidden_size=16, num_attention_heads=2}"

@@ -181,7 +181,7 @@ def test_a_teacher_reads_texts_as_it_was_trained_to(places, tmp_path):
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
     """The folds share records_dir, where the answers are kept."""
     for fold in (1, 2, 1):
@@ -199,7 +199,7 @@ def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
     for name in ("train", "dev"):
         text = (places["data"] / f"{name}.tsv").read_text()
@@ -337,7 +337,7 @@ def test_a_student_follows_its_teacher_against_the_labels(places, tmp_path):
     assert results["accuracy"] == 0.0 and "degenerate" not in results
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_in_two_parts_ends_with_the_same_bits(
     places, finished, tmp_path, caplog
 ):

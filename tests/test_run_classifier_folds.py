@@ -10,7 +10,7 @@ from extras import sweeps
 run_classifier = scripts.load("run_classifier")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_fold_is_scored_by_a_model_that_has_not_seen_it(tmp_path):
     """The runs of a sweep, one after the other in this process."""
     classifier_runs.write_data(tmp_path)

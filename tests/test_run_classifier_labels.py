@@ -156,7 +156,7 @@ def test_f1_is_that_of_the_label_1_wherever_it_stands(mrpc_dir, tmp_path):
     assert results[0]["f1"] != pytest.approx(results[0]["accuracy"], abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_interrupted_run_has_the_labels_of_its_task(
     nli_model, nli_dir, tmp_path
 ):

@@ -60,7 +60,7 @@ def test_grid(model_dir, data_dir, tmp_path):
     assert "predict" not in text and "sweep" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sweep_keeps_the_best_and_repeats_nothing(
     model_dir, data_dir, tmp_path, capfd
 ):
@@ -113,7 +113,7 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
 # --- Two machines ------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_machines(model_dir, data_dir, tmp_path):
     """One writes; both score and keep the best, as one machine would."""
     flags = flags_for(

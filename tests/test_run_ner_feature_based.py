@@ -118,7 +118,7 @@ def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
     assert "belongs to a run with data" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_activations_depend_on_the_configuration(
     features, data_dir, tmp_path, caplog
 ):
@@ -192,7 +192,7 @@ def test_the_graph_gives_the_predictions(features):
     assert nothing["tags"].numpy().tolist() == [[b"", b""]]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_in_three_parts_ends_with_the_same_bits(
     features, deep_dir, data_dir, tmp_path
 ):

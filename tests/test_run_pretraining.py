@@ -432,7 +432,7 @@ def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_files_of_the_same_name_and_size_with_other_content(
     data, finished, tmp_path, caplog
 ):
@@ -607,7 +607,7 @@ def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
     assert describe("1/b/x") == describe("2/b/x")  # in one folder: its name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_killed_after_keeping_keeps_again(data, tmp_path, monkeypatch):
     """The weights of step 7 are kept, but the last checkpoint is of step 5."""
     save = training_state.TrainingState.save
@@ -631,7 +631,7 @@ def test_a_run_killed_after_keeping_keeps_again(data, tmp_path, monkeypatch):
 # --- 16-bit types ------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_16_bit_run_resumes_with_the_same_bits(
     data, finished, tmp_path, caplog
 ):

@@ -122,7 +122,7 @@ def test_ltr_writes_the_direction(finished, data):
     assert "attention_direction" not in other
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", KEYS)
 def test_kept_weights_name_their_objective(
     finished, data, tmp_path, name, caplog
@@ -164,7 +164,7 @@ def test_kept_weights_name_their_objective(
         assert "objective" not in written
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", KEYS)
 def test_models_without_pooler_and_next_sentence_head_are_scored(
     finished, data, tmp_path, name

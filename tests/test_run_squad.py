@@ -86,7 +86,7 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
         assert not (finished / name).exists()  # --nopictures
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_steps_can_be_counted_by_questions(folder, tmp_path):
     """Then --strict reads the file, though its records are there."""
     data = squad(21, 3)
@@ -180,7 +180,7 @@ def test_scores_of_a_file_without_a_model(request, folder, version, capsys):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ensembles_average_logits_or_lists(finished, folder, tmp_path, caplog):
     """Of lists if the windows differ, for the questions asked for."""
     other, out = tmp_path / "other", tmp_path / "out"
@@ -229,7 +229,7 @@ def test_another_version_of_squad_gives_a_warning(
     assert "fine-tuned with version_2_with_negative=True; now" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
     """Without --do_eval too: files, scores, logits and the threshold."""
     evaluate = run_squad.SquadJob.evaluate

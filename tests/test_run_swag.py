@@ -73,7 +73,7 @@ def test_two_choices_in_json_lines(finished, tmp_path):
     assert tiny.results_of(tmp_path / "out")["eval_accuracy"] == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_export_of_older_weights_is_an_error(
     finished, model_dir, data_dir, tmp_path
 ):
@@ -99,7 +99,7 @@ def test_an_export_of_older_weights_is_an_error(
     np.testing.assert_allclose(found, probs, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_configuration_without_a_task_is_accepted_as_a_flag(
     finished, data_dir, tmp_path
 ):
@@ -113,7 +113,7 @@ def test_a_configuration_without_a_task_is_accepted_as_a_flag(
 # --- The step ----------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_devices_and_micro_batches_keep_questions_whole(
     data_dir, tmp_path, monkeypatch
 ):

@@ -60,7 +60,7 @@ def steps(folder: str, records: str, beam: dict) -> list[tuple[str, dict]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_file_system_gets_the_same_bytes(tmp_path, monkeypatch):
     found = []
     for name in ("local", "shared"):

@@ -7,7 +7,7 @@ import pytest
 from paths import ROOT
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_site_is_built_without_a_warning(tmp_path):
     """mkdocs.yml is strict: a warning is an error."""
     run = subprocess.run(

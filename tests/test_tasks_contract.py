@@ -29,14 +29,29 @@ litert_model = scripts.load("litert_model")
 
 pytestmark = pytest.mark.slow
 
-every_task = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# The first case of each script.
+FIRST = list({case.script: case for case in reversed(CASES)}.values())[::-1]
+
+
+def of_cases(cases: list[TaskCase], always: list[TaskCase]):
+    """Return the mark that runs a test with each case."""
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(
+                case,
+                id=case.name,
+                marks=[] if case in always else pytest.mark.nightly,
+            )
+            for case in cases
+        ],
+    )
+
+
+every_task = of_cases(CASES, FIRST)
 
 # What the scripts share with each other and a BiLSTM does not change.
-every_script = pytest.mark.parametrize(
-    "case",
-    {case.script: case for case in reversed(CASES)}.values(),
-    ids=lambda case: case.name,
-)
+every_script = of_cases(FIRST, FIRST)
 
 
 # The steps of a loop end at each checkpoint.
@@ -255,11 +270,9 @@ def test_do_export(made_of, case, tmp_path):
     check_served(made, tmp_path / "saved_model" / "1", tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    "case",
-    # Of the tasks with several cases, one is exported by its script.
-    [c for c in CASES if c.name not in ("classifier", "squad_1", "ner")],
-    ids=lambda case: case.name,
+# Of the tasks with several cases, one is exported by its script.
+@of_cases(
+    [c for c in CASES if c.name not in ("classifier", "squad_1", "ner")], []
 )
 def test_export_saved_model(made_of, case, tmp_path):
     made = made_of(case)
@@ -317,11 +330,7 @@ def test_the_page(made_of, case):
         check_agree(page_models.predict(model, **given), wanted)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [c for c in CASES if c.script == "run_classifier"],
-    ids=lambda case: case.name,
-)
+@of_cases([c for c in CASES if c.script == "run_classifier"], FIRST)
 def test_the_words_that_decide(made_of, case, tmp_path, monkeypatch):
     """Those of task_cases.py: "good" and "bad", in pairs in the second text.
 
@@ -365,7 +374,7 @@ def test_the_words_that_decide(made_of, case, tmp_path, monkeypatch):
 # --- Runs --------------------------------------------------------------------
 
 
-@every_script
+@of_cases(FIRST, FIRST[:1])
 def test_killed_and_resumed_it_ends_with_the_same_bits(made_of, case, tmp_path):
     made = made_of(case)
     flags = CHECKPOINTS | {"output_dir": tmp_path}
@@ -376,6 +385,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(made_of, case, tmp_path):
     fine_tuned_models.check_same_bits(tmp_path / name, made.model / name)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name, seen",
     [
@@ -419,6 +429,7 @@ def test_a_finished_run_is_not_repeated(made_of, case, caplog):
     assert tiny.results_of(made.model) == results
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_with_the_same_windows(made_of, caplog):
     """The same flags again say nothing, others are another run's."""
     made = made_of(next(c for c in CASES if c.name == "multi_label"))

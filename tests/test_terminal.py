@@ -183,7 +183,7 @@ def run_flags(data: Path, output_dir: Path, jit_compile: bool) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items()]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_in_a_pipe_writes_lines_alone(data, tmp_path):
     flags = run_flags(data, tmp_path, jit_compile=True)  # XLA has messages too
     output = in_pipe("run_pretraining.py", *flags)

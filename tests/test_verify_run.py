@@ -58,7 +58,7 @@ def test_the_same_steps_give_the_same_bits(run, capsys):
     assert scripts.run(verify_run, **flags) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_changed_checkpoint_is_found(run, tmp_path, capsys):
     out = copy_of(run, tmp_path)
     variable = "cls/predictions/output_bias"
@@ -80,7 +80,7 @@ def test_a_checkpoint_that_was_deleted_is_none(run, tmp_path):
     assert "no checkpoint of this step in the ledger; there are 0, 10" in error
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_changed_record_is_found(run, tmp_path, capsys):
     data = run / "train-1"
     own = data.read_bytes()

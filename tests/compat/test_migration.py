@@ -44,7 +44,7 @@ def test_flags_of_the_table_are_the_originals():
     assert named and named <= known, named - known
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_its_programs_learn(tmp_path):
     """In a process of their own, since they run at the top of a program."""
     vocab = [*tiny.SPECIAL, *"a good bad film".split()]

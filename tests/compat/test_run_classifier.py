@@ -171,7 +171,7 @@ def test_a_processor_that_cannot_work_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_process_of_the_script_imports_itself_once(folder, tmp_path):
     """The user's module imports run_classifier, which is __main__."""
     flags = flags_for(folder / "model", folder, tmp_path / "out")

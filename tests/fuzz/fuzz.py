@@ -45,7 +45,7 @@ FLAGS = flags.FLAGS
 
 flags.DEFINE_list("reader", [], "Names of readers; all if empty.")
 flags.DEFINE_float("seconds", 0, "For all readers together; 0: --cases.")
-flags.DEFINE_integer("cases", 0, "Of each reader; 0: as many as make test.")
+flags.DEFINE_integer("cases", 0, "Of each reader; 0: as many as make test-all.")
 flags.DEFINE_integer("seed", 0, "The cases are a function of it.")
 flags.DEFINE_string("findings", "/tmp/findings", "A new folder.")
 flags.DEFINE_string("replay", None, "The folder of a finding, read once more.")

@@ -71,7 +71,7 @@ class Reader(NamedTuple):
     Attributes:
         sample: writes the files into an empty folder.
         read: reads the folder.
-        cases: in `make test`.
+        cases: in `make test-all`.
         writes: whether it may change the files of the folder.
         failed: (file, content) that ended in a stack trace once.
     """

@@ -52,8 +52,12 @@ def run(*command) -> subprocess.CompletedProcess:
     )
 
 
-def test_damaged_files_end_in_a_result_or_in_a_line(tmp_path):
-    found = run("tests/fuzz/fuzz.py", f"--findings={tmp_path / 'findings'}")
+@pytest.mark.parametrize(
+    "cases", [10, pytest.param(0, marks=pytest.mark.nightly)]
+)
+def test_damaged_files_end_in_a_result_or_in_a_line(tmp_path, cases):
+    flags = [f"--findings={tmp_path / 'findings'}", f"--cases={cases}"]
+    found = run("tests/fuzz/fuzz.py", *flags)
     assert found.returncode == 0, found.stdout + found.stderr[-2000:]
 
 

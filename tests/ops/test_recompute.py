@@ -99,7 +99,7 @@ def test_skipped_padding_has_the_same_output():
     assert_equal_bits(outputs[2:], outputs[:1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "dtype, direction, difference",
     [
@@ -157,7 +157,7 @@ def temporary_bytes(function, *arguments):
     return np.cumsum(change).max()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_program_needs_less_memory():
     """Temporary bytes that XLA plans for the gradients of three layers."""
 

@@ -112,7 +112,7 @@ def test_16_bit_types_are_in_the_products_alone(dtype):
         np.testing.assert_allclose(one, other, rtol=0, atol=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_xla_gives_the_same():
     compiled = tf.function(
         lambda x, kernel: gradients(x, kernel, True),

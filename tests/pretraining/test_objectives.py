@@ -300,7 +300,7 @@ def test_mlm_is_mlm_nsp_without_next_sentence():
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_compiled_ltr_gradients_agree():
     """Of packed rows: eager, compiled whole, a graph of fused pieces.
 

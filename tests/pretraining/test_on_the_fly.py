@@ -188,7 +188,7 @@ def test_unmasked_records_are_smaller(folder):
     assert size < 0.8 * (folder / "masked.tfrecord").stat().st_size
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["unmasked", "packed"])
 def test_killed_and_resumed_the_same_bits(folder, tmp_path, name):
     done, steps = 2, 4

@@ -23,7 +23,7 @@ def without(flags: dict, *names: str, **changes) -> dict:
     return {k: v for k, v in (flags | changes).items() if k not in names}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
     """3.6 s at 0.3 s a step; then the machine is slower.
 
@@ -60,7 +60,7 @@ def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
     assert "train_hours = 0.001, not 2.0" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_moments_of_the_timed_steps_are_freed(data, tmp_path, monkeypatch):
     """They are as large as two models, and the estimate has them once."""
     alive, steps, create = [], [], loop.Step

@@ -49,7 +49,7 @@ def write_model(folder: Path, bilstm_layers: int, bilstm_units: int) -> Path:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_travels_with_the_model(fine_tuned, tmp_path):
     """Scored without a flag of the BiLSTM; another size is an error."""
     flags, model = fine_tuned

@@ -22,7 +22,7 @@ def kill_at(step: int, monkeypatch) -> None:
     monkeypatch.setattr(training_state.TrainingState, "save", save_or_end)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_is_trained_on_is_scored_with_its_last_fine_tuned_weights(
     tmp_path, caplog, monkeypatch
 ):

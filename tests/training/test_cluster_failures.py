@@ -33,7 +33,7 @@ def assert_named(cluster: Cluster, survivors: list[int], words: str) -> None:
         assert log.count("ERROR: ") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
     """The chief is killed between the two files of a checkpoint.
 

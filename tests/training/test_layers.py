@@ -123,7 +123,7 @@ def run_until_killed(flags: dict, monkeypatch) -> None:
             scripts.run(run_classifier, **flags)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
     """A resumed run begins with the bits of its checkpoint."""
     flags = flags_for(folder, tmp_path)
@@ -147,7 +147,7 @@ def knobs_for(folder: Path, out: Path, **more) -> dict:
     return flags_for(folder, out, **more) | {"reinit_top_layers": 0}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
     """The same bits; frozen weights are those of the checkpoint."""
     flags = knobs_for(folder, tmp_path / "killed", eval_steps=8)
@@ -203,7 +203,7 @@ def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     np.testing.assert_array_equal(found["output_bias"], saved["output_bias"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
     config = dataclasses.replace(
         DEEP, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0

@@ -96,7 +96,7 @@ def test_one_bad_micro_batch_skips_the_step():
     assert not np.array_equal(before[0], toy.state_of(step)[0])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_ends_with_the_same_bits(tmp_path, caplog):
     """Killed right before a step that is skipped, and right after it."""
     caplog.set_level("INFO", logger="absl")
@@ -119,7 +119,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path, caplog):
             np.testing.assert_array_equal(found[name], value, name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_may_change_its_type(tmp_path):
     """float16 begins with a new scale; other types keep none."""
     x = toy.rows_of({1: 0})
@@ -177,7 +177,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
         toy.train(toy.settings_of(tmp_path), x)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_devices_skip_together(tmp_path):
     """A gradient that overflows on one of two devices is skipped on both."""
     large = {1: 3, 6: 0}  # rows of the second device and of the first

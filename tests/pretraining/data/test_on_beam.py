@@ -64,7 +64,7 @@ def test_the_bytes_are_those_of_the_local_runner(
     assert names == {*local[0], ".x.manifest.json"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_counters_are_those_of_the_summary(corpus, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         generator_runs.run(
@@ -86,7 +86,7 @@ def test_counters_are_those_of_the_summary(corpus, tmp_path, caplog):
     assert sum("*** Example ***" in line for line in lines) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_driver_goes_on_with_the_files_that_are_missing(
     corpus, tmp_path, monkeypatch
 ):
@@ -118,7 +118,7 @@ def test_a_killed_driver_goes_on_with_the_files_that_are_missing(
     assert generator_runs.bytes_of(tmp_path) == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bad_text_ends_in_one_line(tmp_path):
     source = tmp_path / "in.txt"
     source.write_bytes(b"a\n\nb\nabc\xe9 f\n")

@@ -51,7 +51,7 @@ def test_mediapipe_classifies_with_the_same_scores(tmp_path, quantize):
             assert scores == pytest.approx(one["probabilities"], abs=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["encoder", "embeddings"])
 def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind):
     tasks = mediapipe_text()

@@ -645,7 +645,7 @@ def test_pairs_are_scored_by_the_similarity_of_the_model(tmp_path):
     assert found[0] == pytest.approx(worst, abs=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
     """As if the prompt stood in the texts, and the vectors were cut."""
     folder = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)

@@ -50,7 +50,7 @@ def test_the_words_of_a_text_and_their_tags(scheme, tmp_path):
             assert f"{one['type']}</small>" in html
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_checkpoint_and_saved_model_agree(scheme, tmp_path):
     """On tags that are entities in IOB2, or the parts of speech as they are."""

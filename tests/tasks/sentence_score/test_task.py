@@ -123,7 +123,7 @@ def test_scores_by_hand(
     assert "tokens/s" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_saved_model_gives_the_same(model_dir, lines, tmp_path):
     """For strings, and on Beam."""
     pytest.importorskip("apache_beam")

@@ -45,7 +45,7 @@ def test_docstrings_come_in_the_order_of_the_source():
     assert found == ["One.", "Two.", "Three.", "Four."]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_corpus_is_large_clean_and_has_no_sentence_twice():
     documents = demo_corpus.documents()
     sentences = [s for text in documents.values() for s in text]

@@ -341,7 +341,7 @@ def test_a_flag_for_classifiers_changes_no_other_tab(model_of):
     assert first.title == "Masked words" and len(first.fields) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_example_can_be_shown(model_of):
     for kind in (
         "masked_lm",
