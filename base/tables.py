@@ -15,10 +15,10 @@ import decimal
 import io
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from base import text_files
+from base import file_system, text_files
 from base.errors import UserError, counted
 
 Row = dict[str | int, Any]
@@ -32,6 +32,26 @@ _WORDS = {
     list: "a list",
     dict: "an object",
 }
+
+
+def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
+    """Return the one of these files that data_dir has; None if it has none.
+
+    Raises:
+        UserError: it has several.
+    """
+    found = [
+        name
+        for name in names
+        if file_system.exists(os.path.join(data_dir, name))
+    ]
+    # Not simply the first: a forgotten train.csv would replace train.jsonl.
+    if len(found) > 1:
+        raise UserError(
+            f"--data_dir={data_dir} holds {' and '.join(found)}: found "
+            f"{len(found)} files, wanted one; remove the others"
+        )
+    return found[0] if found else None
 
 
 def rows(

@@ -1,11 +1,13 @@
-"""An encoder with the output layer of a classifier, a tagger or a reader."""
+"""An encoder with an output layer, and the objective of labels."""
 
 import keras
 import tensorflow as tf
 
 from modeling import BertConfig, BertOutput, Seed
+from records.streaming import Batch
 from tasks import bilstm
 from tasks.bilstm import NO_BILSTM, BiLstmSize
+from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel, project
 
 # The original's classifier has this number in its code: initializer_range of
@@ -87,3 +89,36 @@ class HeadModel(TaskModel):
     def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return x after the dropout of a head; that of a BiLSTM is inside."""
         return bilstm.head_dropout(x, seed, "classifier/dropout", self.compute)
+
+
+# --- Objective: one mean loss over labels ------------------------------------
+# Named entities and multiple choice have denominators of their own: words and
+# questions.
+
+
+def _label_sums(model: TaskModel, batch: Batch, seed: Seed) -> Sums:
+    """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
+    label = model.loss(model(batch, seed), batch)
+    sums = {
+        "label_loss": (label.loss, label.weight),
+        "tokens": num_tokens(batch),
+    }
+    if not getattr(model, "is_regression", False):
+        sums["accuracy"] = (label.correct, label.weight)
+    return sums
+
+
+def num_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the tokens of a batch without padding, and its rows."""
+    mask = tf.cast(batch["input_mask"], tf.float32)
+    return tf.reduce_sum(mask), tf.cast(tf.shape(mask)[0], tf.float32)
+
+
+CLASSIFICATION = Objective(
+    loss_weights=lambda batch: {
+        "label_loss": tf.reduce_sum(example_weights(batch, "label_ids"))
+    },
+    forward=_label_sums,
+    total_loss=lambda sums, weights: sums["label_loss"] / weights["label_loss"],
+    names=("label_loss", "accuracy", "tokens"),
+)

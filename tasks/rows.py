@@ -11,6 +11,7 @@ from absl import logging
 
 import tokenization
 from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
+from records import tfrecord
 from records.lengths import bucket_lengths
 
 
@@ -131,6 +132,33 @@ def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:
         segments[place, :used] = row.segment_ids
         mask[place, :used] = 1
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+def schema(max_seq_length: int, **others: str) -> dict[str, tfrecord.Feature]:
+    """Return {feature: type and length} of records that hold a row.
+
+    `others` are the types of features with one number.
+    """
+    # The original writes every feature as int64, ids and masks too.
+    sequence = tfrecord.Feature("int64", max_seq_length)
+    return {
+        "input_ids": sequence,
+        "input_mask": sequence,
+        "segment_ids": sequence,
+        **{name: tfrecord.Feature(kind, 1) for name, kind in others.items()},
+    }
+
+
+def labeled(
+    rows: Sequence[Row], labels: Sequence[float] | np.ndarray, length: int
+) -> dict[str, np.ndarray]:
+    """Return the features of rows with a label each, the original's."""
+    return pad(rows, length) | {
+        "label_ids": np.array(labels),
+        # Always 1. In the original's records it is 0 for examples that fill up
+        # the last batch on a TPU.
+        "is_real_example": np.ones([len(rows)], np.int32),
+    }
 
 
 class Units:

@@ -8,11 +8,10 @@ reads their rows.
 import functools
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from base import file_system, tables, text_files
+from base import tables, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -20,7 +19,6 @@ from absl import logging
 
 import tokenization
 from checkpoints.trained_for import CUT
-from records import tfrecord
 from tasks import rows
 from tasks.classifier.glue import Columns, Split, TaskFiles
 
@@ -57,26 +55,6 @@ OWN_NAMES = {
 }
 
 
-def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
-    """Return the one of these files that data_dir has; None if it has none.
-
-    Raises:
-        UserError: it has several.
-    """
-    found = [
-        name
-        for name in names
-        if file_system.exists(os.path.join(data_dir, name))
-    ]
-    # Not simply the first: a forgotten train.csv would replace train.jsonl.
-    if len(found) > 1:
-        raise UserError(
-            f"--data_dir={data_dir} holds {' and '.join(found)}: found "
-            f"{len(found)} files, wanted one; remove the others"
-        )
-    return found[0] if found else None
-
-
 def own_files(
     data_dir: str,
     columns: Columns,
@@ -96,7 +74,7 @@ def own_files(
     splits = {
         part: Split(file, columns)
         for part, names in OWN_NAMES.items()
-        if (file := find_one_file(data_dir, names))
+        if (file := tables.find_one_file(data_dir, names))
     }
     if not splits:
         raise UserError(
@@ -387,25 +365,6 @@ class Fold(NamedTuple):
 # --- Examples to features ----------------------------------------------------
 
 
-def schema(
-    max_seq_length: int, is_regression: bool
-) -> dict[str, tfrecord.Feature]:
-    """Return {feature name: type and length} of the original's records.
-
-    The original has no regression; labels are floats there.
-    """
-    # The original writes every feature as int64, ids and masks too.
-    sequence = tfrecord.Feature("int64", max_seq_length)
-    label_type = "float32" if is_regression else "int64"
-    return {
-        "input_ids": sequence,
-        "input_mask": sequence,
-        "segment_ids": sequence,
-        "label_ids": tfrecord.Feature(label_type, 1),
-        "is_real_example": tfrecord.Feature("int64", 1),
-    }
-
-
 def converted(
     examples: Iterable[Example],
     label_id: Callable[[str | None], float],
@@ -450,10 +409,6 @@ def convert_examples(
         rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer, how)
         for x in examples
     ]
-    features = rows.pad([row for row, _ in found], max_seq_length) | {
-        "label_ids": np.array([label_id(x.label) for x in examples]),
-        # Always 1. In the original's records it is 0 for examples that fill up
-        # the last batch on a TPU.
-        "is_real_example": np.ones([len(examples)], np.int32),
-    }
+    labels = [label_id(x.label) for x in examples]
+    features = rows.labeled([row for row, _ in found], labels, max_seq_length)
     return features, np.array([left_out for _, left_out in found])

@@ -13,7 +13,7 @@ from absl import logging
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory, tfrecord
-from tasks import long_texts, signs
+from tasks import long_texts, rows, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
@@ -24,7 +24,6 @@ from tasks.job import (
     LoadedModel,
     Scored,
 )
-from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import Outputs
 
@@ -146,8 +145,10 @@ class ClassifierJob(FineTuningJob):
 
     def schema(self) -> dict[str, tfrecord.Feature]:
         """Return {feature: type and length} of the records."""
-        return classifier_data.schema(
-            self.source.row_length, self.is_regression
+        return rows.schema(
+            self.source.row_length,
+            label_ids="float32" if self.is_regression else "int64",
+            is_real_example="int64",
         )
 
     def label_ids(self, label: str | None) -> Any:
@@ -208,7 +209,7 @@ class ClassifierJob(FineTuningJob):
             features["label_ids"] = label_ids
             for row, example in enumerate(() if count else part[:_SHOWN]):
                 label = f"{example.label} (id = {label_ids[row]})"
-                log_example(
+                rows.log_example(
                     row,
                     ("guid", example.guid),
                     ("tokens", self.tokens_of(features, row)),
@@ -304,12 +305,12 @@ class ClassifierJob(FineTuningJob):
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""
-        rows, submission = classifier_scores.prediction_lines(
+        lines, submission = classifier_scores.prediction_lines(
             outputs["value" if self.is_regression else "probabilities"],
             [example.guid for example in self.examples(data)],
             self.files.labels,
         )
-        self.write_lines(_results_name(data), rows)
+        self.write_lines(_results_name(data), lines)
         self.write_lines(f"{data.title}.tsv", submission)
 
 

@@ -19,7 +19,7 @@ from ops import losses
 from ops import windows as ops_windows
 from records.streaming import Batch
 from tasks.graph import Outputs, TaskGraph
-from tasks.heads import HeadModel
+from tasks.heads import CLASSIFICATION, HeadModel, num_tokens
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel
 
@@ -123,37 +123,7 @@ def squared_error(
     )
 
 
-# --- Objective: one mean loss over labels ------------------------------------
-# Named entities and multiple choice use it too, with denominators of their
-# own: words and questions.
-
-
-def _label_sums(model: TaskModel, batch: Batch, seed: Seed) -> Sums:
-    """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
-    label = model.loss(model(batch, seed), batch)
-    sums = {
-        "label_loss": (label.loss, label.weight),
-        "tokens": num_tokens(batch),
-    }
-    if not getattr(model, "is_regression", False):
-        sums["accuracy"] = (label.correct, label.weight)
-    return sums
-
-
-def num_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the tokens of a batch without padding, and its rows."""
-    mask = tf.cast(batch["input_mask"], tf.float32)
-    return tf.reduce_sum(mask), tf.cast(tf.shape(mask)[0], tf.float32)
-
-
-CLASSIFICATION = Objective(
-    loss_weights=lambda batch: {
-        "label_loss": tf.reduce_sum(example_weights(batch, "label_ids"))
-    },
-    forward=_label_sums,
-    total_loss=lambda sums, weights: sums["label_loss"] / weights["label_loss"],
-    names=("label_loss", "accuracy", "tokens"),
-)
+# --- Objective ---------------------------------------------------------------
 
 
 def label_objective(

@@ -15,7 +15,6 @@ from absl import logging
 from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from records import tfrecord
 from tasks import (
     long_texts,
     nearest,
@@ -201,15 +200,9 @@ class EmbeddingsJob(FineTuningJob):
             dev.append(
                 DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
             )
-        sequence = tfrecord.Feature("int64", source.row_length)
+        others = {learning.TEXT_IDS: "int64", learning.SCORE: "float32"}
         self.open_data(
-            {
-                "input_ids": sequence,
-                "input_mask": sequence,
-                "segment_ids": sequence,
-                learning.TEXT_IDS: tfrecord.Feature("int64", 1),
-                learning.SCORE: tfrecord.Feature("float32", 1),
-            },
+            rows.schema(source.row_length, **others),
             DataSet("train", "train", options.train_file),
             dev,
             [DataSet("predict", "test", options.test_file)],

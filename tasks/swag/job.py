@@ -10,12 +10,9 @@ import numpy as np
 from absl import logging
 
 from checkpoints.model import Checkpoint
-from tasks import signs
-from tasks.classifier import data as classifier_data
-from tasks.classifier import scores as classifier_scores
-from tasks.classifier.data import Example
+from tasks import rows, signs
+from tasks.classifier import scores as class_scores
 from tasks.job import DataSet, FineTuningJob, Scored
-from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.swag import model as swag_model
 from tasks.swag import task as swag_task
@@ -50,7 +47,11 @@ class SwagJob(FineTuningJob):
             # In one folder it may be a user's test file.
             self.result_files = (*self.result_files, _ANSWERS)
         self.open_data(
-            classifier_data.schema(source.max_seq_length, is_regression=False),
+            rows.schema(
+                source.max_seq_length,
+                label_ids="int64",
+                is_real_example="int64",
+            ),
             DataSet("train", "train", "train"),
             [DataSet("eval", "dev", "dev")],
             [DataSet("predict", "test", "test")],
@@ -81,20 +82,19 @@ class SwagJob(FineTuningJob):
         num_cut, length = 0, self.source.max_seq_length
         for at in range(0, len(examples), _PART):
             part = examples[at : at + _PART]
-            # A choice's label is its question's; a test file has none.
-            choices = [
-                Example(x.guid, x.context, choice, str(x.label or 0))
+            found = [
+                rows.row_of_texts(x.context, choice, length, self.tokenizer)
                 for x in part
                 for choice in x.choices
             ]
-            features, left_out = classifier_data.convert_examples(
-                choices, int, length, self.tokenizer
-            )
-            num_cut += np.count_nonzero(left_out)
+            num_cut += sum(left_out > 0 for _, left_out in found)
             count = len(part[0].choices)
+            # A choice's label is its question's; a test file has none.
+            labels = np.repeat([x.label or 0 for x in part], count)
+            features = rows.labeled([row for row, _ in found], labels, length)
             for number, question in enumerate(part[:_SHOWN] if not at else ()):
                 places = range(number * count, (number + 1) * count)
-                log_example(
+                rows.log_example(
                     number,
                     ("guid", question.guid),
                     *(("tokens", self.tokens_of(features, x)) for x in places),
@@ -128,7 +128,7 @@ class SwagJob(FineTuningJob):
         """Return the accuracy and the loss; look for constant answers."""
         scores = self.by_question(data, outputs)
         labels = np.array([question.label for question in self.examples(data)])
-        results = classifier_scores.scores(scores, labels, ("accuracy",))
+        results = class_scores.scores(scores, labels, ("accuracy",))
         # The keys of the original's run_classifier.py.
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
@@ -143,8 +143,8 @@ class SwagJob(FineTuningJob):
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
-        probabilities, answers = classifier_scores.prediction_lines(
-            np.exp(classifier_scores.log_softmax(scores)),
+        probabilities, answers = class_scores.prediction_lines(
+            np.exp(class_scores.log_softmax(scores)),
             [question.guid for question in self.examples(data)],
             [str(number) for number in range(scores.shape[1])],
         )

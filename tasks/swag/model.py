@@ -12,16 +12,21 @@ from ops import losses
 from ops.elementwise import shape_of
 from records.streaming import Batch
 from tasks import graph_tokenizer
-from tasks.classifier import model as classifier_model
 from tasks.graph import TEXTS, Outputs, TaskGraph
+from tasks.heads import CLASSIFICATION, HeadModel
 
 
-class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
+class BertForMultipleChoice(HeadModel):
     """An encoder, and one vector that scores a choice.
 
     The score is its product with the pooled output, which is made of [CLS],
     or of the last token left to right (see modeling.class_vectors).
     """
+
+    @property
+    def uses_pooler(self) -> bool:
+        """Whether there is no BiLSTM."""
+        return self.bilstm is None
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None
@@ -37,7 +42,8 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
             for name in ("input_ids", "input_mask", "segment_ids")
             if name in features
         }  # [R, S]
-        scores = super().__call__(rows, seed)  # [R, 1]
+        output = self.bert(**self.encoder_inputs(rows, seed))
+        scores = self.project(self.text_vectors(output, rows, seed))  # [R, 1]
         return tf.reshape(scores, leading)
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
@@ -61,9 +67,7 @@ def _num_questions(batch: Batch) -> dict[str, tf.Tensor]:
     return {"label_loss": tf.cast(questions, tf.float32)}
 
 
-MULTIPLE_CHOICE = classifier_model.CLASSIFICATION._replace(
-    loss_weights=_num_questions
-)
+MULTIPLE_CHOICE = CLASSIFICATION._replace(loss_weights=_num_questions)
 
 
 class MultipleChoiceGraph(TaskGraph):

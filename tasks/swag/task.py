@@ -19,7 +19,6 @@ from base.errors import UserError
 
 import numpy as np
 
-from tasks.classifier import data as classifier_data
 from tasks.rows import Unit
 from tasks.task import (
     TEXT_COLUMNS,
@@ -60,7 +59,7 @@ def find_file(data_dir: str, part: str) -> str:
         UserError: there is none, or several.
     """
     names = [f"{name}.{kind}" for name in _NAMES[part] for kind in _KINDS]
-    found = classifier_data.find_one_file(data_dir, names)
+    found = tables.find_one_file(data_dir, names)
     if not found:
         raise UserError(f"--data_dir={data_dir} holds no {' or '.join(names)}")
     return os.path.join(data_dir, found)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from records import in_memory, streaming, tfrecord
 from records.in_memory import WINDOW, BatchPlan
 from records.lengths import bucket_lengths
-from tasks.classifier import data as classifier_data
+from tasks import rows
 
 FULL = 40
 
@@ -102,7 +102,7 @@ def write_records(path: Path, count: int = 70) -> dict[str, np.ndarray]:
 def load(path: Path, pad_to_max_length: bool = False) -> in_memory.ShortRecords:
     return in_memory.ShortRecords.read(
         [str(path)],
-        classifier_data.schema(FULL, is_regression=False),
+        rows.schema(FULL, label_ids="int64", is_real_example="int64"),
         {"input_ids": streaming.Bound(90, "vocabulary")},
         {"input_ids": "max_seq_length"},
         pad_to_max_length,
