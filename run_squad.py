@@ -29,11 +29,10 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 """
 
 import dataclasses
-import math
 
 from base import file_system, lazy, script
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
@@ -47,13 +46,12 @@ from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
-from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
 from tasks.squad.job import SquadJob
-from tasks.squad.records import QuestionReader
+from tasks.squad.windows import Lengths, QuestionReader
 from training import reporting
 
 FLAGS = flags.FLAGS
@@ -84,9 +82,8 @@ _OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_checkpoint")
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """Questions, windows, answers."""
+    """The files, and what is done with them."""
 
-    # Data
     train_file: tuple[str, ...] = flag((), exists="file")
     """SQuAD's JSON, or several files separated by commas."""
 
@@ -94,62 +91,16 @@ class Flags:
     """SQuAD's JSON with questions to answer or to score, or several files
     separated by commas."""
 
-    version_2_with_negative: bool = flag(False)
-    """Questions may have no answer: SQuAD 2.0."""
-
-    strict: bool = flag(False)
-    """Stop at an answer that is not at its answer_start, instead of warning."""
-
-    triviaqa_evidence_dir: str | None = flag()
-    """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
-    are in train_file."""
-
-    triviaqa_max_tokens: int = flag(400, low=1)
-    """Words to read from the beginning of each TriviaQA document."""
-
-    # Windows
-    doc_stride: int = flag(128, low=1)
-    """Tokens from the start of a window to the start of the next."""
-
-    max_query_length: int = flag(64, low=1)
-    """Largest number of tokens of a question; longer questions are cut."""
-
-    num_workers: int = flag(0, 0, 1024)
-    """Processes that cut paragraphs into windows; 0: one per core for large
-    files, else 1. The windows do not depend on it."""
-
     count_steps_by: str = flag("windows", choices=("windows", "questions"))
     """What num_train_epochs counts as an epoch: all windows or as many windows
     as there are questions. The original counts questions, which gives fewer
     steps, since a long paragraph has several windows."""
 
-    # Answers
-    n_best_size: int = flag(20, low=1)
-    """Answers to list for each question; also starts and ends to try in each
-    window."""
-
-    max_answer_length: int = flag(30, low=1)
-    """Largest number of tokens in an answer."""
-
-    null_score_diff_threshold: float = flag(0.0)
-    """A question has no answer if the score of no answer exceeds that of the
-    best answer by more than this; default: the tuned threshold, else 0."""
-
-    tune_null_threshold: bool = flag(
-        False, needs={"version_2_with_negative": "", "predict_file": ""}
-    )
-    """Find the threshold with the best F1 on predict_file, store it and use
-    it."""
-
-    scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
-    """Whose official script scores the answers. F1 counts words for squad,
-    characters for korquad, and for cmrc, which is for Chinese, the longest run
-    of characters that two answers share."""
-
     verbose_logging: bool = flag(False)
     """Ignored; the original logs the answers whose text it cannot locate in the
     paragraph. Here the place of every answer is known."""
 
+    # Without a model
     predictions_file: str | None = flag(
         needs={"predict_file": ""},
         excludes=dict.fromkeys(
@@ -174,7 +125,9 @@ class Flags:
 
 
 define(Flags)
-
+define(QuestionReader)
+define(Lengths)
+define(AnswerOptions, defaults={"null_score_diff_threshold": 0.0})
 
 define(
     distillation_flags.DistillationFlags,
@@ -255,7 +208,7 @@ def answer_together() -> int:
     if FLAGS.do_eval:
         data, is_version_2 = questions.data, FLAGS.version_2_with_negative
         results = answered.scores(data, is_version_2)
-        if answered.sign_of_failure(questions, is_version_2):
+        if answered.sign_of_failure(data, is_version_2):
             results["degenerate"] = 1
         write_scores(data, answered, results)
         reporting.log_results(FLAGS.output_dir, results)
@@ -289,36 +242,26 @@ def create_reader(model_source: Checkpoint) -> QuestionReader:
                 query_length,
                 length,
             )
-    lengths = squad_windows.Lengths(length, FLAGS.doc_stride, query_length)
-    lengths.check()
-    return QuestionReader(
-        lengths,
-        model_source.tokenizer,
-        num_workers=FLAGS.num_workers,
-        version_2_with_negative=FLAGS.version_2_with_negative,
-        strict=FLAGS.strict,
-        scoring=FLAGS.scoring,
-        triviaqa_evidence_dir=FLAGS.triviaqa_evidence_dir,
-        triviaqa_max_tokens=FLAGS.triviaqa_max_tokens,
+    return read(
+        QuestionReader,
+        FLAGS,
+        lengths=Lengths(length, FLAGS.doc_stride, query_length),
+        tokenizer=model_source.tokenizer,
     )
 
 
 def answer_options() -> AnswerOptions:
     """Return how to answer from logits."""
-    names = (name for name in AnswerOptions._fields if name in FLAGS)
-    options = AnswerOptions(
-        **{name: FLAGS[name].value for name in names},
-        ignore_padding=not FLAGS.pad_to_max_length,
+    options = read(
+        AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
     )
-    if not FLAGS["null_score_diff_threshold"].present:
-        options = options._replace(null_score_diff_threshold=None)
-    return options
+    if FLAGS["null_score_diff_threshold"].present:
+        return options
+    return dataclasses.replace(options, null_score_diff_threshold=None)
 
 
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
-    if math.isnan(FLAGS.null_score_diff_threshold):
-        raise UserError("--null_score_diff_threshold is not a number")
     is_given = FLAGS["null_score_diff_threshold"].present
     if is_given and FLAGS.tune_null_threshold:
         raise UserError(

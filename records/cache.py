@@ -22,7 +22,6 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-import tokenization
 from records import in_memory, streaming, tfrecord
 
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -174,14 +173,3 @@ def _wait_for_chief(path: str, fingerprint: Mapping[str, Any]) -> None:
             )
         time.sleep(_SECONDS_BETWEEN_LOOKS)
         found = text_files.read_own_json(fingerprint_file)
-
-
-def text_fingerprint(
-    tokenizer: tokenization.FullTokenizer, max_seq_length: int
-) -> dict[str, Any]:
-    """Return the fingerprint of tokenization: vocabulary, text, length."""
-    return {
-        "vocabulary": tokenizer.vocabulary.sha256,
-        **tokenizer.settings.to_dict(),
-        "max_seq_length": max_seq_length,
-    }

@@ -40,6 +40,7 @@ from tasks import (
     predict,
     registry,
 )
+from tasks.rows import text_fingerprint
 from tasks.settings import RunSettings
 from tasks.task import Outputs, Settings, Task
 from training import curves, memory, prediction
@@ -284,9 +285,7 @@ class FineTuningJob(abc.ABC):
 
     def text_fingerprint(self) -> dict[str, Any]:
         """Return the fingerprint of vocabulary, casing and length."""
-        found = record_cache.text_fingerprint(
-            self.tokenizer, self.source.row_length
-        )
+        found = text_fingerprint(self.tokenizer, self.source.row_length)
         how = self.source.long_texts.how
         if how in (HEAD_TAIL, TAIL):
             found["long_texts"] = how

@@ -197,6 +197,17 @@ class Units:
         return {name: value.reshape(shape) for name, value in features.items()}
 
 
+def text_fingerprint(
+    tokenizer: tokenization.FullTokenizer, max_seq_length: int
+) -> dict[str, Any]:
+    """Return what rows depend on besides texts: vocabulary, casing, length."""
+    return {
+        "vocabulary": tokenizer.vocabulary.sha256,
+        **tokenizer.settings.to_dict(),
+        "max_seq_length": max_seq_length,
+    }
+
+
 def log_example(number: int, *lines: tuple[str, Any]) -> None:
     """Log (name, value) lines of an example under the original's headline.
 

@@ -16,10 +16,10 @@ from checkpoints.model import Checkpoint
 from extras.distillation import teachers
 from extras.distillation.teachers import RUNNING, SOFT_TARGETS, Texts
 from ops import losses
-from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
 from tasks import predict
+from tasks.rows import text_fingerprint
 from tasks.squad import model as squad_model
 from tasks.squad.job import SquadJob
 from tasks.task import Model
@@ -53,7 +53,7 @@ class SpanDistillation(teachers.Distillation[SquadJob]):
                 f"this run has {is_version_2}"
             )
         theirs, own = (
-            record_cache.text_fingerprint(tokenizer, length)
+            text_fingerprint(tokenizer, length)
             for tokenizer in (teacher.tokenizer, self.job.tokenizer)
         )
         for name in theirs | own:

@@ -49,6 +49,7 @@ from records import in_memory
 from records.streaming import Batch
 from tasks import bilstm, registry
 from tasks.job import FineTuningJob, LoadedModel
+from tasks.rows import text_fingerprint
 from tasks.task import Model
 from training import prediction
 from training.objective import Objective, Sums
@@ -131,7 +132,7 @@ def open_teacher(path: str, max_seq_length: int) -> Teacher:
         )
         checkpoint.fitting_length(length, is_given=True)
         bilstm.size_in(checkpoint.trained_for)  # is it valid?
-        text = record_cache.text_fingerprint(checkpoint.tokenizer, length)
+        text = text_fingerprint(checkpoint.tokenizer, length)
     except UserError as error:
         # Flags that the message names describe the student.
         raise UserError(

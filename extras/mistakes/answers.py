@@ -108,7 +108,7 @@ def wrong_answers(
             given.probability,
             context_of(
                 data.paragraphs[example.paragraph].text,
-                example.place or (given.span.place if given.span else (0, 0)),
+                example.place or (given.span[1:] if given.span else (0, 0)),
             ),
         )
         for example, f1, given in wrong

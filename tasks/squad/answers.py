@@ -2,8 +2,7 @@
 
 The steps, one function each:
 
-    kept_logits             the logits of the last run, if they are current
-    keep_logits             those of this run
+    cached_logits           the logits of the last run if current, else of this
     decoding.decode         logits -> n-best lists and null odds
     write_answers           n-best lists -> answers and files, in these steps:
       scores.tune_threshold   null odds -> threshold with the best F1
@@ -16,7 +15,7 @@ ensemble.py has another source of n-best lists: the output of several runs.
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import cluster, file_system, text_files
@@ -33,7 +32,6 @@ from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
-from tasks.squad.records import Questions
 from tasks.squad.scores import Tuned
 
 PREDICTIONS = "predictions.json"  # {question id: answer}
@@ -55,20 +53,29 @@ FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 Logits = dict[str, np.ndarray]
 
 
-def kept_logits(
-    output_dir: str, fingerprint: Mapping[str, Any], num_windows: int
-) -> Logits | None:
-    """Return the logits in output_dir if they are current.
+def cached_logits(
+    output_dir: str,
+    fingerprint: Mapping[str, Any],
+    num_windows: int,
+    compute: Callable[[], Logits],
+) -> Logits:
+    """Return the logits in output_dir if they are current, else computed ones.
 
-    `fingerprint` is all that they depend on.
+    These are kept there for later runs, unless `weights` is None in the
+    fingerprint: weights that were not saved. On several machines all compute
+    the same, and one writes them.
+
+    Args:
+        output_dir: of the run.
+        fingerprint: all that the logits depend on.
+        num_windows: all that is checked of logits beside their fingerprint.
+        compute: runs the model.
     """
     path = os.path.join(output_dir, LOGITS)
     if record_cache.has_fingerprint(path, fingerprint):
         try:
             logits = read_logits(path)
             if len(logits["start_logits"]) == num_windows:
-                # Only the number of windows is checked: the fingerprint
-                # covers data, weights, length and dtype.
                 logging.info(
                     "Reusing %s: same weights, same data, no pass of the model",
                     path,
@@ -76,25 +83,15 @@ def kept_logits(
                 return logits
         except UserError as error:
             logging.warning("%s; the model runs again", error)
-    return None
-
-
-def keep_logits(
-    output_dir: str, fingerprint: Mapping[str, Any], logits: Logits
-) -> None:
-    """Keep logits in output_dir for later runs.
-
-    They are not kept if `weights` is None in the fingerprint: weights that were
-    not saved. On several machines all compute the same, and one writes them.
-    """
+    logits = compute()
 
     def write(path: str) -> None:
         with file_system.atomic_file(path) as file:
             np.savez(file, **logits)
 
     if fingerprint["weights"] is not None and cluster.is_chief():
-        path = os.path.join(output_dir, LOGITS)
         record_cache.write_with_fingerprint(path, fingerprint, write)
+    return logits
 
 
 def read_logits(path: str) -> Logits:
@@ -140,14 +137,11 @@ class Answered(NamedTuple):
         return results
 
     def sign_of_failure(
-        self, questions: Questions, is_version_2: bool
+        self, data: SquadData, is_version_2: bool
     ) -> str | None:
         """Return what is wrong if all answers are the same span; else None."""
-        data, windows = questions.data, questions.windows
-        # From a position in a window's row to a piece of the paragraph.
-        shift = windows.doc_start - windows.query_length() - 2  # [W]
         places = {
-            key: int(shift[found.span[0]]) + found.span[1]
+            key: found.span.piece
             for key, found in self.chosen.items()
             # Of an n-best list that was read the place is not known.
             if found.text and found.span
@@ -264,25 +258,13 @@ def null_threshold(
 
 
 def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
-    """Return the text of nbest_predictions.json.
-
-    It is that of json.dumps(indent=4), which takes several times as long:
-    with an indent it does not use its C implementation.
-    """
-    entry = (
-        '        {{\n            "text": {},\n            "probability": {!r},'
-        '\n            "start_logit": {!r},\n            "end_logit": {!r}'
-        "\n        }}"
-    )
-    lists = [
-        f"    {json.dumps(key)}: [\n"
-        + ",\n".join(
-            entry.format(json.dumps(c[0]), *c[1:4]) for c in candidates
-        )
-        + "\n    ]"
-        for key, candidates in nbest.items()
-    ]
-    return "{\n" + ",\n".join(lists) + "\n}"
+    """Return the text of nbest_predictions.json."""
+    names = Candidate._fields[:4]  # without the span
+    lists = {
+        key: [dict(zip(names, one[:4], strict=True)) for one in found]
+        for key, found in nbest.items()
+    }
+    return json.dumps(lists, indent=4)
 
 
 def read_answers(

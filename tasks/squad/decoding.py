@@ -28,11 +28,13 @@ and ends of a window.
 """
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from base import progress
+from base.flags import flag
 
 import numpy as np
 
@@ -51,27 +53,42 @@ NOTHING_BUT_NULL = 1e6
 _FAR_BELOW = np.float32(-1e9)  # less than every logit
 
 
-class AnswerOptions(NamedTuple):
-    """How answers are found; most fields have the names of flags."""
+@dataclasses.dataclass(frozen=True)
+class AnswerOptions:
+    """How answers are found."""
 
-    n_best_size: int = 20
-    max_answer_length: int = 30  # in word pieces
-    version_2_with_negative: bool = False
+    n_best_size: int = flag(20, low=1)
+    """Answers to list for each question; also starts and ends to try in each
+    window."""
+
+    max_answer_length: int = flag(30, low=1)
+    """Largest number of tokens in an answer."""
+
+    version_2_with_negative: bool = flag(False)
+    """Questions may have no answer: SQuAD 2.0."""
+
     # None: not given, so that a stored threshold is used.
-    null_score_diff_threshold: float | None = None
-    tune_null_threshold: bool = False
+    null_score_diff_threshold: float | None = flag()
+    """A question has no answer if the score of no answer exceeds that of the
+    best answer by more than this; default: the tuned threshold, else 0."""
+
+    tune_null_threshold: bool = flag(
+        False, needs={"version_2_with_negative": "", "predict_file": ""}
+    )
+    """Find the threshold with the best F1 on predict_file, store it and use
+    it."""
+
     # Keep padding out of the k best starts and ends. The original does not, so
     # its answers depend on how far a row is padded.
     ignore_padding: bool = True
 
 
 class Span(NamedTuple):
-    """Where an answer is."""
+    """Where an answer is in its paragraph."""
 
-    window: int
-    start: int  # position in the window's row
-    end: int  # inclusive
-    place: tuple[int, int]  # characters [start, end) of the paragraph
+    piece: int  # its first piece
+    start: int  # characters [start, end)
+    end: int
 
 
 class Candidate(NamedTuple):
@@ -253,16 +270,14 @@ class SpanTexts:
         # The 20 best spans of a question consist of few different words.
         self.pieces_in = functools.lru_cache(maxsize=2**12)(tokenizer.spans)
 
-    def find(
-        self, window: int, start: int, end: int
-    ) -> tuple[str, tuple[int, int]]:
-        """Return a span's text and its characters [start, end).
+    def find(self, window: int, start: int, end: int) -> tuple[str, Span]:
+        """Return a span's text and where it is.
 
         The span is from start to end, inclusive, of a window's row. Its text
         has a blank between words, whatever the paragraph has there.
         """
-        shift = int(self.shift[window])
-        paragraph = self.data.paragraphs[self.of_window[window]]
+        shift, number = int(self.shift[window]), self.of_window[window]
+        paragraph = self.data.paragraphs[number]
         found = []
         for at in (start + shift, end + shift):
             word = self.windows.doc_words[at]
@@ -272,7 +287,9 @@ class SpanTexts:
             )
             found += [begins + x for x in pieces[self.in_word[at]]]
         first, last = found[0], found[-1]
-        return " ".join(split_words(paragraph.text[first:last])), (first, last)
+        piece = start + shift - int(self.windows.doc_offsets[number])
+        text = " ".join(split_words(paragraph.text[first:last]))
+        return text, Span(piece, first, last)
 
 
 # --- N-best lists ------------------------------------------------------------
@@ -363,14 +380,12 @@ def _add_question(
         if at == len(spans.window):
             text, pair, span = "", null, None
         else:
-            found = [int(field[at]) for field in spans[:3]]
-            text, place = texts.find(*found)
+            text, span = texts.find(*(int(field[at]) for field in spans[:3]))
             # As in the original, spans of the same text count once. Scores
             # fall, so the first one has the best.
             if text in seen:
                 continue
             pair = float(spans.start_logit[at]), float(spans.end_logit[at])
-            span = Span(*found, place)
         seen.add(text)
         best.append(Candidate(text, 0.0, *pair, span))
     # As in the original, a list of SQuAD 2.0 always has "". It may thereby

@@ -28,7 +28,7 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
 from tasks.squad.answers import LOGITS, NBEST, NULL_ODDS, Answered
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
-from tasks.squad.records import Questions
+from tasks.squad.windows import Questions
 
 
 def check_folders(folders: Sequence[str], output_dir: str | None) -> None:

@@ -18,11 +18,10 @@ from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import model as squad_model
-from tasks.squad import records as squad_records
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.records import Questions
+from tasks.squad.windows import QuestionReader, Questions
 
 _SHOWN = 5  # windows written to the log
 
@@ -40,7 +39,7 @@ class SquadJob(FineTuningJob):
         settings: RunSettings,
         source: Checkpoint,
         is_training: bool,
-        reader: squad_records.QuestionReader,
+        reader: QuestionReader,
         train_file: Sequence[str],
         predict_file: Sequence[str],
         count_steps_by: str,  # what an epoch counts: windows or questions
@@ -164,8 +163,9 @@ class SquadJob(FineTuningJob):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
         answered = self.predict(loaded)
-        sign = answered.sign_of_failure(self.questions, self.is_version_2)
-        results = answered.scores(self.questions.data, self.is_version_2)
+        data = self.questions.data
+        sign = answered.sign_of_failure(data, self.is_version_2)
+        results = answered.scores(data, self.is_version_2)
         signs = [sign] if sign else []
         return Scored(results, signs, [Scored(results, signs, answered)])
 
@@ -182,19 +182,19 @@ class SquadJob(FineTuningJob):
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
-        output_dir = self.settings.output_dir
-        logits = squad_answers.kept_logits(
-            output_dir, fingerprint, len(questions.windows)
-        )
-        if logits is None:
-            data = self.dev[0]
+
+        def compute() -> squad_answers.Logits:
+            data, size = self.dev[0], self.settings.predict_batch_size
             logging.info(
                 "Running the model on %s windows",
                 f"{self.records(data).num_records:,}",
             )
-            size = self.settings.predict_batch_size
-            logits = self.outputs(loaded, data, size)
-            squad_answers.keep_logits(output_dir, fingerprint, logits)
+            return self.outputs(loaded, data, size)
+
+        output_dir = self.settings.output_dir
+        logits = squad_answers.cached_logits(
+            output_dir, fingerprint, len(questions.windows), compute
+        )
         decoded = squad_decoding.decode(
             questions.data,
             questions.windows,

@@ -62,7 +62,6 @@ class QuestionAnswering(Task):
             settings.doc_stride,
             settings.max_query_length,
         )
-        self.lengths.check()
         self.options = squad_decoding.AnswerOptions(
             n_best_size=settings.n_best_size,
             max_answer_length=settings.max_answer_length,
@@ -228,11 +227,11 @@ class QuestionAnswering(Task):
 
 def _entry(name: str, candidate: Candidate) -> dict[str, Any]:
     """Return a candidate with its characters; these are null for no answer."""
-    start, end = candidate.span.place if candidate.span else (None, None)
+    span = candidate.span
     return {
         name: candidate.text,
-        "start": start,
-        "end": end,
+        "start": span and span.start,
+        "end": span and span.end,
         "probability": number(candidate.probability),
         "score": number(candidate.start_logit + candidate.end_logit),
     }

@@ -1,5 +1,9 @@
 """Cut paragraphs into windows that fit the model, and make features of them.
 
+    QuestionReader   files -> questions with their windows
+    convert          questions -> windows
+    rows             windows -> ids
+
 A paragraph with more pieces than fit into a sequence is read through several
 windows that overlap. With 5 pieces of the paragraph in a window and a
 doc_stride of 3, a paragraph of 8 pieces p0 to p7 makes two windows:
@@ -29,13 +33,19 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import workers
+from base import file_system, workers
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
+from absl import logging
 
 import tokenization
 from records import tfrecord
+from tasks import rows as task_rows
+from tasks.squad import data as squad_data
+from tasks.squad import scores as squad_scores
+from tasks.squad import triviaqa
 from tasks.squad.data import Paragraph, SquadData, SquadExample
 
 # The unique_id of the first window, as in the original.
@@ -61,15 +71,23 @@ def query_length(max_seq_length: int) -> int:
     return 64 if max_seq_length > 64 + 3 else max_seq_length // 4
 
 
-class Lengths(NamedTuple):
-    """Lengths of windows in tokens; fields have the names of flags."""
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """Lengths of windows in tokens.
+
+    Raises:
+        UserError: the longest question leaves no space for the paragraph.
+    """
 
     max_seq_length: int = 384
-    doc_stride: int = 128  # from the start of a window to that of the next
-    max_query_length: int = 64  # longer questions are cut
 
-    def check(self) -> None:
-        """Check that the longest question leaves space for the paragraph."""
+    doc_stride: int = flag(128, low=1)
+    """Tokens from the start of a window to the start of the next."""
+
+    max_query_length: int = flag(64, low=1)
+    """Largest number of tokens of a question; longer questions are cut."""
+
+    def __post_init__(self):
         if self.max_seq_length <= self.max_query_length + 3:
             raise UserError(
                 f"--max_seq_length={self.max_seq_length} cannot hold a "
@@ -304,17 +322,8 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
 
     Records to predict lack start_positions, end_positions and is_impossible.
     """
-    sequence = tfrecord.Feature("int64", max_seq_length)
-    one = tfrecord.Feature("int64", 1)
-    return {
-        "unique_ids": one,
-        "input_ids": sequence,
-        "input_mask": sequence,
-        "segment_ids": sequence,
-        "start_positions": one,
-        "end_positions": one,
-        "is_impossible": one,
-    }
+    own = ("unique_ids", "start_positions", "end_positions", "is_impossible")
+    return task_rows.schema(max_seq_length, **dict.fromkeys(own, "int64"))
 
 
 def rows(
@@ -377,3 +386,115 @@ def record_features(
                 "is_impossible": impossible[of].astype(np.int32),
             }
         yield features
+
+
+# --- Files to windows --------------------------------------------------------
+
+
+class Questions(NamedTuple):
+    """Questions with their windows and the fingerprint of these."""
+
+    data: SquadData
+    windows: Windows
+    fingerprint: dict[str, Any]
+
+
+@dataclasses.dataclass
+class QuestionReader:
+    """Reads the files of SQuAD or TriviaQA and cuts them into windows.
+
+    With triviaqa_evidence_dir the training files are TriviaQA's; questions to
+    answer are always SQuAD's.
+    """
+
+    lengths: Lengths
+    tokenizer: tokenization.FullTokenizer
+    version_2_with_negative: bool
+
+    strict: bool = flag(False)
+    """Stop at an answer that is not at its answer_start, instead of warning."""
+
+    triviaqa_evidence_dir: str | None = flag()
+    """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
+    are in train_file."""
+
+    triviaqa_max_tokens: int = flag(400, low=1)
+    """Words to read from the beginning of each TriviaQA document."""
+
+    scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
+    """Whose official script scores the answers. F1 counts words for squad,
+    characters for korquad, and for cmrc, which is for Chinese, the longest run
+    of characters that two answers share."""
+
+    num_workers: int = flag(0, 0, 1024)
+    """Processes that cut paragraphs into windows; 0: one per core for large
+    files, else 1. The windows do not depend on it."""
+
+    _fingerprints: dict[tuple, dict] = dataclasses.field(default_factory=dict)
+
+    def fingerprint(self, files: Sequence[str], is_training: bool) -> dict:
+        """Return everything that the windows of some files depend on."""
+        key = (*files, is_training)
+        if key not in self._fingerprints:  # reads the files, lists evidence
+            evidence = is_training and self.triviaqa_evidence_dir
+            self._fingerprints[key] = {
+                "data": [file_system.sha256(path) for path in files],
+                "is_training": is_training,
+                "version_2_with_negative": self.version_2_with_negative,
+                "triviaqa": evidence
+                and {
+                    "evidence": triviaqa.evidence_in(evidence),
+                    "max_tokens": self.triviaqa_max_tokens,
+                },
+                "lengths": dataclasses.asdict(self.lengths),
+                **task_rows.text_fingerprint(
+                    self.tokenizer, self.lengths.max_seq_length
+                ),
+            }
+            if is_training:  # they were once found by a search
+                self._fingerprints[key]["labels"] = "by character"
+        return self._fingerprints[key]
+
+    def read(self, files: Sequence[str], is_training: bool) -> SquadData:
+        """Return the questions of files; errors name file and place."""
+        if is_training and self.triviaqa_evidence_dir:
+            return triviaqa.read_triviaqa(
+                files, self.triviaqa_evidence_dir, self.triviaqa_max_tokens
+            )
+        data = squad_data.read_squad(
+            files, is_training, self.version_2_with_negative, self.strict
+        )
+        return data._replace(scoring=self.scoring)
+
+    def questions(
+        self, files: Sequence[str], is_training: bool = False
+    ) -> Questions:
+        """Return the questions of files with their windows; log how many."""
+        data = self.read(files, is_training)
+        windows = convert(data, self.tokenizer, self.lengths, self.num_workers)
+        logging.info(
+            "%d questions make %d windows", len(data.examples), len(windows)
+        )
+        if windows.left_out.any():
+            logging.warning(
+                "%d questions are cut to max_query_length = %d tokens",
+                (windows.left_out > 0).sum(),
+                self.lengths.max_query_length,
+            )
+        lost = sum(x.place is not None for x in data.examples) - len(
+            np.unique(windows.example[windows.end_positions > 0])
+        )
+        if is_training and lost:
+            logging.warning(
+                "%d questions are trained on as if they had no answer: no "
+                "window of max_seq_length = %d, doc_stride = %d has all of it",
+                lost,
+                self.lengths.max_seq_length,
+                self.lengths.doc_stride,
+            )
+        if not len(windows):
+            raise UserError(
+                f"the paragraphs of the {len(data.examples)} questions are "
+                "empty: there is nothing to read"
+            )
+        return Questions(data, windows, self.fingerprint(files, is_training))

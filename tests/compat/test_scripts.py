@@ -1,6 +1,7 @@
 """What the original's other scripts define: SQuAD, instances, features."""
 
 import collections
+import dataclasses
 import functools
 import gzip
 import json
@@ -52,7 +53,7 @@ def features_of(version, tokenizer, folder, is_training):
     squad.convert_examples_to_features(
         examples,
         tokenizer,
-        *squad_files.GOLDEN_LENGTHS[version],
+        *dataclasses.astuple(squad_files.GOLDEN_LENGTHS[version]),
         is_training,
         found.append,
     )

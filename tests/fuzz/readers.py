@@ -59,7 +59,7 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble, triviaqa
 from tasks.squad import windows as squad_windows
-from tasks.squad.records import Questions
+from tasks.squad.windows import Questions
 from tasks.swag import task as swag_task
 from tasks.task import Task
 from training import curves, scalars

@@ -71,7 +71,7 @@ def test_the_context_is_around_the_place_of_the_answer():
     text = "Rome " + "x " * 100 + "Rome fell. " + "y " * 100
     question = SquadExample("a", "Where?", 0, ("Rome",), (205, 209))
     data = SquadData([make_paragraph(text)], [question])
-    given = {"a": Candidate("x", None, 0.0, 0.0, Span(0, 9, 9, (5, 6)))}
+    given = {"a": Candidate("x", None, 0.0, 0.0, Span(9, 5, 6))}
     for example, wanted in (
         (question, f"... {text[125:289].strip()} ..."),
         (question._replace(place=None), f"{text[:86].strip()} ..."),

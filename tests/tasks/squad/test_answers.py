@@ -1,5 +1,6 @@
 """Logits kept between runs, answer files, thresholds, scores of a file."""
 
+import dataclasses
 import io
 import zipfile
 
@@ -20,10 +21,9 @@ def cached(folder, fingerprint, value: float, num_windows: int = 3) -> float:
     """Return the first logit in the cache, `value` where it computes."""
     array = np.full([3, 4], value, np.float32)
     logits = {"start_logits": array, "end_logits": array + 1}
-    found = squad_answers.kept_logits(str(folder), fingerprint, num_windows)
-    if found is None:
-        found = logits
-        squad_answers.keep_logits(str(folder), fingerprint, logits)
+    found = squad_answers.cached_logits(
+        str(folder), fingerprint, num_windows, lambda: logits
+    )
     assert (found["end_logits"] == found["start_logits"] + 1).all()
     return float(found["start_logits"][0, 0])
 
@@ -77,7 +77,7 @@ def one_question(null_odds: float, *answers: str):
 
 
 DEFAULT = squad_decoding.AnswerOptions(version_2_with_negative=True)
-TUNING = DEFAULT._replace(tune_null_threshold=True)
+TUNING = dataclasses.replace(DEFAULT, tune_null_threshold=True)
 
 
 def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):

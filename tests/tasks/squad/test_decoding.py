@@ -124,9 +124,12 @@ def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
     pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
     begins = int(windows.query_length()[0]) + 2
     pauls = [at for at, piece in enumerate(pieces) if piece == "paul"]
-    found = [texts.find(0, begins + at, begins + at)[1] for at in pauls]
+    found = [texts.find(0, begins + at, begins + at)[1][1:] for at in pauls]
     assert found == [(4, 8), (12, 16), (21, 25)]
-    found, (start, end) = texts.find(0, begins + pauls[0], begins + pauls[2])
+    found, (piece, start, end) = texts.find(
+        0, begins + pauls[0], begins + pauls[2]
+    )
+    assert piece == pauls[0]
     assert text[start:end] == "Paul),  Paul\u00a0and Paul"
     assert found == "Paul), Paul and Paul"
 
@@ -161,4 +164,5 @@ def test_the_characters_of_one_of_several_equal_pieces(
     data, windows = windows_on(text, tokenizer)
     texts = squad_decoding.SpanTexts(data, windows, tokenizer)
     at = int(windows.length()[0]) - 1 + piece  # before the last [SEP]
-    assert texts.find(0, at, at) == (text[slice(*wanted)], wanted)
+    found, span = texts.find(0, at, at)
+    assert (found, span[1:]) == (text[slice(*wanted)], wanted)

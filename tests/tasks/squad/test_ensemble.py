@@ -9,7 +9,7 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import ensemble as squad_ensemble
-from tasks.squad.records import Questions
+from tasks.squad.windows import Questions
 
 
 def test_nbest_lists_of_several_runs():
