@@ -312,12 +312,11 @@ class FineTuningJob(abc.ABC):
         Raises:
             UserError: an output is not a finite number.
         """
-        found: Outputs = {}
-        records, run = self.records(data), loaded.run
+        records = self.records(data)
         with progress.Bar(records.num_records, "records", data.title) as bar:
-            for rows, features in predict.batches(run, records, batch_size):
-                predict.store(found, len(records.lengths), rows, run(features))
-                bar.update(len(rows))
+            found = predict.run_records(
+                loaded.run, records, batch_size, bar.update
+            )
         check_finite(found, data)
         return found
 

@@ -161,6 +161,7 @@ class Task(abc.ABC):
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
+        why_no_records: why records of ids cannot be predicted; None: they can.
         takes_long_texts: whether it reads texts as Settings.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
     """
@@ -172,6 +173,7 @@ class Task(abc.ABC):
     special_tokens: tuple[str, ...] = ("[CLS]", "[SEP]")
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
+    why_no_records: str | None = None
     takes_long_texts = False
     totals: tuple[str, ...] = ()
 
@@ -261,6 +263,8 @@ class Task(abc.ABC):
             UserError: it cannot be predicted; has the reason.
         """
         if kind == "tfrecord":
+            if self.why_no_records:
+                raise UserError(self.why_no_records)
             return self._parse_record(place, data)
         try:
             line = data.decode("utf-8")

@@ -12,7 +12,7 @@ import array
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import Any
 
 from base import file_system, progress
 from base.errors import InputError, UserError
@@ -212,15 +212,11 @@ def _write_vectors(job: Job, task: Task, load: Callable[[], Model]) -> None:
                 np.save(part, vectors)
     width = np.load(paths[0], mmap_mode="r").shape[1]
     with jobs_run.publish(job.target(2)) as (file, _):
-        _write_header(file, "<f4", [len(offsets) - 1, width])
+        shape = len(offsets) - 1, width
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
         for path in paths:
             file.write(np.load(path).tobytes())
-
-
-def _write_header(file: IO[bytes], kind: str, shape: Sequence[int]) -> None:
-    """Write what a .npy file begins with; its numbers follow."""
-    header = {"descr": kind, "fortran_order": False, "shape": tuple(shape)}
-    np.lib.format.write_array_header_1_0(file, header)
 
 
 # --- Questions ---------------------------------------------------------------

@@ -61,6 +61,15 @@ class MaskedLmTask(RowTask):
         ids = sentence_to_ids(text_a, self.tokenizer)
         return rows.make_row(ids, len(ids)), 0
 
+    def check_size(self, size: int, why: str) -> None:
+        """Raise a UserError for more tokens than are read."""
+        longest = self.checkpoint.max_seq_length
+        if size > longest:
+            raise UserError(
+                f"{size} tokens, more than the {longest} that are read "
+                f"(--max_seq_length): {why}"
+            )
+
     @classmethod
     def fits(cls, checkpoint: Checkpoint) -> bool:
         """Return whether the model fills masks from both sides.
@@ -109,12 +118,7 @@ class MaskedTokens(MaskedLmTask):
                 "word to find (batch_predict.py --task=encoder makes vectors)"
             )
         size = len(sentence_to_ids(text, self.tokenizer))
-        if size > self.checkpoint.max_seq_length:
-            raise UserError(
-                f"{size} tokens, more than the "
-                f"{self.checkpoint.max_seq_length} that are read "
-                "(--max_seq_length): a [MASK] may be cut off"
-            )
+        self.check_size(size, "a [MASK] may be cut off")
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return tokens and scores [masks, top_k]."""

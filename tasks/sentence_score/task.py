@@ -18,13 +18,7 @@ from base.errors import UserError
 
 from tasks.masked_lm.task import MaskedLmTask
 from tasks.rows import Unit
-from tasks.task import (
-    Input,
-    Outputs,
-    Place,
-    Prediction,
-    number,
-)
+from tasks.task import Outputs, Prediction, number
 
 if TYPE_CHECKING:
     import modeling
@@ -66,6 +60,7 @@ class SentenceScore(MaskedLmTask):
     name = "sentence_score"
     described = (*MaskedLmTask.described, "score_whole_words")
     totals = ("score", "num_tokens")
+    why_no_records = "a record may have masks: give text or JSON lines"
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise UserError for a text with [MASK], no token, or too many."""
@@ -74,18 +69,7 @@ class SentenceScore(MaskedLmTask):
         size = len(self.tokenizer.text_to_ids(texts["text"])) + 2
         if size == 2:
             raise UserError("text is empty")
-        if size > self.checkpoint.max_seq_length:
-            raise UserError(
-                f"{size} tokens, more than the "
-                f"{self.checkpoint.max_seq_length} that are read "
-                "(--max_seq_length): a part is not the sentence"
-            )
-
-    def parse(self, place: Place, data: bytes, kind: str) -> Input:
-        """Return the input of a line; records may have masks already."""
-        if kind == "tfrecord":
-            raise UserError("a record may have masks: give text or JSON lines")
-        return super().parse(place, data, kind)
+        self.check_size(size, "a part is not the sentence")
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return score and perplexity; the tokens with --token_scores."""

@@ -163,14 +163,11 @@ def convert(
         parts = [_convert_chunk((tokenizer, lengths), c) for c in chunks]
     else:
         count = min(num_workers or workers.num_cores(), len(chunks))
-        found = {}
         with workers.WorkerPool(
             count, tuple, (tokenizer, lengths), _convert_chunk
         ) as pool:
-            for event in pool.run(chunks):
-                if isinstance(event, workers.Done):
-                    found[event.job.first_paragraph] = event.result
-        parts = [found[chunk.first_paragraph] for chunk in chunks]
+            done = sorted(pool.run(chunks), key=lambda x: x.job.first_paragraph)
+        parts = [each.result for each in done]
     cells, queries, query_sizes, left_out, ids, words, sizes = map(
         np.concatenate, zip(*parts, strict=True)
     )

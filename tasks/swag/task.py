@@ -25,7 +25,6 @@ from tasks.task import (
     Encoded,
     Input,
     Outputs,
-    Place,
     Prediction,
     RowTask,
     number,
@@ -188,6 +187,10 @@ class MultipleChoice(RowTask):
     trained_as = (name,)
     text_names = ("context", "choices")
     is_grouped = True
+    why_no_records = (
+        "a record holds one choice, and not the number of choices: give JSON "
+        "lines"
+    )
 
     def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
         """Return context and choices, separated by tabs."""
@@ -201,15 +204,6 @@ class MultipleChoice(RowTask):
         """Raise UserError for fewer than two choices, or an empty text."""
         if problem := _problem(texts["context"], texts["choices"]):
             raise UserError(problem)
-
-    def parse(self, place: Place, data: bytes, kind: str) -> Input:
-        """Return the input of a line; records hold single choices."""
-        if kind == "tfrecord":
-            raise UserError(
-                "a record holds one choice, and not the number of choices: "
-                "give JSON lines"
-            )
-        return super().parse(place, data, kind)
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return a unit of several rows for each question."""
