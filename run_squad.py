@@ -173,13 +173,11 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
 
 def score_file() -> int:
     """Score --predictions_file; print the scores; return the exit status."""
-    is_version_2 = FLAGS.version_2_with_negative
     data = squad_data.read_squad(
-        FLAGS.predict_file, False, is_version_2, FLAGS.strict
+        FLAGS.predict_file, False, FLAGS.version_2_with_negative, FLAGS.strict
     )._replace(scoring=FLAGS.scoring)
-    path = FLAGS.predictions_file
-    answered = squad_answers.read_answers(path, data, is_version_2)
-    results = answered.scores(data, is_version_2)
+    answered = squad_answers.read_answers(FLAGS.predictions_file, data)
+    results = answered.scores(data)
     if FLAGS.output_dir:
         file_system.make_directory(FLAGS.output_dir)
         write_scores(data, answered, results)
@@ -206,11 +204,10 @@ def answer_together() -> int:
         FLAGS.output_dir,
     )
     if FLAGS.do_eval:
-        data, is_version_2 = questions.data, FLAGS.version_2_with_negative
-        results = answered.scores(data, is_version_2)
-        if answered.sign_of_failure(data, is_version_2):
+        results = answered.scores(questions.data)
+        if answered.sign_of_failure(questions.data):
             results["degenerate"] = 1
-        write_scores(data, answered, results)
+        write_scores(questions.data, answered, results)
         reporting.log_results(FLAGS.output_dir, results)
     return 0
 
@@ -221,10 +218,7 @@ def write_scores(
     """Write the scores and the mistakes of answers without a run."""
     reporting.write_results(FLAGS.output_dir, results, step=0)
     wrong_answers.write_answers(
-        data,
-        answered.chosen,
-        FLAGS.version_2_with_negative,
-        finetuning_flags.read(FLAGS),
+        data, answered.chosen, finetuning_flags.read(FLAGS)
     )
 
 

@@ -292,16 +292,13 @@ def write_predictions(
     )
     is_version_2 = bool(_flag("version_2_with_negative"))
     decoded = decoding.decode(
-        squad_data,
+        squad_data._replace(is_version_2=is_version_2),
         found,
         start_logits,
         end_logits,
         tokenizer,
         decoding.AnswerOptions(
-            n_best_size,
-            max_answer_length,
-            is_version_2,
-            ignore_padding=False,
+            n_best_size, max_answer_length, ignore_padding=False
         ),
         has_bar=False,
     )

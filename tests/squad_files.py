@@ -43,9 +43,7 @@ def golden_decoded(
         logits[:, 0],
         logits[:, 1],
         tokenizer,
-        squad_decoding.AnswerOptions(
-            version_2_with_negative=is_version_2, ignore_padding=False
-        ),
+        squad_decoding.AnswerOptions(ignore_padding=False),
     )
 
 

@@ -56,20 +56,17 @@ def write(
 ) -> None:
     """Write the mistakes of a run, which has a single development set."""
     del data, named
-    write_answers(
-        job.questions.data, found.chosen, job.is_version_2, job.settings
-    )
+    write_answers(job.questions.data, found.chosen, job.settings)
 
 
 def write_answers(
     data: SquadData,
     found: Mapping[str, Candidate],  # by question id
-    is_version_2: bool,
     settings: RunSettings,
 ) -> None:
     """Write errors.tsv; draw the scores by the length of the answers."""
     answers = {key: candidate.text for key, candidate in found.items()}
-    scores = squad_scores.score_each(data, answers, is_version_2)
+    scores = squad_scores.score_each(data, answers)
     table.write(settings, ERRORS, wrong_answers(data, found, scores))
     table.draw(
         settings,

@@ -107,7 +107,7 @@ def score_questions(model: LiteRtModel, path: str) -> dict[str, float]:
             data.examples, _results(model, texts), strict=True
         )
     }
-    return squad_scores.score(data, answers, is_version_2)
+    return squad_scores.score(data, answers)
 
 
 def score_entities(model: LiteRtModel, path: str) -> dict[str, float]:

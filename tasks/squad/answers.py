@@ -126,19 +126,15 @@ class Answered(NamedTuple):
         """The texts, {question id: answer}, "" for none."""
         return {key: candidate.text for key, candidate in self.chosen.items()}
 
-    def scores(self, data: SquadData, is_version_2: bool) -> dict[str, float]:
+    def scores(self, data: SquadData) -> dict[str, float]:
         """Return the official scores, and the F1 at the best threshold."""
-        results = squad_scores.score(
-            data, self.texts, is_version_2, self.null_odds
-        )
+        results = squad_scores.score(data, self.texts, self.null_odds)
         if self.tuned:
             results["tuned_f1"] = self.tuned.f1
             results["tuned_thresh"] = self.tuned.threshold
         return results
 
-    def sign_of_failure(
-        self, data: SquadData, is_version_2: bool
-    ) -> str | None:
+    def sign_of_failure(self, data: SquadData) -> str | None:
         """Return what is wrong if all answers are the same span; else None."""
         places = {
             key: found.span.piece
@@ -147,7 +143,7 @@ class Answered(NamedTuple):
             if found.text and found.span
         }
         answers = self.texts
-        scores = squad_scores.score_each(data, answers, is_version_2)
+        scores = squad_scores.score_each(data, answers)
         return signs.same_span(answers, places, scores.exact)
 
 
@@ -164,7 +160,7 @@ def write_answers(
     `weights` is the fingerprint of those that answered, None if unknown, and
     `trained_in` the output_dir of the run that trained them.
     """
-    is_version_2, tuned, threshold = bool(decoded.null_odds), None, 0.0
+    is_version_2, tuned, threshold = data.is_version_2, None, 0.0
     if is_version_2 and data.has_answers():
         best = {
             key: squad_decoding.best_answer(found).text
@@ -267,9 +263,7 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
     return json.dumps(lists, indent=4)
 
 
-def read_answers(
-    predictions_file: str, data: SquadData, is_version_2: bool
-) -> Answered:
+def read_answers(predictions_file: str, data: SquadData) -> Answered:
     """Return the answers in a file like predictions.json.
 
     For SQuAD 2.0 with their null odds, if null_odds.json lies in the same
@@ -278,7 +272,7 @@ def read_answers(
     texts = read_values(predictions_file, str, "answers")
     path = lookup.beside(predictions_file, NULL_ODDS)
     odds = {}
-    if path and is_version_2:
+    if path and data.is_version_2:
         odds = read_values(path, float, "odds")
         for example in data.examples:
             if example.qas_id in texts and example.qas_id not in odds:

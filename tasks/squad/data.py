@@ -82,6 +82,7 @@ class SquadData(NamedTuple):
     paragraphs: list[Paragraph]
     examples: list[SquadExample]
     scoring: str = "squad"  # a key of scores.RULES
+    is_version_2: bool = False  # whether questions may have no answer
 
     def has_answers(self) -> bool:
         """Return whether any question can be scored."""
@@ -121,10 +122,11 @@ def read_squad(
         UserError: a file is not in SQuAD's format, is of the other version,
             or leaves no question; names file and place.
     """
-    reader = _Reader(is_training, strict)
+    data = SquadData([], [], is_version_2=version_2_with_negative)
+    reader = _Reader(data, is_training, strict)
     for path in files:
-        reader.read(path, version_2_with_negative)
-    data, misplaced = reader.data, reader.misplaced
+        reader.read(path)
+    misplaced = reader.misplaced
     logging.info(
         "Read %d questions on %d paragraphs",
         len(data.examples),
@@ -161,15 +163,15 @@ def read_squad(
 class _Reader:
     """Collects the examples of several files, and counts of problems."""
 
-    def __init__(self, is_training: bool, strict: bool):
-        self.is_training, self.strict = is_training, strict
-        self.data = SquadData([], [])
+    def __init__(self, data: SquadData, is_training: bool, strict: bool):
+        self.data, self.is_training, self.strict = data, is_training, strict
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
         self.num_dropped = self.num_several = 0
 
-    def read(self, path: str, is_version_2: bool) -> None:
+    def read(self, path: str) -> None:
         """Add the paragraphs and questions of a file to `data`."""
+        is_version_2 = self.data.is_version_2
         content = text_files.read_json(path)
         # TriviaQA's key is "Data", SQuAD's is "data".
         if isinstance(content, dict) and "Data" in content:
@@ -188,7 +190,7 @@ class _Reader:
                 questions = _require(value, "qas", list, place)
                 for index, qa in enumerate(questions):
                     where_qa = f"{place}.qas[{index}]"
-                    self._question(qa, where_qa, is_version_2, found)
+                    self._question(qa, where_qa, found)
         if found["impossible"] and not is_version_2:
             raise UserError(
                 f"{path}: {found['impossible']} of {found['all']} questions "
@@ -225,9 +227,7 @@ class _Reader:
                 "this is a file to predict, not to train on"
             )
 
-    def _question(
-        self, qa: Any, where: str, is_version_2: bool, found: Counter
-    ) -> None:
+    def _question(self, qa: Any, where: str, found: Counter) -> None:
         """Add a question on the last paragraph, unless it has to be dropped."""
         qas_id = str(_require(qa, "id", (str, int), where))
         # predictions.json has one answer for each id.
@@ -242,8 +242,9 @@ class _Reader:
             qa, "is_impossible", bool, where
         )
         answers = self._answers(qa, where, qas_id)
-        if self.is_training and is_version_2 and qa.get("answers") == []:
-            is_impossible |= "is_impossible" not in qa
+        if self.is_training and self.data.is_version_2:
+            if qa.get("answers") == []:
+                is_impossible |= "is_impossible" not in qa
         found["all"] += 1
         found["impossible"] += is_impossible
         found["with answers"] += bool(answers)

@@ -64,9 +64,6 @@ class AnswerOptions:
     max_answer_length: int = flag(30, low=1)
     """Largest number of tokens in an answer."""
 
-    version_2_with_negative: bool = flag(False)
-    """Questions may have no answer: SQuAD 2.0."""
-
     # None: not given, so that a stored threshold is used.
     null_score_diff_threshold: float | None = flag()
     """A question has no answer if the score of no answer exceeds that of the
@@ -368,7 +365,7 @@ def _add_question(
     options: AnswerOptions,
 ) -> None:
     """Add the n-best list and the null odds of a question to `result`."""
-    is_version_2 = options.version_2_with_negative
+    is_version_2 = texts.data.is_version_2
     scores = spans.start_logit + spans.end_logit
     if is_version_2:
         scores = np.append(scores, sum(null))  # last, so last of equals

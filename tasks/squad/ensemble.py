@@ -27,6 +27,7 @@ from checkpoints import lookup
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
 from tasks.squad.answers import LOGITS, NBEST, NULL_ODDS, Answered
+from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.windows import Questions
 
@@ -107,8 +108,7 @@ def combined_answers(
             "or those of the flags, differ",
             len(folders),
         )
-        is_version_2 = options.version_2_with_negative
-        lists = [read_lists(f, questions, is_version_2) for f in folders]
+        lists = [read_lists(folder, questions.data) for folder in folders]
         decoded = combine(lists, options.n_best_size)
     file_system.make_directory(output_dir)
     # A tuned threshold is stored for these weights if all are known.
@@ -124,13 +124,13 @@ def combined_answers(
 # --- The mean of n-best lists ------------------------------------------------
 
 
-def read_lists(
-    folder: str, questions: Questions, is_version_2: bool
-) -> Decoded:
+def read_lists(folder: str, data: SquadData) -> Decoded:
     """Return the n-best lists of a run, for the given questions only."""
-    keys = [example.qas_id for example in questions.data.examples]
-    found = {NULL_ODDS: {}}
-    for name, kind in ((NBEST, list), (NULL_ODDS, float))[: 1 + is_version_2]:
+    keys = [example.qas_id for example in data.examples]
+    found, kinds = {NULL_ODDS: {}}, {NBEST: list}
+    if data.is_version_2:
+        kinds[NULL_ODDS] = float
+    for name, kind in kinds.items():
         path = os.path.join(folder, name)
         if not tf.io.gfile.exists(path):
             raise UserError(

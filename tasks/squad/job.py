@@ -164,8 +164,8 @@ class SquadJob(FineTuningJob):
         """Score the answers to predict_file; look for constant ones."""
         answered = self.predict(loaded)
         data = self.questions.data
-        sign = answered.sign_of_failure(data, self.is_version_2)
-        results = answered.scores(data, self.is_version_2)
+        sign = answered.sign_of_failure(data)
+        results = answered.scores(data)
         signs = [sign] if sign else []
         return Scored(results, signs, [Scored(results, signs, answered)])
 

@@ -132,7 +132,6 @@ def f1(
 def score(
     data: SquadData,
     predictions: Mapping[str, str],
-    is_version_2: bool,
     null_odds: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Return the scores the official script prints, in percent.
@@ -160,12 +159,12 @@ def score(
             len(missing),
             len(data.examples),
             "left out, as the official script of 2.0 does"
-            if is_version_2
+            if data.is_version_2
             else "scored 0",
             missing[0],
         )
-    scored = score_each(data, predictions, is_version_2)
-    if is_version_2:
+    scored = score_each(data, predictions)
+    if data.is_version_2:
         return _version_2(scored, predictions, null_odds)
     # Additions in the order of the file and one division, like the official
     # script: another order, or `sum`, which corrects rounding from Python 3.12
@@ -190,7 +189,7 @@ class QuestionScores(NamedTuple):
 
 
 def score_each(
-    data: SquadData, predictions: Mapping[str, str], is_version_2: bool
+    data: SquadData, predictions: Mapping[str, str]
 ) -> QuestionScores:
     """Return the scores of each question; see the top for the rules.
 
@@ -202,11 +201,11 @@ def score_each(
         key = example.qas_id
         scored.has_answer[key] = bool(example.answers)
         if key not in predictions:
-            if not is_version_2:
+            if not data.is_version_2:
                 scored.exact[key] = scored.f1[key] = 0.0
             continue
         answers = example.answers
-        if is_version_2:
+        if data.is_version_2:
             # A question without an answer has the reference answer "".
             answers = [a for a in answers if rule.normalize(a)] or [""]
         given = predictions[key]
@@ -214,7 +213,8 @@ def score_each(
             (exact(a, given, rule) for a in answers), default=0
         )
         scored.f1[key] = max(
-            (f1(a, given, is_version_2, rule) for a in answers), default=0.0
+            (f1(a, given, data.is_version_2, rule) for a in answers),
+            default=0.0,
         )
     return scored
 
@@ -312,7 +312,7 @@ def tune_threshold(
 
     `best_answers` are the best texts, whatever the null odds.
     """
-    answered = score_each(data, best_answers, is_version_2=True)
+    answered = score_each(data, best_answers)
     keys = sorted(answered.f1, key=lambda key: null_odds[key])
     odds = [null_odds[key] for key in keys]
     # F1, and exact match, of "" for each question.

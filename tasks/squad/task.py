@@ -65,7 +65,6 @@ class QuestionAnswering(Task):
         self.options = squad_decoding.AnswerOptions(
             n_best_size=settings.n_best_size,
             max_answer_length=settings.max_answer_length,
-            version_2_with_negative=settings.null_threshold is not None,
         )
 
     def check(self, texts: Mapping[str, Any]) -> None:
@@ -81,7 +80,8 @@ class QuestionAnswering(Task):
         if any(map(is_record, inputs)):  # then all are
             units = [[item.texts["row"]] for item in inputs]
             return Encoded(units, [0] * len(inputs))
-        data = squad_data.SquadData([], [])
+        is_version_2 = self.settings.null_threshold is not None
+        data = squad_data.SquadData([], [], is_version_2=is_version_2)
         for item in inputs:
             context = item.texts["context"]
             # Several questions on the same context follow one another.

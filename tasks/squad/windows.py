@@ -406,7 +406,9 @@ class QuestionReader:
 
     lengths: Lengths
     tokenizer: tokenization.FullTokenizer
-    version_2_with_negative: bool
+
+    version_2_with_negative: bool = flag(False)
+    """Questions may have no answer: SQuAD 2.0."""
 
     strict: bool = flag(False)
     """Stop at an answer that is not at its answer_start, instead of warning."""

@@ -59,7 +59,6 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble, triviaqa
 from tasks.squad import windows as squad_windows
-from tasks.squad.windows import Questions
 from tasks.swag import task as swag_task
 from tasks.task import Task
 from training import curves, scalars
@@ -383,8 +382,8 @@ _LOGITS = np.ones((3, 8), np.float32)
 _CANDIDATE = {"text": "a", "probability": 1, "start_logit": 0, "end_logit": 0.5}
 
 
-def _n_best(folder: str, questions: Questions) -> None:
-    found = ensemble.read_lists(folder, questions, True)
+def _n_best(folder: str, data: squad_data.SquadData) -> None:
+    found = ensemble.read_lists(folder, data)
     ensemble.combine([found, found], 2)
 
 
@@ -409,8 +408,7 @@ def _n_best(folder: str, questions: Questions) -> None:
 )
 def squad_answers_of_runs(folder):
     data = squad_data.read_squad([str(folder / "1.json")], False, False)
-    questions = Questions(data, None, {})
-    _each(_n_best, str(folder), questions)
+    _each(_n_best, str(folder), data._replace(is_version_2=True))
     squad_answers.null_threshold(None, [], str(folder))
     squad_answers.read_logits(str(folder / "logits.npz"))
 

@@ -21,6 +21,7 @@ DATA = SquadData(
         SquadExample("e", "How?", 0, ("barn",)),
         SquadExample("f", "Who met?", 0, ("Mia",)),
     ],
+    is_version_2=True,
 )
 TEXTS = {"a": "Smith", "b": "Mia", "c": "red barn", "d": "Tom", "e": "Mia"}
 SURE = {"a": 0.9, "b": 0.3, "c": 0.95, "d": 0.6}
@@ -28,8 +29,9 @@ ANSWERS = {k: Candidate(v, SURE.get(k), 0.0, 0.0) for k, v in TEXTS.items()}
 
 
 def wrong(is_version_2=True):
-    found = scores.score_each(DATA, TEXTS, is_version_2)
-    return mistakes.wrong_answers(DATA, ANSWERS, found)
+    data = DATA._replace(is_version_2=is_version_2)
+    found = scores.score_each(data, TEXTS)
+    return mistakes.wrong_answers(data, ANSWERS, found)
 
 
 def settings(folder, num_errors: int, pictures: bool) -> SimpleNamespace:
@@ -77,7 +79,7 @@ def test_the_context_is_around_the_place_of_the_answer():
         (question._replace(place=None), f"{text[:86].strip()} ..."),
     ):
         data = data._replace(examples=[example])
-        scored = scores.score_each(data, {"a": "x"}, False)
+        scored = scores.score_each(data, {"a": "x"})
         found = mistakes.wrong_answers(data, given, scored)
         assert found.rows[0][-1] == wanted
     assert mistakes.context_of("short", (0, 0)) == "short"
@@ -91,7 +93,7 @@ def test_scores_by_length():
     ]
     data = DATA._replace(examples=DATA.examples + more)
     answers |= {example.qas_id: example.answers[0] for example in more}
-    found = scores.score_each(data, answers, is_version_2=True)
+    found = scores.score_each(data, answers)
     bars = mistakes.by_length(data, found)
     assert [bar[:2] for bar in bars] == [
         ("1", 3),  # b, e, f
@@ -110,14 +112,10 @@ def test_scores_by_length():
 
 def test_the_list_and_the_picture_are_written_alone(tmp_path):
     pytest.importorskip("matplotlib")
-    mistakes.write_answers(
-        DATA, ANSWERS, True, settings(tmp_path / "a", 0, True)
-    )
+    mistakes.write_answers(DATA, ANSWERS, settings(tmp_path / "a", 0, True))
     assert os.listdir(tmp_path / "a") == [mistakes.FILES[1]]
     assert (tmp_path / "a" / mistakes.FILES[1]).stat().st_size < 60_000
-    mistakes.write_answers(
-        DATA, ANSWERS, True, settings(tmp_path / "b", 2, False)
-    )
+    mistakes.write_answers(DATA, ANSWERS, settings(tmp_path / "b", 2, False))
     assert os.listdir(tmp_path / "b") == ["errors.tsv"]
     lines = (tmp_path / "b" / "errors.tsv").read_text().splitlines()
     assert len(lines) == 3 and "Where\\n?" in lines[2]

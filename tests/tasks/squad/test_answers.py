@@ -71,12 +71,13 @@ def one_question(null_odds: float, *answers: str):
     data = squad_data.SquadData(
         [squad_data.make_paragraph("cat")],
         [squad_data.SquadExample("a", "?", 0, answers)],
+        is_version_2=True,
     )
     nbest = [squad_decoding.Candidate("cat", 1.0, 0.0, 0.0)]
     return data, squad_decoding.Decoded({"a": nbest}, {"a": null_odds})
 
 
-DEFAULT = squad_decoding.AnswerOptions(version_2_with_negative=True)
+DEFAULT = squad_decoding.AnswerOptions()
 TUNING = dataclasses.replace(DEFAULT, tune_null_threshold=True)
 
 
@@ -91,7 +92,7 @@ def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
     assert not (tmp_path / "null_threshold.json").exists()
     answered = squad_answers.write_answers(data, decoded, TUNING, folder, ["w"])
     assert answered.texts == {"a": "cat"}
-    results = answered.scores(data, is_version_2=True)
+    results = answered.scores(data)
     assert results["tuned_thresh"] == 6.0 and results["tuned_f1"] == 100.0
     threshold = squad_answers.null_threshold
     assert threshold(None, ["w"], folder) == 6.0
@@ -125,7 +126,7 @@ def test_odds_of_other_predictions_are_an_error(tmp_path):
     path = squad_files.write(tmp_path, {"a": "cat"})
 
     def scores() -> dict[str, float]:
-        return squad_answers.read_answers(path, data, True).scores(data, True)
+        return squad_answers.read_answers(path, data).scores(data)
 
     assert scores()["exact"] == 100.0 and "best_exact" not in scores()
     squad_files.write(tmp_path, {"a": -1.0}, "null_odds.json")
@@ -146,4 +147,4 @@ def test_odds_of_other_predictions_are_an_error(tmp_path):
 def test_files_without_answers(tmp_path, text, words):
     path = squad_files.write(tmp_path, text)
     with pytest.raises(UserError, match=words):
-        squad_answers.read_answers(path, one_question(5.0)[0], False)
+        squad_answers.read_answers(path, one_question(5.0)[0])

@@ -175,7 +175,7 @@ def test_version_2_without_is_impossible(tmp_path, qas, caplog):
     assert [x.place for x in trained] == [(2, 3), None]
     assert [x.is_impossible for x in trained] == [False, True]
     data = squad_data.read_squad([path], False, True)
-    found = squad_scores.score(data, {"a": "b", "b": ""}, True)
+    found = squad_scores.score(data, {"a": "b", "b": ""})
     assert (found["exact"], found["f1"]) == (100.0, 100.0)
     assert (found["HasAns_total"], found["NoAns_total"]) == (1, 1)
     assert not [x for x in caplog.records if x.levelname == "WARNING"]

@@ -9,7 +9,6 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import ensemble as squad_ensemble
-from tasks.squad.windows import Questions
 
 
 def test_nbest_lists_of_several_runs():
@@ -45,9 +44,7 @@ def test_lists_are_read_as_they_were_written(tokenizer, tmp_path):
     squad_files.write(tmp_path, nbest, squad_answers.NBEST)
     squad_files.write(tmp_path, decoded.null_odds, squad_answers.NULL_ODDS)
     few = data._replace(examples=data.examples[:20])
-    found = squad_ensemble.read_lists(
-        str(tmp_path), Questions(few, None, {}), True
-    )
+    found = squad_ensemble.read_lists(str(tmp_path), few)
     for example in few.examples:
         wanted = [
             candidate._replace(span=None)  # the file has no spans
@@ -57,7 +54,7 @@ def test_lists_are_read_as_they_were_written(tokenizer, tmp_path):
         odds = decoded.null_odds[example.qas_id]
         assert found.null_odds[example.qas_id] == odds
     assert len(found.nbest) == 20
-    asked = Questions(data._replace(examples=data.examples[:1]), None, {})
+    asked = data._replace(examples=data.examples[:1], is_version_2=False)
     key = data.examples[0].qas_id
     for value, words in (
         ({key: [{"text": "a"}]}, "is not one"),
@@ -66,7 +63,7 @@ def test_lists_are_read_as_they_were_written(tokenizer, tmp_path):
     ):
         squad_files.write(tmp_path, value, squad_answers.NBEST)
         with pytest.raises(UserError, match=words):
-            squad_ensemble.read_lists(str(tmp_path), asked, False)
+            squad_ensemble.read_lists(str(tmp_path), asked)
 
 
 def test_a_folder_with_two_names_is_one(tmp_path):

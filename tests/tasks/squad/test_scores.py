@@ -10,14 +10,19 @@ from tasks.squad import data as squad_data
 from tasks.squad import scores as squad_scores
 
 
-def scored(answers: dict[str, list[str]]) -> squad_data.SquadData:
+def scored(
+    answers: dict[str, list[str]], is_version_2: bool = False, **more
+) -> squad_data.SquadData:
     examples = [
         squad_data.SquadExample(
             key, "?", 0, tuple(texts), is_impossible=not texts
         )
         for key, texts in answers.items()
     ]
-    return squad_data.SquadData([squad_data.make_paragraph("x")], examples)
+    paragraphs = [squad_data.make_paragraph("x")]
+    return squad_data.SquadData(
+        paragraphs, examples, is_version_2=is_version_2, **more
+    )
 
 
 def test_normalized():
@@ -29,7 +34,7 @@ def test_normalized():
 def test_version_1_by_hand():
     data = scored({"a": ["the cat sat", "dog"], "b": ["x"], "c": ["y z"]})
     given = {"a": "cat sat down", "b": "X!"}  # c has no prediction
-    found = squad_scores.score(data, given, False)
+    found = squad_scores.score(data, given)
     # a: 2 shared of 3 given and 2 wanted; b is exact; c counts 0.
     first = 2 * (2 / 3) * 1.0 / (2 / 3 + 1.0)
     assert found == {"exact_match": 100 / 3, "f1": 100.0 * (first + 1) / 3}
@@ -37,19 +42,19 @@ def test_version_1_by_hand():
 
 def test_articles_alone_differ_between_versions():
     data, given = scored({"a": ["the"]}), {"a": "an"}
-    assert squad_scores.score(data, given, False) == {
+    assert squad_scores.score(data, given) == {
         "exact_match": 100.0,
         "f1": 0.0,
     }
-    found = squad_scores.score(data, given, True)
+    found = squad_scores.score(data._replace(is_version_2=True), given)
     assert found["exact"] == found["f1"] == 100.0
 
 
 def test_version_2_by_hand():
-    data = scored({"a": ["cat"], "b": [], "c": ["big dog"], "d": []})
+    data = scored({"a": ["cat"], "b": [], "c": ["big dog"], "d": []}, True)
     given = {"a": "cat", "b": "", "c": "dog", "d": "mouse"}
     odds = {"a": -5.0, "c": -1.0, "d": -3.0, "b": 2.0}
-    found = squad_scores.score(data, given, True, odds)
+    found = squad_scores.score(data, given, odds)
     half = 2 * 1.0 * 0.5 / 1.5
     assert found == {
         "exact": 50.0,
@@ -89,17 +94,17 @@ def test_version_2_by_hand():
     ],
 )
 def test_other_scripts_by_hand(scoring, answer, given, exact, f1):
-    data = scored({"a": [answer]})._replace(scoring=scoring)
-    found = squad_scores.score(data, {"a": given}, False)
+    data = scored({"a": [answer]}, scoring=scoring)
+    found = squad_scores.score(data, {"a": given})
     assert found == pytest.approx({"exact_match": exact, "f1": f1})
-    data = scored({"a": [answer], "b": []})._replace(scoring=scoring)
-    found = squad_scores.score(data, {"a": given, "b": ""}, True)
+    data = scored({"a": [answer], "b": []}, True, scoring=scoring)
+    found = squad_scores.score(data, {"a": given, "b": ""})
     assert found["f1"] == pytest.approx((f1 + 100) / 2)
 
 
 def test_threshold_is_tuned_on_the_best_answers():
     """The example of the docstring; answers are those before a threshold."""
-    data = scored({"a": ["cat"], "b": [], "c": ["dog"]})
+    data = scored({"a": ["cat"], "b": [], "c": ["dog"]}, True)
     best = {"a": "cat", "b": "mouse", "c": "dog"}
     odds = {"a": 1.5, "b": 9.0, "c": 3.0}
     tuned = squad_scores.tune_threshold(data, best, odds)
@@ -109,11 +114,11 @@ def test_threshold_is_tuned_on_the_best_answers():
 
 def test_threshold_where_answering_nothing_is_best():
     """And where questions of the same odds are right and wrong."""
-    data = scored({"a": [], "b": [], "c": ["z"]})
+    data = scored({"a": [], "b": [], "c": ["z"]}, True)
     best, odds = {"a": "x", "b": "y", "c": "q"}, {"a": -5.0, "b": -4, "c": -3}
     tuned = squad_scores.tune_threshold(data, best, odds)
     assert tuned.threshold == -6.0 and tuned.f1 == pytest.approx(200 / 3)
-    data = scored({"a": ["x"], "b": [], "c": ["z"]})
+    data = scored({"a": ["x"], "b": [], "c": ["z"]}, True)
     best, odds = {"a": "x", "b": "y", "c": "z"}, {"a": -5.0, "b": -5, "c": 9}
     tuned = squad_scores.tune_threshold(data, best, odds)
     assert tuned.threshold == 10.0 and tuned.f1 == pytest.approx(200 / 3)
@@ -122,8 +127,8 @@ def test_threshold_where_answering_nothing_is_best():
 def test_nothing_to_score(caplog):
     data = squad_data.SquadData([], [squad_data.SquadExample("a", "?", 0)])
     with pytest.raises(UserError, match="has no answers"):
-        squad_scores.score(data, {"a": "x"}, False)
+        squad_scores.score(data, {"a": "x"})
     with pytest.raises(UserError, match="no question of the file"):
-        squad_scores.score(scored({"a": ["x"]}), {"b": "x"}, False)
-    squad_scores.score(scored({"a": ["x"], "b": ["y"]}), {"a": "x"}, True)
+        squad_scores.score(scored({"a": ["x"]}), {"b": "x"})
+    squad_scores.score(scored({"a": ["x"], "b": ["y"]}, True), {"a": "x"})
     assert "1 of 2 questions have no prediction" in caplog.text
