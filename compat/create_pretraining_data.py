@@ -23,6 +23,7 @@ import tokenization
 from pretraining.data import documents, instances, masking
 from pretraining.data.buckets import BucketMaker
 from pretraining.data.schema import InstanceConfig
+from pretraining.data.schema import schema as records_schema
 from records import tfrecord
 
 
@@ -257,33 +258,30 @@ def write_instance_to_example_files(
     output_files: Sequence[str],
 ) -> None:
     """Write instances as records, to each file in turn."""
-
-    def padded(rows: Sequence[Sequence[Any]], width: int, kind: Any) -> Any:
-        matrix = np.zeros([len(rows), width], kind)
-        for place, row in enumerate(rows):
-            matrix[place, : len(row)] = row
-        return matrix
-
-    to_ids, predicted = tokenizer.convert_tokens_to_ids, max_predictions_per_seq
+    schema = records_schema(max_seq_length, max_predictions_per_seq)
+    to_ids = tokenizer.convert_tokens_to_ids
     for number, path in enumerate(output_files):
         own = instances[number :: len(output_files)]
-        labels = [to_ids(x.masked_lm_labels) for x in own]
-        ids = [to_ids(x.tokens) for x in own]
-        ones = [[1] * len(row) for row in ids]
-        weights = [[1.0] * len(row) for row in labels]
-        places = [x.masked_lm_positions for x in own]
-        segments = [x.segment_ids for x in own]
-        features = {
-            "input_ids": padded(ids, max_seq_length, np.int64),
-            "input_mask": padded(ones, max_seq_length, np.int64),
-            "segment_ids": padded(segments, max_seq_length, np.int64),
-            "masked_lm_positions": padded(places, predicted, np.int64),
-            "masked_lm_ids": padded(labels, predicted, np.int64),
-            "masked_lm_weights": padded(weights, predicted, np.float32),
-            "next_sentence_labels": np.array(
-                [[x.is_random_next] for x in own], np.int64
-            ).reshape(-1, 1),
+        values = {
+            "input_ids": [to_ids(x.tokens) for x in own],
+            "input_mask": [[1] * len(x.tokens) for x in own],
+            "segment_ids": [x.segment_ids for x in own],
+            "masked_lm_positions": [x.masked_lm_positions for x in own],
+            "masked_lm_ids": [to_ids(x.masked_lm_labels) for x in own],
+            "masked_lm_weights": [[1.0] * len(x.masked_lm_labels) for x in own],
+            "next_sentence_labels": [[x.is_random_next] for x in own],
         }
+        columns = {name: _padded(x, schema[name]) for name, x in values.items()}
         with file_system.atomic_file(path) as file:
             with tfrecord.RecordWriter(file) as writer:
-                writer.write_examples(features)
+                writer.write_examples(columns)
+
+
+def _padded(
+    rows: Sequence[Sequence[float]], feature: tfrecord.Feature
+) -> np.ndarray:
+    """Return the values of a feature of all records, [n, length]."""
+    matrix = np.zeros([len(rows), feature.length], feature.dtype)
+    for place, row in enumerate(rows):
+        matrix[place, : len(row)] = row
+    return matrix
