@@ -47,7 +47,6 @@ class SquadJob(FineTuningJob):
     ):
         super().__init__(settings, source)
         self.reader, self.answer_options = reader, answer_options
-        self.train_file, self.predict_file = train_file, predict_file
         self.count_steps_by = count_steps_by
         self.is_version_2 = reader.version_2_with_negative
         self.null_threshold: float | None = None  # of an export
@@ -88,7 +87,7 @@ class SquadJob(FineTuningJob):
 
     def deciding_metric(self) -> str:
         """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
-        if not self.predict_file:
+        if not self.dev[0].source:
             raise UserError(
                 "--predict_file is required to find the best weights with"
             )
@@ -155,7 +154,7 @@ class SquadJob(FineTuningJob):
         """Return the number of windows in an epoch, or of questions."""
         if self.count_steps_by == "windows":
             return data.num_examples
-        questions = self.reader.read(self.train_file, is_training=True)
+        questions = self.reader.read(self.train.source, is_training=True)
         return len(questions.examples)
 
     # --- Scores and predictions ----------------------------------------------

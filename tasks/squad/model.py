@@ -5,7 +5,7 @@ graph: n questions, W windows of all of them, S tokens of the longest one.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -17,7 +17,6 @@ from tasks import graph_tokenizer
 from tasks.graph import Outputs, TaskGraph
 from tasks.heads import HeadModel
 from tasks.squad.decoding import NOTHING_BUT_NULL
-from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 from training.task_model import OutputLayer
 
@@ -178,16 +177,9 @@ class QuestionAnsweringGraph(TaskGraph):
             "" where they exceed it.
     """
 
-    def __init__(self, task: Task, *args: Any):
-        super().__init__(task, *args)
-        self.lengths = task.lengths  # of the windows
-        self.max_answer_length = task.settings.max_answer_length
-        # None if every question has an answer.
-        self.null_threshold = task.settings.null_threshold
-
     def from_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
         """Return the answers to questions [n] on contexts [n]."""
-        limit = self.lengths.max_query_length
+        limit = self.task.lengths.max_query_length
         query = self.tokenizer(question)[:, :limit]
         pieces = self.tokenizer.with_offsets(context)
         windows = self._windows(query, pieces.ids)
@@ -204,8 +196,8 @@ class QuestionAnsweringGraph(TaskGraph):
         """
         query_length = tf.cast(query.row_lengths(), tf.int32)  # [n]
         length = tf.cast(doc.row_lengths(), tf.int32)  # [n]
-        max_pieces = self.lengths.max_seq_length - query_length - 3  # [n]
-        stride = tf.minimum(max_pieces, self.lengths.doc_stride)  # [n]
+        max_pieces = self.task.lengths.max_seq_length - query_length - 3  # [n]
+        stride = tf.minimum(max_pieces, self.task.lengths.doc_stride)  # [n]
         beyond = tf.maximum(length - max_pieces, 0)  # after the first window
         counts = 1 - (-beyond) // stride  # [n] windows; rounds up
         row = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
@@ -222,7 +214,7 @@ class QuestionAnsweringGraph(TaskGraph):
             self.tokenizer.ids,
             tf.gather(query, row),
             tf.gather(doc.flat_values, pieces),
-            self.lengths.max_seq_length,
+            self.task.lengths.max_seq_length,
         )
         offset = tf.gather(query_length, row) + 2
         return _Windows(features, row, offset, start, seen)
@@ -245,7 +237,7 @@ class QuestionAnsweringGraph(TaskGraph):
         starts = tf.where(may_start, starts, _NEVER)
         ends = tf.where(in_doc, ends, _NEVER)
         # sums[w, s, i] is the score of the span from s to s + i.
-        length = self.max_answer_length
+        length = self.task.settings.max_answer_length
         padded = tf.pad(ends, [[0, 0], [0, length]], constant_values=_NEVER)
         sums = tf.stack(
             [starts + padded[:, i : i + width] for i in range(length)], -1
@@ -283,10 +275,11 @@ class QuestionAnsweringGraph(TaskGraph):
             count,
         )
         outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
-        if self.null_threshold is not None:
+        threshold = self.task.settings.null_threshold
+        if threshold is not None:
             odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
             outputs["null_odds"] = odds
-            is_answer &= odds <= self.null_threshold
+            is_answer &= odds <= threshold
         first = tf.where(is_answer, first, 0)
         last = tf.where(is_answer, last, 0)
         return outputs | {
