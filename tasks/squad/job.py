@@ -25,6 +25,8 @@ from tasks.squad.windows import QuestionReader, Questions
 
 _SHOWN = 5  # windows written to the log
 
+_PART = 2048  # windows converted at once; each feature takes a few MB
+
 
 class SquadJob(FineTuningJob):
     """A span of the paragraph for each question."""
@@ -123,15 +125,15 @@ class SquadJob(FineTuningJob):
         """Yield the features of windows; log the first ones."""
         is_training = data == self.train
         questions, windows = examples.data.examples, examples.windows
-        parts = squad_windows.record_features(
-            windows,
-            questions,
-            self.tokenizer.vocab,
-            self.source.max_seq_length,
-            is_training,
-        )
-        for number, features in enumerate(parts):
-            for row in range(0 if number else min(_SHOWN, len(windows))):
+        for at in range(0, len(windows), _PART):
+            features = squad_windows.rows(
+                windows,
+                self.tokenizer.vocab,
+                self.source.max_seq_length,
+                slice(at, at + _PART),
+                questions if is_training else None,
+            )
+            for row in range(0 if at else min(_SHOWN, len(windows))):
                 question = questions[windows.example[row]]
                 lines = [
                     ("unique_id", features["unique_ids"][row]),

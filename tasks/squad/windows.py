@@ -59,8 +59,6 @@ _CHUNK = 256
 # conversion does. SQuAD's training set has 19,000.
 _WORTH_WORKERS = 10_000
 
-_ROWS = 2048  # windows written at once; each feature takes a few MB
-
 
 def query_length(max_seq_length: int) -> int:
     """Return the default of --max_query_length.
@@ -328,10 +326,13 @@ def rows(
     vocab: Mapping[str, int],
     max_seq_length: int,
     part: slice = slice(None),
+    examples: Sequence[SquadExample] | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the features of some windows, n of them.
 
-    They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S].
+    They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S]; with
+    the examples also what these are trained on, start_positions, end_positions
+    and is_impossible [n].
     """
     query = windows.query_length()[part][:, None]  # [n, 1]
     query_place = windows.query_offsets[windows.example[part]][:, None]
@@ -352,37 +353,20 @@ def rows(
     ids[(at == query + 1) | (at == query + 2 + doc)] = vocab["[SEP]"]
     ids[in_query] = windows.query_ids[(query_place + at - 1)[in_query]]
     ids[in_doc] = windows.doc_ids[(doc_place + at - query - 2)[in_doc]]
-    return {
+    features = {
         "unique_ids": FIRST_UNIQUE_ID + np.arange(len(windows))[part],
         "input_ids": ids,
         "input_mask": is_token.astype(np.int32),
         "segment_ids": (is_token & (at >= query + 2)).astype(np.int32),
     }
-
-
-def record_features(
-    windows: Windows,
-    examples: Sequence[SquadExample],
-    vocab: Mapping[str, int],
-    max_seq_length: int,
-    is_training: bool,
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the features of windows, of some at a time.
-
-    With is_training they have the answers too.
-    """
-    impossible = np.array([example.is_impossible for example in examples])
-    for first in range(0, len(windows), _ROWS):
-        part = slice(first, first + _ROWS)
-        features = rows(windows, vocab, max_seq_length, part)
-        if is_training:
-            of = windows.example[part]
-            features |= {
-                "start_positions": windows.start_positions[part],
-                "end_positions": windows.end_positions[part],
-                "is_impossible": impossible[of].astype(np.int32),
-            }
-        yield features
+    if examples is not None:
+        own = (examples[number] for number in windows.example[part])
+        features |= {
+            "start_positions": windows.start_positions[part],
+            "end_positions": windows.end_positions[part],
+            "is_impossible": np.array([int(x.is_impossible) for x in own]),
+        }
+    return features
 
 
 # --- Files to windows --------------------------------------------------------
