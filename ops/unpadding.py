@@ -19,8 +19,9 @@ are masked and the results of queries there are dropped.
 
 The result at real tokens is that of the padded batch, at padding zeros. Shapes
 depend on the values of the mask, which XLA cannot compile, so this is for
-prediction alone, from a checkpoint and in exported models (modeling.Compute).
-Training forms batches of similar lengths, and so does prediction besides.
+exported models and for batch prediction from a checkpoint (modeling.Compute;
+tasks/loading.py). Training, and the scores of a run, have batches of similar
+lengths alone.
 
 Letters in shapes are those of modeling.py; R is the number of real tokens.
 """
