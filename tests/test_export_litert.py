@@ -15,6 +15,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from exports import export_saved_model
+from marks import nightly
 
 from serving.litert.model import LiteRtModel
 from tasks import loading, predict
@@ -36,7 +37,9 @@ def models(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["encoder", "masked_lm", "sentence_score"])
+@pytest.mark.parametrize(
+    "kind", ["encoder", nightly("masked_lm"), nightly("sentence_score")]
+)
 def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
     """batch_predict.py's; tests/test_tasks_contract.py has the other tasks."""
     source, file = models(kind)

@@ -18,6 +18,7 @@ import scripts
 import tensorflow as tf
 import two_devices
 from feature_runs import CONFIG, LENGTH, LINES, VOCAB, flags_for
+from marks import nightly
 
 from checkpoints import lookup, weight_files
 from tasks.encoder import lines as features_lines
@@ -148,7 +149,12 @@ def test_text_is_what_python_prints(extracted):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "more", [{"pad_to_max_length": True}, {"batch_size": 3}, {"batch_size": 1}]
+    "more",
+    [
+        {"batch_size": 3},
+        nightly({"pad_to_max_length": True}),
+        nightly({"batch_size": 1}),
+    ],
 )
 def test_padding_batches_and_windows_change_nothing(
     model_dir, input_file, extracted, tmp_path, monkeypatch, more

@@ -21,6 +21,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from classifier_runs import VOCAB
+from marks import nightly
 from paths import GOLDEN, ROOT
 
 import checkpoints
@@ -267,7 +268,7 @@ def transposed(path: str, value: np.ndarray) -> tuple[str, np.ndarray]:
     return path.replace("output_bias", "classifier/bias"), value
 
 
-@pytest.mark.parametrize("bias_correction", [False, True])
+@pytest.mark.parametrize("bias_correction", [False, nightly(True)])
 def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
     monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
     settings = TrainingSettings(
@@ -388,7 +389,7 @@ def test_the_schedule_is_that_of_the_scripts():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("name", ["mixed_bfloat16", nightly("mixed_float16")])
 def test_mixed_policies_compute_in_16_bits(name, tmp_path):
     features = features_of(16)
     wide = create_model()
@@ -410,7 +411,7 @@ def test_mixed_policies_compute_in_16_bits(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, nightly(True)])
 @pytest.mark.parametrize(
     "name, most", [("mixed_bfloat16", 0.03), ("mixed_float16", 0.005)]
 )

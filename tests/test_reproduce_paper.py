@@ -12,6 +12,7 @@ import time
 
 import pytest
 import scripts
+from marks import nightly
 from paths import ROOT
 from reproduction_runs import Runs
 
@@ -403,7 +404,9 @@ def test_what_the_user_gives_is_counted_and_named(run, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smoke", "small", "night", "paper"])
+@pytest.mark.parametrize(
+    "name", ["paper", *(nightly(n) for n in ("smoke", "small", "night"))]
+)
 def test_scripts_accept_every_command(name, run):
     """With the values of each scale; paths alone are stand-ins."""
     squad = run.folder / "squad.json"

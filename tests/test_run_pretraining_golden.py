@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scripts
+from marks import nightly
 from paths import GOLDEN
 from pretraining_runs import weights_of
 
@@ -66,7 +67,8 @@ def train(golden, records: Path, out: Path, **more) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "more", [{}, {"gradient_accumulation_steps": 2, "jit_compile": False}]
+    "more",
+    [{}, nightly({"gradient_accumulation_steps": 2, "jit_compile": False})],
 )
 def test_thirty_steps_end_at_the_originals_weights(
     golden, records, tmp_path, more

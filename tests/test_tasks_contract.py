@@ -20,6 +20,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from interruptions import interrupted_at
+from marks import nightly
 from task_cases import CASES, Predictions, TaskCase, likely
 
 from extras import attributions
@@ -34,24 +35,15 @@ FIRST = list({case.script: case for case in reversed(CASES)}.values())[::-1]
 
 
 def of_cases(cases: list[TaskCase], always: list[TaskCase]):
-    """Return the mark that runs a test with each case."""
-    return pytest.mark.parametrize(
-        "case",
-        [
-            pytest.param(
-                case,
-                id=case.name,
-                marks=[] if case in always else pytest.mark.nightly,
-            )
-            for case in cases
-        ],
-    )
+    """Return the mark that runs a test with each case, some nightly."""
+    values = [case if case in always else nightly(case) for case in cases]
+    return pytest.mark.parametrize("case", values, ids=lambda case: case.name)
 
 
 every_task = of_cases(CASES, FIRST)
 
 # What the scripts share with each other and a BiLSTM does not change.
-every_script = of_cases(FIRST, FIRST)
+every_script = of_cases(FIRST, FIRST[:1])
 
 
 # The steps of a loop end at each checkpoint.
@@ -374,7 +366,7 @@ def test_the_words_that_decide(made_of, case, tmp_path, monkeypatch):
 # --- Runs --------------------------------------------------------------------
 
 
-@of_cases(FIRST, FIRST[:1])
+@every_script
 def test_killed_and_resumed_it_ends_with_the_same_bits(made_of, case, tmp_path):
     made = made_of(case)
     flags = CHECKPOINTS | {"output_dir": tmp_path}

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from marks import nightly
 from paths import ROOT
 
 # A process of its own: a case may end it, and TensorFlow must not have begun
@@ -52,9 +53,7 @@ def run(*command) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize(
-    "cases", [10, pytest.param(0, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("cases", [10, nightly(0)])
 def test_damaged_files_end_in_a_result_or_in_a_line(tmp_path, cases):
     flags = [f"--findings={tmp_path / 'findings'}", f"--cases={cases}"]
     found = run("tests/fuzz/fuzz.py", *flags)

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from marks import nightly
 from small_models import batch_of, losses_of, tiny_config, total_loss
 
 import modeling
@@ -44,7 +45,7 @@ def assert_equal_bits(one, other):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype, direction",
-    [("float32", "bidirectional"), ("bfloat16", "left_to_right")],
+    [("float32", "bidirectional"), nightly("bfloat16", "left_to_right")],
 )
 def test_compiled_parts_give_the_same_bits(dtype, direction):
     """As on a CPU, whose elementwise operations are compiled; with dropout."""

@@ -10,6 +10,7 @@ import pretraining_runs
 import pytest
 import scripts
 import tensorflow as tf
+from marks import nightly
 from scipy import stats
 
 import modeling
@@ -44,7 +45,7 @@ def is_likely(counts: np.ndarray, shares: np.ndarray | None = None) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whole_words", [False, True])
+@pytest.mark.parametrize("whole_words", [True, nightly(False)])
 def test_a_million_draws_are_distributed_as_the_generators(whole_words):
     """Places, replacements and random tokens; of one record, in many epochs."""
     config = packed_batches.config_of(

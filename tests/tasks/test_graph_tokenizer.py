@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marks import nightly
 from paths import GOLDEN
 
 import tokenization
@@ -196,7 +197,7 @@ def test_accents_and_ideographs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("casing", CASINGS)
+@pytest.mark.parametrize("casing", ["uncased", nightly("cased")])
 def test_ids_of_every_assigned_code_point(tokenizers, casing):
     """Without the surrogates, in a word; letters also alone."""
     graph, full = tokenizers[casing]

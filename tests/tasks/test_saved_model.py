@@ -23,6 +23,7 @@ from exports import (
     ids_of,
     write_model,
 )
+from marks import nightly
 
 import tokenization
 from modeling import BertConfig
@@ -308,7 +309,7 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
 @pytest.mark.skipif(
     platform.machine() != "x86_64", reason="fused by oneDNN's rewrites alone"
 )
-@pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
+@pytest.mark.parametrize("activation", ["gelu", nightly("gelu_erf")])
 def test_tensorflow_fuses_bias_and_activation_into_the_product(
     tmp_path, activation
 ):

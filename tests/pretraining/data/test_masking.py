@@ -10,6 +10,7 @@ import corpora
 import numpy as np
 import one_file_bert
 import pytest
+from marks import nightly
 from paths import GOLDEN
 
 import tokenization
@@ -328,7 +329,7 @@ def _compare(ours: list[dict], theirs: list[dict], limit: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "max_seq_length, max_predictions_per_seq, whole_words",
-    [(128, 20, False), (64, 10, True), (512, 77, True)],
+    [(64, 10, True), nightly(128, 20, False), nightly(512, 77, True)],
 )
 def test_distributions_are_those_of_the_slow_algorithm(
     manual, max_seq_length, max_predictions_per_seq, whole_words

@@ -11,6 +11,7 @@ import generator_runs
 import pytest
 import scripts
 from corpora import manual, write
+from marks import nightly
 
 from pretraining.data import generation, steps
 
@@ -47,7 +48,7 @@ def on_both(flags: dict, bucket_bytes: int, tmp_path, name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, bucket_bytes, pack_sequences",
-    [("x@2", 50_000, True), ("x@8", 400_000, False)],
+    [("x@2", 50_000, True), nightly("x@8", 400_000, False)],
 )
 def test_the_bytes_are_those_of_the_local_runner(
     corpus, tmp_path, monkeypatch, name, bucket_bytes, pack_sequences

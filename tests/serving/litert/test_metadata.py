@@ -7,6 +7,7 @@ import zipfile
 import litert_files
 import numpy as np
 import pytest
+from marks import nightly
 
 from serving.litert import metadata
 from serving.litert.model import LiteRtModel
@@ -34,7 +35,7 @@ def mediapipe_text():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("quantize", ["none", "int8"])
+@pytest.mark.parametrize("quantize", ["int8", nightly("none")])
 def test_mediapipe_classifies_with_the_same_scores(tmp_path, quantize):
     tasks = mediapipe_text()
     source = litert_files.write_model(tmp_path / "model", "classifier", 32)

@@ -1,0 +1,8 @@
+"""Marks of single values of pytest.mark.parametrize."""
+
+import pytest
+
+
+def nightly(*values):
+    """Return a row of parameters that `make test` leaves out."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
