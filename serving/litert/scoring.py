@@ -50,32 +50,28 @@ def score_classifier(
     results: dict[str, float] = {}
     for name, split in task.dev.items():
         examples = classifier_data.read_examples(data_dir, split, task)
-        outputs = _outputs(
-            model,
-            [[model.task.row(x.text_a, x.text_b)[0]] for x in examples],
-        )
-        if task.multi_label:
-            several = [classifier_data.split_labels(x.label) for x in examples]
-            probs = np.array([found["probabilities"] for found in outputs])
-            # Neither 0 nor 1 has a logit.
-            inner = np.clip(probs.astype(np.float64), 1e-12, 1 - 1e-12)
-            results |= classifier_scores.label_scores(
-                np.log(inner / (1 - inner)),
-                np.array([[n in own for n in labels] for own in several], int),
-                probs >= model.task.thresholds,
-            )
-            continue
+        units = [[model.task.row(x.text_a, x.text_b)[0]] for x in examples]
+        output = "value" if labels is None else "probabilities"
+        numbers = np.array([found[output] for found in _outputs(model, units)])
         if labels is None:
             found = classifier_scores.number_scores(
-                np.array([found["value"] for found in outputs]),
+                numbers,
                 np.array([float(x.label) for x in examples]),
                 task.metrics,
             )
+        elif task.multi_label:
+            several = [classifier_data.split_labels(x.label) for x in examples]
+            # Neither 0 nor 1 has a logit.
+            inner = np.clip(numbers.astype(np.float64), 1e-12, 1 - 1e-12)
+            found = classifier_scores.label_scores(
+                np.log(inner / (1 - inner)),
+                np.array([[n in own for n in labels] for own in several], int),
+                numbers >= model.task.thresholds,
+            )
         else:
-            probs = np.array([found["probabilities"] for found in outputs])
             found = classifier_scores.scores(
                 # A probability of 0 has no logarithm.
-                np.log(np.maximum(probs, np.finfo(np.float32).tiny)),
+                np.log(np.maximum(numbers, np.finfo(np.float32).tiny)),
                 np.array([labels.index(x.label) for x in examples]),
                 task.metrics,
                 task.positive_id,

@@ -99,12 +99,6 @@ def span_losses(
     )
 
 
-def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the number of rows that count, for each of the two losses."""
-    total = tf.reduce_sum(example_weights(batch, "start_positions"))
-    return {"start_loss": total, "end_loss": total}
-
-
 def _forward(
     model: BertForQuestionAnswering,
     batch: Batch,
@@ -130,7 +124,10 @@ def _total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
 
 
 QUESTION_ANSWERING = Objective(
-    loss_weights=_loss_weights,
+    loss_weights=lambda batch: dict.fromkeys(
+        ("start_loss", "end_loss"),
+        tf.reduce_sum(example_weights(batch, "start_positions")),
+    ),
     forward=_forward,
     total_loss=_total_loss,
     names=(

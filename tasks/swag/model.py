@@ -10,7 +10,6 @@ import tensorflow as tf
 from modeling import Seed
 from ops import losses
 from ops.elementwise import shape_of
-from records.streaming import Batch
 from tasks import graph_tokenizer
 from tasks.graph import TEXTS, Outputs, TaskGraph
 from tasks.heads import CLASSIFICATION, HeadModel
@@ -61,13 +60,12 @@ class BertForMultipleChoice(HeadModel):
         return losses.classification_loss(logits, features["label_ids"][:, 0])
 
 
-def _num_questions(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the denominator of the loss: the questions of a batch."""
-    questions = tf.shape(batch["label_ids"])[0]
-    return {"label_loss": tf.cast(questions, tf.float32)}
-
-
-MULTIPLE_CHOICE = CLASSIFICATION._replace(loss_weights=_num_questions)
+# The loss is a mean over questions.
+MULTIPLE_CHOICE = CLASSIFICATION._replace(
+    loss_weights=lambda batch: {
+        "label_loss": tf.cast(tf.shape(batch["label_ids"])[0], tf.float32)
+    }
+)
 
 
 class MultipleChoiceGraph(TaskGraph):
