@@ -38,8 +38,8 @@ from serving.flags import TextOptions
 from serving.litert import scoring
 from serving.litert.model import LiteRtModel
 from tasks import reading
-from tasks.classifier import flags as classifier_flags
-from tasks.classifier.flags import TaskFlags
+from tasks.classifier import data as classifier_data
+from tasks.classifier.data import TaskFlags
 from tasks.reading import Window
 
 FLAGS = flags.FLAGS
@@ -98,7 +98,7 @@ class Flags:
 
 define(Flags)
 define(TextOptions)
-define(TaskFlags, needs={"task_name": "do_eval"}, words=classifier_flags.WORDS)
+define(TaskFlags, needs={"task_name": "do_eval"}, words=classifier_data.WORDS)
 
 _STREAM = "stdin"  # the name of standard input in ids and messages
 
@@ -180,7 +180,7 @@ def score(model: LiteRtModel) -> int:
         found = scoring.score_entities(model, FLAGS.dev_file)
     else:
         labels = model.task.labels
-        task = classifier_flags.read_files(FLAGS, labels is None, labels)
+        task = classifier_data.read_files(FLAGS, labels is None, labels)
         found = scoring.score_classifier(model, task, FLAGS.data_dir)
     with file_system.atomic_file(FLAGS.output_file) as file:
         file.write(f"{json.dumps(found)}\n".encode())
@@ -194,7 +194,7 @@ def check_output() -> None:
     if FLAGS.task_name:
         # All files that the task may have, also those that do not exist: an
         # output dev.jsonl beside dev.csv would make the next run fail.
-        files = classifier_flags.paths_of(FLAGS)
+        files = classifier_data.paths_of(FLAGS)
         inputs += [("data_dir", file) for file in files]
     file_system.check_output_file(FLAGS.output_file, inputs)
     file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")

@@ -25,7 +25,6 @@ text without labels: --teacher_checkpoint, --transfer_file
 """
 
 import dataclasses
-import functools
 import os
 import sys
 
@@ -41,16 +40,14 @@ from extras.distillation import flags as distillation_flags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks import fine_tuned
-from tasks.classifier import flags as classifier_flags
+from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
-from tasks.classifier.data import Fold
-from tasks.classifier.flags import TaskFlags
+from tasks.classifier.data import TaskFlags
 from tasks.classifier.job import ClassifierJob, Options
 from tasks.classifier.multi_label import MultiLabelJob
-from tasks.classifier.processors import METHODS, Processor, ProcessorJob
+from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
-from tasks.source import find_source
 
 FLAGS = flags.FLAGS
 
@@ -126,7 +123,7 @@ class Flags:
 
 define(Flags)
 define(LongTextFlags)
-define(TaskFlags, words=classifier_flags.WORDS)
+define(TaskFlags, words=classifier_data.WORDS)
 define(
     distillation_flags.DistillationFlags,
     words={"what_is_needed": "A teacher was fine-tuned on the same labels."},
@@ -148,45 +145,47 @@ def main(_: list[str]) -> int:
     return runner.run_script(FLAGS, __file__, create_job)
 
 
-def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
+def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
-    source = find_source(settings, is_training)
     processor = None
     if FLAGS.processor:
         # The processor's module imports run_classifier, which runs here under
         # the name __main__. A second import would define all flags again.
         sys.modules.setdefault("run_classifier", sys.modules[__name__])
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
-    files = read_files(settings, source, is_training, processor)
+    # An interrupted run has weights without a configuration beside them. Then
+    # `source` describes its init_checkpoint, which may have had other labels.
+    weights = fine_tuned.find_weights(settings.output_dir)
+    model = None
+    if not settings.do_train and weights in (None, source.prefix):
+        model = source
+    files = read_files(model, processor)
     for name, part in needed_parts().items():
         if not getattr(files, part):
             raise UserError(
                 f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
             )
+    # Only runs that ask for an extra import it.
+    if FLAGS.num_folds and files.train:
+        from extras import folds
+
+        # If all folds are asked for, the first one stands for them.
+        files = folds.held_out(
+            files, FLAGS.data_dir, FLAGS.fold or 1, FLAGS.num_folds
+        )
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
-    if processor:
-        job_type = functools.partial(ProcessorJob, processor)
-    job = job_type(settings, source, is_training, files, read_options())
+    options = Options(*(FLAGS[name].value for name in Options._fields))
+    job = job_type(settings, source, files, options)
     if FLAGS.calibrate:
-        # Only runs that ask for an extra import it.
         from extras.calibration import Calibration
 
-        check_calibration(files, settings.output_dir, is_training)
+        check_calibration(files, settings.output_dir)
         job.tune = Calibration(job)
-    if is_training and (options := distillation_flags.read(FLAGS)):
+    if settings.do_train and (options := distillation_flags.read(FLAGS)):
         from extras.distillation.classes import ClassifierDistillation
 
         job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
     return job
-
-
-def read_options() -> Options:
-    """Return the flags of the job as plain values."""
-    values = {n: FLAGS[n].value for n in Options._fields if n != "fold"}
-    if not FLAGS.num_folds:
-        return Options(**values)
-    # If all folds are asked for, the first one stands for them.
-    return Options(**values, fold=Fold(FLAGS.fold or 1, FLAGS.num_folds))
 
 
 def needed_parts() -> dict[str, str]:
@@ -198,41 +197,30 @@ def needed_parts() -> dict[str, str]:
 
 
 def read_files(
-    settings: RunSettings,
-    source: Checkpoint,
-    is_training: bool,
-    processor: Processor | None,
+    model: Checkpoint | None, processor: Processor | None
 ) -> glue.TaskFiles:
-    """Return the task; its labels are those of the model that is used.
+    """Return the task; its labels are those of a model that is used as it is.
 
     Raises:
         UserError: a file is missing, or the model is of another task.
     """
-    # An interrupted run has weights without a configuration beside them. Then
-    # `source` describes its init_checkpoint, which may have had other labels.
-    weights = fine_tuned.find_weights(settings.output_dir)
-    is_described = not is_training and weights in (None, source.prefix)
-    labels = source.trained_for.labels if is_described else None
+    labels = model and model.trained_for.labels
     labels = labels and tuple(map(str, labels))  # they may be numbers
     if processor:
         needed = needed_parts().values()
         files = processor.files([part for part in METHODS if part in needed])
     else:
-        files = classifier_flags.read_files(FLAGS, FLAGS.regression, labels)
-    if is_described:
-        files = glue.with_labels_of(files, labels, source.prefix)
-        is_pair = source.trained_for.sentence_pairs
-        glue.check_pairs(files, is_pair, source.prefix)
+        files = classifier_data.read_files(FLAGS, FLAGS.regression, labels)
+    if model:
+        own = model.trained_for
+        files = glue.with_labels_of(files, labels, model.prefix)
+        glue.check_pairs(files, own.sentence_pairs, model.prefix)
         if files.labels is None:
-            return files._replace(
-                output_activation=source.trained_for.output_activation
-            )
+            return files._replace(output_activation=own.output_activation)
     return files
 
 
-def check_calibration(
-    files: glue.TaskFiles, output_dir: str, is_training: bool
-) -> None:
+def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
     """Check that there are classes, and a fine-tuned model to calibrate.
 
     Raises:
@@ -244,7 +232,7 @@ def check_calibration(
             "--multi_label have no softmax"
         )
     weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
-    if not is_training and not file_system.exists(f"{weights}.index"):
+    if not FLAGS.do_train and not file_system.exists(f"{weights}.index"):
         raise UserError(
             f"--calibrate changes the fine-tuned model in --output_dir="
             f"{output_dir}, which has no {lookup.WEIGHTS_NAME}: name the "

@@ -31,13 +31,13 @@ from base.flags import define, read
 
 from absl import flags
 
+from checkpoints.model import Checkpoint
 from extras.distillation import vectors
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.embeddings.job import EmbeddingsJob, Options
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
-from tasks.source import find_source
 
 FLAGS = flags.FLAGS
 
@@ -68,13 +68,12 @@ def main(_: list[str]) -> int:
     return runner.run_script(FLAGS, __file__, create_job)
 
 
-def create_job(settings: RunSettings, is_training: bool) -> EmbeddingsJob:
+def create_job(settings: RunSettings, source: Checkpoint) -> EmbeddingsJob:
     """Return the job the flags describe, its files read and checked."""
-    source = find_source(settings, is_training)
     options = read(Options, FLAGS)
-    path = options.teacher_checkpoint if is_training else None
+    path = options.teacher_checkpoint if settings.do_train else None
     teacher = vectors.find_teacher(path) if path else None
-    job = EmbeddingsJob(settings, source, is_training, options, teacher)
+    job = EmbeddingsJob(settings, source, options, teacher)
     if path:
         job.wrapper = vectors.VectorDistillation(job, path)
     return job

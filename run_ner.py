@@ -28,6 +28,7 @@ from base.flags import define, flag
 
 from absl import flags, logging
 
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from extras.distillation import flags as distillation_flags
 from finetuning import flags as finetuning_flags
@@ -36,7 +37,6 @@ from tasks.encoder.model import table_7
 from tasks.ner.data import Columns
 from tasks.ner.job import NerJob
 from tasks.settings import RunSettings
-from tasks.source import find_source
 
 FLAGS = flags.FLAGS
 
@@ -125,11 +125,10 @@ def main(_: list[str]) -> int:
     return runner.run_script(FLAGS, __file__, create_job)
 
 
-def create_job(settings: RunSettings, is_training: bool) -> NerJob:
+def create_job(settings: RunSettings, source: Checkpoint) -> NerJob:
     """Return the job the flags describe, its files read and checked."""
-    source = find_source(settings, is_training)
     tagger = TrainedFor(document_context=FLAGS.document_context)
-    if not is_training:
+    if not settings.do_train:
         tagger = read_model_options(source.trained_for)
     elif FLAGS.feature_based:
         tagger = tagger._replace(
@@ -143,12 +142,11 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
     job = NerJob(
         settings,
         source,
-        is_training,
         (FLAGS.train_file, FLAGS.dev_file, FLAGS.test_file),
         Columns(FLAGS.token_column, FLAGS.label_column),
         tagger,
     )
-    if is_training and (options := distillation_flags.read(FLAGS)):
+    if settings.do_train and (options := distillation_flags.read(FLAGS)):
         # Only runs that ask for an extra import it.
         from extras.distillation.words import TaggerDistillation
 

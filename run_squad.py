@@ -39,10 +39,11 @@ from absl import flags, logging
 from checkpoints.model import Checkpoint
 from extras.distillation import flags as distillation_flags
 from extras.mistakes import answers as wrong_answers
+from extras.mistakes.table import Report
 from finetuning import flags as finetuning_flags
 from finetuning import runner
-from tasks import source
 from tasks.settings import RunSettings
+from tasks.source import read_source
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
@@ -150,20 +151,18 @@ def main(_: list[str]) -> int:
     return runner.run_script(FLAGS, __file__, create_job)
 
 
-def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
+def create_job(settings: RunSettings, source: Checkpoint) -> SquadJob:
     """Return the job the flags describe, its files read and checked."""
-    model_source = source.find_source(settings, is_training)
     job = SquadJob(
         settings,
-        model_source,
-        is_training,
-        create_reader(model_source),
+        source,
+        create_reader(source),
         FLAGS.train_file,
         FLAGS.predict_file,
         FLAGS.count_steps_by,
         answer_options(),
     )
-    if is_training and (options := distillation_flags.read(FLAGS)):
+    if settings.do_train and (options := distillation_flags.read(FLAGS)):
         # Only runs that ask for an extra import it.
         from extras.distillation.spans import SpanDistillation
 
@@ -194,7 +193,7 @@ def answer_together() -> int:
     folders = FLAGS.ensemble_dirs
     squad_ensemble.check_folders(folders, FLAGS.output_dir)
     prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
-    model_source = source.read_source(finetuning_flags.read(FLAGS), prefix)
+    model_source = read_source(finetuning_flags.read(FLAGS), prefix)
     questions = create_reader(model_source).questions(FLAGS.predict_file)
     answered = squad_ensemble.combined_answers(
         folders,
@@ -218,7 +217,7 @@ def write_scores(
     """Write the scores and the mistakes of answers without a run."""
     reporting.write_results(FLAGS.output_dir, results, step=0)
     wrong_answers.write_answers(
-        data, answered.chosen, finetuning_flags.read(FLAGS)
+        data, answered.chosen, Report(finetuning_flags.read(FLAGS))
     )
 
 

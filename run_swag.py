@@ -31,10 +31,10 @@ from base.flags import define, flag
 
 from absl import flags
 
+from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.settings import RunSettings
-from tasks.source import find_source
 from tasks.swag import task as swag_task
 from tasks.swag.job import SwagJob
 
@@ -78,10 +78,9 @@ def main(_: list[str]) -> int:
     return runner.run_script(FLAGS, __file__, create_job)
 
 
-def create_job(settings: RunSettings, is_training: bool) -> SwagJob:
+def create_job(settings: RunSettings, source: Checkpoint) -> SwagJob:
     """Return the job the flags describe, its files read and checked."""
-    source = find_source(settings, is_training)
-    return SwagJob(settings, source, is_training, FLAGS.data_dir)
+    return SwagJob(settings, source, FLAGS.data_dir)
 
 
 def check_flags() -> None:

@@ -14,12 +14,14 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import lookup, run_settings, weight_files
+from checkpoints.model import Checkpoint
 from extras import sweeps
 from extras.mistakes import writers as mistakes
 from finetuning import flags as finetuning_flags
 from tasks import bilstm, fine_tuned, graph_tokenizer, saved_model
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
+from tasks.source import find_source
 from training import (
     agreement,
     compilation,
@@ -33,9 +35,9 @@ from training import (
 )
 from training.settings import TrainingSettings
 
-# (settings, is_training) -> the task that a script's flags describe. With
-# is_training the model is trained first, else it is used as it is.
-CreateJob = Callable[[RunSettings, bool], FineTuningJob]
+# Settings, and the model that a run starts from or uses -> the job that the
+# flags of a script describe.
+CreateJob = Callable[[RunSettings, Checkpoint], FineTuningJob]
 
 
 def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
@@ -45,22 +47,20 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
     the best one. Returns the exit status.
     """
     settings = finetuning_flags.read(f)
-    do_train, do_eval = settings.do_train, settings.do_eval
     if sweep := sweeps.read(f, script):
         run_sweep(settings, create_job, sweep)
         if not settings.do_predict and not settings.do_export:
             return 0
-        do_train = do_eval = False
-    job = create_job(settings, do_train)
-    locked = run_settings.locked(job.settings.output_dir)
+        settings = dataclasses.replace(settings, do_train=False, do_eval=False)
+    job = create_job(settings, find_source(settings))
+    do_train = settings.do_train
+    locked = run_settings.locked(settings.output_dir)
     is_changed = do_train or job.tune
     with locked if is_changed else contextlib.nullcontext():
-        strategy = devices.create_strategy(job.settings.devices)
+        strategy = devices.create_strategy(settings.devices)
         job.settings = settings = dataclasses.replace(
-            job.settings,
-            training=start.with_dtype(
-                job.settings.training, strategy, do_train
-            ),
+            settings,
+            training=start.with_dtype(settings.training, strategy, do_train),
         )
         if settings.training.eval_steps:
             job.deciding_metric()  # raises an error without data to score
@@ -80,18 +80,17 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
             if not finish(job, loaded, done, training.settings):
                 return 1
             agreement.wait_for_all(strategy)  # and the weights to keep
-        use_weights(job, loaded, do_train, do_eval)
+        use_weights(job, loaded)
     return 0
 
 
-def use_weights(
-    job: FineTuningJob, loaded: LoadedModel, do_train: bool, do_eval: bool
-) -> None:
+def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
     """Score the weights that are kept, predict, draw and export.
 
     eval_results.txt has `degenerate = 1` if there are signs of a failed run.
     """
     settings = job.settings
+    do_train, do_eval = settings.do_train, settings.do_eval
     signs: Sequence[str] = ()  # of a failed run
     results: dict[str, float] = {}
     # With --eval_steps the scores written last are those of the last weights,
@@ -131,7 +130,7 @@ def use_weights(
                 "--warmup_proportion, or several runs (--num_restarts=5), of "
                 "which the best is kept",
                 "This run"
-                if settings.do_train
+                if do_train
                 else "The run that fine-tuned this model",
                 "; ".join(signs),
             )
@@ -382,9 +381,9 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
     graph = job.create_graph(loaded, tokenizer)
     if not cluster.is_chief():
         return
-    # Without --do_train, flags.check refuses a directory that exists. With it,
-    # the command may be one that is repeated until its run is finished.
-    if job.settings.do_train and tf.io.gfile.exists(directory):
+    # Of a command that is repeated until its run is finished. Of others
+    # flags.check has refused a directory that exists.
+    if tf.io.gfile.exists(directory):
         saved_model.check_same(graph, directory, loaded.prefix)
     else:
         saved_model.write(graph, directory)
@@ -403,7 +402,7 @@ def run_sweep(
         sweeps.check_no_run(settings.output_dir)
         # Reads all files now: what is wrong in them is found before the first
         # run, not after the last one.
-        job = create_job(settings, True)
+        job = create_job(settings, find_source(settings))
         metric = job.deciding_metric()
         file_system.make_directory(settings.output_dir)
         best = sweeps.run_all(sweep, settings.output_dir, metric)

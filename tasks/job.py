@@ -157,13 +157,12 @@ class FineTuningJob(abc.ABC):
         train: DataSet | None,
         dev: Sequence[DataSet],
         test: Sequence[DataSet],
-        is_training: bool,
     ) -> None:
         """Set the data sets; read those that the command needs.
 
         So an error in a file is reported before hours of training, not after
         them. A file whose records exist already is not read. The schema is that
-        of the records; the model is trained first if `is_training`.
+        of the records.
         """
         self.train, self.dev, self.test = train, dev, test
         self.cache = record_cache.RecordCache(
@@ -172,7 +171,7 @@ class FineTuningJob(abc.ABC):
             self.config.vocab_size,
             self.settings.pad_to_max_length,
         )
-        wanted = [train] if is_training else []
+        wanted = [train] if self.settings.do_train else []
         if self.settings.do_eval or self.settings.training.eval_steps:
             wanted += dev
         if self.settings.do_predict:

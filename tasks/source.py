@@ -17,7 +17,7 @@ from tasks.settings import RunSettings
 from training import layers
 
 
-def find_source(settings: RunSettings, is_training: bool) -> Checkpoint:
+def find_source(settings: RunSettings) -> Checkpoint:
     """Return the checkpoint to train from or to use, and the files beside it.
 
     Training starts from init_checkpoint, also where output_dir holds a run:
@@ -29,17 +29,15 @@ def find_source(settings: RunSettings, is_training: bool) -> Checkpoint:
     """
     weights = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
     name = settings.init_checkpoint
-    if not is_training and tf.io.gfile.exists(weights + ".index"):
+    if not settings.do_train and tf.io.gfile.exists(weights + ".index"):
         name = weights
-    elif not is_training and not name:
+    elif not settings.do_train and not name:
         if not lookup.latest_checkpoint(settings.output_dir):
             raise no_model_error(settings.output_dir)
-    return read_source(settings, name, is_training)
+    return read_source(settings, name)
 
 
-def read_source(
-    settings: RunSettings, name: str | None, is_training: bool = False
-) -> Checkpoint:
+def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
     """Return a checkpoint as a run uses it.
 
     Its `trained_for` has the length, the BiLSTM and what is read of longer
@@ -56,7 +54,7 @@ def read_source(
     )
     own = checkpoint.trained_for
     length, long = settings.max_seq_length, settings.long_texts
-    is_given = settings.is_length_given
+    is_given, is_training = settings.is_length_given, settings.do_train
     if is_training:
         for flag, count in (
             ("reinit_top_layers", settings.reinit_top_layers),

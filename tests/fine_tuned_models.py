@@ -26,6 +26,7 @@ from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.job import FineTuningJob
 from tasks.ner.model import BertForTokenClassification
+from tasks.source import find_source
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
 from tokenization import TokenizerSettings, Vocabulary
@@ -165,7 +166,7 @@ def distilled_data(
     """Return the training records of a command with a teacher, and its job."""
     settings = finetuning_flags.read(scripts.parse(script, **flags))
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
-    job = script.create_job(settings, True)
+    job = script.create_job(settings, find_source(settings))
     loaded = runner.create_model(job, tf.distribute.get_strategy())
     return job.wrapper.train_data(job.train_data(loaded), loaded), job
 

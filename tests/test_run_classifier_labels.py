@@ -12,6 +12,7 @@ from tiny import results_of
 
 from checkpoints import weight_files
 from finetuning import flags as finetuning_flags
+from tasks.source import find_source
 
 run_classifier = scripts.load("run_classifier")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -193,7 +194,8 @@ def test_a_class_without_examples_has_no_weight(
     flags |= {"class_weights": "balanced"}
     settings = finetuning_flags.read(scripts.parse(run_classifier, **flags))
     with caplog.at_level("INFO", logger="absl"):
-        run_classifier.create_job(settings, True).train_data(None)
+        source = find_source(settings)
+        run_classifier.create_job(settings, source).train_data(None)
     assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text
     assert "No training example has the label neutral: " in caplog.text
 

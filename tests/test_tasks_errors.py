@@ -12,6 +12,7 @@ import scripts
 from task_cases import CASES, TaskCase
 
 from finetuning import flags as finetuning_flags
+from tasks.source import find_source
 
 SCRIPTS = ("run_classifier", "run_squad", "run_ner", "run_swag")
 OF_SCRIPTS = [next(c for c in CASES if c.script == name) for name in SCRIPTS]
@@ -238,12 +239,14 @@ def test_a_default_length_is_no_more_than_the_models_positions(
     module = scripts.load(script)
     case = next(case for case in CASES if case.script == script)
     given = flags_of(case) | {"max_seq_length": None, "max_query_length": None}
+    given |= {"do_train": True}
     known = {
         name: value for name, value in given.items() if name in module.FLAGS
     }
     flags = scripts.parse(module, **known)
     caplog.set_level("INFO", logger="absl")
-    job = module.create_job(finetuning_flags.read(flags), True)
+    settings = finetuning_flags.read(flags)
+    job = module.create_job(settings, find_source(settings))
     assert job.source.max_seq_length == 64
     assert "max_seq_length = 64" in caplog.text
     if script == "run_squad":

@@ -185,11 +185,8 @@ class ClassifierDistillation(teachers.Distillation[ClassifierJob]):
 
     def texts(self) -> list[Texts]:
         """Return the training examples, and the texts without labels."""
-        train, fold = self.job.train, self.job.flags.fold
-        fingerprint = self.job.file_fingerprint(train)
-        if fold:
-            fingerprint["fold"] = fold
-        found = [Texts(train.name, fingerprint)]
+        train = self.job.train
+        found = [Texts(train.name, self.job.file_fingerprint(train))]
         if self.transfer:
             found.append(Texts("transfer", self.transfer.fingerprint()))
         return found

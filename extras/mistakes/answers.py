@@ -1,14 +1,14 @@
 """What is answered wrong: errors.tsv, and scores by the answers' length."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import pictures
 
-from extras.mistakes import table
-from extras.mistakes.table import ERRORS, Mistakes
+import numpy as np
+
+from extras.mistakes.table import ERRORS, Mistakes, Report
 from tasks.job import DataSet
-from tasks.settings import RunSettings
 from tasks.squad import scores as squad_scores
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
@@ -52,27 +52,24 @@ def write(
     job: SquadJob,
     data: DataSet,
     found: Answered,
-    named: Callable[[str], str],
+    report: Report,
 ) -> None:
     """Write the mistakes of a run, which has a single development set."""
-    del data, named
-    write_answers(job.questions.data, found.chosen, job.settings)
+    del data
+    write_answers(job.questions.data, found.chosen, report)
 
 
 def write_answers(
     data: SquadData,
     found: Mapping[str, Candidate],  # by question id
-    settings: RunSettings,
+    report: Report,
 ) -> None:
     """Write errors.tsv; draw the scores by the length of the answers."""
     answers = {key: candidate.text for key, candidate in found.items()}
     scores = squad_scores.score_each(data, answers)
-    table.write(settings, ERRORS, wrong_answers(data, found, scores))
-    table.draw(
-        settings,
-        _PICTURE,
-        lambda path: pictures.save(bars_figure(by_length(data, scores)), path),
-    )
+    report.errors(wrong_answers(data, found, scores))
+    bars = by_length(data, scores)
+    report.draw(_PICTURE, lambda path: pictures.save(bars_figure(bars), path))
 
 
 # --- The worst mistakes ------------------------------------------------------
@@ -168,32 +165,19 @@ def bars_figure(bars: Sequence[Bar]) -> Any:
     """Return the picture of the scores by length."""
     figure = pictures.new_figure(max(4.5, 1.5 + 0.75 * len(bars)), 4.0)
     axes = figure.subplots()
-    places = range(len(bars))
-    for shift, name, label, style in (
-        (-0.2, "f1", "F1", {"color": pictures.BLUE}),
-        (
-            0.2,
-            "exact",
-            "exact match",
-            {"color": pictures.ORANGE, "hatch": "//"},
-        ),
-    ):
-        axes.bar(
-            [place + shift for place in places],
-            [getattr(bar, name) for bar in bars],
-            width=0.4,
-            label=label,
-            **style,
-        )
-    for place, bar in enumerate(bars):
-        axes.annotate(
-            f"{bar.count:,}",
-            (place, max(bar.f1, bar.exact)),
-            (0, 3),
-            textcoords="offset points",
-            ha="center",
-            fontsize=pictures.SMALL,
-        )
+    places, wide = np.arange(len(bars)), {"width": 0.4}
+    f1, exact = [bar.f1 for bar in bars], [bar.exact for bar in bars]
+    drawn = axes.bar(places - 0.2, f1, label="F1", color=pictures.BLUE, **wide)
+    axes.bar(
+        places + 0.2,
+        exact,
+        label="exact match",
+        color=pictures.ORANGE,
+        hatch="//",
+        **wide,
+    )
+    counts = [f"{bar.count:,}" for bar in bars]
+    axes.bar_label(drawn, counts, padding=3, fontsize=pictures.SMALL)
     axes.set_xticks(places, [bar.name for bar in bars])
     axes.set(
         xlabel="words of the right answer; numbers on the bars: questions",

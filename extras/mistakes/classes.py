@@ -1,20 +1,21 @@
-"""What a classifier gets wrong: errors.tsv, the confusion matrix, pictures."""
+"""What a classifier gets wrong: errors.tsv, tables of classes, pictures."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from base import pictures
 
 import numpy as np
 
 from extras.mistakes import table
-from extras.mistakes.table import ERRORS, Mistakes
-from tasks.classifier.data import Example
+from extras.mistakes.table import ERRORS, Cell, Mistakes, Report
+from tasks.classifier.glue import Example
 from tasks.classifier.job import ClassifierJob
+from tasks.classifier.multi_label import MultiLabelJob
 from tasks.classifier.scores import (
     calibration_error,
+    confidence,
     confidence_bins,
-    log_softmax,
 )
 from tasks.job import DataSet
 
@@ -23,86 +24,121 @@ from tasks.job import DataSet
 _MAX_NUMBERS, _MAX_DRAWN = 12, 50
 
 _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
-_RELIABILITY = "reliability.png"
+_RELIABILITY, _SCORES = "reliability.png", "label_scores.tsv"
 
-FILES = (ERRORS, _MATRIX, _PICTURE, _RELIABILITY)
+FILES = (ERRORS, _MATRIX, _PICTURE, _RELIABILITY, _SCORES)
 
 
 def write(
     job: ClassifierJob,
     data: DataSet,
     found: tuple[np.ndarray, np.ndarray],  # logits or numbers; labels
-    named: Callable[[str], str],
+    report: Report,
 ) -> None:
-    """Write errors.tsv, the confusion matrix and the reliability."""
-    from sklearn import metrics  # takes a second to import
-
+    """Write errors.tsv, and what there is to say of all classes."""
     logits, label_ids = found
     examples, labels = job.examples(data), job.files.labels
+    if isinstance(job, MultiLabelJob):
+        report.errors(_wrong_labels(job, examples, *found))
+        report.table(_SCORES, *_scores_of_labels(job, *found))
+        return
     if labels is None:
-        wrong = worst(
-            "difference",
-            examples,
-            label_ids.tolist(),
-            logits.tolist(),
-            np.abs(logits - label_ids).tolist(),
-        )
-    else:
-        predictions = logits.argmax(-1)
-        wrong = worst(
+        sizes = np.abs(logits - label_ids)
+        report.errors(worst("difference", examples, label_ids, logits, sizes))
+        return
+    predictions = logits.argmax(-1)
+    names = np.array(labels, object)
+    report.errors(
+        worst(
             "confidence",
             examples,
-            [labels[number] for number in label_ids],
-            [labels[number] for number in predictions],
-            np.exp(log_softmax(logits).max(-1)).tolist(),
+            names[label_ids],
+            names[predictions],
+            confidence(logits),
         )
-        counts = metrics.confusion_matrix(
-            label_ids, predictions, labels=range(len(labels))
+    )
+    from sklearn import metrics  # takes a second to import
+
+    counts = metrics.confusion_matrix(
+        label_ids, predictions, labels=range(len(labels))
+    )
+    report.table(_MATRIX, *confusion_table(counts, labels))
+    if len(labels) <= _MAX_DRAWN:
+        report.draw(
+            _PICTURE, functools.partial(draw_confusion, counts, job.files.names)
         )
-        job.write_lines(named(_MATRIX), confusion_table(counts, labels))
-        if len(labels) <= _MAX_DRAWN:
-            table.draw(
-                job.settings,
-                named(_PICTURE),
-                functools.partial(draw_confusion, counts, job.files.names),
-            )
-        table.draw(
-            job.settings,
-            named(_RELIABILITY),
-            functools.partial(
-                draw_reliability, logits, label_ids, job.temperature
-            ),
-        )
-    table.write(job.settings, named(ERRORS), wrong)
+    report.draw(
+        _RELIABILITY,
+        functools.partial(draw_reliability, logits, label_ids, job.temperature),
+    )
 
 
 def worst(
     size: str,
     examples: Sequence[Example],
-    truths: Sequence[str | float],
-    predictions: Sequence[str | float],
-    sizes: Sequence[float],
+    truths: np.ndarray,
+    predictions: np.ndarray,
+    sizes: np.ndarray,
 ) -> Mistakes:
     """Return the examples with a wrong prediction; `size` names the sizes."""
     return table.worst(
-        ("guid", "truth", "prediction", size, "text_a", "text_b"),
+        ("guid", size, "text_a", "text_b"),
         [example.guid for example in examples],
-        truths,
-        predictions,
-        sizes,
+        truths.tolist(),
+        predictions.tolist(),
+        sizes.tolist(),
         [(example.text_a, example.text_b) for example in examples],
     )
 
 
-def confusion_table(counts: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Return the lines of confusion_matrix.tsv, for counts [K, K].
+# A header and the rows of a table.
+_Table = tuple[Sequence[str], Sequence[Sequence[Cell]]]
+
+
+def confusion_table(counts: np.ndarray, names: Sequence[str]) -> _Table:
+    """Return confusion_matrix.tsv, for counts [K, K].
 
     Row: right class, column: predicted class.
     """
-    rows = [
-        (name, *row) for name, row in zip(names, counts.tolist(), strict=True)
-    ]
-    return table.lines(("truth / prediction", *names), rows)
+    rows = zip(names, counts.tolist(), strict=True)
+    return ("truth / prediction", *names), [(name, *row) for name, row in rows]
+
+
+# --- Any number of labels: probabilities and labels, [n, K] ------------------
+
+
+def _wrong_labels(
+    job: MultiLabelJob,
+    examples: Sequence[Example],
+    probs: np.ndarray,
+    labels: np.ndarray,
+) -> Mistakes:
+    """Return the examples with the most wrong labels first."""
+    predicted = job.predicted(probs)
+    truths, given = (
+        np.array([job.names(row) for row in rows], object)
+        for rows in (labels, predicted)
+    )
+    counts = (predicted != labels).sum(axis=1)
+    return worst("wrong_labels", examples, truths, given, counts)
+
+
+def _scores_of_labels(
+    job: MultiLabelJob, probs: np.ndarray, labels: np.ndarray
+) -> _Table:
+    """Return label_scores.tsv, the scores of every label."""
+    from sklearn import metrics
+
+    columns = metrics.precision_recall_fscore_support(
+        labels, job.predicted(probs), average=None, zero_division=0.0
+    )
+    columns = [job.task.thresholds, *columns]
+    cells = (column.tolist() for column in columns)
+    header = ("label", "threshold", "precision", "recall", "f1", "examples")
+    return header, list(zip(job.files.labels, *cells, strict=True))
+
+
+# --- Pictures ----------------------------------------------------------------
 
 
 def draw_confusion(counts: np.ndarray, names: Sequence[str], path: str) -> None:
@@ -163,12 +199,12 @@ def draw_reliability(
             ("calibrated, ", 1.0, pictures.BLUE, "o-"),
         ]
     for name, factor, color, style in drawn:
-        counts, right, confidence = confidence_bins(logits * factor, label_ids)
-        has_any = counts > 0
+        bins = np.stack(confidence_bins(logits * factor, label_ids))
+        counts, right, sure = bins[:, bins[0] > 0]
         error = calibration_error(logits * factor, label_ids)
         axes.plot(
-            confidence[has_any] / counts[has_any],
-            right[has_any] / counts[has_any],
+            sure / counts,
+            right / counts,
             style,
             color=color,
             label=f"{name}ECE {error:.3f}",

@@ -9,13 +9,12 @@ A line is an entity that was found and is not right, or one that was missed:
     other words  LOC: New York LOC: York     words of a right entity
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from extras.mistakes import table
-from extras.mistakes.table import ERRORS, Mistakes
-from tasks.classifier.scores import log_softmax
+from extras.mistakes.table import ERRORS, Mistakes, Report
+from tasks.classifier.scores import confidence
 from tasks.job import DataSet
 from tasks.ner.data import Entity, File, entities
 from tasks.ner.job import NerJob
@@ -30,13 +29,11 @@ def write(
     job: NerJob,
     data: DataSet,
     found: np.ndarray,  # logits of the words
-    named: Callable[[str], str],
+    report: Report,
 ) -> None:
     """Write errors.tsv of the development file."""
-    file = job.examples(data)
-    sure = np.exp(log_softmax(found).max(-1))
-    wrong = wrong_entities(file, job.tags(file, found), sure)
-    table.write(job.settings, named(ERRORS), wrong)
+    file, sure = job.examples(data), confidence(found)
+    report.errors(wrong_entities(file, job.tags(file, found), sure))
 
 
 def pairs(

@@ -1,12 +1,12 @@
 """Pairs furthest off their scores, or queries that found least: errors.tsv."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from extras.mistakes import table
-from extras.mistakes.table import ERRORS, Cell, Mistakes
+from extras.mistakes.table import ERRORS, Cell, Mistakes, Report
 from tasks.embeddings.data import Collection
 from tasks.embeddings.job import EmbeddingsJob, has_scores
 from tasks.embeddings.scores import DEPTH
@@ -19,18 +19,17 @@ def write(
     job: EmbeddingsJob,
     data: DataSet,
     found: Any,  # similarities; or a collection and the ranked documents
-    named: Callable[[str], str],
+    report: Report,
 ) -> None:
     """Write errors.tsv of a development set."""
     examples = job.examples(data)
     if has_scores(examples):
-        header = ("row", "truth", "prediction", "error", "text_a", "text_b")
         wanted = np.array([example.score for example in examples])
         errors = found - wanted
         if job.similarity:  # of another scale than the scores
             errors = _standard(found) - _standard(wanted)
         wrong = table.worst(
-            header,
+            ("row", "error", "text_a", "text_b"),
             range(len(examples)),
             wanted.tolist(),
             found.tolist(),
@@ -41,7 +40,7 @@ def write(
         header = ("query", "rank", "text", "relevant", "found_first")
         collection, ranked = found
         wrong = Mistakes(header, _failures(collection, ranked), len(ranked))
-    table.write(job.settings, named(ERRORS), wrong)
+    report.errors(wrong)
 
 
 def _standard(values: np.ndarray) -> np.ndarray:

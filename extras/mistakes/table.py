@@ -64,8 +64,9 @@ def worst(
 ) -> Mistakes:
     """Return the examples whose prediction is not the truth.
 
-    Their cells are name, truth, prediction, size, texts. The size is that of
-    the mistake, such as the confidence; the largest comes first.
+    Their cells are name, truth, prediction, size, texts; `header` has all but
+    the second and the third. The size is that of the mistake, such as the
+    confidence; the largest comes first.
     """
     rows = [
         (*cells, *own)
@@ -75,6 +76,7 @@ def worst(
         if cells[1] != cells[2]
     ]
     rows.sort(key=lambda row: -abs(row[3]))
+    header = (header[0], "truth", "prediction", *header[1:])
     return Mistakes(header, rows, len(names), what)
 
 
@@ -98,23 +100,53 @@ def lines(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
     return ["\t".join(map(cell, row)) for row in (header, *rows)]
 
 
-def write(settings: RunSettings, name: str, found: Mistakes) -> None:
-    """Write the worst mistakes to output_dir and log how many there are.
+def titled(name: str, title: str) -> str:
+    """Return the name of a data set's file, with the set's title in it.
 
-    With --num_errors=0 nothing is written. Only the chief writes.
+    >>> titled("errors.tsv", "retrieval"), titled("errors.tsv", "")
+    ('errors_retrieval.tsv', 'errors.tsv')
     """
-    count, path = settings.num_errors, os.path.join(settings.output_dir, name)
-    if not count:
-        return
-    if cluster.is_chief():
-        table = lines(found.header, found.rows[:count])
-        file_system.write_text(path, "\n".join(table) + "\n")
-    logging.info("Wrote %s: %s", path, found.summary(count))
+    base, ending = os.path.splitext(name)
+    return f"{base}_{title}{ending}" if title else name
 
 
-def draw(
-    settings: RunSettings, name: str, draw_to: Callable[[str], None]
-) -> None:
-    """Draw a picture to output_dir, unless --nopictures."""
-    if settings.training.pictures and cluster.is_chief():
-        pictures.draw(os.path.join(settings.output_dir, name), draw_to)
+class Report(NamedTuple):
+    """Writes the mistakes on one data set to output_dir; the chief alone does.
+
+    Attributes:
+        settings: those of the run.
+        title: what is in the names of the files, see `titled`.
+    """
+
+    settings: RunSettings
+    title: str = ""
+
+    def errors(self, found: Mistakes) -> None:
+        """Write the worst mistakes, and log how many there are.
+
+        With --num_errors=0 nothing is written.
+        """
+        if count := self.settings.num_errors:
+            rows = found.rows[:count]
+            self.table(ERRORS, found.header, rows, f": {found.summary(count)}")
+
+    def table(
+        self,
+        name: str,
+        header: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        summary: str = "",
+    ) -> None:
+        """Write a table; log its path."""
+        if cluster.is_chief():
+            text = "\n".join(lines(header, rows)) + "\n"
+            file_system.write_text(self._path(name), text)
+        logging.info("Wrote %s%s", self._path(name), summary)
+
+    def draw(self, name: str, draw_to: Callable[[str], None]) -> None:
+        """Draw a picture, unless --nopictures."""
+        if self.settings.training.pictures and cluster.is_chief():
+            pictures.draw(self._path(name), draw_to)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.settings.output_dir, titled(name, self.title))

@@ -2,21 +2,20 @@
 
 Each kind of task has a module in this folder with
 
-    FILES                           what it writes to output_dir
-    write(job, data, found, named)  found: the predictions that were scored
+    FILES                            what it writes to output_dir
+    write(job, data, found, report)  found: the predictions that were scored
 """
 
-import functools
 import importlib
-import os
 from types import ModuleType
 
+from extras.mistakes.table import Report, titled
 from tasks.job import DataSet, FineTuningJob, Scored
 
 # A job's task_name -> the module of its mistakes.
 _KINDS = {
     "classifier": "classes",
-    "multi_label_classification": "labels",
+    "multi_label_classification": "classes",
     "multiple_choice": "choices",
     "embeddings": "pairs",
     "token_classification": "entities",
@@ -27,8 +26,8 @@ _KINDS = {
 def write(job: FineTuningJob, scored: Scored) -> None:
     """Write the worst mistakes on the development data, and pictures."""
     for data, own in zip(job.dev, scored.predictions, strict=True):
-        named = functools.partial(titled, title=_title(job, data))
-        _module(job).write(job, data, own.predictions, named)
+        report = Report(job.settings, _title(job, data))
+        _module(job).write(job, data, own.predictions, report)
 
 
 def files(job: FineTuningJob) -> list[str]:
@@ -47,13 +46,3 @@ def _module(job: FineTuningJob) -> ModuleType:
 def _title(job: FineTuningJob, data: DataSet) -> str:
     """Return what is in the names of a set's files: nothing of the first."""
     return "" if data == job.dev[0] else data.title
-
-
-def titled(name: str, title: str) -> str:
-    """Return the name of a data set's file, with the set's title in it.
-
-    >>> titled("errors.tsv", "retrieval"), titled("errors.tsv", "")
-    ('errors_retrieval.tsv', 'errors.tsv')
-    """
-    base, ending = os.path.splitext(name)
-    return f"{base}_{title}{ending}" if title else name

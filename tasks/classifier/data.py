@@ -5,22 +5,26 @@ files are; .csv with quotes; .jsonl with a JSON object per line. base/tables.py
 reads their rows.
 """
 
+import dataclasses
 import functools
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from base import tables, text_files
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
 from absl import logging
+from absl.flags import FlagValues
 
 import tokenization
 from checkpoints.trained_for import CUT
 from tasks import rows
-from tasks.classifier.glue import Columns, Split, TaskFiles
+from tasks.classifier import glue
+from tasks.classifier.glue import Columns, Example, Split, TaskFiles
 
 # XNLI's training files have another name for this label than its other files.
 _SYNONYMS = {"contradictory": "contradiction"}
@@ -37,19 +41,86 @@ _HINT = (
 )
 
 
-class Example(NamedTuple):
-    """One sentence or pair and, except in test files, its label."""
+# --- The task that flags name ------------------------------------------------
 
-    guid: str  # its id in the submission to GLUE
-    text_a: str
-    text_b: str | None = None
-    label: str | None = None
+_OWN_FILES = {"task_name=tsv": ""}
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFlags:
+    """The task and its files."""
+
+    task_name: str | None = flag(needs={"data_dir": ""})
+    """One of {tasks}; tsv: your own files."""
+
+    data_dir: str | None = flag(exists="directory")
+    """Directory of the task's files."""
+
+    xnli_language: str = flag("zh")
+    """Language of XNLI's examples."""
+
+    text_a_column: str = flag("sentence", needs=_OWN_FILES)
+    """With --task_name=tsv: column of the sentence, or of the first one."""
+
+    text_b_column: str | None = flag(needs=_OWN_FILES)
+    """With --task_name=tsv: column of the second sentence, if there is one."""
+
+    label_column: str = flag("label", needs=_OWN_FILES)
+    """With --task_name=tsv: column of the label."""
+
+    multi_label: bool = flag(
+        False,
+        needs=_OWN_FILES,
+        excludes=dict.fromkeys(
+            ("regression", "teacher_checkpoint"), "it learns several labels"
+        ),
+    )
+    """With --task_name=tsv: predict any number of labels, which the files
+    separate by commas or give as a JSON list. Each label has a least
+    probability, tuned on the development set, from which it is predicted."""
+
+
+WORDS = {"tasks": ", ".join(glue.TASK_NAMES)}  # for the help
+
+
+def read_files(
+    values: FlagValues,
+    is_regression: bool,
+    labels: tuple[str, ...] | None,
+) -> TaskFiles:
+    """Return the task of --task_name.
+
+    Raises:
+        UserError: the name is unknown, or the user's files are not there.
+    """
+    if not _is_own(values):
+        return glue.find(values.task_name, values.xnli_language)
+    columns = Columns(
+        values.text_a_column, values.text_b_column, values.label_column
+    )
+    return own_files(
+        values.data_dir, columns, is_regression, labels, values.multi_label
+    )
+
+
+def paths_of(values: FlagValues) -> list[str]:
+    """Return the paths of --data_dir that files of --task_name may have."""
+    if _is_own(values):
+        names = sum(_OWN_NAMES.values(), [])
+    else:
+        files = glue.find(values.task_name, values.xnli_language)
+        names = [split.file for split in files.splits]
+    return [os.path.join(values.data_dir, name) for name in names]
+
+
+def _is_own(values: FlagValues) -> bool:
+    return (values.task_name or "").lower() == "tsv"
 
 
 # --- Own files ---------------------------------------------------------------
 
 # Part -> the names that a user's file of it may have.
-OWN_NAMES = {
+_OWN_NAMES = {
     part: [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
     for part in ("train", "dev", "test")
 }
@@ -73,7 +144,7 @@ def own_files(
     """
     splits = {
         part: Split(file, columns)
-        for part, names in OWN_NAMES.items()
+        for part, names in _OWN_NAMES.items()
         if (file := tables.find_one_file(data_dir, names))
     }
     if not splits:
@@ -325,41 +396,6 @@ def _value(
     # A label of JSON may be a number: 1 is the class "1".
     kinds = (str, int, float, bool)
     return str(tables.require(row, column, kinds, at, _HINT))
-
-
-class Fold(NamedTuple):
-    """A part of the training data that is held out from training.
-
-    Attributes:
-        number: number of the part, from 1.
-        count: number of parts.
-    """
-
-    number: int
-    count: int
-
-    def choose(
-        self,
-        examples: Sequence[Example],
-        key: Callable[[str], float],
-        is_held_out: bool,
-    ) -> list[Example]:
-        """Return the examples of the part, or all others.
-
-        Examples are dealt to the parts one by one in the order of their labels,
-        those of one label in a drawn order. So each part has its share of every
-        label, or of every range of numbers. `key` is what labels are sorted by.
-        The parts depend on the examples alone: all seeds see the same ones.
-        """
-        if len(examples) < self.count:
-            raise UserError(
-                f"--num_folds={self.count}: there are {len(examples)} training "
-                "examples, and each part needs one"
-            )
-        drawn = np.random.default_rng(0).permutation(len(examples)).tolist()
-        order = sorted(drawn, key=lambda i: key(examples[i].label))
-        part = set(order[self.number - 1 :: self.count])
-        return [x for i, x in enumerate(examples) if (i in part) == is_held_out]
 
 
 # --- Examples to features ----------------------------------------------------

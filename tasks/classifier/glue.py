@@ -26,6 +26,15 @@ class Columns(NamedTuple):
     has_header: bool = True
 
 
+class Example(NamedTuple):
+    """One sentence or pair and, except in test files, its label."""
+
+    guid: str  # its id in the submission to GLUE
+    text_a: str
+    text_b: str | None = None
+    label: str | None = None
+
+
 class Split(NamedTuple):
     """A file, relative to the data directory, and its columns.
 
@@ -34,11 +43,15 @@ class Split(NamedTuple):
         columns: of the texts and of the label.
         skips_damaged: leave out lines with too many or too few columns, or
             without a first text, and warn. Otherwise they are errors.
+        examples: those that are used, where they are not all of a file.
+        part: what is in the names of their records, such as fold1of5.
     """
 
     file: str
     columns: Columns
     skips_damaged: bool = False
+    examples: Sequence[Example] | None = None
+    part: str = ""
 
 
 class TaskFiles(NamedTuple):
@@ -93,11 +106,15 @@ class TaskFiles(NamedTuple):
         return self.labels.index(label)
 
     @property
+    def splits(self) -> list[Split]:
+        """All files."""
+        found = [self.train, *self.dev.values(), *self.test.values()]
+        return [split for split in found if split]
+
+    @property
     def takes_pairs(self) -> bool:
         """Whether the texts come in pairs."""
-        splits = [self.train, *self.dev.values(), *self.test.values()]
-        split = next(split for split in splits if split)
-        return split.columns.text_b is not None
+        return self.splits[0].columns.text_b is not None
 
 
 # The original's order: the place of a label is its class id, which decides the

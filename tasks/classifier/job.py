@@ -1,5 +1,7 @@
 """Fine-tuning on sentences and sentence pairs: a class or a number for each."""
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +20,7 @@ from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
+from tasks.classifier.glue import Example
 from tasks.job import (
     DataSet,
     FineTuningJob,
@@ -33,16 +36,11 @@ _SHOWN = 5  # examples in the log, as in the original
 
 
 class Options(NamedTuple):
-    """The flags of the task, by their names.
-
-    Attributes:
-        fold: the part of the training set that is held out; None: none is.
-    """
+    """The flags of the task, by their names."""
 
     data_dir: str
     label_smoothing: float = 0.0
     class_weights: str | None = None
-    fold: classifier_data.Fold | None = None
 
 
 class ClassifierJob(FineTuningJob):
@@ -56,13 +54,11 @@ class ClassifierJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        is_training: bool,
         files: glue.TaskFiles,
         options: Options,
     ):
         super().__init__(settings, source)
         self.files, self.flags = files, options
-        fold, class_weights = options.fold, options.class_weights
         self.is_regression = files.labels is None
         for flag in ("label_smoothing", "class_weights"):
             value = getattr(options, flag)
@@ -75,27 +71,26 @@ class ClassifierJob(FineTuningJob):
         self.class_weights: Sequence[float] | None = [1.0] * len(
             files.labels or ()
         )
-        if class_weights == BALANCED:
+        if options.class_weights == BALANCED:
             self.class_weights = None
-        elif class_weights:
+        elif options.class_weights:
             self.class_weights = classifier_data.read_class_weights(
-                class_weights, files.labels
+                options.class_weights, files.labels
             )
         long_texts.check_single(source.long_texts, files.takes_pairs)
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
-        dev, test = (
+        (train,), dev, test = (
             [
-                DataSet(f"{name}_{title}" if number else name, title, split)
+                _data_set(f"{name}_{title}" if number else name, title, split)
                 for number, (title, split) in enumerate(splits.items())
             ]
-            for name, splits in (("eval", files.dev), ("predict", files.test))
+            for name, splits in (
+                ("train", {"train": files.train}),
+                ("eval", files.dev),
+                ("predict", files.test),
+            )
         )
-        train = DataSet("train", "train", files.train)
-        if fold:
-            of = f"fold{fold.number}of{fold.count}"
-            train = DataSet(f"train_{of}", "train", files.train)
-            dev = [DataSet(f"eval_{of}", "held-out fold", files.train)]
         self.result_files = (*self.result_files, *map(_results_name, test))
         folders = map(os.path.realpath, (settings.output_dir, options.data_dir))
         if len(set(folders)) == 2:
@@ -111,13 +106,7 @@ class ClassifierJob(FineTuningJob):
                         f"--do_predict writes {title}.tsv; use another "
                         "--output_dir"
                     )
-        self.open_data(
-            self.schema(),
-            train,
-            dev,
-            test,
-            is_training,
-        )
+        self.open_data(self.schema(), train, dev, test)
 
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
@@ -155,23 +144,10 @@ class ClassifierJob(FineTuningJob):
         """Return the number of a label; None stands for a missing one."""
         return self.files.label_id(label)
 
-    def read(self, data: DataSet) -> list[classifier_data.Example]:
+    def read(self, data: DataSet) -> Sequence[Example]:
         """Return the examples of a data set."""
-        examples = self.read_file(data)
-        if not self._is_folded(data):
-            return examples
-        key = float if self.is_regression else str
-        return self.flags.fold.choose(examples, key, data != self.train)
-
-    def read_file(self, data: DataSet) -> list[classifier_data.Example]:
-        """Return the examples of the file of a data set."""
-        return classifier_data.read_examples(
+        return data.source.examples or classifier_data.read_examples(
             self.flags.data_dir, data.source, self.files
-        )
-
-    def _is_folded(self, data: DataSet) -> bool:
-        return self.flags.fold is not None and (
-            data == self.train or data in self.dev
         )
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
@@ -180,20 +156,23 @@ class ClassifierJob(FineTuningJob):
             **self.file_fingerprint(data),
             **self.text_fingerprint(),
             "labels": self.files.labels,
-            **({"fold": self.flags.fold} if self._is_folded(data) else {}),
         }
 
     def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the texts of a file depend on."""
-        path = os.path.join(self.flags.data_dir, data.source.file)
+        split = data.source
+        if split.examples:
+            text = json.dumps(split.examples).encode()
+            return {"data": hashlib.sha256(text).hexdigest()}
+        path = os.path.join(self.flags.data_dir, split.file)
         return {
             "data": file_system.sha256(path),
-            "columns": data.source.columns._asdict(),
+            "columns": split.columns._asdict(),
             "language": self.files.language,
         }
 
     def convert(
-        self, data: DataSet, examples: Iterable[classifier_data.Example]
+        self, data: DataSet, examples: Iterable[Example]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of some examples at a time; log the first."""
         count, lengths, left_out = 0, [], []
@@ -325,6 +304,13 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
     """
     shares = counts.sum() / np.count_nonzero(counts)
     return np.where(counts, shares / np.maximum(counts, 1), 0.0)
+
+
+def _data_set(name: str, title: str, split: glue.Split | None) -> DataSet:
+    """Return a data set; `split` is None if the task has no training file."""
+    if split and split.part:
+        name = f"{name}_{split.part}"
+    return DataSet(name, title, split)
 
 
 def _results_name(data: DataSet) -> str:

@@ -31,15 +31,14 @@ class MultiLabelJob(ClassifierJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        is_training: bool,
         *args: Any,
     ):
         # The probability [K] from which on a label is predicted: those of the
         # model, else tuned on the development set when it is scored.
         found = source.trained_for.thresholds
-        self.tunes = is_training or not found
+        self.tunes = settings.do_train or not found
         self.thresholds = None if self.tunes else tuple(found)
-        super().__init__(settings, source, is_training, *args)
+        super().__init__(settings, source, *args)
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""

@@ -1,8 +1,6 @@
 """Fine-tuning on the examples of a user's DataProcessor (--processor)."""
 
-import hashlib
 import importlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,9 +11,7 @@ from base.errors import UserError
 
 import tokenization
 from tasks.classifier import glue
-from tasks.classifier.data import Example
-from tasks.classifier.job import ClassifierJob
-from tasks.job import DataSet
+from tasks.classifier.glue import Example
 
 # Part -> the method of a processor that returns its examples.
 METHODS = {part: f"get_{part}_examples" for part in ("train", "dev", "test")}
@@ -111,7 +107,9 @@ class Processor:
             "text_a", "text_b" if is_pair else None, "label", "guid"
         )
         train, dev, test = (
-            glue.Split(part, columns) if part in parts else None
+            glue.Split(part, columns, examples=self.examples(part))
+            if part in parts
+            else None
             for part in METHODS
         )
         return glue.TaskFiles(
@@ -121,20 +119,3 @@ class Processor:
             {"test": test} if test else {},
             ("accuracy", "macro_f1"),
         )
-
-
-class ProcessorJob(ClassifierJob):
-    """A classifier on the examples of a processor."""
-
-    def __init__(self, processor: Processor, *arguments: Any):
-        self._processor = processor
-        super().__init__(*arguments)
-
-    def read_file(self, data: DataSet) -> list[Example]:
-        """Return the examples of a part."""
-        return self._processor.examples(data.source.file)
-
-    def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
-        """Return the checksum of the examples: no file is known."""
-        text = json.dumps(self.read_file(data)).encode()
-        return {"data": hashlib.sha256(text).hexdigest()}

@@ -155,14 +155,19 @@ def confidence_bins(
     probabilities of the likeliest class: [NUM_BINS] each. Bin m has those in
     (m / NUM_BINS, (m + 1) / NUM_BINS].
     """
-    confidence = np.exp(log_softmax(logits).max(-1))  # [n]
-    bins = np.ceil(confidence * NUM_BINS).astype(int) - 1  # [n]
+    sure = confidence(logits)  # [n]
+    bins = np.ceil(sure * NUM_BINS).astype(int) - 1  # [n]
     is_right = logits.argmax(-1) == label_ids  # [n]
     counts, right, total = (
         np.bincount(bins, weights, NUM_BINS)
-        for weights in (None, is_right, confidence)
+        for weights in (None, is_right, sure)
     )
     return counts, right, total
+
+
+def confidence(logits: np.ndarray) -> np.ndarray:
+    """Return the probability of the likeliest class [n] of logits [n, K]."""
+    return np.exp(log_softmax(logits).max(-1))
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

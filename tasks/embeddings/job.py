@@ -168,7 +168,6 @@ class EmbeddingsJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        is_training: bool,
         options: Options,
         teacher: Settings | None = None,
     ):
@@ -191,7 +190,7 @@ class EmbeddingsJob(FineTuningJob):
             check_size(size, width, "matryoshka_dims")
         self.width = options.embedding_size or width
         self.similarity = own.similarity_fn_name
-        if is_training:
+        if settings.do_train:
             self._choose_similarity()
         dev = []
         if options.dev_file:
@@ -206,9 +205,8 @@ class EmbeddingsJob(FineTuningJob):
             DataSet("train", "train", options.train_file),
             dev,
             [DataSet("predict", "test", options.test_file)],
-            is_training,
         )
-        if is_training:
+        if settings.do_train:
             self._choose_learning()
 
     def _choose_similarity(self) -> None:

@@ -56,7 +56,6 @@ class NerJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        is_training: bool,
         files: Sequence[str | None],
         columns: ner_data.Columns,
         tagger: TrainedFor,
@@ -80,7 +79,7 @@ class NerJob(FineTuningJob):
             ("train_file", "dev_file", "test_file"),
             files,
         )
-        if is_training:
+        if settings.do_train:
             types = ner_data.entity_types(self.examples(train))
             self.labels = ner_data.iob2_labels(types)
         else:
@@ -90,7 +89,6 @@ class NerJob(FineTuningJob):
             train,
             [dev],
             [test],
-            is_training,
         )
 
     def deciding_metric(self) -> str:

@@ -40,7 +40,6 @@ class SquadJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        is_training: bool,
         reader: QuestionReader,
         train_file: Sequence[str],
         predict_file: Sequence[str],
@@ -53,7 +52,7 @@ class SquadJob(FineTuningJob):
         self.is_version_2 = reader.version_2_with_negative
         self.null_threshold: float | None = None  # of an export
         taught = source.trained_for.version_2_with_negative
-        if not is_training and taught not in (None, self.is_version_2):
+        if not settings.do_train and taught not in (None, self.is_version_2):
             logging.warning(
                 "the model was fine-tuned with version_2_with_negative=%s; now "
                 "it answers with --version_2_with_negative=%s",
@@ -66,9 +65,8 @@ class SquadJob(FineTuningJob):
             DataSet("train", "train_file", train_file),
             [asked],
             [asked],
-            is_training,
         )
-        if is_training and reader.strict:
+        if settings.do_train and reader.strict:
             # The records that are there may be of a run without --strict.
             self.examples(self.train)
         is_scored = settings.do_eval or settings.training.eval_steps

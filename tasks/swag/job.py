@@ -37,7 +37,6 @@ class SwagJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        is_training: bool,
         data_dir: str | None,
     ):
         super().__init__(settings, source)
@@ -55,7 +54,6 @@ class SwagJob(FineTuningJob):
             DataSet("train", "train", "train"),
             [DataSet("eval", "dev", "dev")],
             [DataSet("predict", "test", "test")],
-            is_training,
         )
 
     def deciding_metric(self) -> str:

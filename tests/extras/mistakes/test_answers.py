@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from extras.mistakes import answers as mistakes
+from extras.mistakes.table import Report
 from tasks.squad import scores
 from tasks.squad.data import SquadData, SquadExample, make_paragraph
 from tasks.squad.decoding import Candidate, Span
@@ -34,13 +35,14 @@ def wrong(is_version_2=True):
     return mistakes.wrong_answers(data, ANSWERS, found)
 
 
-def settings(folder, num_errors: int, pictures: bool) -> SimpleNamespace:
+def report(folder, num_errors: int, pictures: bool) -> Report:
     folder.mkdir()
-    return SimpleNamespace(
+    settings = SimpleNamespace(
         output_dir=str(folder),
         num_errors=num_errors,
         training=SimpleNamespace(pictures=pictures),
     )
+    return Report(settings)
 
 
 def test_answers_without_a_right_word_come_first():
@@ -112,10 +114,10 @@ def test_scores_by_length():
 
 def test_the_list_and_the_picture_are_written_alone(tmp_path):
     pytest.importorskip("matplotlib")
-    mistakes.write_answers(DATA, ANSWERS, settings(tmp_path / "a", 0, True))
+    mistakes.write_answers(DATA, ANSWERS, report(tmp_path / "a", 0, True))
     assert os.listdir(tmp_path / "a") == [mistakes.FILES[1]]
     assert (tmp_path / "a" / mistakes.FILES[1]).stat().st_size < 60_000
-    mistakes.write_answers(DATA, ANSWERS, settings(tmp_path / "b", 2, False))
+    mistakes.write_answers(DATA, ANSWERS, report(tmp_path / "b", 2, False))
     assert os.listdir(tmp_path / "b") == ["errors.tsv"]
     lines = (tmp_path / "b" / "errors.tsv").read_text().splitlines()
     assert len(lines) == 3 and "Where\\n?" in lines[2]

@@ -5,14 +5,18 @@ import os
 import numpy as np
 import pytest
 
-from extras.mistakes import classes
-from tasks.classifier.data import Example
+from extras.mistakes import classes, table
+from tasks.classifier.glue import Example
 
 
 def test_wrong_labels():
     examples = [Example("1", "b\tfilm"), Example("2", "c film", "bad")]
     found = classes.worst(
-        "confidence", examples, ["yes", "yes"], ["no", "maybe"], [0.6, 0.7]
+        "confidence",
+        examples,
+        np.array(["yes", "yes"]),
+        np.array(["no", "maybe"]),
+        np.array([0.6, 0.7]),
     )
     assert found.header == (
         *("guid", "truth", "prediction", "confidence"),
@@ -26,7 +30,8 @@ def test_wrong_labels():
 
 def test_confusion():
     counts = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]])
-    assert classes.confusion_table(counts, ("no", "y\tes", "maybe")) == [
+    found = classes.confusion_table(counts, ("no", "y\tes", "maybe"))
+    assert table.lines(*found) == [
         "truth / prediction\tno\ty\\tes\tmaybe",
         "no\t1\t0\t0",
         "y\\tes\t1\t0\t1",

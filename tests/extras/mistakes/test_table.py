@@ -54,13 +54,14 @@ def test_every_text_comes_back(rows):
 
 def test_the_largest_mistake_comes_first():
     found = table.worst(
-        ("id", "truth", "prediction", "size", "text"),
+        ("id", "size", "text"),
         ["a", "b", "c", "d"],
         [1, 0, 1, 0],
         [0, 1, 1, 1],
         [0.5, 0.75, 0.8, -0.75],
         [["A"], ["B"], ["C"], ["D"]],
     )
+    assert found.header == ("id", "truth", "prediction", "size", "text")
     assert found.rows == [
         ("b", 0, 1, 0.75, "B"),
         ("d", 0, 1, -0.75, "D"),
@@ -75,7 +76,7 @@ def test_the_file_and_its_summary(tmp_path, caplog):
 
     def write(found: Mistakes, count: int) -> None:
         settings = SimpleNamespace(output_dir=str(tmp_path), num_errors=count)
-        table.write(settings, table.ERRORS, found)
+        table.Report(settings).errors(found)
 
     rows = [("a", "b\tc"), ("d", None), ("e", "f")]
     write(Mistakes(("id", "text"), rows, 1200), 0)

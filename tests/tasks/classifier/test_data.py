@@ -527,21 +527,3 @@ def test_a_column_that_is_there_twice_is_an_error(tmp_path):
     (tmp_path / "train.tsv").write_text("sentence\tlabel\tlabel\na\tx\ty\n")
     with pytest.raises(UserError, match="more than one column 'label'"):
         own(tmp_path, "sentence")
-
-
-def test_folds_are_parts_with_their_share_of_every_label():
-    examples = [
-        classifier_data.Example(str(i), "text", None, "yes" if i < 6 else "no")
-        for i in range(20)
-    ]
-    seen = []
-    for number in (1, 2, 3):
-        fold = classifier_data.Fold(number, 3)
-        held_out = fold.choose(examples, str, is_held_out=True)
-        others = fold.choose(examples, str, is_held_out=False)
-        assert sorted(held_out + others) == sorted(examples)
-        assert sum(x.label == "yes" for x in held_out) == 2
-        seen += held_out
-    assert sorted(seen) == sorted(examples)
-    with pytest.raises(UserError, match="--num_folds=21: there are 20"):
-        classifier_data.Fold(1, 21).choose(examples, str, is_held_out=True)

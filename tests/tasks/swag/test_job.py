@@ -26,6 +26,7 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         records_dir=str(tmp_path),
         output_dir=str(tmp_path / "out"),
         pad_to_max_length=False,
+        do_train=True,
         do_eval=False,
         do_predict=False,
         training=SimpleNamespace(eval_steps=0),
@@ -37,7 +38,7 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         row_length=length,
         long_texts=LongTexts(),
     )
-    return job.SwagJob(settings, source, True, str(tmp_path))
+    return job.SwagJob(settings, source, str(tmp_path))
 
 
 def test_a_row_for_every_choice(tmp_path, monkeypatch):
