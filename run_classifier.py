@@ -25,10 +25,9 @@ text without labels: --teacher_checkpoint, --transfer_file
 """
 
 import dataclasses
-import os
 import sys
 
-from base import file_system, lazy, script
+from base import lazy, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -39,7 +38,6 @@ from checkpoints.model import Checkpoint
 from extras.distillation import flags as distillation_flags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
-from tasks import fine_tuned
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier.data import TaskFlags
@@ -48,6 +46,7 @@ from tasks.classifier.multi_label import MultiLabelJob
 from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
+from tasks.source import find_weights, kept_weights
 
 FLAGS = flags.FLAGS
 
@@ -155,7 +154,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
     # An interrupted run has weights without a configuration beside them. Then
     # `source` describes its init_checkpoint, which may have had other labels.
-    weights = fine_tuned.find_weights(settings.output_dir)
+    weights = find_weights(settings.output_dir)
     model = None
     if not settings.do_train and weights in (None, source.prefix):
         model = source
@@ -231,8 +230,7 @@ def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
             "--calibrate is for one class for each example: a regression and "
             "--multi_label have no softmax"
         )
-    weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
-    if not FLAGS.do_train and not file_system.exists(f"{weights}.index"):
+    if not FLAGS.do_train and not kept_weights(output_dir):
         raise UserError(
             f"--calibrate changes the fine-tuned model in --output_dir="
             f"{output_dir}, which has no {lookup.WEIGHTS_NAME}: name the "

@@ -38,7 +38,7 @@ from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, published, run_settings, weight_files
 from extras.distillation import flags as distillation_flags
-from tasks import fine_tuned
+from tasks.source import find_weights
 
 RUNS, RESULTS, _HPARAMS = "runs", "sweep_results.txt", "hparams"
 
@@ -500,7 +500,7 @@ def check_no_run(output_dir: str) -> None:
     found = lookup.latest_checkpoint(output_dir)
     # A sweep copies a model after it has written its results.
     if not found and not has_results(output_dir):
-        found = fine_tuned.find_weights(output_dir)
+        found = find_weights(output_dir)
     if found:
         raise UserError(
             f"output_dir {output_dir} has a run of its own ({found}), which "

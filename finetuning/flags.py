@@ -15,9 +15,10 @@ from absl.flags import FlagValues
 from checkpoints import run_settings
 from checkpoints.trained_for import LongTexts
 from extras import sweeps
-from tasks import fine_tuned, long_texts, saved_model
+from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
+from tasks.source import find_weights
 from training.devices import DeviceChoice
 from training.settings import OF_PRE_TRAINING, TrainingSettings
 
@@ -150,9 +151,8 @@ def check(f: FlagValues) -> None:
     # A repeated command finds the export of its first run. That is no error:
     # runner.write_saved_model keeps it if it is of the same weights. A sweep
     # that was killed while it copied the best run has no model.
-    has_model = fine_tuned.find_weights(f.output_dir) or sweeps.has_results(
-        f.output_dir
-    )
+    output_dir = f.output_dir
+    has_model = find_weights(output_dir) or sweeps.has_results(output_dir)
     if f.do_export and not (f.do_train and has_model):
         saved_model.check_new(read(f).export_dir)
     if f["export_dir"].present and not f.do_export:

@@ -18,10 +18,10 @@ from checkpoints.model import Checkpoint
 from extras import sweeps
 from extras.mistakes import writers as mistakes
 from finetuning import flags as finetuning_flags
-from tasks import bilstm, fine_tuned, graph_tokenizer, saved_model
+from tasks import bilstm, fine_tuned, saved_model
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
-from tasks.source import find_source
+from tasks.source import find_source, kept_weights
 from training import (
     agreement,
     compilation,
@@ -306,7 +306,9 @@ def finish(
     # are kept. What is there already may have been tuned since; only a command
     # that tunes begins with the weights as trained.
     if not training.eval_steps and (not scores or done > max(scores)):
-        if job.tune or not fine_tuned.has_weights_of(settings.output_dir, done):
+        kept = kept_weights(settings.output_dir)
+        is_there = kept and weight_files.global_step(kept) == done
+        if job.tune or not is_there:
             fine_tuned.write_model(job, loaded.model, done)
         if scores:
             fine_tuned.write_scores(settings.output_dir, {})
@@ -375,10 +377,7 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
         UserError: there is one of other weights, or something else.
     """
     directory = job.settings.export_dir
-    tokenizer = graph_tokenizer.Tokenizer(
-        job.tokenizer.vocabulary, settings=job.source.tokenizer_settings
-    )
-    graph = job.create_graph(loaded, tokenizer)
+    graph = job.create_graph(loaded)
     if not cluster.is_chief():
         return
     # Of a command that is repeated until its run is finished. Of others

@@ -12,37 +12,16 @@ from collections.abc import Mapping
 from base import cluster, file_system, text_files
 from base.errors import UserError
 
-import tensorflow as tf
 from absl import logging
 
 from checkpoints import checkpoint, lookup, weight_files
 from checkpoints.trained_for import TrainedFor
 from tasks import registry
 from tasks.job import FineTuningJob
-from tasks.source import no_model_error
+from tasks.source import find_weights, no_model_error
 from training.task_model import TaskModel
 
 _SCORES = "scores.json"
-
-
-def find_weights(output_dir: str) -> str | None:
-    """Return the prefix of the weights in output_dir; None if it has none.
-
-    The fine-tuned weights, else the newest training checkpoint.
-    """
-    weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
-    if tf.io.gfile.exists(weights + ".index"):
-        return weights
-    return lookup.latest_checkpoint(output_dir)
-
-
-def has_weights_of(output_dir: str, step: int) -> bool:
-    """Return whether the fine-tuned weights in output_dir are of a step."""
-    prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
-    return (
-        tf.io.gfile.exists(prefix + ".index")
-        and weight_files.global_step(prefix) == step
-    )
 
 
 def write_model(job: FineTuningJob, model: TaskModel, step: int) -> None:

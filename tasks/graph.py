@@ -28,19 +28,18 @@ class TaskGraph(tf.Module):
 
     The model says numbers (`TaskModel.outputs`). Subclasses define outputs that
     are strings with `answers`, and inputs of other shapes with `text_specs`.
-    Without a tokenizer there is the signature `ids` alone, whose inputs are
-    described by `ids`.
+    Without texts there is the signature `ids` alone.
+
+    Attributes:
+        ids: shape and dtype of the inputs of `ids`; None: the model reads no
+            rows of ids.
     """
 
-    ids = IDS
+    ids: tf.TensorSpec | None = IDS
 
-    def __init__(
-        self,
-        task: Task,
-        model: TaskModel,
-        tokenizer: graph_tokenizer.Tokenizer | None = None,
-    ):
+    def __init__(self, task: Task, model: TaskModel, has_texts: bool = False):
         super().__init__()
+        checkpoint = task.checkpoint
         # A SavedModel stores what the attributes of this module lead to.
         # Through a Keras model it would store each weight twice, as the Keras
         # variable and as the TensorFlow variable inside. An attribute that is
@@ -48,9 +47,14 @@ class TaskGraph(tf.Module):
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "task", task)
         self.weights = [variable.value for variable in model.variables]
-        self.tokenizer = tokenizer
-        self.vocabulary = tf.saved_model.Asset(task.checkpoint.vocab_file)
-        self.max_seq_length = task.checkpoint.max_seq_length
+        self.tokenizer: graph_tokenizer.Tokenizer | None = None
+        if has_texts:
+            self.tokenizer = graph_tokenizer.Tokenizer(
+                checkpoint.files.vocabulary,
+                settings=checkpoint.tokenizer_settings,
+            )
+        self.vocabulary = tf.saved_model.Asset(checkpoint.vocab_file)
+        self.max_seq_length = checkpoint.max_seq_length
 
     def skip_padding(self) -> None:
         """Leave padding out of all but attention in signatures made later."""
@@ -114,10 +118,10 @@ class TaskGraph(tf.Module):
             name: tf.TensorSpec(spec.shape, spec.dtype, name)
             for name, spec in zip(names, self.text_specs(), strict=True)
         }
-        return {
-            "serving_default": function.get_concrete_function(**texts),
-            "ids": self.ids_signature(),
-        }
+        made = {"serving_default": function.get_concrete_function(**texts)}
+        if self.ids:
+            made["ids"] = self.ids_signature()
+        return made
 
     def ids_signature(self) -> Callable:
         """Return the signature whose inputs are those of the model."""

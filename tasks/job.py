@@ -33,13 +33,7 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import HEAD_TAIL, TAIL, TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
-from tasks import (
-    bilstm,
-    graph,
-    graph_tokenizer,
-    predict,
-    registry,
-)
+from tasks import bilstm, graph, predict, registry
 from tasks.rows import text_fingerprint
 from tasks.settings import RunSettings
 from tasks.task import Outputs, Settings, Task
@@ -240,12 +234,10 @@ class FineTuningJob(abc.ABC):
         """Return a new model; call it inside the strategy's scope."""
         return self.task.create_model(self.config, self.settings.training.dtype)
 
-    def create_graph(
-        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> graph.TaskGraph:
+    def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
         task = type(self.task)(self.task_settings())
-        return registry.create_graph(task, loaded.model, tokenizer)
+        return registry.create_graph(task, loaded.model, has_texts=True)
 
     # --- Data ----------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from checkpoints import lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
-from tasks import graph_tokenizer, long_texts, registry, saved_model
+from tasks import long_texts, registry, saved_model
 from tasks.graph import TaskGraph
 from tasks.task import Model, Settings
 from tokenization import Vocabulary
@@ -200,13 +200,7 @@ def load_graph(settings: Settings, has_texts: bool = False) -> TaskGraph:
     weight_files.restore_weights(
         model.variables, checkpoint.prefix, model.required
     )
-    tokenizer = None
-    if has_texts:
-        tokenizer = graph_tokenizer.Tokenizer(
-            checkpoint.files.vocabulary,
-            settings=checkpoint.tokenizer_settings,
-        )
-    return registry.create_graph(task, model, tokenizer)
+    return registry.create_graph(task, model, has_texts)
 
 
 def load(settings: Settings) -> Model:

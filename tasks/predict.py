@@ -17,7 +17,7 @@ The batches are a function of the inputs alone, so that every runner and a
 restarted run compute the same numbers.
 
 These `batches` serve all that predicts. Fine-tuning scores and predicts the
-records that it keeps on disk, whose outputs `store` puts in their order.
+records that it keeps on disk (`run_records`).
 """
 
 from collections import Counter
@@ -150,21 +150,11 @@ def run_records(
     """
     found: Outputs = {}
     for rows, features in batches(run, data, batch_size):
-        store(found, len(data.lengths), rows, run(features))
+        for name, value in run(features).items():
+            if name not in found:  # the first batch has the longest rows
+                shape = (len(data.lengths), *value.shape[1:])
+                found[name] = np.zeros(shape, value.dtype)
+            inner = tuple(map(slice, value.shape[1:]))
+            found[name][(rows, *inner)] = value[: len(rows)]
         update(len(rows))
     return found
-
-
-def store(
-    found: Outputs, num_rows: int, rows: np.ndarray, outputs: Outputs
-) -> None:
-    """Put the outputs of a batch to its rows among all, {name: [n, ...]}.
-
-    `found` is empty at first. The longest rows come first, so that the first
-    batch has the final shape; see `run_records`.
-    """
-    for name, value in outputs.items():
-        if name not in found:
-            found[name] = np.zeros([num_rows, *value.shape[1:]], value.dtype)
-        inner = tuple(map(slice, value.shape[1:]))
-        found[name][(rows, *inner)] = value[: len(rows)]

@@ -23,7 +23,6 @@ from tasks.task import Settings, Task
 from tokenization import TokenizerSettings, Vocabulary
 
 if TYPE_CHECKING:
-    from tasks import graph_tokenizer
     from tasks.graph import TaskGraph
     from training.task_model import TaskModel
 
@@ -71,20 +70,18 @@ def find(name: str) -> type[Task]:
 
 
 def create_graph(
-    task: Task,
-    model: "TaskModel",
-    tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    task: Task, model: "TaskModel", has_texts: bool = False
 ) -> "TaskGraph":
     """Return a task's model with its inputs and outputs as a SavedModel.
 
-    Without a tokenizer it takes ids alone.
+    It takes strings if `has_texts`, not only ids.
     """
     row = TASKS[task.name]
     module, name = "tasks.graph", "TaskGraph"
     if row.graph:
         module, name = f"tasks.{row.folder}.model", row.graph
     graph_class = getattr(importlib.import_module(module), name)
-    return graph_class(task, model, tokenizer)
+    return graph_class(task, model, has_texts)
 
 
 def create_task(settings: Settings) -> Task:

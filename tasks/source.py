@@ -1,4 +1,4 @@
-"""The checkpoint a fine-tuning run starts from, and the files beside it."""
+"""The checkpoint a fine-tuning run starts from, and the one it has made."""
 
 import dataclasses
 import os
@@ -27,14 +27,26 @@ def find_source(settings: RunSettings) -> Checkpoint:
     Raises:
         UserError: there is no model to use.
     """
-    weights = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
-    name = settings.init_checkpoint
-    if not settings.do_train and tf.io.gfile.exists(weights + ".index"):
-        name = weights
-    elif not settings.do_train and not name:
-        if not lookup.latest_checkpoint(settings.output_dir):
-            raise no_model_error(settings.output_dir)
+    name, output_dir = settings.init_checkpoint, settings.output_dir
+    if not settings.do_train:
+        name = kept_weights(output_dir) or name
+        if not name and not lookup.latest_checkpoint(output_dir):
+            raise no_model_error(output_dir)
     return read_source(settings, name)
+
+
+def kept_weights(output_dir: str) -> str | None:
+    """Return the prefix of the fine-tuned weights in output_dir, if any."""
+    prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
+    return prefix if tf.io.gfile.exists(prefix + ".index") else None
+
+
+def find_weights(output_dir: str) -> str | None:
+    """Return the prefix of the weights in output_dir; None if it has none.
+
+    The fine-tuned weights, else the newest training checkpoint.
+    """
+    return kept_weights(output_dir) or lookup.latest_checkpoint(output_dir)
 
 
 def read_source(settings: RunSettings, name: str | None) -> Checkpoint:

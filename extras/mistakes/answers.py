@@ -85,28 +85,26 @@ def wrong_answers(
     Those of F1 0 come first, the surest answer of each first.
     """
     nothing = Candidate("", None, 0.0, 0.0)
-    wrong = [
-        (example, scores.f1[example.qas_id], found.get(example.qas_id, nothing))
-        for example in data.examples
-        if not scores.exact.get(example.qas_id, True)
-    ]
-    wrong.sort(key=lambda one: (one[1] > 0, -(one[2].probability or 0.0)))
-    rows = [
-        (
-            example.qas_id,
-            example.question_text,
-            " | ".join(dict.fromkeys(example.answers)),
-            given.text,
-            float(f1),
-            0,
-            given.probability,
-            context_of(
-                data.paragraphs[example.paragraph].text,
-                example.place or (given.span[1:] if given.span else (0, 0)),
-            ),
+    rows = []
+    for example in data.examples:
+        key = example.qas_id
+        if scores.exact.get(key, True):
+            continue
+        given = found.get(key, nothing)
+        place = example.place or (given.span[1:] if given.span else (0, 0))
+        rows.append(
+            (
+                key,
+                example.question_text,
+                " | ".join(dict.fromkeys(example.answers)),
+                given.text,
+                float(scores.f1[key]),
+                0,
+                given.probability,
+                context_of(data.paragraphs[example.paragraph].text, place),
+            )
         )
-        for example, f1, given in wrong
-    ]
+    rows.sort(key=lambda row: (row[4] > 0, -(row[6] or 0.0)))
     return Mistakes(_HEADER, rows, len(scores.exact), "questions")
 
 

@@ -12,11 +12,7 @@ from extras.mistakes.table import ERRORS, Cell, Mistakes, Report
 from tasks.classifier.glue import Example
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.multi_label import MultiLabelJob
-from tasks.classifier.scores import (
-    calibration_error,
-    confidence,
-    confidence_bins,
-)
+from tasks.classifier.scores import NUM_BINS, calibration_error, confidence
 from tasks.job import DataSet
 
 # With more classes than this the cells of the picture have no numbers, and
@@ -187,6 +183,8 @@ def draw_reliability(
     Raises:
         ImportError: matplotlib is not installed.
     """
+    from sklearn import calibration as sklearn_calibration
+
     figure = pictures.new_figure(4.2, 4.2)
     axes = figure.subplots()
     axes.plot(
@@ -199,12 +197,14 @@ def draw_reliability(
             ("calibrated, ", 1.0, pictures.BLUE, "o-"),
         ]
     for name, factor, color, style in drawn:
-        bins = np.stack(confidence_bins(logits * factor, label_ids))
-        counts, right, sure = bins[:, bins[0] > 0]
-        error = calibration_error(logits * factor, label_ids)
+        own = logits * factor
+        right, sure = sklearn_calibration.calibration_curve(
+            own.argmax(-1) == label_ids, confidence(own), n_bins=NUM_BINS
+        )
+        error = calibration_error(own, label_ids)
         axes.plot(
-            sure / counts,
-            right / counts,
+            sure,
+            right,
             style,
             color=color,
             label=f"{name}ECE {error:.3f}",

@@ -6,13 +6,12 @@ reads their rows.
 """
 
 import dataclasses
-import functools
 import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from base import tables, text_files
+from base import logs, tables, text_files
 from base.errors import UserError
 from base.flags import flag
 
@@ -326,14 +325,11 @@ def read_examples(
         raise UserError(
             damaged[0] if damaged else f"{path} holds no example{of}"
         )
-    if damaged:
-        _warn_of_damaged(damaged[0], len(damaged))
+    if damaged:  # a run reads some files twice
+        logs.warn_once(
+            f"{damaged[0]}; damaged lines are left out, {len(damaged)} in all"
+        )
     return examples
-
-
-@functools.cache  # a run reads some files twice
-def _warn_of_damaged(first: str, count: int) -> None:
-    logging.warning("%s; damaged lines are left out, %d in all", first, count)
 
 
 def _check_label(

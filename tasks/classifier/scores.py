@@ -7,16 +7,6 @@ import numpy as np
 
 NUM_BINS = 15  # of confidence, as in Guo et al.
 
-NAMES = (
-    "accuracy",
-    "f1",
-    "macro_f1",
-    "matthews_correlation",
-    "pearson",
-    "spearman",
-)
-
-
 # --- Scores ------------------------------------------------------------------
 
 
@@ -140,29 +130,14 @@ def calibration_error(logits: np.ndarray, label_ids: np.ndarray) -> float:
     """Return the expected calibration error of logits [n, K].
 
     That of Guo et al. 2017, "On Calibration of Modern Neural Networks": the
-    mean over the examples of |accuracy - mean confidence| of their bin.
-    """
-    _, right, confidence = confidence_bins(logits, label_ids)
-    return float(np.abs(right - confidence).sum() / len(label_ids))
-
-
-def confidence_bins(
-    logits: np.ndarray, label_ids: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, for each bin of confidence, three sums over its examples.
-
-    They are the number of examples, of right answers, and the confidences, the
-    probabilities of the likeliest class: [NUM_BINS] each. Bin m has those in
-    (m / NUM_BINS, (m + 1) / NUM_BINS].
+    mean over the examples of |accuracy - mean confidence| of their bin. Bin m
+    of NUM_BINS has confidences in (m / NUM_BINS, (m + 1) / NUM_BINS].
     """
     sure = confidence(logits)  # [n]
     bins = np.ceil(sure * NUM_BINS).astype(int) - 1  # [n]
     is_right = logits.argmax(-1) == label_ids  # [n]
-    counts, right, total = (
-        np.bincount(bins, weights, NUM_BINS)
-        for weights in (None, is_right, sure)
-    )
-    return counts, right, total
+    right, total = (np.bincount(bins, values) for values in (is_right, sure))
+    return float(np.abs(right - total).sum() / len(label_ids))
 
 
 def confidence(logits: np.ndarray) -> np.ndarray:

@@ -257,24 +257,34 @@ def _texts_by_id(path: str) -> dict[str, str]:
     return found
 
 
-def collection_of(examples: Sequence[Example]) -> Collection:
+def collection_of(
+    examples: Sequence[Example], group: int
+) -> tuple[Collection, list[int]]:
     """Return anchors as queries, and all other texts as documents.
 
-    The positives of an anchor are relevant for it.
+    The positives of an anchor are relevant for it. The second value has, for
+    each query and then for each document, the number of a record of its text;
+    an example has `group` records.
     """
-    documents: dict[str, str] = {}  # text -> id
-    queries: dict[str, str] = {}
+    queries: dict[str, int] = {}  # text -> its first record
+    documents: dict[str, int] = {}
+    for number, example in enumerate(examples):
+        anchor, *others = example.texts
+        queries.setdefault(anchor, number * group)
+        for record, text in enumerate(others, number * group + 1):
+            documents.setdefault(text, record)
+    of_query = {text: f"q{n}" for n, text in enumerate(queries)}
+    of_document = {text: f"d{n}" for n, text in enumerate(documents)}
     relevant: dict[str, dict[str, int]] = {}
-    for anchor, *others in (example.texts for example in examples):
-        for text in others:
-            documents.setdefault(text, f"d{len(documents)}")
-        name = queries.setdefault(anchor, f"q{len(queries)}")
-        relevant.setdefault(name, {})[documents[others[0]]] = 1
-    return Collection(
-        {name: text for text, name in queries.items()},
-        {name: text for text, name in documents.items()},
+    for anchor, positive, *_ in (example.texts for example in examples):
+        own = relevant.setdefault(of_query[anchor], {})
+        own[of_document[positive]] = 1
+    collection = Collection(
+        {name: text for text, name in of_query.items()},
+        {name: text for text, name in of_document.items()},
         relevant,
     )
+    return collection, [*queries.values(), *documents.values()]
 
 
 def files_of(path: str, part: str) -> list[str]:

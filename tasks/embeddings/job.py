@@ -425,8 +425,9 @@ class EmbeddingsJob(FineTuningJob):
             )
         collection = examples
         if not isinstance(examples, Collection):
-            collection = embeddings_data.collection_of(examples)
-            vectors = _of_collection(examples, collection, vectors)
+            group = len(vectors) // len(examples)
+            found = embeddings_data.collection_of(examples, group)
+            collection, vectors = found[0], vectors[found[1]]
         ranked = ranked_documents(collection, vectors, self.similarity)
         relevant = [collection.relevant[name] for name in collection.queries]
         return Scored(
@@ -490,21 +491,3 @@ def ranked_documents(
         kept = [names[at] for at in row.tolist() if names[at] not in own]
         ranked.append(kept[: scores.DEPTH])
     return ranked
-
-
-def _of_collection(
-    examples: Sequence[Example], collection: Collection, vectors: np.ndarray
-) -> np.ndarray:
-    """Return the vectors of the queries, then of the documents, [n, D]."""
-    group = len(vectors) // len(examples)
-    of_query: dict[str, np.ndarray] = {}
-    of_document: dict[str, np.ndarray] = {}
-    for row, example in enumerate(examples):
-        at = row * group
-        of_query.setdefault(example.texts[0], vectors[at])
-        for place, text in enumerate(example.texts[1:], at + 1):
-            of_document.setdefault(text, vectors[place])
-    return np.stack(
-        [of_query[text] for text in collection.queries.values()]
-        + [of_document[text] for text in collection.documents.values()]
-    )

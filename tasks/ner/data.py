@@ -100,7 +100,7 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     if path.endswith(".jsonl"):
         sentences = list(_json_sentences(path, text))
     else:
-        separator = _separator(lines)
+        separator = "\t" if "\t" in _first_row(lines)[1] else " "
         rows = _rows(path, lines, separator, columns.token)
         sentences = list(_column_sentences(path, rows, columns, needs_tags))
     if not sentences:
@@ -121,11 +121,6 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
 
 def _is_blank(line: str) -> bool:
     return not line.strip(" \t")
-
-
-def _separator(lines: Iterable[str]) -> str:
-    """Return tab or space, as the first row of words has it."""
-    return "\t" if "\t" in _first_row(lines)[1] else " "
 
 
 def _first_row(lines: Iterable[str]) -> tuple[int, str]:

@@ -159,9 +159,16 @@ class NerJob(FineTuningJob):
         converter = ner_windows.Converter(
             self.tokenizer, self.labels, length, context
         )
-        for number, features in enumerate(converter(sentences)):
-            if not number:
-                self._log_records(features)
+        names = [*self.labels, "-"]  # the last one stands for IGNORED, -1
+        for part, features in enumerate(converter(sentences)):
+            for row, ids in enumerate(features["label_ids"][:_SHOWN]):
+                if not part:
+                    used = ids[features["input_mask"][row] > 0]
+                    log_example(
+                        row,
+                        ("tokens", self.tokens_of(features, row)),
+                        ("labels", " ".join(names[number] for number in used)),
+                    )
             yield features
         logging.info(
             "%s: %d sentences, %d words; %d sentences split into windows of "
@@ -173,17 +180,6 @@ class NerJob(FineTuningJob):
             length,
             converter.num_unknown,
         )
-
-    def _log_records(self, features: dict[str, np.ndarray]) -> None:
-        """Log the first records as tokens, with their labels."""
-        names = [*self.labels, "-"]  # the last one stands for IGNORED, -1
-        for row, label_ids in enumerate(features["label_ids"][:_SHOWN]):
-            used = label_ids[features["input_mask"][row] > 0]
-            log_example(
-                row,
-                ("tokens", self.tokens_of(features, row)),
-                ("labels", " ".join(names[number] for number in used)),
-            )
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records, or the activations of their words."""

@@ -142,6 +142,8 @@ class TaggerGraph(TaskGraph):
 
     def __init__(self, task: Task, *args: Any):
         super().__init__(task, *args)
+        if hasattr(self.model, "activations"):
+            self.ids = None
         labels = task.labels  # of the K classes
         self.labels = tf.constant(labels)
         # The tag of each class after each class, as ner.data.normalized_tags
@@ -222,15 +224,7 @@ class TaggerGraph(TaskGraph):
 
     def signatures(self) -> dict[str, Callable]:
         """Return the two or three signatures as concrete functions."""
-        made = {}
-        for signature, function, name, shape in (
-            ("serving_default", self.from_texts, "text", [None]),
-            ("words", self.from_words, "words", [None, None]),
-        ):
-            spec = tf.TensorSpec(shape, tf.string, name)
-            made[signature] = tf.function(
-                function, autograph=False
-            ).get_concrete_function(**{name: spec})
-        if not hasattr(self.model, "activations"):
-            made["ids"] = self.ids_signature()
-        return made
+        words = tf.TensorSpec([None, None], tf.string, "words")
+        function = tf.function(self.from_words, autograph=False)
+        made = super().signatures()
+        return made | {"words": function.get_concrete_function(words=words)}

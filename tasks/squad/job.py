@@ -11,7 +11,6 @@ from absl import logging
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
-from tasks import graph_tokenizer
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import log_example
 from tasks.settings import RunSettings
@@ -221,7 +220,7 @@ class SquadJob(FineTuningJob):
         return found._replace(version_2_with_negative=self.is_version_2)
 
     def create_graph(
-        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
+        self, loaded: LoadedModel
     ) -> squad_model.QuestionAnsweringGraph:
         """Return the SavedModel: question and paragraph in, answer out."""
         if self.is_version_2:
@@ -234,4 +233,4 @@ class SquadJob(FineTuningJob):
                 self.settings.output_dir,
                 folder,
             )
-        return super().create_graph(loaded, tokenizer)
+        return super().create_graph(loaded)

@@ -28,7 +28,7 @@ from marks import nightly
 import tokenization
 from modeling import BertConfig
 from pretraining import model as pretraining_model
-from tasks import graph_tokenizer, registry, saved_model
+from tasks import registry, saved_model
 from tasks.classifier import model as classifier_model
 from training.task_model import TaskModel
 
@@ -143,11 +143,8 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task("masked_lm", str(vocab_file), top_k=1000)
-    graph = registry.create_graph(
-        task,
-        task.create_model(CONFIG, "float32"),
-        graph_tokenizer.Tokenizer(str(vocab_file)),
-    )
+    model = task.create_model(CONFIG, "float32")
+    graph = registry.create_graph(task, model, has_texts=True)
     found = graph.from_texts(tf.constant(["a [MASK] film"]))
     assert found["tokens"].shape[-1] == len(VOCAB)
 
@@ -166,11 +163,8 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task(head, str(vocab_file))
-    graph = registry.create_graph(
-        task,
-        task.create_model(CONFIG, "float32"),
-        graph_tokenizer.Tokenizer(str(vocab_file)),
-    )
+    model = task.create_model(CONFIG, "float32")
+    graph = registry.create_graph(task, model, has_texts=True)
     made = graph.signatures()
 
     def ask(count: int) -> dict:
@@ -284,11 +278,9 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     """Servers send such a batch to warm up."""
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB) + "\n")
-    tokenizer = graph_tokenizer.Tokenizer(str(vocab_file))
     task = create_task(name, str(vocab_file))
-    export = registry.create_graph(
-        task, task.create_model(CONFIG, "float32"), tokenizer
-    )
+    model = task.create_model(CONFIG, "float32")
+    export = registry.create_graph(task, model, has_texts=True)
     nothing = [
         tf.zeros([0, 2][: spec.shape.rank], tf.string)
         for spec in export.text_specs()
@@ -354,8 +346,7 @@ def create_graph(folder: Path, model, *labels: str):
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCAB) + "\n")
     task = create_task("classifier", str(path), labels=labels)
-    tokenizer = graph_tokenizer.Tokenizer(str(path), True)
-    return registry.create_graph(task, model, tokenizer)
+    return registry.create_graph(task, model, has_texts=True)
 
 
 @pytest.mark.slow

@@ -188,7 +188,7 @@ def write_models(
                 checkpoint.trained(max_seq_length=MAX_SEQ_LENGTH), "encoder"
             )
             export = registry.create_graph(
-                registry.create_task(settings), random_model(dtype), tokenizer
+                registry.create_task(settings), random_model(dtype), True
             )
             saved_model.write(export, str(folder / SERVERS[name].model))
     theirs = folder / SERVERS["transformers"].model
