@@ -37,7 +37,7 @@ from serving import flags as prediction_flags
 from serving import run
 from serving.flags import TextOptions
 from tasks import loading, reading
-from tasks.task import Settings
+from tasks.task import TaskSettings
 from training import dtypes
 from training.flags import ModelFlags
 from training.settings import AUTO, TrainingSettings
@@ -142,7 +142,7 @@ def main(_: list[str]) -> int:
     return 0
 
 
-def find_model() -> Settings:
+def find_model() -> TaskSettings:
     """Return the settings of --model, changed as the other flags say."""
     settings = loading.find(
         FLAGS.model,
@@ -164,7 +164,7 @@ def find_model() -> Settings:
     return settings
 
 
-def check_explains(settings: Settings) -> None:
+def check_explains(settings: TaskSettings) -> None:
     """Raise a UserError if --explain cannot be done with a model."""
     if settings.checkpoint.is_exported:
         raise UserError(
@@ -185,7 +185,7 @@ def check_explains(settings: Settings) -> None:
 
 
 def log_plan(
-    settings: Settings, files: list[reading.InputFile], todo: list[int]
+    settings: TaskSettings, files: list[reading.InputFile], todo: list[int]
 ) -> None:
     """Log the model, the inputs and what is left to do."""
     logging.info("***** Batch prediction *****")

@@ -18,7 +18,7 @@ reads standard input, --output_file=- writes standard output.
 import dataclasses
 import os
 
-from base import cluster, file_system, interrupts, lazy, script
+from base import cluster, file_system, interrupts, lazy, progress, script
 from base.errors import UserError
 from base.flags import define, flag, read
 
@@ -162,13 +162,15 @@ def extract(
     file_system.remove_leftovers(FLAGS.output_file)
     vector = len(layers) * hidden_size * 4  # bytes of float32 [K, H]
     sizes = (vector, 0) if FLAGS.pooling == "none" else (0, vector)
-    progress = features_lines.Progress(reader)
-    with features_writers.open_writer(
-        FLAGS.output_file,
-        FLAGS.output_format,
-        layers,
-        reader.tokenizer.inv_vocab,
-    ) as writer:
+    with (
+        progress.Bar(reader.size(), "B", "Extracting", unit_scale=True) as bar,
+        features_writers.open_writer(
+            FLAGS.output_file,
+            FLAGS.output_format,
+            layers,
+            reader.tokenizer.inv_vocab,
+        ) as writer,
+    ):
         for window in features_lines.windows(reader.lines(), *sizes):
             for line in window[: max(0, _SHOWN - window[0].index)]:
                 # The tokens show a wrong vocabulary or casing.
@@ -185,10 +187,10 @@ def extract(
                 pad_to_max_length=FLAGS.pad_to_max_length,
             )
             for line in features_lines.window_features(
-                run, window, data, FLAGS.batch_size, progress
+                run, window, data, FLAGS.batch_size, bar
             ):
                 writer.write(line)
-    progress.end(FLAGS.output_file)
+    reader.log_end(FLAGS.output_file)
 
 
 def check_flags() -> None:

@@ -39,7 +39,7 @@ from serving.flags import ModelOptions, TextOptions
 from tasks import loading, predict, registry
 from tasks.masked_lm import task as filling
 from tasks.sentence_score import task as scoring
-from tasks.task import Input, Place, Settings, Task
+from tasks.task import Input, Place, Task, TaskSettings
 from training import dtypes
 from training import flags as training_flags
 from training.flags import ModelFlags
@@ -111,7 +111,7 @@ def main(_: list[str]) -> int:
     return 0
 
 
-def describe_model() -> Settings:
+def describe_model() -> TaskSettings:
     """Return the settings of the model that the flags describe.
 
     Raises:

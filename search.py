@@ -40,7 +40,7 @@ from serving.search import build
 from serving.search.index import METHODS, load_usearch
 from tasks import loading, reading
 from tasks.reading import Window
-from tasks.task import Input, Settings, Task
+from tasks.task import Input, Task, TaskSettings
 from training import dtypes
 from training import flags as training_flags
 from training.flags import ModelFlags
@@ -126,7 +126,7 @@ def main(_: list[str]) -> int:
     return 0
 
 
-def describe_model() -> Settings:
+def describe_model() -> TaskSettings:
     """Return the settings and the task of the model that the flags name."""
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     own = loading.choose_task(checkpoint, needs_rows=False)

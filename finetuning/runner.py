@@ -74,7 +74,7 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
         file_system.make_directory(settings.records_dir, "records_dir")
         loaded = create_model(job, strategy)
         if do_train and not is_over(settings, identity):
-            training = plan(job, loaded, strategy, identity)
+            training = training_of(job, loaded, strategy, identity)
             done = loop.train(training)
             agreement.wait_for_all(strategy)  # until the last score is written
             if not finish(job, loaded, done, training.settings):
@@ -207,7 +207,7 @@ def is_over(settings: RunSettings, identity: start.Identity) -> bool:
     return False
 
 
-def plan(
+def training_of(
     job: FineTuningJob,
     loaded: LoadedModel,
     strategy: tf.distribute.Strategy,

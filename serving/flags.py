@@ -115,7 +115,7 @@ def define_model_options() -> None:
 
 
 def model_options(values: FlagValues) -> dict[str, Any]:
-    """Return the options of a model as fields of Settings.
+    """Return the options of a model as fields of TaskSettings.
 
     A value is None where the model's own is taken.
     """

@@ -25,7 +25,7 @@ from serving import run
 from serving.run import Result
 from tasks import reading, registry
 from tasks.reading import InputFile, Window
-from tasks.task import Model, Settings, Task
+from tasks.task import Model, Task, TaskSettings
 
 _NAME = "batch_predict"
 
@@ -37,7 +37,7 @@ def predict_files(
     job: Job,
     files: Sequence[InputFile],
     todo: Sequence[int],
-    settings: Settings,
+    settings: TaskSettings,
     explains: bool,
     batch_size: int,
     beam_options: str,
@@ -76,7 +76,7 @@ def predict_files(
 class _Read(beam.DoFn):
     """Yields batches, of one window each."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: TaskSettings):
         self.settings = settings
 
     def setup(self) -> None:
@@ -97,7 +97,7 @@ class _Handler(inference.ModelHandler):
     that differ from run to run.
     """
 
-    def __init__(self, settings: Settings, explains: bool, batch_size: int):
+    def __init__(self, settings: TaskSettings, explains: bool, batch_size: int):
         super().__init__()
         self.model, self.batch_size = (settings, explains), batch_size
 

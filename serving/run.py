@@ -25,7 +25,7 @@ from absl import logging
 from tasks import predict, reading, registry
 from tasks.reading import InputFile, Problem, Window
 from tasks.sentence_score import task as scoring
-from tasks.task import Model, Settings, Task
+from tasks.task import Model, Task, TaskSettings
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
@@ -41,7 +41,7 @@ class Result(NamedTuple):
     counts: dict[str, float]
 
 
-def create_task(settings: Settings, explains: bool = False) -> Task:
+def create_task(settings: TaskSettings, explains: bool = False) -> Task:
     """Return the task of a model; if it `explains`, with attributions."""
     task = registry.create_task(settings)
     if not explains:
@@ -51,7 +51,7 @@ def create_task(settings: Settings, explains: bool = False) -> Task:
     return attributions.explaining_task(task)
 
 
-def load_model(settings: Settings, explains: bool = False) -> Model:
+def load_model(settings: TaskSettings, explains: bool = False) -> Model:
     """Return a model; if it `explains`, with the outputs of attributions."""
     from tasks import loading  # TensorFlow, which litert_model.py lacks
 

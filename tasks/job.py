@@ -36,7 +36,7 @@ from records import in_memory, tfrecord
 from tasks import bilstm, graph, predict, registry
 from tasks.rows import text_fingerprint
 from tasks.settings import RunSettings
-from tasks.task import Outputs, Settings, Task
+from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
 from training.task_model import TaskModel
@@ -186,7 +186,7 @@ class FineTuningJob(abc.ABC):
         """
 
     def options(self) -> dict[str, Any]:
-        """Return the fields of task.Settings that the flags decide."""
+        """Return the fields of TaskSettings that the flags decide."""
         return {}
 
     @abc.abstractmethod
@@ -225,10 +225,10 @@ class FineTuningJob(abc.ABC):
         """The task as predictions and exports know it."""
         return registry.create_task(self.task_settings())
 
-    def task_settings(self) -> Settings:
+    def task_settings(self) -> TaskSettings:
         """Return the settings of the task, as tuned so far."""
         model = dataclasses.replace(self.source, trained_for=self.trained_for())
-        return Settings(model, self.task_name, **self.options())
+        return TaskSettings(model, self.task_name, **self.options())
 
     def create_model(self) -> TaskModel:
         """Return a new model; call it inside the strategy's scope."""

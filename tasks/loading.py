@@ -24,11 +24,11 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import long_texts, registry, saved_model
 from tasks.graph import TaskGraph
-from tasks.task import Model, Settings
+from tasks.task import Model, TaskSettings
 from tokenization import Vocabulary
 from training import prediction
 
-# Fields of Settings that are fixed when a SavedModel is exported.
+# Fields of TaskSettings that are fixed when a SavedModel is exported.
 _OF_EXPORT = (
     "max_seq_length",
     "long_texts",
@@ -47,7 +47,7 @@ def find(
     vocab_file: str | None = None,
     do_lower_case: bool | None = None,
     **options: Any,
-) -> Settings:
+) -> TaskSettings:
     """Return the settings of the checkpoint or SavedModel at a path.
 
     The path is a directory, the prefix of a checkpoint, or a name of the hub.
@@ -100,10 +100,12 @@ def find(
     return with_options(settings, given)
 
 
-def with_options(settings: Settings, given: Mapping[str, Any]) -> Settings:
+def with_options(
+    settings: TaskSettings, given: Mapping[str, Any]
+) -> TaskSettings:
     """Return the settings with the options that the user gave.
 
-    They are fields of Settings and of its checkpoint's `trained_for`.
+    They are fields of TaskSettings and of its checkpoint's `trained_for`.
     """
     given = dict(given)
     own = {n: given.pop(n) for n in TrainedFor._fields if n in given}
@@ -116,7 +118,7 @@ def describe(
     task: str | None = None,
     given: Mapping[str, Any] | None = None,
     needs_rows: bool = True,
-) -> Settings:
+) -> TaskSettings:
     """Return the settings of a checkpoint, from the files beside it.
 
     `given` are the fields that the user gave. For the task see `find`.
@@ -147,7 +149,7 @@ def describe(
     found["long_texts"] = long_texts.checked(
         found.get("long_texts", own), length
     )
-    settings = with_options(Settings(checkpoint, task), found)
+    settings = with_options(TaskSettings(checkpoint, task), found)
     settings = task_class.completed(settings)
     if checkpoint.trained_for.document_context:
         logging.warning(
@@ -187,7 +189,7 @@ def choose_task(
     )
 
 
-def load_graph(settings: Settings, has_texts: bool = False) -> TaskGraph:
+def load_graph(settings: TaskSettings, has_texts: bool = False) -> TaskGraph:
     """Return the graph of a checkpoint, its weights restored.
 
     It takes strings if `has_texts`, not only ids.
@@ -203,7 +205,7 @@ def load_graph(settings: Settings, has_texts: bool = False) -> TaskGraph:
     return registry.create_graph(task, model, has_texts)
 
 
-def load(settings: Settings) -> Model:
+def load(settings: TaskSettings) -> Model:
     """Return a model as a function of the features of a batch.
 
     Raises:
@@ -236,7 +238,7 @@ def run_graph(graph: TaskGraph) -> Model:
     return run
 
 
-def fingerprint(settings: Settings) -> list[tuple[str, str]]:
+def fingerprint(settings: TaskSettings) -> list[tuple[str, str]]:
     """Return (file, SHA-256) of everything that determines the outputs."""
     checkpoint = settings.checkpoint
     prefix, config = checkpoint.prefix, checkpoint.bert_config_file

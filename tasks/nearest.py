@@ -110,36 +110,26 @@ def candidates(
     whose score is below p - 2 e is not among the best. The arguments and the
     error are those of `nearest`.
     """
-    for start in range(0, len(queries), _QUERIES):
-        block = queries[start : start + _QUERIES]
-        yield from _of_block(vectors, block, count, similarity)
-
-
-def _of_block(
-    vectors: np.ndarray,
-    queries: np.ndarray,
-    count: int,
-    similarity: str | None,
-) -> Iterator[np.ndarray]:
-    """Yield what `candidates` does, for queries that are compared together."""
-    floor = np.full([len(queries), 1], -np.inf, np.float32)
-    margin, parts = np.zeros([len(queries), 1], np.float32), []
-    block_size = _BLOCK * min(len(queries), _BLOCKS)
-    size = max(count, block_size // vectors.shape[1])
-    for start in range(0, len(vectors), size):
-        block = vectors[start : start + size]
-        values, rounding = _coarse_scores(queries, block, similarity)
-        check_finite(values)
-        margin = np.maximum(margin, rounding)
-        floor = np.maximum(floor, _last_of(values, count)[:, None])
-        query, row = np.nonzero(values >= floor - margin)
-        parts.append((query, start + row, values[query, row]))
-    query, rows, values = map(np.concatenate, zip(*parts, strict=True))
-    order = np.argsort(query, kind="stable")
-    ends = np.cumsum(np.bincount(query))[:-1]
-    for own, slack in zip(np.split(order, ends), margin, strict=True):
-        found = values[own]
-        yield rows[own][found >= _last_of(found, count) - slack]
+    for first in range(0, len(queries), _QUERIES):
+        own = queries[first : first + _QUERIES]
+        floor = np.full([len(own), 1], -np.inf, np.float32)
+        margin, parts = np.zeros([len(own), 1], np.float32), []
+        size = _BLOCK * min(len(own), _BLOCKS) // vectors.shape[1]
+        size = max(count, size)
+        for start in range(0, len(vectors), size):
+            block = vectors[start : start + size]
+            values, rounding = _coarse_scores(own, block, similarity)
+            check_finite(values)
+            margin = np.maximum(margin, rounding)
+            floor = np.maximum(floor, _last_of(values, count)[:, None])
+            query, row = np.nonzero(values >= floor - margin)
+            parts.append((query, start + row, values[query, row]))
+        query, rows, values = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(query, kind="stable")
+        ends = np.cumsum(np.bincount(query))[:-1]
+        for places, slack in zip(np.split(order, ends), margin, strict=True):
+            best = values[places]
+            yield rows[places][best >= _last_of(best, count) - slack]
 
 
 def _coarse_scores(

@@ -19,7 +19,7 @@ import tokenization
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import LongTexts, TrainedFor, id2label_of
-from tasks.task import Settings, Task
+from tasks.task import Task, TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def create_graph(
     return graph_class(task, model, has_texts)
 
 
-def create_task(settings: Settings) -> Task:
+def create_task(settings: TaskSettings) -> Task:
     """Return the task of a model.
 
     Raises:
@@ -112,7 +112,7 @@ _KINDS = {
 
 def described(
     found: Mapping[str, Any], place: str, path: str, vocabulary: Vocabulary
-) -> Settings:
+) -> TaskSettings:
     """Return the settings of an exported model by its export.json.
 
     Args:
@@ -131,7 +131,9 @@ def described(
         )
     names = {*find(task).described, *TokenizerSettings._fields} & found.keys()
     kinds = (
-        get_type_hints(Settings) | get_type_hints(TokenizerSettings) | _KINDS
+        get_type_hints(TaskSettings)
+        | get_type_hints(TokenizerSettings)
+        | _KINDS
     )
     needed = {*Task.described, "do_lower_case", *names}
     check_types(found, {name: kinds[name] for name in needed}, place)
@@ -144,13 +146,13 @@ def described(
     def parts(kind: type) -> dict[str, Any]:
         return {n: values.pop(n) for n in kind._fields if n in values}
 
-    settings = parts(Settings)
+    settings = parts(TaskSettings)
     files = TokenizerFiles(
         vocabulary=vocabulary,
         known=TokenizerSettings.of(**parts(TokenizerSettings)),
     )
     checkpoint = Checkpoint(path, None, TrainedFor(**values), files)
-    return Settings(checkpoint, **settings)
+    return TaskSettings(checkpoint, **settings)
 
 
 def check_types(

@@ -46,7 +46,7 @@ Model = Callable[[Mapping[str, np.ndarray]], Outputs]
 Prediction = dict[str, Any]
 
 
-class Settings(NamedTuple):
+class TaskSettings(NamedTuple):
     """The model and the options that predictions depend on; picklable.
 
     Attributes:
@@ -151,8 +151,8 @@ class Task(abc.ABC):
 
     Attributes:
         name: a key of registry.TASKS.
-        described: fields of Settings that an exported model's export.json has,
-            beside those of its normalization.
+        described: fields of TaskSettings that an exported model's export.json
+            has, beside those of its normalization.
         head: path of a variable that only models with its head have; None: it
             needs the encoder alone.
         trained_as: `TrainedFor.task` of its models, the one that fine-tuning
@@ -162,7 +162,7 @@ class Task(abc.ABC):
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
         why_no_records: why records of ids cannot be predicted; None: they can.
-        takes_long_texts: whether it reads texts as Settings.long_texts says.
+        takes_long_texts: whether it reads texts as Checkpoint.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
     """
 
@@ -177,7 +177,7 @@ class Task(abc.ABC):
     takes_long_texts = False
     totals: tuple[str, ...] = ()
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: TaskSettings):
         self.settings, self.checkpoint = settings, settings.checkpoint
         self.tokenizer = self.checkpoint.tokenizer
         self.labels = self.checkpoint.trained_for.labels
@@ -219,7 +219,7 @@ class Task(abc.ABC):
         del checkpoint, needs_rows
 
     @classmethod
-    def completed(cls, settings: Settings) -> Settings:
+    def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return the settings with what their checkpoint decides.
 
         `settings` have what the user gave, which takes precedence.

@@ -1,4 +1,4 @@
-"""Settings of a task without a model's files."""
+"""TaskSettings of a task without a model's files."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
-from tasks.task import Settings
+from tasks.task import TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
 
 
 def settings_of(
     name: str, vocab_file: Any, labels: Sequence[str] | None = None, **values
-) -> Settings:
+) -> TaskSettings:
     """Return the settings of a task; values are also those of TrainedFor."""
     fields = {n: values.pop(n) for n in TrainedFor._fields if n in values}
     trained_for = TrainedFor(
@@ -22,4 +22,6 @@ def settings_of(
     files = TokenizerFiles(
         vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
     )
-    return Settings(Checkpoint("", None, trained_for, files), name, **values)
+    return TaskSettings(
+        Checkpoint("", None, trained_for, files), name, **values
+    )

@@ -18,11 +18,11 @@ from tasks.embeddings import learning
 from tasks.embeddings.job import EmbeddingsJob, prompted
 from tasks.embeddings.task import Embeddings
 from tasks.job import LoadedModel
-from tasks.task import Settings
+from tasks.task import TaskSettings
 from training.objective import Objective
 
 
-def find_teacher(path: str) -> Settings:
+def find_teacher(path: str) -> TaskSettings:
     """Return the settings of the teacher at a path.
 
     Raises:
@@ -37,7 +37,7 @@ def find_teacher(path: str) -> Settings:
     return teacher
 
 
-def identity_of(teacher: Settings) -> list[Any]:
+def identity_of(teacher: TaskSettings) -> list[Any]:
     """Return everything that a teacher's vectors depend on."""
     # How it makes vectors is in several files beside the weights.
     return [*loading.fingerprint(teacher), teacher.fingerprint()]

@@ -18,7 +18,7 @@ from checkpoints.trained_for import HEAD_TAIL, TAIL
 from ops import recurrence
 from serving.litert import convert, metadata
 from tasks.graph import Outputs, TaskGraph
-from tasks.task import Settings
+from tasks.task import TaskSettings
 
 
 def write(graph: TaskGraph, path: str, quantize: str) -> None:
@@ -102,7 +102,7 @@ def check_new(path: str) -> None:
     file_system.make_directory(os.path.dirname(path) or ".", "export_dir")
 
 
-def _log_mediapipe(settings: Settings) -> None:
+def _log_mediapipe(settings: TaskSettings) -> None:
     """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
     checkpoint = settings.checkpoint
     trained_for, text = checkpoint.trained_for, checkpoint.tokenizer_settings

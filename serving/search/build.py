@@ -32,7 +32,7 @@ from serving.search.index import (
 from tasks import loading, nearest, predict, reading, registry
 from tasks.embeddings.task import Embeddings, prompt_for
 from tasks.rows import Units
-from tasks.task import NOT_FINITE, Input, Model, Place, Settings, Task
+from tasks.task import NOT_FINITE, Input, Model, Place, Task, TaskSettings
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
@@ -53,7 +53,7 @@ _OF_GRAPH = {
 }
 
 
-def task_for(settings: Settings, use: str) -> Task:
+def task_for(settings: TaskSettings, use: str) -> Task:
     """Return the task of the vectors of queries or documents.
 
     A model may want another prompt before each. `use` is "query" or "document".

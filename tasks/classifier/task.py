@@ -12,7 +12,7 @@ from tasks.task import (
     Outputs,
     Prediction,
     RowTask,
-    Settings,
+    TaskSettings,
     number,
 )
 
@@ -33,7 +33,7 @@ class Classification(RowTask):
     multi_label = False
     takes_long_texts = True
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: TaskSettings):
         if settings.checkpoint.trained_for.sentence_pairs:
             self.text_names = ("text_a", "text_b")
         super().__init__(settings)
@@ -57,7 +57,7 @@ class Classification(RowTask):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def completed(cls, settings: Settings) -> Settings:
+    def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return the settings with the labels, and whether texts are pairs.
 
         The labels of a regression, whose head has one row, are None.

@@ -37,7 +37,7 @@ from tasks.job import (
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.task import Settings, number
+from tasks.task import TaskSettings, number
 from training import memory
 
 EMBEDDINGS = "embeddings.jsonl"
@@ -169,7 +169,7 @@ class EmbeddingsJob(FineTuningJob):
         settings: RunSettings,
         source: Checkpoint,
         options: Options,
-        teacher: Settings | None = None,
+        teacher: TaskSettings | None = None,
     ):
         super().__init__(settings, source)
         self.flags, self.teacher, own = options, teacher, source.trained_for

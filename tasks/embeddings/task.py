@@ -6,7 +6,7 @@ from base.errors import UserError
 
 from checkpoints.trained_for import TrainedFor
 from tasks.rows import Row, Unit
-from tasks.task import Outputs, Prediction, RowTask, Settings, number
+from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
 if TYPE_CHECKING:
     import modeling
@@ -54,7 +54,7 @@ class Embeddings(RowTask):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def completed(cls, settings: Settings) -> Settings:
+    def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return also what vectors are made of, and how they are compared."""
         model, size = settings.checkpoint, settings.embedding_size
         check_size(size, model.config.hidden_size, "embedding_size")

@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
-from base import errors, file_system
-from base import progress as base_progress
+from base import errors, file_system, progress
 from base.errors import UserError
 
 import numpy as np
@@ -32,8 +31,6 @@ from tasks.task import Model
 # A window ends when its features have this many bytes, or at this many lines.
 _WINDOW_BYTES = 1 << 28
 _WINDOW_LINES = 10_000
-
-_SECONDS_BETWEEN_REPORTS = 10.0
 
 # --- Reading -----------------------------------------------------------------
 
@@ -52,6 +49,7 @@ class Line(NamedTuple):
 
     index: int  # from 0
     row: Row
+    num_bytes: int  # of the input
 
 
 class Reader:
@@ -64,8 +62,7 @@ class Reader:
         how: LongTexts.how, which ones.
 
     Attributes:
-        num_bytes: bytes read so far; all counts are of what was read so far.
-        num_lines: lines.
+        num_lines: lines; all counts are of what was read so far.
         num_tokens: tokens after cutting, with [CLS] and [SEP].
         num_cut: lines that were cut.
         num_left_out: tokens that were cut off.
@@ -81,8 +78,9 @@ class Reader:
     ):
         self.path, self.tokenizer = path, tokenizer
         self.max_seq_length, self.how = max_seq_length, how
-        self.num_bytes = self.num_lines = self.num_tokens = 0
+        self.num_lines = self.num_tokens = 0
         self.num_cut = self.num_left_out = self.num_blank = 0
+        self.began = time.monotonic()
 
     def lines(self) -> Iterator[Line]:
         """Yield every line in order.
@@ -94,8 +92,8 @@ class Reader:
             with self._open() as file:
                 for index, data in enumerate(file):
                     self.num_lines += 1
-                    self.num_bytes += len(data)
-                    yield self._encode(index, self._decode(index, data))
+                    row = self._encode(index, self._decode(index, data))
+                    yield Line(index, row, len(data))
         except (OSError, tf.errors.OpError) as error:
             raise UserError(
                 f"{self.path}: cannot be read after {self.num_lines} lines: "
@@ -104,12 +102,33 @@ class Reader:
         if not self.num_lines:
             raise UserError(f"--input_file={self.path} holds no line")
 
-    def size(self) -> float:
-        """Return the size of the input in bytes; NaN if it is unknown."""
+    def size(self) -> int | None:
+        """Return the size of the input in bytes; None if it is unknown."""
         if self.path == "-":
-            return float("nan")
+            return None
         # A pipe has a name, but no size.
-        return float(tf.io.gfile.stat(self.path).length or "nan")
+        return tf.io.gfile.stat(self.path).length or None
+
+    def log_end(self, path: str) -> None:
+        """Log what was written to `path`, and the speed."""
+        seconds = time.monotonic() - self.began
+        logging.info(
+            "Wrote the features of %d lines, %d tokens, to %s: %d lines were "
+            "cut to %d tokens and lost %d, %d were blank",
+            self.num_lines,
+            self.num_tokens,
+            path,
+            self.num_cut,
+            self.max_seq_length,
+            self.num_left_out,
+            self.num_blank,
+        )
+        logging.info(
+            "%s, %.1f sequences/s, %.1f tokens/s",
+            progress.format_seconds(seconds),
+            self.num_lines / seconds,
+            self.num_tokens / seconds,
+        )
 
     def _open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
         if self.path == "-":
@@ -125,8 +144,8 @@ class Reader:
                 f"0x{data[error.start]:02x}); convert the file first"
             ) from error
 
-    def _encode(self, index: int, text: str) -> Line:
-        """Return the ids of a sentence, or of a pair `first ||| second`.
+    def _encode(self, index: int, text: str) -> Row:
+        """Return the row of a sentence, or of a pair `first ||| second`.
 
         As in the original, a pair is shortened from its longer side.
         """
@@ -143,7 +162,7 @@ class Reader:
         self.num_left_out += left_out
         self.num_blank += not text
         self.num_tokens += len(row.input_ids)
-        return Line(index, row)
+        return row
 
 
 # --- Windows -----------------------------------------------------------------
@@ -174,7 +193,7 @@ def window_features(
     window: list[Line],
     data: Units,
     batch_size: int,
-    progress: "Progress",
+    bar: progress.Bar,
 ) -> Iterator[features_writers.LineFeatures]:
     """Compute the features of a window, then yield them line by line.
 
@@ -193,7 +212,7 @@ def window_features(
                 # padding, until the last of its lines is written.
                 values = values[: data.lengths[row]].copy()
             found[row] = values
-        progress.add(len(rows), int(data.lengths[rows].sum()))
+        bar.update(sum(window[row].num_bytes for row in rows))
     for place, line in enumerate(window):
         values, found[place] = found[place], None  # frees it once written
         if not np.isfinite(values).all():
@@ -203,59 +222,4 @@ def window_features(
             )
         yield features_writers.LineFeatures(
             line.index, line.row.input_ids.tolist(), values
-        )
-
-
-class Progress:
-    """Logs the progress of a run every 10 s, and a summary at its end.
-
-    Args:
-        reader: reads the run's lines.
-    """
-
-    def __init__(self, reader: Reader):
-        self.reader, self.size = reader, reader.size()
-        self.began = self.reported = time.monotonic()
-        self.num_lines = self.num_tokens = 0
-
-    def add(self, num_lines: int, num_tokens: int) -> None:
-        """Count lines whose features are computed; log if it is time."""
-        self.num_lines += num_lines
-        self.num_tokens += num_tokens
-        now = time.monotonic()
-        if now - self.reported < _SECONDS_BETWEEN_REPORTS:
-            return
-        self.reported, seconds = now, now - self.began
-        # The reader is at the end of the window, the model somewhere in it. So
-        # the share that is done is the share of the file that was read, times
-        # the share of the tokens read whose features are computed.
-        reader = self.reader
-        done = self.num_tokens / reader.num_tokens
-        done *= reader.num_bytes / self.size
-        logging.info(
-            "%d lines | %.1f sequences/s | ETA %s",
-            self.num_lines,
-            self.num_lines / seconds,
-            base_progress.format_seconds(seconds / done - seconds),
-        )
-
-    def end(self, path: str) -> None:
-        """Log what was written to `path`, and the speed."""
-        reader, seconds = self.reader, time.monotonic() - self.began
-        logging.info(
-            "Wrote the features of %d lines, %d tokens, to %s: %d lines were "
-            "cut to %d tokens and lost %d, %d were blank",
-            self.num_lines,
-            reader.num_tokens,
-            path,
-            reader.num_cut,
-            reader.max_seq_length,
-            reader.num_left_out,
-            reader.num_blank,
-        )
-        logging.info(
-            "%s, %.1f sequences/s, %.1f tokens/s",
-            base_progress.format_seconds(seconds),
-            self.num_lines / seconds,
-            reader.num_tokens / seconds,
         )

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tasks.rows import Unit
-from tasks.task import Outputs, Prediction, RowTask, Settings, number
+from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
 if TYPE_CHECKING:
     import modeling
@@ -26,7 +26,7 @@ class Vectors(RowTask):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def completed(cls, settings: Settings) -> Settings:
+    def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return the settings; warn of a pooler that was not trained."""
         if "pooled_output" in settings.vectors:
             settings.checkpoint.warn_of_untrained_pooler()

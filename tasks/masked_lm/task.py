@@ -12,7 +12,7 @@ import tokenization
 from checkpoints.model import Checkpoint
 from tasks import rows
 from tasks.rows import Row, Unit
-from tasks.task import Outputs, Prediction, RowTask, Settings, number
+from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
 if TYPE_CHECKING:
     import modeling
@@ -102,7 +102,7 @@ class MaskedTokens(MaskedLmTask):
     name = "masked_lm"
     described = (*MaskedLmTask.described, "top_k")
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: TaskSettings):
         super().__init__(settings)
         top_k = min(settings.top_k, len(self.tokenizer.vocab))
         self.settings = settings._replace(top_k=top_k)

@@ -25,8 +25,8 @@ from tasks.task import (
     Input,
     Outputs,
     Prediction,
-    Settings,
     Task,
+    TaskSettings,
     is_record,
     number,
 )
@@ -46,7 +46,7 @@ class Entities(Task):
     described = (*Task.described, "labels")
     head, trained_as = "output_weights", (TAGGING, FEATURE_TAGGING)
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: TaskSettings):
         super().__init__(settings)
         # Words keep their case and accents.
         self.basic = tokenization.BasicTokenizer(
@@ -163,7 +163,7 @@ class Entities(Task):
             )
 
     @classmethod
-    def completed(cls, settings: Settings) -> Settings:
+    def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return the settings of a model that has tags.
 
         Raises:

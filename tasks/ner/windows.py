@@ -19,6 +19,8 @@ paper. Neighbors are context alone: each sentence is classified in windows of
 its own.
 """
 
+import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -108,18 +110,13 @@ def widened(window: Window, num_pieces: int, limit: int) -> Window:
 # --- Words to pieces ---------------------------------------------------------
 
 
-class WordPieces(NamedTuple):
-    """The word pieces of some words in a row."""
-
-    ids: np.ndarray  # [pieces]
-    starts: np.ndarray  # [words], the place of each word's first piece
-    num_unknown: int  # words without a piece of their own
-
-
 def to_word_pieces(
     words: Sequence[str], tokenizer: tokenization.FullTokenizer
-) -> WordPieces:
-    """Return the pieces of words; every word has at least one.
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the pieces of words, [pieces]; every word has at least one.
+
+    Then the place of each word's first piece, [words], and how many words have
+    no piece of their own.
 
     The tokenizer deletes control characters. A word that has no other
     characters gets the piece [UNK], so that it is classified too.
@@ -130,7 +127,7 @@ def to_word_pieces(
     # np.insert takes places in the array before any insertion.
     ids = np.insert(ids, offsets[:-1][is_empty], tokenizer.vocab["[UNK]"])
     sizes = np.maximum(sizes, 1)
-    return WordPieces(ids, np.cumsum(sizes) - sizes, int(is_empty.sum()))
+    return ids, np.cumsum(sizes) - sizes, int(is_empty.sum())
 
 
 # --- Sentences to features ---------------------------------------------------
@@ -173,27 +170,15 @@ class Converter:
         self, sentences: Sequence[Sentence], size: int = 1024
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of up to `size` records at a time, in order."""
+        # Sentences that may be in one window: a document's, or a single one.
+        key = operator.attrgetter("document") if self.document_context else id
         records = [
             row
-            for scope in self._scopes(sentences)
-            for row in self._rows(scope)
+            for _, scope in itertools.groupby(sentences, key)
+            for row in self._rows(list(scope))
         ]
         for at in range(0, len(records), size):
             yield self._features(records[at : at + size])
-
-    def _scopes(
-        self, sentences: Sequence[Sentence]
-    ) -> Iterator[list[Sentence]]:
-        """Yield sentences that may be in one window: one, or a document's."""
-        scope: list[Sentence] = []
-        for sentence in sentences:
-            # Without document context every sentence is a scope.
-            is_same = scope and scope[-1].document == sentence.document
-            if scope and not (self.document_context and is_same):
-                yield scope
-                scope = []
-            scope.append(sentence)
-        yield scope
 
     def _rows(
         self, scope: Sequence[Sentence]
@@ -201,10 +186,10 @@ class Converter:
         """Yield (pieces, label of each) of every record of a scope."""
         limit = self.length - 2  # without [CLS] and [SEP]
         words = [word for sentence in scope for word in sentence.words]
-        pieces = to_word_pieces(words, self.tokenizer)
-        self.num_unknown += pieces.num_unknown
-        labels = np.full(len(pieces.ids), IGNORED)
-        labels[pieces.starts] = [
+        ids, starts, num_unknown = to_word_pieces(words, self.tokenizer)
+        self.num_unknown += num_unknown
+        labels = np.full(len(ids), IGNORED)
+        labels[starts] = [
             self.label_ids[tag]
             for sentence in scope
             # Without tags any label will do: it marks the piece to classify.
@@ -216,7 +201,7 @@ class Converter:
         ]
         # Sentence s has the pieces from bounds[s] to bounds[s + 1].
         ends = np.cumsum([len(s.words) for s in scope], dtype=np.int64)
-        bounds = [0, *np.append(pieces.starts, len(labels))[ends].tolist()]
+        bounds = [0, *np.append(starts, len(labels))[ends].tolist()]
         for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
             windows = split_into_windows(end - begin, limit)
             self.num_split += len(windows) > 1
@@ -233,7 +218,7 @@ class Converter:
                 # A window in the middle of a word longer than a window has
                 # no first piece to classify: no record.
                 if (targets != IGNORED).any():
-                    yield pieces.ids[seen], targets
+                    yield ids[seen], targets
 
     def _features(
         self, records: Sequence[tuple[np.ndarray, np.ndarray]]

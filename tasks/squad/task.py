@@ -22,8 +22,8 @@ from tasks.task import (
     Input,
     Outputs,
     Prediction,
-    Settings,
     Task,
+    TaskSettings,
     is_record,
     number,
 )
@@ -49,7 +49,7 @@ class QuestionAnswering(Task):
     head = "cls/squad/output_weights"
     text_names = ("question", "context")
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: TaskSettings):
         if settings.max_query_length is None:
             settings = settings._replace(
                 max_query_length=squad_windows.query_length(
@@ -203,7 +203,7 @@ class QuestionAnswering(Task):
     # --- Model ---------------------------------------------------------------
 
     @classmethod
-    def completed(cls, settings: Settings) -> Settings:
+    def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return also the threshold for no answer; None for SQuAD 1.1."""
         from tasks.squad import answers
 

@@ -31,7 +31,7 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks import graph_tokenizer, registry, saved_model
 from tasks.encoder.model import TextEncoder
-from tasks.task import Settings
+from tasks.task import TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
@@ -184,7 +184,7 @@ def write_models(
                 vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
             )
             checkpoint = Checkpoint("", config, files=files)
-            settings = Settings(
+            settings = TaskSettings(
                 checkpoint.trained(max_seq_length=MAX_SEQ_LENGTH), "encoder"
             )
             export = registry.create_graph(

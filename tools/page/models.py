@@ -12,7 +12,7 @@ from extras import attributions
 from serving.search.build import OUTPUTS
 from tasks import loading, registry
 from tasks.encoder.model import TextEncoder
-from tasks.task import Settings, Task
+from tasks.task import Task, TaskSettings
 from tools.page import limits
 from training.task_model import TaskModel
 
@@ -52,7 +52,7 @@ class PageModel:
 
     searched: Any = None
 
-    def __init__(self, name: str, settings: Settings):
+    def __init__(self, name: str, settings: TaskSettings):
         self.name = name
         self.settings = settings._replace(
             num_answers=NUM_ANSWERS, token_scores=True
@@ -95,7 +95,7 @@ class PageModel:
         )
 
 
-def _has_next_sentence(settings: Settings) -> bool:
+def _has_next_sentence(settings: TaskSettings) -> bool:
     """Return whether a checkpoint has a next sentence head that was trained."""
     # --objective=mlm and ltr do not train the head; its weights are random.
     checkpoint = settings.checkpoint

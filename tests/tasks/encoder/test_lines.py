@@ -18,7 +18,7 @@ def test_windows_hold_a_few_lines_only():
 
     def endless():
         for index in range(100):
-            yield features_lines.Line(index, make_row([0] * 1000, 1000))
+            yield features_lines.Line(index, make_row([0] * 1000, 1000), 1)
         raise AssertionError("read too far")
 
     found = features_lines.windows(endless(), 1 << 20, 0)
@@ -33,48 +33,24 @@ def test_lines_do_not_keep_their_batch():
         return {"features": np.zeros(shape, np.float32)}
 
     window = [
-        features_lines.Line(i, make_row([0] * (i + 2), i + 2)) for i in range(3)
+        features_lines.Line(i, make_row([0] * (i + 2), i + 2), 10**i)
+        for i in range(3)
     ]
     units = [[line.row] for line in window]
     data = Units(units, LENGTH, pad_to_max_length=True)
     told = []
-    progress = types.SimpleNamespace(add=lambda *counts: told.append(counts))
-    lines = features_lines.window_features(run, window, data, 2, progress)
+    bar = types.SimpleNamespace(update=told.append)
+    lines = features_lines.window_features(run, window, data, 2, bar)
     for line in lines:
-        assert told == [(2, 4 + 3), (1, 2)]  # before the first line is ready
+        assert told == [110, 1]  # before the first line is ready
         assert line.values.shape == (line.index + 2, 1, 2)
         assert line.values.base is None
 
 
-def test_a_pipe_has_no_size(tmp_path, caplog, monkeypatch):
-    """Nor has what remains of it a time."""
-    monkeypatch.setattr(features_lines, "_SECONDS_BETWEEN_REPORTS", 0.0)
+def test_a_pipe_has_no_size(tmp_path):
     fifo = tmp_path / "in"
     os.mkfifo(fifo)
-    reader = features_lines.Reader(str(fifo), None, LENGTH)
-    progress = features_lines.Progress(reader)
-    reader.num_tokens, reader.num_bytes = 4, 100
-    with caplog.at_level("INFO", logger="absl"):
-        progress.add(1, 2)
-    assert "ETA unknown" in caplog.text
-
-
-def test_progress_by_hand(tmp_path, caplog, monkeypatch):
-    """A window of 30 lines, 300 tokens, half of the file; two batches."""
-    now = 1000.0
-    clock = types.SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr(features_lines, "time", clock)
-    (tmp_path / "in").write_bytes(b"x" * 4000)
-    reader = features_lines.Reader(str(tmp_path / "in"), None, LENGTH)
-    progress = features_lines.Progress(reader)
-    reader.num_lines, reader.num_tokens, reader.num_bytes = 30, 300, 2000
-    with caplog.at_level("INFO", logger="absl"):
-        now += 9  # too early to say something
-        progress.add(5, 60)
-        now += 6
-        progress.add(10, 90)
-    # 150 of 300 tokens of half the file in 15 s: a quarter, 45 s to go.
-    assert caplog.messages == ["15 lines | 1.0 sequences/s | ETA 00:00:45"]
+    assert features_lines.Reader(str(fifo), None, LENGTH).size() is None
 
 
 @pytest.mark.parametrize("length, wanted", [(3, [2, 3]), (4, [2, 5, 3])])
@@ -86,6 +62,6 @@ def test_pairs_that_lose_their_second_half(length, wanted):
         basic_tokenizer=tokenization.BasicTokenizer(),
     )
     reader = features_lines.Reader("-", tokenizer, length)
-    line = reader._encode(0, "a b c ||| a b c")
-    assert line.row.input_ids.tolist() == wanted
-    assert not line.row.segment_ids.any()
+    row = reader._encode(0, "a b c ||| a b c")
+    assert row.input_ids.tolist() == wanted
+    assert not row.segment_ids.any()
