@@ -140,6 +140,13 @@ def number(value: float) -> float:
     return float(f"{value:.7g}")
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the softmax over the last dimension, of the type of the logits."""
+    # Without the largest logit exp() could overflow; the shares are the same.
+    shares = np.exp(logits - logits.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
 # --- Base class --------------------------------------------------------------
 
 

@@ -41,6 +41,7 @@ import numpy as np
 import tokenization
 from tasks.squad.data import SquadData, split_words
 from tasks.squad.windows import Windows
+from tasks.task import softmax
 
 # Windows decoded at once if n_best_size is 20, so 400 pairs each; fewer for a
 # larger n_best_size, so that memory stays the same.
@@ -391,13 +392,10 @@ def _add_question(
         best.append(Candidate("", 0.0, *null))
     if not best:  # the original answers with the word "empty"
         best.append(Candidate("", 0.0, 0.0, 0.0))
-    scores = np.array([c.start_logit + c.end_logit for c in best])
-    # Without the largest score exp() could overflow; the shares are the same.
-    shares = np.exp(scores - scores.max())
-    shares = (shares / shares.sum()).tolist()
+    shares = softmax(np.array([c.start_logit + c.end_logit for c in best]))
     result.nbest[qas_id] = [
         candidate._replace(probability=share)
-        for candidate, share in zip(best, shares, strict=True)
+        for candidate, share in zip(best, shares.tolist(), strict=True)
     ]
     if is_version_2:
         found, odds = best_answer(best), NOTHING_BUT_NULL

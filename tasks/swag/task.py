@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from base import tables
 from base.errors import UserError
 
-import numpy as np
-
 from tasks.rows import Unit
 from tasks.task import (
     TEXT_COLUMNS,
@@ -28,6 +26,7 @@ from tasks.task import (
     Prediction,
     RowTask,
     number,
+    softmax,
 )
 
 if TYPE_CHECKING:
@@ -238,7 +237,5 @@ class MultipleChoice(RowTask):
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
-        logits = numbers["logits"]  # [B, C]
-        shares = np.exp(logits - logits.max(-1, keepdims=True))
-        shares /= shares.sum(-1, keepdims=True)
+        shares = softmax(numbers["logits"])  # [B, C]
         return {"probabilities": shares, "answer": shares.argmax(-1)}
