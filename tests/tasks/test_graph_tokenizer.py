@@ -313,7 +313,10 @@ def test_models_of_the_hub():
     names = (*SPECIAL[:2], "[unused1]", *SPECIAL[3:])
     special = (*names, "[CLS]", "the")
     hub = tokenization.TokenizerSettings.of(
-        True, None, True, 12, special, names, True
+        max_input_chars_per_word=12,
+        special_tokens=special,
+        token_names=names,
+        is_of_hub=True,
     )
     full = tokenization.FullTokenizer(vocab_file("uncased"), settings=hub)
     graph = graph_tokenizer.Tokenizer(vocab_file("uncased"), settings=hub)
