@@ -193,7 +193,7 @@ def test_entities_have_their_characters_and_records_their_tags(tmp_path):
     assert [t[2:] for t in by_record] == [t[2:] for t in by_word]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_accents_stay_in_every_kind_of_model(tmp_path):
     """By `strip_accents`, of a checkpoint and of what is exported from it."""
     words = ["fur", "f\u00fcr", "die", "gut"]

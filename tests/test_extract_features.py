@@ -259,7 +259,7 @@ def test_standard_input(
     assert out.read_bytes() == extracted.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_remote_paths(model_dir, input_file, extracted, tmp_path):
     """Through TensorFlow's file system, npz too, which cannot seek there."""
     out = tmp_path / "new" / "out.npz"

@@ -268,6 +268,7 @@ def transposed(path: str, value: np.ndarray) -> tuple[str, np.ndarray]:
     return path.replace("output_bias", "classifier/bias"), value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias_correction", [False, nightly(True)])
 def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
     monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
@@ -488,7 +489,7 @@ class Reader(keras.layers.Layer):
         return self.bert(input_ids).pooled_output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_checkpoints_in_one_model(folder, tmp_path):
     """The paths of both are keys of checkpoints, whatever the layers' names."""
     encoders = [

@@ -180,7 +180,7 @@ def test_a_head_for_other_labels_starts_anew(
     assert "unknown label 'a'; known are bad, good" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_training_on_without_scores_keeps_the_last_weights(
     model_dir, data_dir, tmp_path
 ):

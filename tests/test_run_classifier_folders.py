@@ -185,7 +185,7 @@ def test_a_run_cannot_have_begun_with_another_model(
     assert "belongs to a run with other init_checkpoint" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
     """Thresholds of labels, and the temperature of a calibrated model."""
     rows = {
@@ -231,6 +231,7 @@ def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
 # --- Signals -----------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_interrupted_runs_end_with_the_same_bits(flags, monkeypatch):
     """Scores and curves too: one gets a signal while it scores, one is killed.
 

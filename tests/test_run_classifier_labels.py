@@ -241,7 +241,7 @@ def test_one_number_is_scored(tmp_path):
     assert results["loss"] > 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_function_on_a_number_is_applied_until_training(tmp_path):
     """To scores, predictions and the export; a model that learns has none."""
     model = write_model(tmp_path / "model", None, is_pair=False)

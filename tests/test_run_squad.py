@@ -134,7 +134,7 @@ def test_training_on_squad_2_tunes_the_threshold(finished_2):
         assert (text == "") == (odds[key] > tuned["threshold"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_threshold_needs_no_pass_of_the_model(
     finished_2, folder, caplog
 ):

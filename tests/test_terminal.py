@@ -207,7 +207,7 @@ def test_a_run_in_a_pipe_writes_lines_alone(data, tmp_path):
     assert "eval_results.txt" in " ".join(lines[begin + 1 :])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_in_a_terminal_shows_a_bar_above_which_lines_stay(data, tmp_path):
     flags = run_flags(data, tmp_path, jit_compile=False)
     output = in_terminal("run_pretraining.py", *flags)

@@ -349,7 +349,7 @@ def create_graph(folder: Path, model, *labels: str):
     return registry.create_graph(task, model, has_texts=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_export_tells_whether_it_has_the_same_weights(tmp_path, caplog):
     model = classifier_model.BertForSequenceClassification(CONFIG, 2)
     folder = tmp_path / "1"

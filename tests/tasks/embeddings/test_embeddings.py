@@ -521,7 +521,7 @@ def test_the_losses_of_scores_and_of_a_teacher_by_hand():
 VOCAB = [*tiny.SPECIAL, *"abcdefghijklmno"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
     """Pairs are found, so is a collection; a student learns a teacher.
 

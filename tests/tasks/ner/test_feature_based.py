@@ -13,7 +13,7 @@ from training.task_model import project
 DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", table_7(4))
 def test_every_row_of_table_7(name):
     """The input of the BiLSTM, computed by hand."""
