@@ -132,7 +132,7 @@ class Runs:
 
     def wait_for(self, words: str) -> None:
         """Wait until a stand-in was called with these words in a flag."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while not any(words in str(call) for call in self.calls()):
             assert time.monotonic() < end
             time.sleep(0.05)

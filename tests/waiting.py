@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Wait until a function returns something true, a minute at most."""
-    for _ in range(1200):
+    """Wait until a function returns something true, minutes at most."""
+    for _ in range(6000):
         if condition():
             return
         time.sleep(0.05)

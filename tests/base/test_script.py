@@ -41,7 +41,7 @@ def end_of(body: str, *arguments: str) -> subprocess.CompletedProcess:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
