@@ -173,6 +173,7 @@ define(
 define(
     TrainingSettings,
     without=OF_FINE_TUNING,
+    required=["output_dir"],
     defaults={"num_warmup_steps": 10000},
     needs={"eval_steps": "eval_input_file"},
     words={

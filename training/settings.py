@@ -46,7 +46,7 @@ def scalar_steps(log_steps: int, last_step: int) -> int:
 class TrainingSettings:
     """How a model is trained, with the original's defaults."""
 
-    output_dir: str = flag(required=True, is_output=True, alias="output")
+    output_dir: str = flag(is_output=True, alias="output")
     """Directory for {records}checkpoints, curves and results."""
 
     num_train_steps: int = flag(100000, low=1)
