@@ -148,7 +148,8 @@ def check(f: FlagValues) -> None:
     jobs = ("do_train", "do_eval", "do_predict", "do_export")
     if not any(f[name].value for name in jobs):
         raise UserError(f"give --{', --'.join(jobs)} or several")
-    flags.require(f, "output_dir")
+    if not f.output_dir:
+        raise UserError("--output_dir is required")
     # A repeated command finds the export of its first run. That is no error:
     # runner.write_saved_model keeps it if it is of the same weights. A sweep
     # that was killed while it copied the best run has no model.
