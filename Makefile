@@ -3,7 +3,7 @@
 # make test   lint and all tests but the nightly ones
 # make test-all   lint and all tests: 25 to 30 minutes on 2 cores
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
-# make test-browser    the tests of playground.py that need Chromium
+# make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
 # make docs   the documentation as a site in site/, with the generated pages
@@ -25,7 +25,7 @@ CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
-	$(BIN)/python demo.py
+	$(BIN)/python -m tools.demo
 
 # Who has no tests left takes half of those that follow each other elsewhere, so
 # what a file prepares for its tests is seldom prepared twice.
@@ -52,7 +52,7 @@ test-browser: $(VENV)/dev.stamp
 # Also for GPUs where jax[cuda12] is installed there: requirements-accelerators.txt.
 test-accelerators: $(VENV)/dev.stamp $(ACCELERATORS)/runtime.stamp
 	ACCELERATOR_PYTHON=$(ACCELERATORS)/bin/python \
-	  $(BIN)/python -m pytest tests/test_compile_for_accelerators.py
+	  $(BIN)/python -m pytest tests/test_compile_steps.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -69,7 +69,7 @@ gpu: $(VENV)/runtime.stamp
 	$(BIN)/python -m tools.gpus
 
 bench: $(VENV)/runtime.stamp
-	$(BIN)/python benchmark.py
+	$(BIN)/python -m tools.benchmark
 
 clean:
 	rm -rf $(VENV) $(ACCELERATORS) demo_output .pytest_cache .ruff_cache .hypothesis

@@ -25,7 +25,7 @@ USABLE = 0.92
 _HEAD = """\
 # Steps compiled for TPUs and GPUs
 
-XLA's compilers for TPUs and GPUs need no device. `compile_for_accelerators.py`
+XLA's compilers for TPUs and GPUs need no device. `tools.compile_steps`
 gives them the programs of training, evaluation and prediction, and keeps what
 they say: that a step compiles, how much memory it needs, and how many
 operations and bytes it has. Use this page to choose a batch for a device that
@@ -71,7 +71,7 @@ The compilers need an environment of their own:
 ```sh
 python -m venv .venv-accelerators
 .venv-accelerators/bin/python -m pip install -r requirements-accelerators.txt
-python compile_for_accelerators.py --sizes=base --lengths=128,512 \\
+python -m tools.compile_steps --sizes=base --lengths=128,512 \\
     --devices=v5e --accelerator_python=.venv-accelerators/bin/python
 ```
 
@@ -81,7 +81,7 @@ For GPUs install `jax[cuda12]==0.10.2` in that environment too.
 rows of that file again, which takes hours on 2 cores:
 
 ```sh
-python compile_for_accelerators.py --again \\
+python -m tools.compile_steps --again \\
     --rows_file=tests/golden/accelerators.json \\
     --accelerator_python=.venv-accelerators/bin/python
 make docs

@@ -1,4 +1,4 @@
-"""Tiny models of every kind, as playground.py shows them."""
+"""Tiny models of every kind, as tools.playground shows them."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A corpus, tasks, and runs of reproduce_paper.py with stand-ins for scripts.
+"""A corpus, tasks, runs of tools.reproduce_paper with stand-ins for scripts.
 
 A stand-in takes the flags of the script, writes what the script would write
 and notes its flags in a file, all in 30 ms.
@@ -14,7 +14,7 @@ import scripts
 
 from tools.reproduction import run
 
-reproduce_paper = scripts.load("reproduce_paper")
+reproduce_paper = scripts.load("tools.reproduce_paper")
 
 _STAND_IN = '''"""Stand-in for a script of the project."""
 
@@ -76,7 +76,7 @@ lines += ["degenerate = 1"] * has.get("degenerate", False)
 
 
 class Runs:
-    """Runs of reproduce_paper.py in a folder with text, GLUE and NER."""
+    """Runs of tools.reproduce_paper in a folder with text, GLUE and NER."""
 
     def __init__(self, folder: Path):
         self.folder, self.work = folder, folder / "work"

@@ -1,4 +1,4 @@
-"""benchmark.py: its flags, parts and table, and the JSON object at the end."""
+"""tools.benchmark: flags, parts and table, and the JSON object at the end."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ import modeling
 from tools.benchmarks import measuring, steps
 from tools.benchmarks import text as benchmarks_text
 
-benchmark = scripts.load("benchmark")
+benchmark = scripts.load("tools.benchmark")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tools.benchmarks import serving as benchmarks_serving
 from tools.benchmarks import serving_programs
 
 pytest.importorskip("tensorflow_text")
-benchmark = scripts.load("benchmark")
+benchmark = scripts.load("tools.benchmark")
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCAB += "the a film was good bad long short .".split()

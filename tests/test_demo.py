@@ -1,4 +1,4 @@
-"""demo.py: what it shows of the logs, and the whole of it in a few steps."""
+"""tools.demo: what it shows of the logs, and the whole of it in a few steps."""
 
 import re
 import subprocess
@@ -7,12 +7,13 @@ import sys
 from base import file_system
 from base.errors import UserError
 
+import numpy as np
 import pytest
 import scripts
 from paths import ROOT
 from waiting import wait_for
 
-demo = scripts.load("demo")
+demo = scripts.load("tools.demo")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_script_ends_with_the_demo(tmp_path, monkeypatch):
         "time.sleep(300)\n"
     )
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import demo; "
+        "import sys; sys.path.insert(0, sys.argv[1]); from tools import demo; "
         "demo.HERE = sys.argv[2]; demo.Steps(sys.argv[2]).run('x.py', str)"
     )
     command = [sys.executable, "-c", program, ROOT, tmp_path]
@@ -61,9 +62,8 @@ def test_a_script_that_fails_is_quoted_with_its_log(tmp_path):
     steps = demo.Steps(str(tmp_path))
     with pytest.raises(UserError, match="no file matches") as caught:
         steps.run(
-            "build_vocab.py",
-            input_file=tmp_path / "nothing.txt",
-            output_file=tmp_path / "vocab.txt",
+            "build_vocab.py --input_file=$dir/nothing.txt "
+            "--output_file=$dir/vocab.txt"
         )
     message = str(caught.value)
     assert message.startswith("build_vocab.py failed: --input_file")
@@ -74,7 +74,8 @@ def test_a_script_that_fails_is_quoted_with_its_log(tmp_path):
 
 @pytest.mark.nightly
 def test_demo_from_end_to_end(tmp_path):
-    command = [sys.executable, "demo.py", "--quick", f"--work_dir={tmp_path}"]
+    command = [sys.executable, "-m", "tools.demo", "--quick"]
+    command.append(f"--work_dir={tmp_path}")
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
     printed = result.stdout
@@ -107,3 +108,45 @@ def test_demo_from_end_to_end(tmp_path):
     demo.claim(str(tmp_path), demo.QUICK)  # its own folder, a second time
     with pytest.raises(UserError, match="was begun with"):
         scripts.run(demo, work_dir=tmp_path, quick=False)
+
+
+def test_baseline_by_hand():
+    found = demo.baseline(
+        np.array([1, 1, 1, 2]),
+        np.array([1, 2, 0, 1]),
+        np.array([0, 0, 1]),
+        vocab_size=4,
+    )
+    # Counts with one added to each: 1, 4, 2, 1 of 8.
+    loss = -np.mean(np.log([4 / 8, 2 / 8, 1 / 8, 4 / 8]))
+    assert found == pytest.approx(
+        {
+            "masked_lm_loss": loss,
+            "masked_lm_perplexity": np.exp(loss),
+            "masked_lm_accuracy": 0.5,
+            "next_sentence_accuracy": 2 / 3,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("masked_lm_loss", 6.1),
+        ("masked_lm_accuracy", 0.04),
+        ("next_sentence_accuracy", 0.66),
+    ],
+)
+def test_every_score_has_to_beat_its_baseline(name, value):
+    counted = {
+        "masked_lm_loss": 6.0,
+        "masked_lm_accuracy": 0.05,
+        "next_sentence_accuracy": 2 / 3,
+    }
+    scores = {
+        "masked_lm_loss": 5.0,
+        "masked_lm_accuracy": 0.21,
+        "next_sentence_accuracy": 0.7,
+    }
+    assert demo.is_better(scores, counted)
+    assert not demo.is_better({**scores, name: value}, counted)

@@ -14,10 +14,10 @@ from paths import ROOT
 SCRIPTS = scripts.names()
 
 # These write nothing but standard output, or what they read too: the rows of
-# compile_for_accelerators.py, the index of search.py.
+# tools.compile_steps, the index of search.py.
 READERS = (
-    *("benchmark", "fill_mask", "playground", "tools.verify_run"),
-    *("compile_for_accelerators", "search"),
+    *("fill_mask", "search", "tools.benchmark", "tools.compile_steps"),
+    *("tools.playground", "tools.verify_run"),
 )
 OUTPUTS = {"output_dir", "output_file", "export_dir", "work_dir"}
 

@@ -1,4 +1,4 @@
-"""playground.py: mistakes on the command line, the server, its connections."""
+"""tools.playground: mistakes in flags, the server, its connections."""
 
 import importlib.util
 import json
@@ -25,7 +25,7 @@ from paths import ROOT
 
 from tools.page import site, tabs
 
-playground = scripts.load("playground")
+playground = scripts.load("tools.playground")
 
 needs_gradio = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None,
@@ -215,7 +215,7 @@ def sentence_of(model, error: Exception, *values: str) -> str:
 def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
     bug = RuntimeError("secret\ntrace")
     found = sentence_of(model_of("pairs"), bug, "a", "")
-    assert found == "RuntimeError, see the log of playground.py"
+    assert found == "RuntimeError, see the log of tools.playground"
     assert "secret" in caplog.text
 
 
@@ -259,9 +259,10 @@ def test_an_address_has_tab_and_texts(model_of, query, selected, values):
 def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
     """In a process, as a user runs it: status 0, and no file is left."""
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "playground.py")]
+        [sys.executable, "-m", "tools.playground"]
         + [f"--init_checkpoint={encoder}", "--port=0", "--nobrowser"],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -1,4 +1,4 @@
-"""The page of playground.py in a browser: type, click, point, read.
+"""The page of tools.playground in a browser: type, click, point, read.
 
 Needs Chromium, Gradio, Playwright and axe, and skips without them. `make
 test-browser` installs the packages and runs this file.

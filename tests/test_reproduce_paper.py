@@ -1,4 +1,4 @@
-"""reproduce_paper.py as a user runs it, with stand-ins for the scripts."""
+"""tools.reproduce_paper as a user runs it, with stand-ins for the scripts."""
 
 import hashlib
 import json
@@ -243,7 +243,7 @@ def test_a_run_that_was_stopped_goes_on(number, run):
     """Only the step that was running is repeated; if it may end, times add."""
     run.set_stand_ins(hangs="objective=ltr")
     code = (
-        "import sys, reproduce_paper; from base import script; "
+        "from base import script; from tools import reproduce_paper; "
         f"reproduce_paper.HERE = {str(run.scripts)!r}; "
         "script.run(reproduce_paper.main)"
     )
@@ -457,7 +457,7 @@ def test_a_tiny_run_ends_with_scores(run):
     flags = [f"--{k}={v}" for k, v in run.flags(experiment="table6").items()]
     flags += [f"--set={setting}" for setting in settings]
     result = subprocess.run(
-        [sys.executable, "reproduce_paper.py", *flags],
+        [sys.executable, "-m", "tools.reproduce_paper", *flags],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -302,7 +302,7 @@ def test_litert_scores(made_of, case, tmp_path):
 
 @every_task
 def test_the_page(made_of, case):
-    """What playground.py shows of an input."""
+    """What tools.playground shows of an input."""
     made = made_of(case)
     model = page_models.load(str(made.model), **case.options)
     for number in (0, 7):

@@ -230,7 +230,7 @@ def test_a_run_saves_and_is_locked_when_its_sweep_is_stopped(number, tmp_path):
             stderr=subprocess.DEVNULL,
         )
     wait_for((tmp_path / "begun").exists)
-    # As reproduce_paper.py does: to the whole group.
+    # As tools.reproduce_paper does: to the whole group.
     os.killpg(sweep.pid, number)
     wait_for((tmp_path / "signals").exists)
     assert is_locked(lock)

@@ -1,7 +1,4 @@
-"""Processes of a cluster that are killed: the others end, nothing is lost.
-
-tests/kill_table.py makes more of them fail, in more ways.
-"""
+"""Processes of a cluster that are killed: the others end, nothing is lost."""
 
 from pathlib import Path
 

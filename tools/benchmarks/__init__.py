@@ -1,1 +1,1 @@
-"""The parts of benchmark.py: what each one times, and the table they fill."""
+"""The parts of tools.benchmark: what each one times, and its table."""

@@ -20,9 +20,9 @@ from pretraining.data.schema import InstanceConfig
 from pretraining.on_the_fly import Masks
 from records import streaming
 from tasks import graph_tokenizer
+from tools import demo_corpus
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
-from tools.demo import corpus as demo_corpus
 
 VOCAB_SIZE = 8000  # of the vocabulary that is learned if none is given
 

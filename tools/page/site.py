@@ -72,7 +72,7 @@ def load_gradio() -> ModuleType:
     if hub:
         hub.HF_HUB_OFFLINE = hub.HF_HUB_DISABLE_TELEMETRY = True
     return packages.load(
-        "gradio", "playground.py", "Gradio", "requirements-playground.txt"
+        "gradio", "tools.playground", "Gradio", "requirements-playground.txt"
     )
 
 
@@ -285,7 +285,7 @@ def shown_or_error(
     except Exception as problem:
         logging.exception("%s of %s failed", tab.title, model.name)
         kind = type(problem).__name__
-        found = error(f"{kind}, see the log of playground.py")
+        found = error(f"{kind}, see the log of tools.playground")
     return found if isinstance(found, tuple) else (found, None)
 
 

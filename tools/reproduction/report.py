@@ -59,7 +59,7 @@ class Report(NamedTuple):
         facts = json.dumps(self._facts(), indent=1, default=vars)
         report = [
             "# The paper's experiments, repeated\n",
-            "Written by reproduce_paper.py; the paper is "
+            "Written by tools.reproduce_paper; the paper is "
             "[arXiv 1810.04805](https://arxiv.org/abs/1810.04805). Scores are "
             "of development sets, in percent.\n",
             "Each model was pre-trained once, so deviations are those of "

@@ -1,4 +1,4 @@
-"""compile_for_accelerators.py: its mistakes, its counts, and what compiles.
+"""tools.compile_steps: its mistakes, its counts, and what compiles.
 
 Compilers are needed for the last: `make test-accelerators` installs them, and
 sets ACCELERATOR_PYTHON to the interpreter that has them.
@@ -13,7 +13,7 @@ from paths import GOLDEN
 
 from tools.accelerators import compiler, jobs, rows
 
-script = scripts.load("compile_for_accelerators")
+script = scripts.load("tools.compile_steps")
 
 PYTHON = os.environ.get("ACCELERATOR_PYTHON")
 ROWS = [

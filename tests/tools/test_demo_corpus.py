@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tools.demo import corpus as demo_corpus
+from tools import demo_corpus
 
 DOCSTRING = """Return the *first* item.  Raise ``KeyError``, e.g. if empty.
 

@@ -1,0 +1,229 @@
+r"""Measure the speed of this project on this machine: one command, one table.
+
+    python -m tools.benchmark
+    python -m tools.benchmark --parts=train --sizes=tiny,mini --dtype=bfloat16
+    python -m tools.benchmark --parts=serving --serving_file=glue/MRPC/dev.tsv \
+        --vocab_file=vocab.txt --transformers_python=other/bin/python
+
+The table is Markdown. The last line on standard output is one JSON object with
+the same figures, for scripts. Without --input_file the text is the reference
+manual and the docstrings that come with Python.
+
+Shared machines are noisy. A training step is therefore also reported as a share
+of the matrix-product rate measured right before and after it, and every time is
+the best of several, with the median beside it.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+from base import interrupts, logs, script
+from base.errors import UserError
+from base.flags import define, flag, require
+
+import tensorflow as tf
+from absl import flags, logging
+
+import modeling
+from pretraining import objectives
+from tools import machine
+from tools.benchmarks import measuring, steps
+from tools.benchmarks import serving as benchmarks_serving
+from tools.benchmarks import text as benchmarks_text
+from tools.benchmarks.measuring import Row
+from training import devices
+
+FLAGS = flags.FLAGS
+
+PARTS = ("train", "tokenizer", "generator", "reader", "serving")
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """What is measured, and of what."""
+
+    parts: tuple[str, ...] = flag(PARTS, choices=PARTS)
+    """What to measure."""
+
+    sizes: tuple[str, ...] = flag(
+        ("tiny", "mini", "base"), choices=modeling.NAMED_SIZES
+    )
+    """Sizes of the models whose training step is timed."""
+
+    batch_sizes: tuple[int, ...] = flag((), low=1, high=2**20)
+    """Batch sizes, in rows, at which the training step is timed; default:
+    {batch_sizes}."""
+
+    lengths: tuple[int, ...] = flag((128,), low=1, high=512)
+    """Sequence lengths, in tokens, at which the training step is timed."""
+
+    repeats: int = flag(10, low=2)
+    """How often a training step or a served request is timed."""
+
+    dtype: str = flag("float32", choices=list(modeling.DTYPES))
+    """Type of the matrix products."""
+
+    jit_compile: bool = flag(True)
+    """Compile the training step with XLA."""
+
+    objective: str = flag(objectives.DEFAULT, choices=objectives.OBJECTIVES)
+    """For --parts=train: the objective of run_pretraining.py."""
+
+    input_file: str | None = flag()
+    """Text for all parts but train: globs, separated by commas."""
+
+    vocab_file: str | None = flag()
+    """Vocabulary of the text; default: a vocabulary of {vocab_size} is learned
+    from it."""
+
+    dupe_factor: int = flag(10, low=1)
+    """For --parts=generator: passes over the text."""
+
+    serving_size: str = flag("base", choices=list(modeling.NAMED_SIZES))
+    """For --parts=serving: the size of the model."""
+
+    serving_file: str | None = flag()
+    """For --parts=serving: sentences, one per line, or a .tsv of GLUE; default:
+    lines of --input_file."""
+
+    servers: tuple[str, ...] = flag(
+        ("savedmodel", "transformers"), choices=benchmarks_serving.SERVERS
+    )
+    """For --parts=serving: what to compare, any of {choices}."""
+
+    transformers_python: str | None = flag()
+    """A Python interpreter that has transformers and torch, to compare with.
+    Without it, --parts=serving takes the interpreter of this script, and
+    --parts=train compares nothing."""
+
+    onnxruntime_python: str | None = flag()
+    """For --parts=serving: a Python interpreter that also has onnxruntime and
+    onnx; default: --transformers_python."""
+
+
+define(
+    Flags,
+    words={
+        "batch_sizes": f"{steps.DEFAULT_BATCH_SIZE}, "
+        + ", ".join(f"for {n} {rows}" for n, rows in steps.BATCH_SIZES.items()),
+        "vocab_size": f"{benchmarks_text.VOCAB_SIZE:,}",
+    },
+)
+
+
+def main(_: list[str]) -> int:
+    """Measure; print the table and the JSON object."""
+    logs.set_level(logging.WARNING)
+    check_flags()
+    devices.avoid_broken_products(FLAGS.dtype)
+    # Otherwise TensorFlow takes all memory of a GPU, and other processes have
+    # none.
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+    found = machine.describe()
+    gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
+    print(
+        ", ".join([found["processor"], f"{found['cores']} cores", *gpus])
+        + f"; Python {found['Python']}, TensorFlow {found['TensorFlow']}, "
+        f"numpy {found['numpy']}"
+    )
+    print(
+        f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
+        f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
+    )
+    print("| what | measured | |\n|---|---:|---|", flush=True)
+    figures: dict[str, dict[str, float]] = {}
+    with interrupts.ending_on_sigterm():  # removes temporary folders
+        for row in rows():
+            print(f"| {row.what} | {row.value} | {row.note} |", flush=True)
+            if row.figures:
+                figures.setdefault(row.what, {}).update(row.figures)
+    values = {
+        "machine": {
+            "processor": found["processor"],
+            "cores": int(found["cores"]),
+            "gpus": gpus,
+            **{n.lower(): found[n] for n in ("Python", "TensorFlow", "numpy")},
+        },
+        "dtype": FLAGS.dtype,
+        "jit_compile": FLAGS.jit_compile,
+        "figures": figures,
+    }
+    # json cannot write numpy's numbers; float() makes Python's of them.
+    print("\n" + json.dumps(values, default=float), flush=True)
+    return 0
+
+
+def text_rows() -> Iterator[Row]:
+    """Measure the parts that need text and a vocabulary; yield their rows."""
+    with benchmarks_text.prepared_text(
+        FLAGS.input_file, FLAGS.vocab_file
+    ) as found:
+        if "tokenizer" in FLAGS.parts:
+            yield from benchmarks_text.measure_tokenizer(found)
+            yield from benchmarks_text.measure_graph_tokenizer(found)
+        if "generator" in FLAGS.parts:
+            yield from benchmarks_text.measure_generator(
+                found, FLAGS.dupe_factor
+            )
+        if "reader" in FLAGS.parts:
+            yield from benchmarks_text.measure_reader(found)
+        if "serving" in FLAGS.parts:
+            folder = found.folder / "serving"
+            folder.mkdir()
+            yield from benchmarks_serving.measure(
+                folder,
+                FLAGS.serving_size,
+                found.vocab_file,
+                benchmarks_serving.read_sentences(
+                    FLAGS.serving_file or found.files[0]
+                ),
+                FLAGS.servers,
+                {
+                    "transformers": FLAGS.transformers_python,
+                    "onnxruntime": FLAGS.onnxruntime_python
+                    or FLAGS.transformers_python,
+                },
+                rounds=FLAGS.repeats,
+            )
+
+
+def rows() -> Iterator[Row]:
+    """Measure all that --parts names; yield rows as they are ready."""
+    peak = measuring.matmul_peak(FLAGS.dtype)
+    yield Row(
+        f"matrix product, {FLAGS.dtype}",
+        f"{peak / 1e9:.0f} GFLOP/s",
+        "",
+        {"flops": peak},
+    )
+    # Training last: a process that has trained is slower at everything else.
+    if {*FLAGS.parts} - {"train"}:
+        yield from text_rows()
+    if "train" in FLAGS.parts:
+        yield from steps.measure(
+            [
+                steps.Shape(size, rows, length)
+                for size in FLAGS.sizes
+                for length in FLAGS.lengths
+                for rows in FLAGS.batch_sizes
+                or [steps.BATCH_SIZES.get(size, steps.DEFAULT_BATCH_SIZE)]
+            ],
+            FLAGS.repeats,
+            FLAGS.dtype,
+            FLAGS.jit_compile,
+            FLAGS.objective,
+            FLAGS.transformers_python,
+        )
+
+
+def check_flags() -> None:
+    """Check that parts and sizes exist and that parts have their data."""
+    require(FLAGS, "parts", "sizes", "servers")
+    if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
+        raise UserError("--parts=reader needs generator beside it")
+
+
+if __name__ == "__main__":
+    script.run(main)

@@ -1,1 +1,0 @@
-"""The corpus and the results of demo.py."""

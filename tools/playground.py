@@ -1,0 +1,153 @@
+r"""Open a page in the browser that shows what a model does with your text.
+
+    python -m tools.playground --init_checkpoint=mrpc
+
+serves http://127.0.0.1:7860 until Ctrl-C. The page has tabs for the heads of
+the model: masked words or sentence score, next sentence, classes and the words
+that decided, questions, entities, choices or similarities. Three tabs are there
+for every model: word pieces, attention, nearest sentences.
+Several checkpoints, separated by commas, are compared side by side.
+
+Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
+machine: the page works without network. No file is written.
+"""
+
+import dataclasses
+import os
+import threading
+import webbrowser
+
+from base import script
+from base.errors import UserError
+from base.flags import define, flag, require
+
+from absl import flags, logging
+
+from checkpoints.checkpoint import open_checkpoint
+from serving import flags as prediction_flags
+from serving.search import build
+from tasks import loading
+from tools.page import neighbors, site, tabs
+from tools.page.models import PageModel, named_paths
+from training.flags import ModelFlags
+
+FLAGS = flags.FLAGS
+
+# Model
+define(ModelFlags)
+prediction_flags.define_model_options()
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags:
+    """What is searched, and where the page is."""
+
+    neighbors_file: str | None = flag(
+        excludes={"index": "both are searched for neighbors"}
+    )
+    """UTF-8 text, a sentence per line, to find nearest sentences in; default:
+    sentences that are pasted into the page."""
+
+    index: str | None = flag()
+    """Folder that search.py has made with one of the models, to search in."""
+
+    # Server
+    host: str = flag("127.0.0.1")
+    """Address to listen at; 0.0.0.0 lets everybody in the network use the
+    page."""
+
+    port: int = flag(7860, 0, 65535)
+    """Port to listen at; 0: a free one."""
+
+    browser: bool | None = flag()
+    """Open the page in a browser; default: if there is a display."""
+
+
+define(Flags)
+
+
+def main(_: list[str]) -> int:
+    """Serve the page until Ctrl-C; return the exit status."""
+    check_flags()
+    sentences = {}
+    if FLAGS.neighbors_file:
+        sentences = neighbors.read_sentences(FLAGS.neighbors_file)
+    port = site.free_port(FLAGS.host, FLAGS.port)
+    models = load_models()
+    if FLAGS.index:
+        open_index(models)
+    if sentences:
+        for model in models:
+            model.searched = neighbors.Collection(model, sentences)
+    gradio = site.load_gradio()  # from here on without the network
+    page = site.make_page(gradio, models, tabs.make_tabs(models))
+    address = site.start(gradio, page, FLAGS.host, port)
+    try:
+        logging.info("The page: %s (Ctrl-C ends it)", address)
+        if wants_browser():
+            webbrowser.open(address)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        logging.info("Ended")
+    finally:
+        page.close(verbose=False)
+    return 0
+
+
+# --- Steps -------------------------------------------------------------------
+
+
+def load_models() -> list[PageModel]:
+    """Return the models of --init_checkpoint."""
+    options = prediction_flags.model_options(FLAGS)
+    models = []
+    for name, path in named_paths(FLAGS.init_checkpoint).items():
+        checkpoint = open_checkpoint(
+            path, FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
+        )
+        settings = loading.describe(checkpoint, FLAGS.task, options)
+        models.append(PageModel(name, settings))
+    tasks = {model.settings.task for model in models}
+    if len(tasks) == 1:
+        prediction_flags.warn_of_ignored(FLAGS, tasks.pop())
+    return models
+
+
+def open_index(models: list[PageModel]) -> None:
+    """Let each model that --index was built with search in it.
+
+    Raises:
+        UserError: it was built with none of them, or is not complete.
+    """
+    problems = []
+    for model in models:
+        task = build.task_for(model.vector_settings, "document")
+        wanted = build.fingerprint_of(task)
+        try:
+            model.searched = build.open_index(FLAGS.index, "exact", wanted)
+        except UserError as error:
+            problems.append(error)
+    if len(problems) == len(models):
+        raise problems[0]
+
+
+def wants_browser() -> bool:
+    """Return --browser; without the flag, whether there is a display."""
+    if FLAGS.browser is not None:
+        return FLAGS.browser
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def check_flags() -> None:
+    """Raise an error for flags that cannot work; warn of an open address."""
+    require(FLAGS, "init_checkpoint")
+    if not site.is_local(FLAGS.host):
+        logging.warning(
+            "--host=%s: everybody who reaches this address can use the page "
+            "and read its sentences; there is no password",
+            FLAGS.host,
+        )
+
+
+if __name__ == "__main__":
+    script.run(main)
