@@ -32,7 +32,7 @@ benchmark = scripts.load("tools.benchmark")
         ),
         (
             {"parts": "train", "transformers_python": "/no/where"},
-            "--transformers_python: [Errno 2] No such file",
+            "--transformers_python=/no/where: [Errno 2] No such file",
         ),
         ({"parts": "reader"}, "--parts=reader needs generator beside it"),
     ],
@@ -111,21 +111,20 @@ def test_the_last_line_has_the_figures_of_the_table(
             "reader, shuffled and decoded",
             "masks drawn while reading, 32 x 128",
             "training step, tiny, 32 x 128, transformers, eager",
-            "matrix products of a step alone, tiny, 32 x 128",
-            "update of the weights alone, tiny, 32 x 128",
             "training step, tiny, 32 x 128",
         ]
     )
     assert all(min(values.values()) >= 0 for values in figures.values())
     assert figures["generator, 1 worker"]["megabytes"] > 10
-    update = figures["update of the weights alone, tiny, 32 x 128"]
-    # 4,433,468 weights of 4 bytes, each read or written 7 times.
-    moved = update["bytes_per_second"] * update["seconds"]
-    assert moved == pytest.approx(4 * 7 * 4_433_468)
     step = figures["training step, tiny, 32 x 128"]
     assert step["share_of_eager"] == step["seconds"] / 0.25
-    assert rows[-1][1] == f"{step['sequences_per_second']:.1f} sequences/s"
-    assert rows[-2][1] == f"{step['matmul_peak_share']:.0%} of matmul peak"
+    assert (
+        rows[-1][1]
+        == f"{step['sequences_per_second']:.4g} sequences per second"
+    )
+    assert (
+        f", {step['matmul_peak_share']:.4g} matmul peak share, " in rows[-1][2]
+    )
 
 
 @pytest.mark.nightly
@@ -143,7 +142,7 @@ def test_without_files_the_text_is_that_of_the_demo(monkeypatch):
 
 
 @pytest.mark.parametrize("objective", ["mlm_nsp", "mlm", "ltr"])
-def test_operations_and_products_of_a_step(objective):
+def test_operations_of_a_step(objective):
     config = modeling.BertConfig.from_size("tiny", 50)
     # Two operations per multiplication and addition, forward and twice
     # backward: 6 per product. By hand: those of two layers, query, key, value
@@ -156,12 +155,6 @@ def test_operations_and_products_of_a_step(objective):
     pooled = 128 * (128 + 2) if objective == "mlm_nsp" else 0
     expected = 6 * 4 * (layers + head + pooled)
     assert steps.training_flops(config, 4, 128, objective) == expected
-    for _, left, right, is_tied in steps.step_products(
-        config, 4, 128, objective
-    ):
-        inner = right[-1] if is_tied else right[-2]
-        assert left[-1] == inner and left[:-2] == right[:-2]
-    assert steps.products_seconds(config, 1, 128, "float32", objective) > 0
 
 
 def test_fake_batch_is_what_the_step_takes():

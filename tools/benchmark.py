@@ -97,10 +97,6 @@ class Flags:
     Without it, --parts=serving takes the interpreter of this script, and
     --parts=train compares nothing."""
 
-    onnxruntime_python: str | None = flag()
-    """For --parts=serving: a Python interpreter that also has onnxruntime and
-    onnx; default: --transformers_python."""
-
 
 define(
     Flags,
@@ -133,12 +129,12 @@ def main(_: list[str]) -> int:
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
     )
     print("| what | measured | |\n|---|---:|---|", flush=True)
-    figures: dict[str, dict[str, float]] = {}
+    figures = {}
     with interrupts.ending_on_sigterm():  # removes temporary folders
         for row in rows():
-            print(f"| {row.what} | {row.value} | {row.note} |", flush=True)
+            print(row, flush=True)
             if row.figures:
-                figures.setdefault(row.what, {}).update(row.figures)
+                figures[row.what] = dict(row.figures)
     values = {
         "machine": {
             "processor": found["processor"],
@@ -180,11 +176,7 @@ def text_rows() -> Iterator[Row]:
                     FLAGS.serving_file or found.files[0]
                 ),
                 FLAGS.servers,
-                {
-                    "transformers": FLAGS.transformers_python,
-                    "onnxruntime": FLAGS.onnxruntime_python
-                    or FLAGS.transformers_python,
-                },
+                FLAGS.transformers_python,
                 rounds=FLAGS.repeats,
             )
 
@@ -192,12 +184,7 @@ def text_rows() -> Iterator[Row]:
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
     peak = measuring.matmul_peak(FLAGS.dtype)
-    yield Row(
-        f"matrix product, {FLAGS.dtype}",
-        f"{peak / 1e9:.0f} GFLOP/s",
-        "",
-        {"flops": peak},
-    )
+    yield Row(f"matrix product, {FLAGS.dtype}", {"flops": peak})
     # Training last: a process that has trained is slower at everything else.
     if {*FLAGS.parts} - {"train"}:
         yield from text_rows()

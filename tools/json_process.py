@@ -1,9 +1,9 @@
-"""Ask a script that another interpreter runs, in JSON lines."""
+"""Ask a program that another interpreter runs, in JSON lines."""
 
+import contextlib
 import json
 import subprocess
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from base import child_processes
@@ -11,38 +11,40 @@ from base.errors import UserError
 
 
 class JsonProcess:
-    """A process of a script; `first` is the first line that it writes.
+    """A process of a program; `first` is the first line that it writes.
 
     A context manager; the end of the block ends the process.
 
     Args:
-        flag: the flag that names the interpreter, for errors.
-        python: the interpreter.
-        script: writes a JSON line, then one for each line that it reads.
+        name: what errors call it.
+        command: interpreter and program, which writes a JSON line, then one for
+            each line that it reads.
+        **options: of subprocess.Popen.
     """
 
-    def __init__(self, flag: str, python: str, script: Path):
-        self._flag, self._python, self._script = flag, python, script
+    def __init__(self, name: str, command: list[str], **options: Any):
+        self._name = name
         self._log = tempfile.TemporaryFile("w+", errors="replace")
         try:
-            self._process = subprocess.Popen(
-                [python, str(script)],
+            self.process = subprocess.Popen(
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 text=True,
                 preexec_fn=child_processes.end_with_parent,
+                **options,
             )
         except OSError as error:
-            raise UserError(f"--{flag}: {error}") from error
+            raise UserError(f"{name}: {error}") from error
         self.first = self._answer()
 
     def __enter__(self) -> "JsonProcess":
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self.process.kill()
+        self.process.communicate()
         self._log.close()
 
     def ask(self, question: Any) -> Any:
@@ -51,16 +53,14 @@ class JsonProcess:
         Raises:
             UserError: the process has ended; quotes its last line.
         """
-        print(json.dumps(question), file=self._process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # _answer reports it
+            print(json.dumps(question), file=self.process.stdin, flush=True)
         return self._answer()
 
     def _answer(self) -> Any:
-        line = self._process.stdout.readline()
+        line = self.process.stdout.readline()
         if line:
             return json.loads(line)
         self._log.seek(0)
         last = self._log.read().strip().rpartition("\n")[2]
-        raise UserError(
-            f"{self._script.name} in --{self._flag}={self._python} ended: "
-            f"{last[:500]}"
-        )
+        raise UserError(f"{self._name} ended: {last[:500] or 'no message'}")

@@ -22,7 +22,8 @@ class Compiler(JsonProcess):
     """
 
     def __init__(self, python: str):
-        super().__init__(_FLAG, python, Path(__file__).with_name("compiler.py"))
+        program = Path(__file__).with_name("compiler.py")
+        super().__init__(f"--{_FLAG}={python}", [python, str(program)])
         self._folder = tempfile.TemporaryDirectory()
         self._file = Path(self._folder.name) / "program"
         self._program, self._known = None, {}

@@ -31,15 +31,28 @@ sys.exit(status)
 
 
 class Row(NamedTuple):
-    """One row of the table; several may share `what`.
-
-    `figures` has the numbers of value and note, {name with unit: number}.
-    """
+    """One row of the table: what was measured, and its figures by name."""
 
     what: str
-    value: str
-    note: str
     figures: Mapping[str, float] = {}
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Return the row in Markdown; the first figure has its own column."""
+        cells = [
+            f"{_in_words(value)} {name.replace('_', ' ')}"
+            for name, value in self.figures.items()
+        ]
+        rest = [*cells[1:], self.note] if self.note else cells[1:]
+        return f"| {self.what} | {''.join(cells[:1])} | {', '.join(rest)} |"
+
+
+def _in_words(value: float) -> str:
+    """Return a number in a few digits: 0.1234, 1,234, 12.3 G."""
+    for unit, prefix in (1e9, " G"), (1e6, " M"):
+        if value >= unit:
+            return f"{value / unit:.3g}{prefix}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 class Finished(NamedTuple):

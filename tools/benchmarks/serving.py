@@ -1,4 +1,4 @@
-"""Time ways to serve an exported model, and other libraries beside them.
+"""Time ways to serve an exported model, and transformers beside them.
 
 All servers get the same random weights, vocabulary and inputs, and return the
 last hidden state and the pooled output as arrays. Each runs in a process of its
@@ -12,7 +12,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,16 +25,14 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
-from checkpoints.casing import TokenizerFiles
-from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from tasks import graph_tokenizer, registry, saved_model
 from tasks.encoder.model import TextEncoder
 from tasks.task import TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
+from tools.json_process import JsonProcess
 
 SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
 
@@ -46,41 +43,41 @@ SHAPES = ((1, 32), (1, 128), (32, 128))
 
 
 class ServerSpec(NamedTuple):
-    """How to run a server: program, model and libraries."""
+    """How to run a server, and how to make its model."""
 
     program: str  # of serving_programs.py
     model: str  # file or directory below the folder of the models
-    needs: tuple[str, ...] = ()  # libraries
-    # The library that ours are compared with; "": ours, in this interpreter.
-    library: str = ""
-    takes_text: bool = True
+    script: str = ""  # that exports the model
+    flags: Mapping[str, str] = {}  # of the script
+    needs: str = ""  # libraries to import
+    remedy: str = ""  # if they are missing
 
 
-_TRANSFORMERS = ("torch", "transformers")
-_ONNX = (*_TRANSFORMERS, "onnx", "onnxruntime")
-_LITERT = ("ai_edge_litert",)
+_LITERT = {
+    "script": "export_litert.py",
+    "needs": "ai_edge_litert",
+    "remedy": "install requirements-litert.txt",
+}
 
 SERVERS = {
-    "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1"),
-    "bfloat16": ServerSpec(programs.SAVED_MODEL, "bfloat16/1"),
-    "litert": ServerSpec(
-        programs.LITERT, "float32.tflite", _LITERT, takes_text=False
+    "savedmodel": ServerSpec(
+        programs.SAVED_MODEL, "savedmodel/1", "export_saved_model.py"
     ),
+    "bfloat16": ServerSpec(
+        programs.SAVED_MODEL,
+        "bfloat16/1",
+        "export_saved_model.py",
+        {"dtype": "bfloat16"},
+    ),
+    "litert": ServerSpec(programs.LITERT, "float32.tflite", **_LITERT),
     "litert_int8": ServerSpec(
-        programs.LITERT, "int8.tflite", _LITERT, takes_text=False
+        programs.LITERT, "int8.tflite", flags={"quantize": "int8"}, **_LITERT
     ),
     "transformers": ServerSpec(
-        programs.TRANSFORMERS, "transformers", _TRANSFORMERS, "transformers"
-    ),
-    "onnxruntime": ServerSpec(
-        programs.ONNX_RUNTIME, "onnx/model.onnx", _ONNX, "onnxruntime", False
-    ),
-    "onnxruntime_int8": ServerSpec(
-        programs.ONNX_RUNTIME,
-        "onnx/model-int8.onnx",
-        _ONNX,
-        "onnxruntime",
-        False,
+        programs.TRANSFORMERS,
+        "transformers",
+        needs="torch, transformers",
+        remedy="name an interpreter that has them: --transformers_python",
     ),
 }
 
@@ -107,22 +104,18 @@ def read_sentences(path: str) -> list[str]:
         raise UserError(f"--serving_file={path}: {error}") from error
     if path.endswith(".tsv"):
         header, *rows = [line.split("\t") for line in lines] or [[]]
-        columns = [
+        columns = {
             column
             for column, name in enumerate(header)
             if "string" in name.lower() or "sentence" in name.lower()
-        ]
+        }
         if not columns:
             raise UserError(
                 f"{path}, line 1: no column is named like 'sentence' or "
                 f"'#1 String'; found {', '.join(header)[:200]!r}"
             )
-        lines = [
-            row[column]
-            for row in rows
-            for column in columns
-            if column < len(row)
-        ]
+        cells = (cell for row in rows for cell in enumerate(row))
+        lines = [text for column, text in cells if column in columns]
     texts = [line.strip() for line in lines if line.strip()]
     if len(texts) < SENTENCES_PER_BATCH:
         raise UserError(
@@ -155,21 +148,18 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
 
 
 def write_models(
-    folder: Path,
-    size: str,
-    vocab_file: str,
-    pythons: Mapping[str, str],
+    folder: Path, size: str, vocab_file: str, names: Sequence[str]
 ) -> int:
     """Write a random model in the formats of some servers.
 
-    `pythons` has the interpreters of the servers. The folder also gets
-    `transformers`, from which the models in other formats are made.
+    The folder also gets `transformers`, from which the models in other formats
+    are made.
 
     Returns:
         The number of tokens.
     """
-    tokenizer = graph_tokenizer.Tokenizer(vocab_file)
-    config = modeling.BertConfig.from_size(size, len(tokenizer.tokens))
+    num_tokens = len(Vocabulary(vocab_file).tokens)
+    config = modeling.BertConfig.from_size(size, num_tokens)
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
 
@@ -194,7 +184,6 @@ def write_models(
     theirs = folder / SERVERS["transformers"].model
     theirs.mkdir()
     huggingface.write_config(str(theirs), config, "BertModel")
-    variables = random_model("float32").variables
     huggingface.write_weights(
         str(theirs), {v.path: v.numpy() for v in variables}
     )
@@ -205,21 +194,8 @@ def write_models(
         config,
         TrainedFor(max_seq_length=MAX_SEQ_LENGTH),
     )
-    onnx = folder / "onnx"
-    for name, python in pythons.items():
-        if SERVERS[name].library == "onnxruntime" and not onnx.exists():
-            onnx.mkdir()
-            # By its own tools, in a process.
-            result = subprocess.run(
-                [python, "-c", programs.WRITE_ONNX, str(theirs), str(onnx)],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "HF_HUB_OFFLINE": "1"},
-            )
-            if result.returncode:
-                lines = (result.stderr.strip() or "no message").splitlines()
-                raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
-        if SERVERS[name].program == programs.LITERT:
+    for spec in map(SERVERS.__getitem__, names):
+        if spec.script:
             measuring.run_script(
                 "export_saved_model.py",
                 format="litert",
@@ -229,73 +205,21 @@ def write_models(
                 quantize="int8" if name.endswith("int8") else "none",
                 export_dir=folder / SERVERS[name].model,
             )
-    return len(tokenizer.tokens)
-
-
-class Server:
-    """A process that serves a model; requests and answers are JSON lines.
-
-    It runs one of serving_programs.py on a model and a JSON file, {name of a
-    case: its batches}. `start_seconds` is how long it took until it can answer.
-
-    Raises:
-        UserError: the process ended; quotes the last line it wrote.
-    """
-
-    def __init__(self, python: str, program: str, model: Path, cases: Path):
-        self.errors = tempfile.TemporaryFile("w+")
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        environment.pop("PYTHONPATH", None)
-        began = time.perf_counter()
-        self.process = subprocess.Popen(
-            [python, "-c", program, str(model), str(cases)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            cwd=model.parent,
-            env=environment,
-        )
-        self._line()  # ready
-        self.start_seconds = time.perf_counter() - began
-
-    def ask(self, case: str, calls: int) -> dict[str, Any]:
-        """Make calls; return their {"seconds"} and the {"pooled"} output."""
-        question = json.dumps({"case": case, "calls": calls})
-        with contextlib.suppress(BrokenPipeError):  # _line reports it
-            self.process.stdin.write(question + "\n")
-            self.process.stdin.flush()
-        return json.loads(self._line())
-
-    def _line(self) -> str:
-        line = self.process.stdout.readline()
-        if not line:
-            self.process.wait()
-            self.errors.seek(0)
-            lines = self.errors.read().strip().splitlines()
-            reason = lines[-1][:500] if lines else "no message"
-            raise UserError(f"the serving benchmark's process ended: {reason}")
-        return line
-
-    def close(self) -> None:
-        """End the process."""
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
-        self.errors.close()
+    return num_tokens
 
 
 def race(
-    size: str, case: Case, servers: Mapping[str, Server], rounds: int
+    size: str, case: Case, servers: Mapping[str, JsonProcess], rounds: int
 ) -> Iterator[Row]:
     """Time a case on all servers in turns; yield a row for each.
 
-    Each note has its time as a share of the times of the other libraries, and
-    the largest difference between its pooled output and the first server's.
+    Each has its time as a share of the time of transformers, and the largest
+    difference between its pooled output and the first server's.
     """
+    question = {"case": case.name, "calls": case.calls}
     # The first call compiles and is not timed.
     pooled = {
-        name: np.array(server.ask(case.name, calls=1)["pooled"])
+        name: np.array(server.ask({**question, "calls": 1})["pooled"])
         for name, server in servers.items()
     }
     seconds: dict[str, list[float]] = {name: [] for name in servers}
@@ -303,30 +227,22 @@ def race(
     rounds = max(2, rounds // 3) if case.calls == 1 else rounds
     for _ in range(rounds):
         for name, server in servers.items():
-            seconds[name] += server.ask(case.name, case.calls)["seconds"]
+            seconds[name] += server.ask(question)["seconds"]
     first = next(iter(servers))
     for name in servers:
         best, median = min(seconds[name]), statistics.median(seconds[name])
         figures = {
-            "rows_per_second": case.rows / best,
             "seconds": best,
             "median_seconds": median,
+            "rows_per_second": case.rows / best,
         }
-        note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
-        for other in servers:
-            if SERVERS[other].library and other != name:
-                share = best / min(seconds[other])
-                figures[f"share_of_{other}"] = share
-                note += f"; {share:.2f} of {other}"
+        if "transformers" in servers and name != "transformers":
+            share = best / min(seconds["transformers"])
+            figures["share_of_transformers"] = share
         if name != first:
             difference = np.abs(pooled[name] - pooled[first]).max()
-            note += f"; answers within {difference:.0e}"
-        yield Row(
-            f"serving {size}, {case.name}, {name}",
-            f"{best * 1e3:.1f} ms",
-            note,
-            figures,
-        )
+            figures["difference_of_answers"] = difference
+        yield Row(f"serving {size}, {case.name}, {name}", figures)
 
 
 def measure(
@@ -335,7 +251,7 @@ def measure(
     vocab_file: str,
     texts: list[str],
     names: Sequence[str],
-    pythons: Mapping[str, str],
+    transformers_python: str | None,
     rounds: int,
 ) -> Iterator[Row]:
     """Time ways to serve a model on requests of ids and of texts.
@@ -346,43 +262,36 @@ def measure(
         vocab_file: a lower-cased vocabulary.
         texts: at least SENTENCES_PER_BATCH.
         names: keys of SERVERS; those whose libraries are missing are skipped.
-        pythons: "transformers" or "onnxruntime" -> an interpreter that has that
-            library; default: this one.
+        transformers_python: an interpreter that has transformers; default: this
+            one.
         rounds: turns of each.
     """
-    present = {}  # name -> interpreter
+    pythons = dict.fromkeys(SERVERS, sys.executable)
+    pythons["transformers"] = transformers_python or sys.executable
+    present = []
     for name in names:
-        spec = SERVERS[name]
-        python = pythons.get(spec.library) or sys.executable
-        if not is_missing(spec.needs, python, f"--{spec.library}_python"):
-            present[name] = python
-            continue
-        remedy = "install requirements-litert.txt"
-        if spec.library:
-            remedy = (
-                f"name an interpreter that has them: --{spec.library}_python"
-            )
-        yield Row(
-            f"serving with {name}",
-            "skipped",
-            f"{python} does not have {', '.join(spec.needs)}; {remedy}",
-        )
-    vocab_size = write_models(folder, size, vocab_file, present)
-    cases = make_cases(texts, vocab_size)
+        spec, python = SERVERS[name], pythons[name]
+        if has_libraries(spec.needs, python):
+            present.append(name)
+        else:
+            note = f"{python} does not have {spec.needs}; {spec.remedy}"
+            yield Row(f"serving with {name}", note=f"skipped: {note}")
+    cases = make_cases(texts, write_models(folder, size, vocab_file, present))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
     with contextlib.ExitStack() as stack:
-        servers = {}
-        for name, python in present.items():
-            spec = SERVERS[name]
-            server = Server(python, spec.program, folder / spec.model, path)
-            servers[name] = stack.enter_context(contextlib.closing(server))
+        servers, start_seconds = {}, {}
+        for name in present:
+            began = time.perf_counter()
+            server = start(pythons[name], SERVERS[name], folder, path)
+            servers[name] = stack.enter_context(server)
+            start_seconds[name] = time.perf_counter() - began
         for case in cases:
             is_text = "text" in case.batches[0]
             takers = {
                 name: server
                 for name, server in servers.items()
-                if SERVERS[name].takes_text or not is_text
+                if not (is_text and SERVERS[name].program == programs.LITERT)
             }
             if takers:
                 yield from race(size, case, takers, rounds)
@@ -394,24 +303,40 @@ def measure(
             resident = machine_memory.proc_entries(status).get("VmRSS", 0)
             yield Row(
                 f"serving {size}, start and memory, {name}",
-                f"{server.start_seconds:.1f} s",
-                f"{resident / 1e6:,.0f} MB resident, {stored / 1e6:,.0f} MB of "
-                "files",
                 {
-                    "start_seconds": server.start_seconds,
+                    "start_seconds": start_seconds[name],
                     "resident_bytes": resident,
                     "file_bytes": stored,
                 },
             )
 
 
-def is_missing(needs: Sequence[str], python: str, flag: str) -> bool:
-    """Return whether the interpreter that a flag names lacks a library."""
-    if not needs:
-        return False
-    program = f"import {', '.join(needs)}"
+def start(
+    python: str, spec: ServerSpec, folder: Path, cases: Path
+) -> JsonProcess:
+    """Return a process that serves a model, when it can answer.
+
+    Questions are {"case": name, "calls": n}, answers {"seconds", "pooled"}.
+    `cases` is a JSON file, {name of a case: its batches}.
+    """
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    environment.pop("PYTHONPATH", None)
+    return JsonProcess(
+        "the serving benchmark's process",
+        [python, "-c", spec.program, str(folder / spec.model), str(cases)],
+        cwd=folder,
+        env=environment,
+    )
+
+
+def has_libraries(names: str, python: str) -> bool:
+    """Return whether an interpreter can import libraries, if any are named."""
     try:
-        result = subprocess.run([python, "-c", program], capture_output=True)
+        result = subprocess.run(
+            [python, "-c", f"import {names or 'sys'}"], capture_output=True
+        )
     except OSError as error:
-        raise UserError(f"{flag}={python} cannot be run: {error}") from error
-    return result.returncode != 0
+        raise UserError(
+            f"--transformers_python={python} cannot be run: {error}"
+        ) from error
+    return result.returncode == 0

@@ -9,7 +9,7 @@ a file of this project: they show what a server does.
 # The second half of every program.
 LOOP = """
 cases = json.load(open(sys.argv[2]))
-print("ready", flush=True)
+print(json.dumps("ready"), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
     case, seconds = cases[asked["case"]], []
@@ -63,24 +63,6 @@ def call(batch):
     + LOOP
 )
 
-ONNX_RUNTIME = (
-    """
-import json, os, sys, time
-import numpy as np, onnxruntime
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = len(os.sched_getaffinity(0))
-session = onnxruntime.InferenceSession(
-    sys.argv[1], options, providers=["CPUExecutionProvider"])
-NAMES = {"input_ids": "input_ids", "input_mask": "attention_mask",
-         "segment_ids": "token_type_ids"}
-
-def call(batch):
-    ids = {NAMES[k]: np.array(v, np.int64) for k, v in batch.items()}
-    return session.run(["last_hidden_state", "pooler_output"], ids)[1]
-"""
-    + LOOP
-)
-
 # Batches of about 512 tokens, as litert_model.py makes them: larger ones are
 # slower.
 LITERT = (
@@ -102,51 +84,3 @@ def call(batch):
 """
     + LOOP
 )
-
-# Writes model.onnx and model-int8.onnx: the export of PyTorch, fused by ONNX
-# Runtime's own optimizer for BERT, and its dynamic quantization. Arguments: a
-# model of transformers, the folder to write to.
-WRITE_ONNX = """
-import os, sys, torch, transformers
-import onnx
-from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.transformers import optimizer
-
-class Outputs(torch.nn.Module):
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids, attention_mask, token_type_ids):
-        found = self.model(input_ids=input_ids, attention_mask=attention_mask,
-                           token_type_ids=token_type_ids)
-        return found.last_hidden_state, found.pooler_output
-
-# The optimizer finds the attention of this form only.
-model = transformers.BertModel.from_pretrained(
-    sys.argv[1], attn_implementation="eager").eval()
-ids = torch.ones((2, 16), dtype=torch.int64)
-mask = ids.clone()
-mask[1, 8:] = 0  # of ones alone, the mask would be left out
-names = ["input_ids", "attention_mask", "token_type_ids"]
-outputs = ["last_hidden_state", "pooler_output"]
-axes = {name: {0: "batch", 1: "length"} for name in [*names, outputs[0]]}
-exported = os.path.join(sys.argv[2], "exported.onnx")
-torch.onnx.export(
-    Outputs(model), (ids, mask, ids * 0), exported, input_names=names,
-    output_names=outputs, dynamic_axes=axes | {outputs[1]: {0: "batch"}},
-    opset_version=18, dynamo=False)
-fused = optimizer.optimize_model(
-    exported, model_type="bert", num_heads=model.config.num_attention_heads,
-    hidden_size=model.config.hidden_size)
-layers = fused.get_fused_operator_statistics()["Attention"]
-if layers != model.config.num_hidden_layers:
-    sys.exit(f"ONNX Runtime fused {layers} of the attentions")
-os.remove(exported)
-path = os.path.join(sys.argv[2], "model.onnx")
-fused.save_model_to_file(path)
-quantize_dynamic(
-    path, path.replace("model.onnx", "model-int8.onnx"),
-    weight_type=QuantType.QInt8,
-    extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
-"""

@@ -1,16 +1,14 @@
-"""Time the training step of run_pretraining.py and the products inside it.
+"""Time the training step of run_pretraining.py.
 
 A step's speed is reported as a share of the rate of a large matrix product
 that is measured right before and after it: a shared machine changes its speed
-from minute to minute, and the share changes less than the time does. The
-step's own matrix products, timed one by one, bound the share from above.
+from minute to minute, and the share changes less than the time does.
 """
 
 import itertools
-import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
-import optimization
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.accelerators import compiler
@@ -95,54 +92,6 @@ def time_steps(
     return seconds[0], seconds[2:]
 
 
-class Product(NamedTuple):
-    """A matrix product of the forward pass, computed `count` times."""
-
-    count: int
-    left: list[int]  # [..., R, I]
-    right: list[int]  # [..., I, O]
-    is_tied: bool = False  # right is the embedding table, [O, I]
-
-    @property
-    def outputs(self) -> int:
-        """Return O."""
-        return self.right[-2 if self.is_tied else -1]
-
-
-def step_products(
-    config: modeling.BertConfig,
-    batch: int,
-    length: int,
-    objective_name: str,
-) -> list[Product]:
-    """Return the forward matrix products of a pre-training step."""
-    objective = objectives.OBJECTIVES[objective_name]
-    hidden, inner = config.hidden_size, config.intermediate_size
-    num_heads, layers = config.num_attention_heads, config.num_hidden_layers
-    tokens = batch * length
-    words = batch * objective.projections(length, predictions_of(length))
-    sentences = batch if objective.predicts_next_sentence else 0
-    row = [batch, num_heads, length]
-    size = hidden // num_heads
-    products = [
-        # Query, key, value and the attention's output.
-        Product(4 * layers, [tokens, hidden], [hidden, hidden]),
-        # The two halves of the feed-forward layer.
-        Product(layers, [tokens, hidden], [hidden, inner]),
-        Product(layers, [tokens, inner], [inner, hidden]),
-        # Attention scores, then the weighted sums of values.
-        Product(layers, [*row, size], [*row[:2], size, length]),
-        Product(layers, [*row, length], [*row, size]),
-        # Language model: transform, vocabulary.
-        Product(1, [words, hidden], [hidden, hidden]),
-        Product(1, [words, hidden], [config.vocab_size, hidden], True),
-        # Next sentence: pooler, logits.
-        Product(1, [sentences, hidden], [hidden, hidden]),
-        Product(1, [sentences, hidden], [hidden, 2]),
-    ]
-    return [product for product in products if product.left[0]]
-
-
 def training_flops(
     config: modeling.BertConfig,
     batch: int,
@@ -152,100 +101,20 @@ def training_flops(
     """Return the matrix-product operations of a pre-training step.
 
     A product [R, I] x [I, O] counts 2 R I O; the backward pass has two of the
-    same size, hence the factor 3. Table lookups, norms, softmax, dropout and
+    same size, hence the factor 6. Table lookups, norms, softmax, dropout and
     the optimizer count nothing.
     """
-    return 6 * sum(
-        product.count * math.prod(product.left) * product.outputs
-        for product in step_products(config, batch, length, objective_name)
-    )
-
-
-def products_seconds(
-    config: modeling.BertConfig,
-    batch: int,
-    length: int,
-    dtype: str,
-    objective_name: str,
-) -> float:
-    """Return the time of a step's matrix products, forward and backward.
-
-    Each is timed by itself, with operands that stay in the cache if they fit:
-    a lower bound of the step's time on this machine.
-    """
-
-    # A product left x right has two products in its backward pass:
-    # d_left = pull x right^T and d_right = left^T x pull, where pull is the
-    # gradient of the output.
-    @tf.function(autograph=False, reduce_retracing=False)
-    def multiply(left, right, pull, is_tied):
-        d_right = (pull, left) if is_tied else (left, pull)
-        return (
-            tf.matmul(left, right, transpose_b=is_tied),
-            tf.matmul(pull, right, transpose_b=not is_tied),
-            tf.matmul(*d_right, transpose_a=True),
-        )
-
-    total = 0.0
-    for product in step_products(config, batch, length, objective_name):
-        pull = [*product.left[:-1], product.outputs]
-        shapes = [product.left, product.right, pull]
-        values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
-        values.append(product.is_tied)
-        multiply(*values)  # traces
-        total += product.count * measuring.best_seconds(
-            lambda v=values: multiply(*v), 5
-        )
-    return total
-
-
-# Weights, gradients and two moments are read, all but gradients written.
-_PASSES_OF_UPDATE = 7
-
-_COPIED = 2**26  # float32 numbers, 268 MB: more than caches hold
-
-_UPDATES = 10  # timed ones: a tenth of a second each at Base size
-
-
-def time_update(step: train_step.Step) -> tuple[float, float, float]:
-    """Time the update of a step alone, which changes its weights, and a copy.
-
-    Returns:
-        The seconds of clipping and the update; its bytes per second, if every
-        number is read and written once; and the bytes per second of an
-        operation that reads and writes an array, compiled in the same way.
-    """
-    variables = step.model.trainable_variables
-    gradients = [tf.fill(v.shape, 1e-3) for v in variables]
-    norm = optimization.global_norm(gradients)
-    number = tf.constant(1, tf.int64)
-    update = tf.function(
-        lambda: step.update(gradients, norm, number),
-        autograph=False,
-        jit_compile=step.compilation.step,  # else it is a program already
-    )
-    values = tf.fill([_COPIED], 1.0)
-    copy = tf.function(
-        lambda: values + 1.0,
-        autograph=False,
-        jit_compile=step.compilation.update or step.compilation.step,
-    )
-
-    def seconds_of(function: Callable[[], object]) -> float:
-        def call() -> None:
-            function()
-            tf.test.experimental.sync_devices()  # a GPU is still at work
-
-        call()  # compiles
-        return measuring.best_seconds(call, _UPDATES)
-
-    seconds = seconds_of(update)
-    numbers = sum(math.prod(v.shape) for v in variables)
-    return (
-        seconds,
-        4 * _PASSES_OF_UPDATE * numbers / seconds,
-        4 * 2 * _COPIED / seconds_of(copy),
-    )
+    objective = objectives.OBJECTIVES[objective_name]
+    hidden = config.hidden_size
+    # Of a token in a layer: query, key, value and the attention's output; the
+    # two halves of the feed-forward layer; scores, and weighted sums of values.
+    layer = hidden * (4 * hidden + 2 * config.intermediate_size + 2 * length)
+    # Language model: transform, vocabulary. Next sentence: pooler, logits.
+    words = objective.projections(length, predictions_of(length))
+    head = words * hidden * (hidden + config.vocab_size)
+    pooled = objective.predicts_next_sentence * hidden * (hidden + 2)
+    tokens = length * config.num_hidden_layers
+    return 6 * batch * (tokens * layer + head + pooled)
 
 
 def measure(
@@ -272,7 +141,7 @@ def measure(
                 theirs.setdefault(shape, {})[how] = row.figures["seconds"]
     for shape in shapes:
         try:
-            yield from _measure_ours(
+            yield _measure_ours(
                 shape,
                 _count(shape.size, repeats),
                 dtype,
@@ -281,7 +150,7 @@ def measure(
                 theirs.get(shape, {}),
             )
         except tf.errors.ResourceExhaustedError:
-            yield Row(f"training step, {shape}", "out of memory", "")
+            yield Row(f"training step, {shape}", note="out of memory")
 
 
 def _count(size: str, repeats: int) -> int:
@@ -296,7 +165,9 @@ def _measure_transformers(
     python: str, shapes: Sequence[Shape], repeats: int, dtype: str
 ) -> Iterator[tuple[Shape, str, Row]]:
     """Yield the rows of transformers: each shape eager, and torch.compile."""
-    with JsonProcess("transformers_python", python, _TRANSFORMERS) as process:
+    with JsonProcess(
+        f"--transformers_python={python}", [python, str(_TRANSFORMERS)]
+    ) as process:
         for shape, compiles in itertools.product(shapes, (False, True)):
             config = modeling.BertConfig.from_size(shape.size, VOCAB_SIZE)
             job = {
@@ -312,43 +183,24 @@ def _measure_transformers(
             how = "torch.compile" if compiles else "eager"
             name = f"training step, {shape}, transformers, {how}"
             if "error" in found:
-                yield shape, how, Row(name, "failed", found["error"])
+                yield shape, how, Row(name, note=f"failed: {found['error']}")
                 continue
-            row = _time_row(
-                name,
-                shape,
-                found["seconds"],
-                found["first"],
-                found.get("memory"),
-                process.first,
-            )
-            yield shape, how, row
+            figures = _time_figures(shape, **found)
+            yield shape, how, Row(name, figures, process.first)
 
 
-def _time_row(
-    name: str,
-    shape: Shape,
-    seconds: list[float],
-    first: float,
-    memory: int | None,
-    note: str = "",
-) -> Row:
-    """Return the row of a step's time, with a GPU's peak memory."""
-    best, median = min(seconds), statistics.median(seconds)
+def _time_figures(
+    shape: Shape, seconds: list[float], first: float, memory: int | None = None
+) -> dict[str, float]:
+    """Return the figures of a step's time, with a GPU's peak memory."""
+    best = min(seconds)
     figures = {
         "sequences_per_second": shape.batch / best,
         "seconds": best,
-        "median_seconds": median,
+        "median_seconds": statistics.median(seconds),
         "first_call_seconds": first,
     }
-    words = f"{best:.3f} s, median {median:.3f} s; first call {first:.0f} s"
-    if memory is not None:
-        figures["memory_bytes"] = memory
-        words += f"; memory {memory / 1e6:,.0f} MB"
-    if note:
-        words += f"; {note}"
-    value = f"{shape.batch / best:.1f} sequences/s"
-    return Row(name, value, words, figures)
+    return figures if memory is None else {**figures, "memory_bytes": memory}
 
 
 def _measure_ours(
@@ -358,8 +210,8 @@ def _measure_ours(
     jit_compile: bool,
     objective_name: str,
     theirs: dict[str, float],
-) -> Iterator[Row]:
-    """Yield the rows of this project's step; `theirs` are seconds."""
+) -> Row:
+    """Return the row of this project's step; `theirs` are seconds."""
     objective = objectives.OBJECTIVES[objective_name]
     strategy = tf.distribute.get_strategy()
     gpus = tf.config.list_physical_devices("GPU")
@@ -390,61 +242,19 @@ def _measure_ours(
         memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
     after = measuring.matmul_peak(dtype)
     peak = max(before, after, measuring.matmul_peak(dtype))
-    best, median = min(seconds), statistics.median(seconds)
-    updating, rate, copy_rate = time_update(step)
+    figures = _time_figures(shape, seconds, first, memory)
     operations = training_flops(config, rows, length, objective_name)
-    if not gpus:  # there the calls take longer than the products
-        products = products_seconds(config, rows, length, dtype, objective_name)
-        share = operations / products / peak
-        yield Row(
-            f"matrix products of a step alone, {shape}",
-            f"{share:.0%} of matmul peak",
-            f"{products:.3f} s: the step cannot be much faster",
-            {"matmul_peak_share": share, "seconds": products},
-        )
-    yield Row(
-        f"update of the weights alone, {shape}",
-        f"{rate / 1e9:.1f} GB/s",
-        f"{updating:.4f} s, {updating / best:.1%} of the step; a copy: "
-        f"{copy_rate / 1e9:.1f} GB/s",
-        {
-            "bytes_per_second": rate,
-            "seconds": updating,
-            "copy_bytes_per_second": copy_rate,
-        },
-    )
+    rate = operations / figures["seconds"]
+    figures |= {"matmul_peak_share": rate / peak, "peak_flops": peak}
+    card = _card(gpus)
+    if card and dtype != "float32":
+        figures["data_sheet_share"] = rate / card.tflops / 1e12
+    for how, other in theirs.items():
+        figures[f"share_of_{how}"] = figures["seconds"] / other
     name = f"training step, {shape}"
     if objective_name != objectives.DEFAULT:
         name += f", {objective_name}"
-    figures = {
-        "matmul_peak_share": operations / best / peak,
-        "peak_flops": peak,
-    }
-    note = (
-        f"median {operations / median / peak:.0%}, peak "
-        f"{peak / 1e9:.0f} GFLOP/s"
-    )
-    card = _card(gpus)
-    if card and dtype != "float32":
-        figures["data_sheet_share"] = operations / best / card.tflops / 1e12
-        note += (
-            f"; {figures['data_sheet_share']:.0%} of the data sheet's "
-            f"{card.tflops} TFLOP/s"
-        )
-    yield Row(
-        name,
-        f"{figures['matmul_peak_share']:.0%} of matmul peak",
-        note,
-        figures,
-    )
-    row = _time_row(name, shape, seconds, first, memory)
-    for how, other in theirs.items():
-        words = f"; {best / other:.2f} of transformers, {how}"
-        row = row._replace(
-            note=row.note + words,
-            figures={**row.figures, f"share_of_{how}": best / other},
-        )
-    yield row
+    return Row(name, figures)
 
 
 def _card(gpus: Sequence[Any]) -> compiler.Gpu | None:

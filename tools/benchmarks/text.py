@@ -80,9 +80,8 @@ def _tokenizer_row(
 ) -> Row:
     """Return the row of a tokenizer that has read some lines."""
     size = sum(len(line.encode()) + 1 for line in lines) / 1e6
-    rate = size / seconds
-    figures = {"megabytes_per_second": rate}
-    return Row(what, f"{rate:.1f} MB/s", f"{size:.1f} MB, {note}", figures)
+    note = f"{size:.1f} MB, {note}"
+    return Row(what, {"megabytes_per_second": size / seconds}, note)
 
 
 def measure_tokenizer(text: Text) -> Iterator[Row]:
@@ -161,24 +160,16 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
         rates[num_workers] = instances / inside
         yield Row(
             f"generator, {num_workers} worker" + "s" * (num_workers > 1),
-            f"{instances / inside:,.0f} instances/s",
-            f"first byte read to last written; {instances:,} in "
-            f"{inside:.1f} s, {run.seconds:.1f} s with process start; largest "
-            f"process {run.megabytes:.0f} MB",
             {
                 "instances_per_second": instances / inside,
                 "seconds": inside,
                 "process_seconds": run.seconds,
                 "megabytes": run.megabytes,
             },
+            f"first byte read to last written, {instances:,} instances",
         )
     ratio = rates[2] / rates[1]
-    yield Row(
-        "generator, 2 workers against 1",
-        f"{ratio:.2f} times",
-        "",
-        {"ratio": ratio},
-    )
+    yield Row("generator, 2 workers against 1", {"ratio": ratio})
 
 
 def measure_reader(text: Text) -> Iterator[Row]:
@@ -206,9 +197,8 @@ def measure_reader(text: Text) -> Iterator[Row]:
     rate = _READER_BATCH * _READER_BATCHES / measuring.best_seconds(read)
     yield Row(
         "reader, shuffled and decoded",
-        f"{rate:,.0f} records/s",
-        f"batches of {_READER_BATCH}",
         {"records_per_second": rate},
+        f"batches of {_READER_BATCH}",
     )
     masks = Masks(MaskingVocabulary.from_vocab(vocab), InstanceConfig())
     numbers = np.arange(_READER_BATCH)
@@ -222,7 +212,6 @@ def measure_reader(text: Text) -> Iterator[Row]:
     seconds /= _READER_BATCHES
     yield Row(
         f"masks drawn while reading, {_READER_BATCH} x 128",
-        f"{seconds * 1e3:.2f} ms",
-        "per core",
         {"seconds": seconds},
+        "per core",
     )
