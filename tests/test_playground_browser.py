@@ -91,7 +91,7 @@ class User:
     def done(self) -> "User":
         """Wait until the shown tab has a result and can run again."""
         self.shown("button.run:enabled")
-        self.shown(".results :is(table, figure, .error)")
+        self.shown(".results :is(table, figure, .js-plotly-plot, .error)")
         return self
 
     def open(self, tab: str) -> "User":
@@ -244,14 +244,6 @@ def test_a_long_text_scrolls(user):
 # --- Attention, with a real pointer ------------------------------------------
 
 
-def test_a_small_picture_opens_its_head(user):
-    user.open("Attention").fill("Text", "good film").run()
-    user.shown("[data-head='1 2']").first.click()
-    user.shown("[data-head='1 2'][aria-pressed=true]")
-    chosen = user.page.get_by_label("Head", exact=True)
-    assert chosen.locator("visible=true").input_value() == "2"
-
-
 def test_the_heat_map_tells_the_weight_under_the_pointer(user):
     user.open("Attention").fill("Text", "good film").run()
     user.page.locator(
@@ -264,18 +256,6 @@ def test_the_heat_map_tells_the_weight_under_the_pointer(user):
     told.first.wait_for()
     assert re.search(r"→ \S+ 0\.\d{3}$", told.first.text_content())
     assert user.page.locator(".cbaxis:visible").count()  # the scale
-
-
-def test_lines_are_those_of_the_token_under_the_pointer(user):
-    user.open("Attention").fill("Text", "good film")
-    user.page.get_by_label("Picture").click()
-    user.page.get_by_role("option", name="lines", exact=True).click()
-    first = user.shown(".results svg .from").first
-    first.hover()
-    shade = "line => getComputedStyle(line).strokeOpacity"
-    others = user.page.locator(".results svg .from:nth-of-type(2) line")
-    assert float(others.first.evaluate(shade)) < 0.05
-    assert float(first.locator("line").first.evaluate(shade)) > 0.05
 
 
 # --- Requests ----------------------------------------------------------------

@@ -1,11 +1,17 @@
-"""The attention probabilities of every layer and head.
+"""The attention probabilities of every layer and head, and a picture of one.
 
 The model keeps only the sums of the values, weighted by the probabilities. With
 the identity matrix in place of the values these sums are the probabilities
 themselves, so modeling.attention computes them here once more.
+
+The picture is a figure of Plotly in JSON. Gradio brings the program that draws
+it, so Plotly's Python package is not needed.
 """
 
-from collections.abc import Iterator
+import collections
+import html
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +19,8 @@ import tensorflow as tf
 import modeling
 from ops import elementwise
 from training.task_model import TaskModel
+
+_COLOR = (37, 99, 235)  # a blue that is seen on white and on black
 
 
 def attention_heads(
@@ -41,3 +49,59 @@ def attention_heads(
         values = tf.eye(x.shape[1], batch_shape=[1, 1], dtype=query.dtype)
         probs = modeling.attention(query, key, values, bias, None, 0.0)
         yield tf.cast(probs[0], tf.float32).numpy()
+
+
+def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
+    """Return the probabilities of a head as a figure that fills its box.
+
+    A weight has the opacity of its square root: most weights are small, and
+    0.01 would be invisible beside 1.
+
+    Args:
+        tokens: S of them.
+        probs: [F, T]; each row sums to 1.
+    """
+    # Plotly tells tokens apart by their names, in which it obeys some tags.
+    seen: collections.Counter[str] = collections.Counter()
+    names = []
+    for token in map(_short, tokens):
+        seen[token] += 1
+        number = f" ({seen[token]})" if seen[token] > 1 else ""
+        names.append(html.escape(token) + number)
+    levels = [step / 20 for step in range(21)]
+    trace = {
+        "type": "heatmap",
+        "x": names,
+        "y": names,
+        "z": probs.astype(np.float64).round(4).tolist(),
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[x**2, f"rgba{(*_COLOR, x)}"] for x in levels],
+        "colorbar": {"title": {"text": "weight"}, "thickness": 12},
+        "hovertemplate": "%{y} → %{x} %{z:.3f}<extra></extra>",
+    }
+    axis = {
+        "type": "category",
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "automargin": True,
+        # Every token has its name where there is space for it.
+        "dtick": 1 if len(tokens) <= 40 else None,
+    }
+    layout = {
+        "xaxis": axis | {"side": "top", "tickangle": -90},
+        "yaxis": axis | {"autorange": "reversed"},
+        "height": 460,
+        "margin": {"l": 10, "t": 40, "r": 10, "b": 10},
+        "modebar": {"bgcolor": "rgba(0, 0, 0, 0)", "color": "#6b7280"},
+        "paper_bgcolor": "rgba(0, 0, 0, 0)",
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
+    }
+    # The logo would be a link to another machine.
+    return {"data": [trace], "layout": layout, "config": {"displaylogo": False}}
+
+
+def _short(token: str) -> str:
+    """Return a token with at most 20 characters."""
+    return token if len(token) <= 20 else token[:19] + "…"

@@ -28,7 +28,7 @@ const bert = (() => {
     run,
     // A tab that has shown nothing yet shows its first example.
     opened: () => {
-      const found = () => shown(".results :is(table, figure, .error)");
+      const found = () => shown(".results :is(table, figure, .js-plotly-plot, .error)");
       setTimeout(() => found() || run(), 100);
     },
     started: () => ((isEdited = isCancelled = false), ["Running …", off, on]),

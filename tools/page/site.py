@@ -149,14 +149,8 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
             ]
             rest = tab.fields[len(texts) :]
             with gr.Row(visible=bool(rest)):
-                # Long choices get more of the row.
                 lists = [
-                    gr.Dropdown(
-                        f.choices,
-                        label=f.label,
-                        scale=max(4, *map(len, f.choices)),
-                        min_width=90,
-                    )
+                    gr.Dropdown(f.choices, label=f.label, min_width=90)
                     for f in rest
                 ]
             with gr.Row():
@@ -183,10 +177,12 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
                     with gr.Column(min_width=300):
                         if len(tab.models) > 1:
                             html(f"<h2>{escaped(model.name)}</h2>")
+                        outputs.append(html())
                         if tab.has_figure:
-                            outputs += _heads(gr, html, lists[-2:])
-                        else:
-                            outputs.append(html())
+                            figure = gr.Plot(
+                                show_label=False, container=False, visible=False
+                            )
+                            outputs.append(figure)
 
     stops: dict[str, threading.Event] = {}  # of the sessions that wait
 
@@ -236,25 +232,6 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
     opened.select(js="bert.opened")
     examples.load_input_event.then(js="bert.run")
     return fields
-
-
-def _heads(gr: ModuleType, html: Any, lists: Sequence[Any]) -> list[Any]:
-    """Add the pictures of all heads, and the figure of one; return both.
-
-    A click on a picture chooses its layer and head in two lists.
-    """
-    pictures = html(
-        js_on_load="""element.addEventListener("click", (event) => {
-            const head = event.target.closest("[data-head]")?.dataset.head;
-            if (head) trigger("click", { head });
-        });"""
-    )
-
-    def choose(event: gr.EventData) -> list[str]:
-        return event.head.split()
-
-    pictures.click(choose, None, lists, queue=False).then(js="bert.run")
-    return [pictures, gr.Plot(show_label=False, container=False, visible=False)]
 
 
 def shown_or_error(

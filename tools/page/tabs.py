@@ -23,7 +23,7 @@ class Tab(NamedTuple):
         title: its name on the page.
         about: what the model does, in a sentence.
         view: a function of a model and the values of the fields, which returns
-            HTML; with `has_figure` also a figure of Plotly, or None.
+            HTML; with `has_figure` also a figure of Plotly.
         fields: its inputs, boxes of text before lists of choices.
         examples: texts for the boxes; the page opens with the first ones.
         models: those that have the ability.
@@ -180,12 +180,11 @@ def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
         ),
         Tab(
             "Attention",
-            "Each token looks at others. Click on one of the small pictures to "
-            "see the weights of that head.",
+            "Each token looks at others, with weights that differ from head to "
+            "head.",
             views.attention_of,
             [
                 *_TEXTS,
-                Field("Picture", choices=[views.HEAT_MAP, views.LINES]),
                 Field("Layer", choices=[*map(str, range(1, layers + 1))]),
                 Field(
                     "Head",

@@ -11,7 +11,7 @@ from base.errors import UserError, counted
 
 from tasks import nearest as tasks_nearest
 from tasks.ner import data as ner_data
-from tools.page import attention, inputs, neighbors, plots
+from tools.page import attention, inputs, neighbors
 from tools.page.inputs import predict
 from tools.page.markup import bars, marked, note, number, shaded, share, table
 from tools.page.models import PageModel
@@ -22,9 +22,7 @@ MAX_COLUMNS = 10  # of the table of similarities, beside the sentences
 
 _AROUND = 600  # characters of a context that are shown around an answer
 
-# Choices of the attention tab.
-HEAT_MAP, LINES = "heat map", "lines"
-MEAN = "mean"
+MEAN = "mean"  # of the heads of a layer
 
 
 # --- Heads -------------------------------------------------------------------
@@ -257,20 +255,14 @@ def _unread(label: str, parts: Sequence[tuple[str, str]]) -> str:
 
 
 def attention_of(
-    model: PageModel,
-    text: str,
-    second: str,
-    kind: str,
-    layer: str,
-    head: str,
-) -> tuple[str, dict[str, Any] | None]:
-    """Return which tokens attend to which: all heads, and one of them.
+    model: PageModel, text: str, second: str, layer: str, head: str
+) -> tuple[str, dict[str, Any]]:
+    """Return a note and a figure: which tokens attend to which.
 
     Args:
         model: any model of the page.
         text: the first text.
         second: the second text; blank: there is none.
-        kind: HEAT_MAP, a figure; or LINES.
         layer: a number from 1.
         head: a number from 1; or MEAN of the layer's heads.
 
@@ -281,10 +273,9 @@ def attention_of(
     seen = [piece.token for piece in found if piece.kind != inputs.NOT_READ]
     features = inputs.features_of(found)
     layers = [*attention.attention_heads(model.model, features)]
-    number = 0 if head == MEAN else int(head)
     try:
         probs = layers[int(layer) - 1]
-        chosen = probs[number - 1] if number else probs.mean(axis=0)
+        chosen = probs.mean(axis=0) if head == MEAN else probs[int(head) - 1]
     except IndexError as error:
         raise UserError(
             f"the model has {counted(len(layers), 'layer')} of "
@@ -295,10 +286,7 @@ def attention_of(
         shown = note(
             f"The model reads {len(seen):,} of {len(found):,} tokens at once."
         )
-    shown += plots.overview(layers, (int(layer), number))
-    if kind == HEAT_MAP:
-        return shown, plots.heat_map(seen, chosen)
-    return shown + plots.lines(seen, chosen), None
+    return shown, attention.heat_map(seen, chosen)
 
 
 # --- Vectors -----------------------------------------------------------------

@@ -1,24 +1,19 @@
-"""The pictures of the tables, with the paper's numbers in grey.
+"""The pictures of the tables, with the paper's numbers beside ours.
 
-Means of two or more runs have error bars. Degenerate runs are left out of the
-means, and a cross at the lower edge says where there are some.
+Means of two or more runs have error bars. Degenerate runs are left out.
 """
 
 import math
-import statistics
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from base import pictures
-from base.pictures import BLUE, GREY, ORANGE, SMALL
 
 from tools.reproduction.experiments import OF_PRETRAINING
-from tools.reproduction.paper import BERT, LTR, PAPER, PERPLEXITY
+from tools.reproduction.paper import PAPER
 from tools.reproduction.tables import Results
 
-# Draws the scores of a column: axes, results, column.
-Panel = Callable[[Any, Results, str], None]
+# A line: its name, whose numbers it has, and the place of each row.
+Series = tuple[str, Results, Mapping[str, float]]
 
 
 def draw(results: Results, path: str) -> bool:
@@ -34,72 +29,55 @@ def draw(results: Results, path: str) -> bool:
         column
         for column in results.experiment.columns
         if column not in OF_PRETRAINING
-        and any(results.score(row, column).every for row in labels)
+        and any(results.score(row, column).values for row in labels)
     ]
     if not columns or len(labels) < 2:
         return False
-    panels: dict[str, list[Panel]] = {
-        "table6": [partial(_over_size, over_perplexity=True), _over_size],
-        "figure5": [_over_steps],
-    }
-    rows = panels.get(name, [_differences])
-    figure = pictures.new_figure(max(5.0, 4.0 * len(columns)), 3.8 * len(rows))
-    every = figure.subplots(len(rows), len(columns), squeeze=False)
-    for draw_panel, row in zip(rows, every, strict=True):
-        for column, axes in zip(columns, row, strict=True):
-            draw_panel(axes, results, column)
-            axes.set_title(column)
-            axes.grid(alpha=0.3)
-            axes.legend(fontsize=SMALL)
+    is_difference = name not in ("table6", "figure5")
+    figure = pictures.new_figure(max(5.0, 4.0 * len(columns)), 3.8)
+    (every,) = figure.subplots(1, len(columns), squeeze=False)
+    for axes, column in zip(every, columns, strict=True):
+        for title, source, places in series_of(results):
+            points = []
+            for row, x in places.items():
+                score = source.score(row, column)
+                difference = source.difference(row, column)
+                y = difference if is_difference else score.mean
+                if y is not None:
+                    points.append((x, y, score.deviation or math.nan))
+            if points:
+                x, y, bars = zip(*sorted(points), strict=True)
+                axes.errorbar(x, y, bars, fmt="o-", label=title, capsize=3)
+        axes.set(title=column, ylabel="points")
+        if is_difference:
+            axes.set_ylabel(f"points, difference to {labels[0]}")
+            axes.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+        elif name == "table6":
+            axes.set(xscale="log", xlabel="parameters of the layers, millions")
+        else:
+            axes.set_xlabel("pre-training steps")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=pictures.SMALL)
     pictures.save(figure, path)
     return True
 
 
-def _plot(
-    axes: Any,
-    source: Results,
-    column: str,
-    places: Iterable[tuple[str, float | None]],
-    label: str,
-    style: str,
-    color: str,
-    difference: bool = False,
-) -> None:
-    """Draw one series: the scores of rows, or their differences to the first.
-
-    Args:
-        axes: where to draw.
-        source: our numbers, or the paper's.
-        column: the column.
-        places: the rows, each with its place on the horizontal axis, None for
-            no place.
-        label: the name of the series.
-        style: its marker and line, as in matplotlib's "o-".
-        color: its colour.
-        difference: whether to draw differences.
-    """
-    points, crosses = [], []
-    for row, x in places:
-        score = source.score(row, column)
-        y = source.difference(row, column) if difference else score.mean
-        if x is not None and y is not None:
-            bar = math.nan if score.deviation is None else score.deviation
-            points.append((x, y, bar))  # NaN has neither bar nor caps
-        if x is not None and score.degenerate:
-            crosses.append(x)
-    if points:
-        x, y, bars = zip(*sorted(points), strict=True)
-        axes.errorbar(
-            x, y, bars, fmt=style, color=color, label=label, capsize=3
-        )
-    if crosses:
-        axes.plot(
-            crosses,
-            [0.03] * len(crosses),
-            "kx",
-            transform=axes.get_xaxis_transform(),
-            label="degenerate runs, left out",
-        )
+def series_of(results: Results) -> Iterator[Series]:
+    """Yield the lines of a picture."""
+    name, rows = results.experiment.name, results.experiment.rows
+    if name == "figure5":
+        for curve in dict.fromkeys(row.curve for row in rows):
+            steps = {row.label: row.step for row in rows if row.curve == curve}
+            yield curve, results, steps
+        return
+    theirs = PAPER[name].numbers
+    if name == "table6":
+        yield "ours", results, {n: parameters_of(n) for n in results.labels}
+        yield "the paper", results.papers, {n: parameters_of(n) for n in theirs}
+        return
+    places = {label: float(n) for n, label in enumerate(results.labels)}
+    yield "ours", results, places
+    yield "the paper", results.papers, places
 
 
 def parameters_of(size: str) -> float:
@@ -111,66 +89,3 @@ def parameters_of(size: str) -> float:
     """
     layers, hidden, _ = (int(part[1:]) for part in size.split("_"))
     return layers * (12 * hidden**2 + 13 * hidden) / 1e6
-
-
-def _over_size(
-    axes: Any, results: Results, column: str, over_perplexity: bool = False
-) -> None:
-    """Draw the scores of Table 6 over the size of the models.
-
-    Or over their perplexity, better models to the right.
-    """
-
-    def place(source: Results, row: str) -> float | None:
-        if not over_perplexity:
-            return parameters_of(row)
-        # That of degenerate runs is better than no place.
-        score = source.score(row, PERPLEXITY)
-        every = score.values or score.degenerate
-        return statistics.fmean(every) if every else None
-
-    for source, rows, label, style, color in (
-        (results, results.labels, "layers/width/heads, ours", "o-", BLUE),
-        (results.papers, PAPER["table6"].numbers, "the paper", "s--", GREY),
-    ):
-        places = [(row, place(source, row)) for row in rows]
-        _plot(axes, source, column, places, label, style, color)
-    for row in results.labels:
-        x, y = place(results, row), results.score(row, column).mean
-        if x is not None and y is not None:
-            name = "/".join(part[1:] for part in row.split("_"))
-            axes.annotate(name, (x, y), fontsize=SMALL)
-    xlabel = "parameters of the layers, millions, log scale"
-    if over_perplexity:
-        xlabel = "held-out perplexity, log scale, reversed"
-        axes.invert_xaxis()
-    axes.set(xscale="log", xlabel=xlabel, ylabel="points")
-    axes.tick_params(which="both", labelsize=SMALL)
-
-
-def _differences(axes: Any, results: Results, column: str) -> None:
-    """Draw our differences to the first row beside the paper's."""
-    labels = results.labels
-    for source, shift, label, style, color in (
-        (results, -0.1, "ours", "o", BLUE),
-        (results.papers, 0.1, "the paper", "s", GREY),
-    ):
-        places = [(row, n + shift) for n, row in enumerate(labels)]
-        _plot(axes, source, column, places, label, style, color, True)
-    axes.axhline(0, color="0.7", lw=1, zorder=0)
-    axes.set_xticks(
-        range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
-    )
-    axes.set_ylabel(f"points, difference to {labels[0]}")
-
-
-def _over_steps(axes: Any, results: Results, column: str) -> None:
-    """Draw the scores of Figure 5 over the steps of pre-training."""
-    rows = results.experiment.rows
-    for curve, label, style, color in (
-        (BERT, "masked LM", "o-", BLUE),
-        (LTR, "left-to-right", "s--", ORANGE),
-    ):
-        places = [(row.label, row.step) for row in rows if row.curve == curve]
-        _plot(axes, results, column, places, label, style, color)
-    axes.set(xlabel="pre-training steps", ylabel="points")

@@ -1,6 +1,7 @@
 """The probabilities are those the model attends with."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -88,3 +89,26 @@ def test_a_row_of_a_fine_tuned_model(model_of):
     (probs,) = attention.attention_heads(model.model, features)
     assert probs.shape == (2, 6, 6)  # [CLS] good film [SEP] bad [SEP]
     np.testing.assert_allclose(probs.sum(-1), 1, atol=1e-6)
+
+
+PROBS = np.array([[0.5, 0.5], [0.01, 0.99]], np.float32)
+
+
+def test_a_heat_map_has_the_weights_and_names_every_token_once():
+    figure = attention.heat_map(["a", "a"], PROBS)
+    trace = figure["data"][0]
+    np.testing.assert_allclose(trace["z"], PROBS, atol=1e-4)
+    assert trace["x"] == trace["y"] == ["a", "a (2)"]
+    # The opacity of a weight is its square root.
+    assert [0.25, "rgba(37, 99, 235, 0.5)"] in trace["colorscale"]
+
+
+def test_tokens_are_no_tags_for_plotly():
+    names = attention.heat_map(["<b>", "x" * 30], PROBS)["data"][0]["x"]
+    assert names == ["&lt;b&gt;", "x" * 19 + "…"]
+
+
+def test_a_long_row_is_small_enough_to_send():
+    probs = np.random.default_rng(0).random((512, 512), np.float32)
+    figure = attention.heat_map(["token"] * 512, probs)
+    assert len(json.dumps(figure)) < 3_000_000
