@@ -11,12 +11,12 @@ they have ended.
 """
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from base import child_processes, interrupts
 from base.progress import format_seconds
@@ -27,69 +27,38 @@ from tools.reproduction.steps import FINETUNING, Plan, Step
 from tools.reproduction.work_dir import WorkDir
 
 _SECONDS_BETWEEN_LOOKS = 0.1
-_SECONDS_BETWEEN_REPORTS = 30.0
 _SECONDS_TO_SAVE = 120.0
 _SHOWN_LINES = 8  # of a step that failed
 
 
-class _Child:
-    """The process of a step, and what it prints."""
+class _Child(NamedTuple):
+    """The process of a step, when it began, and where in the log."""
 
-    def __init__(self, step: Step, work: WorkDir, lock: int):
-        self.step = step
-        self.began = self.last_report = time.monotonic()
-        self.lines: list[str] = []  # the last ones
-        path = work.log(step)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        # The log is appended to, since a run may continue another one. It is a
-        # file: a process that the step leaves behind would keep a pipe open.
-        with open(path, "ab") as log:
-            log.write(f"$ {work.command(step)}\n".encode())
-            log.flush()
-            self.log = open(path, encoding="utf-8", errors="replace")
-            self.log.seek(0, os.SEEK_END)
-            self.process = subprocess.Popen(
-                [sys.executable, *work.words(step)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=child_processes.end_with_parent,
-                pass_fds=(lock,),
-            )
-
-    def show(self) -> None:
-        """Log its new warnings and errors, and its progress now and then."""
-        new = [line for line in map(str.strip, self.log) if line]
-        self.lines = [*self.lines, *new][-_SHOWN_LINES:]
-        for line in new:
-            text = re.sub(r"^\d\d:\d\d:\d\d +", "", line)
-            now = time.monotonic()
-            is_due = now - self.last_report > _SECONDS_BETWEEN_REPORTS
-            if text.startswith(("WARNING: ", "ERROR: ")):
-                logging.warning("Step %d: %s", self.step.number, text)
-            elif is_due and " | " in text and "ETA" in text:
-                self.last_report = now
-                logging.info("Step %d: %s", self.step.number, text)
+    step: Step
+    process: subprocess.Popen
+    began: float
+    offset: int
 
     def end(self, work: WorkDir) -> bool:
         """Note how the ended step ended; return whether it is finished.
 
         The last lines of a failed step are logged.
         """
-        self.show()
-        self.log.close()
         seconds, number = time.monotonic() - self.began, self.step.number
         if not self.process.returncode:
             total = work.note(self.step, seconds, "")
             logging.info("Step %d took %s", number, format_seconds(total))
             return True
-        lines = self.lines or ["it printed nothing"]
+        with open(
+            work.log(self.step), encoding="utf-8", errors="replace"
+        ) as log:
+            log.seek(self.offset)
+            lines = [line for line in map(str.strip, log) if line]
+        lines = lines[-_SHOWN_LINES:] or ["it printed nothing"]
         logging.error(
-            "Step %d ended with status %d; its log is %s and ends with\n%s",
+            "Step %d ended with status %d:\n%s",
             number,
             self.process.returncode,
-            self.log.name,
             "\n".join(f"    {line}" for line in lines),
         )
         # Libraries may print more after the error, when the process ends.
@@ -109,6 +78,28 @@ class _Child:
         except ProcessLookupError:
             return False
         return True
+
+
+def _start(step: Step, work: WorkDir, lock: int) -> _Child:
+    """Start the process of a step, which prints into a file."""
+    path = work.log(step)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # The log is appended to, since a run may continue another one. It is a
+    # file: a process that the step leaves behind would keep a pipe open.
+    with open(path, "ab") as log:
+        log.write(f"$ {work.command(step)}\n".encode())
+        log.flush()
+        offset = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, *work.words(step)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=child_processes.end_with_parent,
+            pass_fds=(lock,),
+        )
+    return _Child(step, process, time.monotonic(), offset)
 
 
 def run(plan: Plan, work: WorkDir, keep_models: bool, lock: int) -> None:
@@ -142,19 +133,18 @@ def run(plan: Plan, work: WorkDir, keep_models: bool, lock: int) -> None:
                         continue
                     waiting.remove(step)
                     logging.info(
-                        "Step %d of %d: %s\n%s",
+                        "Step %d of %d, which prints into %s:\n%s",
                         step.number,
                         len(plan.steps),
-                        step.name,
+                        work.log(step),
                         work.command(step),
                     )
                     work.note(step, 0.0)
-                    running.append(_Child(step, work, lock))
+                    running.append(_start(step, work, lock))
                 if not running:  # what still waits needs a step that failed
                     return
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
                 for child in list(running):
-                    child.show()
                     if child.process.poll() is None:
                         continue
                     running.remove(child)
