@@ -9,7 +9,7 @@ import contextlib
 import difflib
 import os
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from base import text_files
@@ -152,40 +152,46 @@ def _parsed(setting: str) -> dict[str, Any]:
     )
 
 
-def _merged(
-    schema: Mapping[str, Any],
-    below: Mapping[str, Any],
-    above: Mapping[str, Any],
-    place: str,
-) -> dict[str, Any]:
+def _merged(schema: Any, below: Any, above: Any, place: str) -> Any:
     """Return two nested tables as one; values of `above` win.
 
     `schema` has all keys, with values of the types that are wanted. Tasks get
-    their usual spelling.
+    their usual spelling. Integers are at least 1, or at least 0 where 0 is the
+    value of `schema`.
     """
-    merged = dict(below)
-    for key, value in above.items():
-        where = f"{place}: {key}"
-        if key not in schema:
-            near = difflib.get_close_matches(key, schema, n=3, cutoff=0.5)
-            raise UserError(
-                f"{place}: unknown key {key}; known are "
-                f"{', '.join(near or schema)}"
-            )
-        if key == "tasks" and isinstance(value, list):
-            value = [tasks.name_of(name, where) for name in value]
-        elif key == "tasks" and isinstance(value, dict):
-            value = {tasks.name_of(n, where): own for n, own in value.items()}
-        if isinstance(schema[key], dict):
-            if not isinstance(value, dict):
-                raise UserError(f"{where} = {value!r}: wanted a table of keys")
-            value = _merged(schema[key], below.get(key, {}), value, where)
-        elif record := _RECORDS.get(key):
-            value = _records(record, value, where)
-        else:
-            value = _checked(schema[key], value, where)
-        merged[key] = value
-    return merged
+    if isinstance(schema, dict):
+        if not isinstance(above, dict):
+            raise UserError(f"{place} = {above!r}: wanted a table of keys")
+        merged = dict(below)
+        for key, value in above.items():
+            where = f"{place}: {key}"
+            if key not in schema:
+                near = difflib.get_close_matches(key, schema, n=3, cutoff=0.5)
+                raise UserError(
+                    f"{place}: unknown key {key}; known are "
+                    f"{', '.join(near or schema)}"
+                )
+            if key == "tasks" and isinstance(value, list):
+                value = [tasks.name_of(name, where) for name in value]
+            elif key == "tasks" and isinstance(value, dict):
+                value = {tasks.name_of(n, where): v for n, v in value.items()}
+            if record := _RECORDS.get(key):
+                merged[key] = _records(record, value, where)
+            else:
+                old = merged.get(key, {})
+                merged[key] = _merged(schema[key], old, value, where)
+        return merged
+    if isinstance(schema, float) and type(above) is int:
+        above = float(above)
+    if type(above) is not type(schema):
+        raise UserError(f"{place} = {above!r}: wanted one such as {schema!r}")
+    if isinstance(above, list):
+        like = schema[0] if schema else ""
+        return [_merged(like, {}, own, place) for own in above]
+    if type(above) is int and above < bool(schema):
+        least = int(bool(schema))
+        raise UserError(f"{place} = {above}: must be at least {least}")
+    return above
 
 
 def _records(kind: type, value: Any, place: str) -> Any:
@@ -193,27 +199,9 @@ def _records(kind: type, value: Any, place: str) -> Any:
     if isinstance(value, list):
         return [_records(kind, own, place) for own in value]
     schema = {key: own(1) for key, own in kind.__annotations__.items()}
-    try:
-        return kind(**_merged(schema, {}, value, place))
-    except (TypeError, AttributeError):  # keys are missing, or not a table
+    wanted = kind._fields[: len(kind._fields) - len(kind._field_defaults)]
+    if not isinstance(value, dict) or not {*wanted} <= {*value}:
         raise UserError(
             f"{place} = {value!r}: wanted a table of {', '.join(schema)}"
-        ) from None
-
-
-def _checked(like: Any, value: Any, place: str) -> Any:
-    """Return a value if it has the type of another one.
-
-    Integers are at least 1, or at least 0 where 0 is the value of `paper`.
-    """
-    if isinstance(like, float) and type(value) is int:
-        value = float(value)
-    if type(value) is not type(like):
-        raise UserError(f"{place} = {value!r}: wanted one such as {like!r}")
-    if isinstance(value, list):
-        return [_checked(like[0] if like else "", own, place) for own in value]
-    if type(value) is int and value < bool(like):
-        raise UserError(
-            f"{place} = {value}: must be at least {int(bool(like))}"
         )
-    return value
+    return kind(**_merged(schema, {}, value, place))
