@@ -48,6 +48,26 @@ def test_the_script_of_a_part_that_fails_is_quoted():
         )
 
 
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        (
+            measuring.Row(
+                "a", {"seconds": 0.123456, "file_bytes": 12.3e6}, "b"
+            ),
+            "| a | 0.1235 seconds | 12.3 M file bytes, b |",
+        ),
+        (
+            measuring.Row("a", {"rows_per_second": 12345.6}),
+            "| a | 12,346 rows per second |  |",
+        ),
+        (measuring.Row("a", note="failed"), "| a |  | failed |"),
+    ],
+)
+def test_a_row_has_its_first_figure_in_a_column(row, line):
+    assert str(row) == line
+
+
 # In place of transformers_steps.py: what it answers.
 _THEIRS = """
 import json, sys

@@ -30,6 +30,7 @@ from absl import flags, logging
 import modeling
 from tools.accelerators import compiler, rows, steps
 from tools.accelerators.jobs import Compiler
+from tools.benchmarks.measuring import Row
 from training import memory
 from training.settings import AUTO
 
@@ -77,32 +78,6 @@ class Flags:
 define(Flags)
 
 
-# Column -> unit and figures; the cell is empty if the compiler gives no figure.
-COLUMNS = {
-    "compile, s": (1, "seconds"),
-    "arguments, MB": (1e6, "arguments"),
-    "temporaries, MB": (1e6, "temporaries"),
-    "code, MB": (1e6, "code"),
-    "estimate, MB": (1e6, "estimate"),
-    "GFLOP": (1e9, "flops"),
-    "GB accessed": (1e9, "accessed"),
-    "of memory": (1e9, "moved"),
-    "fusions": (1, "fusion"),
-    "copies, transposes, converts": (1, "copy", "transpose", "convert"),
-    "gathers, scatters": (1, "gather", "scatter"),
-    "custom calls": (1, "custom-call"),
-    "float32 products": (1, "float32 products"),
-    "constants above 1 kB": (1, "constants"),
-    "their kB": (1e3, "constant bytes"),
-    "all-reduces": (1, "all-reduce"),
-}
-
-
-def _cell(found: dict[str, Any], unit: float, *names: str) -> str:
-    values = [found[n] / unit for n in names if found.get(n) is not None]
-    return ", ".join(f"{v:,.0f}" if v >= 100 else f"{v:.3g}" for v in values)
-
-
 def main(_: list[str]) -> int:
     """Compile; print the table and the JSON object."""
     logs.set_level(logging.WARNING)
@@ -113,13 +88,9 @@ def main(_: list[str]) -> int:
         interrupts.ending_on_sigterm(),
         Compiler(FLAGS.accelerator_python) as other,
     ):
-        versions = {"tensorflow": tf.__version__, **other.first}
-        versions = ", ".join(
-            f"{n} {version}" for n, version in versions.items()
-        )
-        print(versions)
-        names = ["step", "device", *COLUMNS]
-        print("\n| " + " | ".join(names) + " |\n|" + "---|" * len(names))
+        found = {"tensorflow": tf.__version__, **other.first}
+        versions = ", ".join(f"{n} {version}" for n, version in found.items())
+        print(f"{versions}\n\n| step | compiled in | |\n|---|---|---|")
         new = []
         for program, device in jobs:
             found = other.compile(program, device)
@@ -127,7 +98,7 @@ def main(_: list[str]) -> int:
             new.append({**row, "versions": versions})
             if FLAGS.rows_file:
                 rows.write(FLAGS.rows_file, rows.merged(kept, new))
-            print(_line(program, device, row), flush=True)
+            print(_row(program, device, found), flush=True)
     print("\n" + json.dumps(new))
     return 1 if any("error" in row for row in new) else 0
 
@@ -144,21 +115,23 @@ def _jobs() -> Iterator[tuple[steps.Program, str]]:
         yield steps.Program(*sizes, int(FLAGS.replicas)), device
 
 
-def _line(program: steps.Program, device: str, found: dict[str, Any]) -> str:
+def _row(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
     """Return a row of the table, or why the step does not compile."""
     replicas = f"{program.replicas} x " if program.replicas > 1 else ""
     name = (
         f"{program.size}, {program.step}, {replicas}{program.batch} x "
-        f"{program.length}, {program.dtype}"
+        f"{program.length}, {program.dtype}, {device}"
     )
-    cells = [name, device]
     if "error" in found:
-        cells += [f"no: {found['error']}", *[""] * (len(COLUMNS) - 1)]
-    else:
-        if sizes := rows.sizes(found):
-            found["estimate"] = memory.total_bytes(sizes)
-        cells += [_cell(found, *column) for column in COLUMNS.values()]
-    return "| " + " | ".join(cells) + " |"
+        return Row(name, note=f"no: {found['error']}")
+    figures = {"seconds": found["seconds"]} | {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, int | float)
+    }
+    if sizes := rows.sizes({**program._asdict(), "device": device, **found}):
+        figures["estimate"] = memory.total_bytes(sizes)
+    return Row(name, figures)
 
 
 def _check_flags() -> None:

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from base import file_system, script
 from base.errors import UserError
-from base.flags import define, flag, read
+from base.flags import define, flag, read, require
 
 from absl import flags
 
@@ -116,31 +116,31 @@ class Data:
     glue_dir: str | None = flag()
     """Folder with the folders MRPC, SST-2, ... of GLUE."""
 
-    squad_train_file: str | None = flag()
+    squad_train_file: str | None = flag(needs={"squad_dev_file": ""})
     """SQuAD's JSON, or several files with commas."""
 
-    squad_dev_file: str | None = flag()
+    squad_dev_file: str | None = flag(needs={"squad_train_file": ""})
     """The same, to score."""
 
-    squad2_train_file: str | None = flag()
+    squad2_train_file: str | None = flag(needs={"squad2_dev_file": ""})
     """The same of SQuAD 2.0."""
 
-    squad2_dev_file: str | None = flag()
+    squad2_dev_file: str | None = flag(needs={"squad2_train_file": ""})
     """The same, to score."""
 
-    triviaqa_file: str | None = flag()
+    triviaqa_file: str | None = flag(needs={"triviaqa_evidence_dir": ""})
     """TriviaQA's JSON, or several files, to train on before SQuAD: table2."""
 
-    triviaqa_evidence_dir: str | None = flag()
+    triviaqa_evidence_dir: str | None = flag(needs={"triviaqa_file": ""})
     """Its documents, as for run_squad.py."""
 
     swag_dir: str | None = flag()
     """Folder with SWAG's train.csv, val.csv."""
 
-    ner_train_file: str | None = flag()
+    ner_train_file: str | None = flag(needs={"ner_dev_file": ""})
     """Named entities, a word and its tag per line (CoNLL, WNUT)."""
 
-    ner_dev_file: str | None = flag()
+    ner_dev_file: str | None = flag(needs={"ner_train_file": ""})
     """The same, to score."""
 
 
@@ -154,7 +154,7 @@ define(
 define(Data)
 
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main(_: list[str]) -> int:
@@ -241,7 +241,8 @@ def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
     yield "# A command can run as soon as those that it comes after have ended."
     yield "# Before all others: write the configurations of the models."
     yield "# After them: write tables, pictures and report."
-    yield shlex.join(["python", sys.argv[0], *own, "--report_only"]) + "\n"
+    command = ["python", "-m", "tools.reproduce_paper", *own, "--report_only"]
+    yield shlex.join(command) + "\n"
     num_finished = 0
     for step in plan.steps.values():
         numbers = [str(plan.steps[before].number) for before in step.after]
@@ -269,20 +270,16 @@ def check_flags() -> None:
     Raises:
         UserError: names the flag.
     """
-    known = (*experiments.NAMES, "all")
-    if not FLAGS.experiment:
-        raise UserError(f"--experiment is required: {', '.join(known)}")
-    has_model = bool(FLAGS.init_checkpoint)
+    require(FLAGS, "experiment")
     fine_tuning, given = {*experiments.FINE_TUNING}, {*FLAGS.experiment}
-    if has_model and not given & {*fine_tuning, "all"}:
+    if FLAGS.init_checkpoint and not given & {*fine_tuning, "all"}:
         raise UserError(
             f"--init_checkpoint is for {', '.join(experiments.FINE_TUNING)}: "
             f"{', '.join(FLAGS.experiment)} pre-trains models of its own"
         )
-    needs_text = not has_model or bool(given - fine_tuning)
+    needs_text = not FLAGS.init_checkpoint or bool(given - fine_tuning)
     for name in ["input_file"] * needs_text + ["work_dir"]:
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+        require(FLAGS, name)
         if file_system.is_remote(FLAGS[name].value):
             raise UserError(
                 f"--{name}={FLAGS[name].value}: must be local; mount the "

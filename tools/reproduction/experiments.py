@@ -207,27 +207,25 @@ def _table(
     init_checkpoint: str,
 ) -> Experiment:
     """Return a table whose cells have no steps yet."""
-    wanted = dict.fromkeys([*getattr(scale, name).tasks, *extra_tasks])
-    reasons = {task: tasks.missing(task, data) for task in wanted}
-    left_out = {task: why for task, why in reasons.items() if why}
-    has_data = [task for task in reasons if task not in left_out]
     rows = rows_of(name, scale, init_checkpoint)
-    columns = [*PAPER[name].columns]
+    columns, left_out = [*PAPER[name].columns], {}
     cells: dict[tuple[str, str], Cell] = {}
-    for task in has_data:
-        own_columns = TASKS[task].scores
-        first = next(iter(own_columns))
-        columns.append(first)
+    for task in dict.fromkeys([*getattr(scale, name).tasks, *extra_tasks]):
+        if why := tasks.missing(task, data):
+            left_out[task] = why
+            continue
+        own = TASKS[task]
+        columns.append(next(iter(own.scores)))
         for row in rows:
-            if why := _problem(row, row.task or task, data):
+            trained_on = row.task or task
+            if why := _problem(row, trained_on, data):
                 left_out[f"{task} of {row.label}"] = why
                 continue
-            for column, key in own_columns.items():
+            for column, key in own.scores.items():
                 if (name, task) == ("table1", "MRPC"):
                     key = "f1"  # its accuracy is in Tables 5 and 6
                 if column in columns:
-                    factor = TASKS[task].factor
-                    cell = Cell(key, factor, [], row.task or task)
+                    cell = Cell(key, own.factor, [], trained_on)
                     cells[row.label, column] = cell
     lacks = ", ".join(f"{task} ({why})" for task, why in left_out.items())
     if not cells:

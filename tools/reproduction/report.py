@@ -53,7 +53,7 @@ class Report(NamedTuple):
                 logging.warning("%s", pictures.not_drawn(f"{base}.png"))
             if prints:
                 print(f"\n{title}\n\n{text}", flush=True)
-        own = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
+        own = ["python", "-m", "tools.reproduce_paper", *sys.argv[1:]]
         steps = self.plan.steps.values()
         degenerate = [n for n, own in scores.items() if own.get("degenerate")]
         facts = json.dumps(self._facts(), indent=1, default=vars)
@@ -73,7 +73,7 @@ class Report(NamedTuple):
             "left out of the means.\n",
             *(f"- {name}" for name in degenerate),
             "\n## Commands\n",
-            f"```sh\n{shlex.join(['python', *own])}\n```\n",
+            f"```sh\n{shlex.join(own)}\n```\n",
             f"It ran the {len(steps)} commands of [commands.sh](commands.sh).",
             "\n## Machine, scale, data and times\n",
             "All values of the scale, with those of --set and the seeds; size "

@@ -127,16 +127,11 @@ def missing(name: str, data: Data) -> str:
 
 
 def check(data: Data) -> None:
-    """Check that the files and folders of the flags are there, and complete.
+    """Check that the files and folders of the flags are there.
 
     Raises:
         UserError: names the flag.
     """
-    for task in TASKS.values():
-        given = [name for name in task.data_flags if name in data]
-        lacking = [name for name in task.data_flags if name not in data]
-        if given and lacking:
-            raise UserError(f"--{given[0]} needs --{lacking[0]}")
     for name, value in data.items():
         for path in value.split(","):
             if not os.path.exists(path):
