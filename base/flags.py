@@ -297,17 +297,6 @@ def _check_exists(f: FlagValues, name: str, kind: str | None) -> None:
             raise UserError(f"--{name}={path}: no such file")
 
 
-def require(f: FlagValues, *names: str) -> None:
-    """Raise a UserError that names the first of these flags without a value.
-
-    absl's own check would name the module that defines the flag and list its
-    help; this message is one line like every other.
-    """
-    for name in names:
-        if not f[name].value:
-            raise UserError(f"--{name} is required")
-
-
 # --- Values ------------------------------------------------------------------
 
 

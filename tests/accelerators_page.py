@@ -2,7 +2,7 @@
 
     python tests/accelerators_page.py > accelerators.md
 
-It reads tests/golden/accelerators.json, which compile_for_accelerators.py
+It reads tests/golden/accelerators.json, which tools.compile_steps
 --rows_file=... writes.
 """
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from base import interrupts, logs, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 import tensorflow as tf
 from absl import flags, logging
@@ -43,11 +43,11 @@ PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 class Flags:
     """What is measured, and of what."""
 
-    parts: tuple[str, ...] = flag(PARTS, choices=PARTS)
+    parts: tuple[str, ...] = flag(PARTS, choices=PARTS, required=True)
     """What to measure."""
 
     sizes: tuple[str, ...] = flag(
-        ("tiny", "mini", "base"), choices=modeling.NAMED_SIZES
+        ("tiny", "mini", "base"), choices=modeling.NAMED_SIZES, required=True
     )
     """Sizes of the models whose training step is timed."""
 
@@ -88,7 +88,9 @@ class Flags:
     lines of --input_file."""
 
     servers: tuple[str, ...] = flag(
-        ("savedmodel", "transformers"), choices=benchmarks_serving.SERVERS
+        ("savedmodel", "transformers"),
+        choices=benchmarks_serving.SERVERS,
+        required=True,
     )
     """For --parts=serving: what to compare, any of {choices}."""
 
@@ -111,7 +113,8 @@ define(
 def main(_: list[str]) -> int:
     """Measure; print the table and the JSON object."""
     logs.set_level(logging.WARNING)
-    check_flags()
+    if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
+        raise UserError("--parts=reader needs generator beside it")
     devices.avoid_broken_products(FLAGS.dtype)
     # Otherwise TensorFlow takes all memory of a GPU, and other processes have
     # none.
@@ -203,13 +206,6 @@ def rows() -> Iterator[Row]:
             FLAGS.objective,
             FLAGS.transformers_python,
         )
-
-
-def check_flags() -> None:
-    """Check that parts and sizes exist and that parts have their data."""
-    require(FLAGS, "parts", "sizes", "servers")
-    if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
-        raise UserError("--parts=reader needs generator beside it")
 
 
 if __name__ == "__main__":

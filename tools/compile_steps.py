@@ -22,7 +22,7 @@ from typing import Any
 
 from base import interrupts, logs, script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 import tensorflow as tf
 from absl import flags, logging
@@ -41,7 +41,7 @@ FLAGS = flags.FLAGS
 class Flags:
     """The programs, and the devices to compile for."""
 
-    accelerator_python: str | None = flag()
+    accelerator_python: str = flag(required=True)
     """A Python interpreter that has jax and libtpu; for GPUs also jax's
     packages for CUDA."""
 
@@ -81,7 +81,11 @@ define(Flags)
 def main(_: list[str]) -> int:
     """Compile; print the table and the JSON object."""
     logs.set_level(logging.WARNING)
-    _check_flags()
+    for length in FLAGS.lengths:
+        if FLAGS.tokens < 4 * length:
+            raise UserError(
+                f"--tokens={FLAGS.tokens}: less than 4 sequences of {length}"
+            )
     kept = rows.read(FLAGS.rows_file) if FLAGS.rows_file else []
     jobs = list(map(rows.job, kept)) if FLAGS.again else list(_jobs())
     with (
@@ -132,16 +136,6 @@ def _row(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
     if sizes := rows.sizes({**program._asdict(), "device": device, **found}):
         figures["estimate"] = memory.total_bytes(sizes)
     return Row(name, figures)
-
-
-def _check_flags() -> None:
-    """Raise a UserError for names that do not exist, and bad numbers."""
-    require(FLAGS, "accelerator_python")
-    for length in FLAGS.lengths:
-        if FLAGS.tokens < 4 * length:
-            raise UserError(
-                f"--tokens={FLAGS.tokens}: less than 4 sequences of {length}"
-            )
 
 
 if __name__ == "__main__":

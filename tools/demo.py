@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from base import child_processes, file_system, script, startup, text_files
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 import numpy as np
 from absl import flags
@@ -43,7 +43,9 @@ FLAGS = flags.FLAGS
 class Flags:
     """Where the demo works, and how long."""
 
-    work_dir: str = flag("demo_output", is_output=True, alias="output")
+    work_dir: str = flag(
+        "demo_output", required=True, is_output=True, alias="output"
+    )
     """Directory for corpus, records, model, logs and curves; new, or of an
     earlier run."""
 
@@ -178,7 +180,6 @@ class Steps:
 def main(_: list[str]) -> int:
     """Run the steps one after the other."""
     scale = QUICK if FLAGS.quick else Scale()
-    require(FLAGS, "work_dir")
     file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
     claim(FLAGS.work_dir, scale)
     steps = Steps(FLAGS.work_dir)

@@ -19,7 +19,7 @@ import webbrowser
 
 from base import script
 from base.errors import UserError
-from base.flags import define, flag, require
+from base.flags import define, flag
 
 from absl import flags, logging
 
@@ -34,7 +34,7 @@ from training.flags import ModelFlags
 FLAGS = flags.FLAGS
 
 # Model
-define(ModelFlags)
+define(ModelFlags, required=["init_checkpoint"])
 prediction_flags.define_model_options()
 
 
@@ -68,7 +68,12 @@ define(Flags)
 
 def main(_: list[str]) -> int:
     """Serve the page until Ctrl-C; return the exit status."""
-    check_flags()
+    if not site.is_local(FLAGS.host):
+        logging.warning(
+            "--host=%s: everybody who reaches this address can use the page "
+            "and read its sentences; there is no password",
+            FLAGS.host,
+        )
     sentences = {}
     if FLAGS.neighbors_file:
         sentences = neighbors.read_sentences(FLAGS.neighbors_file)
@@ -136,17 +141,6 @@ def wants_browser() -> bool:
     if FLAGS.browser is not None:
         return FLAGS.browser
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def check_flags() -> None:
-    """Raise an error for flags that cannot work; warn of an open address."""
-    require(FLAGS, "init_checkpoint")
-    if not site.is_local(FLAGS.host):
-        logging.warning(
-            "--host=%s: everybody who reaches this address can use the page "
-            "and read its sentences; there is no password",
-            FLAGS.host,
-        )
 
 
 if __name__ == "__main__":

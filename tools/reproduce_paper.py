@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from base import file_system, script
 from base.errors import UserError
-from base.flags import define, flag, read, require
+from base.flags import define, flag, read
 
 from absl import flags
 
@@ -56,7 +56,9 @@ class Flags:
     """The experiments, their text, their tasks and their runs."""
 
     # What to do
-    experiment: tuple[str, ...] = flag((), choices=(*experiments.NAMES, "all"))
+    experiment: tuple[str, ...] = flag(
+        (), choices=(*experiments.NAMES, "all"), required=True
+    )
     """One or several of {experiments}, or all that have data."""
 
     scale: str = flag("small")
@@ -97,7 +99,7 @@ class Flags:
     are."""
 
     # Runs
-    work_dir: str | None = flag(is_output=True, alias="output")
+    work_dir: str = flag(required=True, is_output=True, alias="output")
     """Directory for everything. It is new, or that of a run to resume."""
 
     num_seeds: int | None = flag(low=1, high=1000)
@@ -270,7 +272,6 @@ def check_flags() -> None:
     Raises:
         UserError: names the flag.
     """
-    require(FLAGS, "experiment")
     fine_tuning, given = {*experiments.FINE_TUNING}, {*FLAGS.experiment}
     if FLAGS.init_checkpoint and not given & {*fine_tuning, "all"}:
         raise UserError(
@@ -278,8 +279,9 @@ def check_flags() -> None:
             f"{', '.join(FLAGS.experiment)} pre-trains models of its own"
         )
     needs_text = not FLAGS.init_checkpoint or bool(given - fine_tuning)
+    if needs_text and not FLAGS.input_file:
+        raise UserError("--input_file is required")
     for name in ["input_file"] * needs_text + ["work_dir"]:
-        require(FLAGS, name)
         if file_system.is_remote(FLAGS[name].value):
             raise UserError(
                 f"--{name}={FLAGS[name].value}: must be local; mount the "

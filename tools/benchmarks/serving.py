@@ -27,7 +27,6 @@ import modeling
 from checkpoints import huggingface
 from checkpoints.trained_for import TrainedFor
 from tasks.encoder.model import TextEncoder
-from tasks.task import TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
@@ -47,31 +46,31 @@ class ServerSpec(NamedTuple):
 
     program: str  # of serving_programs.py
     model: str  # file or directory below the folder of the models
-    script: str = ""  # that exports the model
-    flags: Mapping[str, str] = {}  # of the script
+    flags: Mapping[str, str] | None = None  # of export_saved_model.py
     needs: str = ""  # libraries to import
     remedy: str = ""  # if they are missing
 
 
 _LITERT = {
-    "script": "export_litert.py",
     "needs": "ai_edge_litert",
     "remedy": "install requirements-litert.txt",
 }
 
 SERVERS = {
-    "savedmodel": ServerSpec(
-        programs.SAVED_MODEL, "savedmodel/1", "export_saved_model.py"
-    ),
+    "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1", {}),
     "bfloat16": ServerSpec(
         programs.SAVED_MODEL,
         "bfloat16/1",
-        "export_saved_model.py",
         {"dtype": "bfloat16"},
     ),
-    "litert": ServerSpec(programs.LITERT, "float32.tflite", **_LITERT),
+    "litert": ServerSpec(
+        programs.LITERT, "float32.tflite", {"format": "litert"}, **_LITERT
+    ),
     "litert_int8": ServerSpec(
-        programs.LITERT, "int8.tflite", flags={"quantize": "int8"}, **_LITERT
+        programs.LITERT,
+        "int8.tflite",
+        {"format": "litert", "quantize": "int8"},
+        **_LITERT,
     ),
     "transformers": ServerSpec(
         programs.TRANSFORMERS,
@@ -162,25 +161,8 @@ def write_models(
     config = modeling.BertConfig.from_size(size, num_tokens)
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
-
-    def random_model(dtype: str) -> TextEncoder:
-        tf.keras.utils.set_random_seed(1)  # the same weights always
-        return TextEncoder(config, dtype)
-
-    for name in ("savedmodel", "bfloat16"):
-        if name in pythons:
-            dtype = "bfloat16" if name == "bfloat16" else "float32"
-            files = TokenizerFiles(
-                vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
-            )
-            checkpoint = Checkpoint("", config, files=files)
-            settings = TaskSettings(
-                checkpoint.trained(max_seq_length=MAX_SEQ_LENGTH), "encoder"
-            )
-            export = registry.create_graph(
-                registry.create_task(settings), random_model(dtype), True
-            )
-            saved_model.write(export, str(folder / SERVERS[name].model))
+    tf.keras.utils.set_random_seed(1)  # the same weights always
+    variables = TextEncoder(config, "float32").variables
     theirs = folder / SERVERS["transformers"].model
     theirs.mkdir()
     huggingface.write_config(str(theirs), config, "BertModel")
@@ -195,15 +177,14 @@ def write_models(
         TrainedFor(max_seq_length=MAX_SEQ_LENGTH),
     )
     for spec in map(SERVERS.__getitem__, names):
-        if spec.script:
+        if spec.flags is not None:
             measuring.run_script(
                 "export_saved_model.py",
-                format="litert",
                 init_checkpoint=theirs,
                 task="encoder",
                 do_lower_case="true",
-                quantize="int8" if name.endswith("int8") else "none",
-                export_dir=folder / SERVERS[name].model,
+                output=folder / spec.model,
+                **spec.flags,
             )
     return num_tokens
 
