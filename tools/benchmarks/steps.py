@@ -19,22 +19,16 @@ import modeling
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.accelerators import compiler
+from tools.accelerators.steps import VOCAB_SIZE, predictions_of
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 from tools.json_process import JsonProcess
 from training import compilation, train_step
 from training.settings import TrainingSettings
 
-VOCAB_SIZE = 30522
-
 # Large models get the batch that fits into the memory of a small machine.
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
-
-
-def predictions_of(length: int) -> int:
-    """Return the masked tokens of a record, 15%: 20 of 128, 77 of 512."""
-    return -(-length * 15 // 100)
 
 
 class Shape(NamedTuple):
