@@ -633,7 +633,9 @@ def test_pairs_are_scored_by_the_similarity_of_the_model(tmp_path):
     assert {len(vector) for vector in vectors.values()} == {3}
     near = [-np.linalg.norm(vectors[a] - vectors[b]) for a, b in rows]
     results = tiny.results_of(out)
-    assert results["pearson"] == pytest.approx(np.corrcoef(near, truths)[0, 1])
+    # Batches of other sizes round the vectors' float32 in another way.
+    pearson = np.corrcoef(near, truths)[0, 1]
+    assert results["pearson"] == pytest.approx(pearson, abs=1e-5)
     assert "loss" not in results
     export = tmp_path / "saved" / "assets.extra" / "export.json"
     described = json.loads(export.read_text())
