@@ -104,7 +104,7 @@ def choose(
         is_cased
         or not has_accents
         and not has_capitals
-        and _has_letters_with_case(vocab)
+        and sum(t != t.upper() for t in vocab) > _CASED_SHARE * len(vocab)
     ):
         logging.warning(
             "%s looks %s (%d of %d tokens have capitals), but --do_lower_case "
@@ -131,11 +131,6 @@ def choose(
     for name in sorted(off):
         logging.info("%s = False, as many tokens of %s need", name, vocab_file)
     return found._replace(**dict.fromkeys(off, False))
-
-
-def _has_letters_with_case(vocab: Collection[str]) -> bool:
-    cased = sum(token != token.upper() for token in vocab)
-    return cased > _CASED_SHARE * len(vocab)
 
 
 def agreed(flag: bool | None, trained: bool, model: str) -> bool:

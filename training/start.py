@@ -124,10 +124,9 @@ def resume_or_start(
     if latest:
         done = state.restore(latest)
         logging.info("Resuming %s: %d steps are done", latest, done)
-        if settings.init_checkpoint:
-            logging.info("--init_checkpoint is not read: output_dir has a run")
-        if settings.resume_from:
-            logging.info("--resume_from is not read: output_dir has a run")
+        for name in ("init_checkpoint", "resume_from"):
+            if getattr(settings, name):
+                logging.info("--%s is not read: output_dir has a run", name)
         return done
     if settings.resume_from:
         source = lookup.find_training_checkpoint(settings.resume_from)

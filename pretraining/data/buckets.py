@@ -152,7 +152,10 @@ class BucketMaker:
             counts = self._count_features(features)
             if config.pack_sequences:
                 features = packing.pack_features(features, sizes[rows], config)
-                counts |= packing.count_rows(features)
+                counts["rows"] = len(features["input_ids"])
+                if not config.unmasked:
+                    places = features["masked_lm_weights"].size
+                    counts["places_for_predictions"] = places
             yield features, counts
 
     def _count_text(self, documents: Documents) -> dict[str, int]:

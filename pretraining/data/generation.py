@@ -20,7 +20,6 @@ from base.jobs.run import Job, create_job
 
 from absl import logging
 
-import tokenization
 from checkpoints.casing import TokenizerFiles
 from pretraining.data import masking, schema, sources
 from pretraining.data.schema import InstanceConfig
@@ -68,14 +67,18 @@ def make_plan(
     None, the files beside the vocabulary or the vocabulary itself decide.
 
     Raises:
-        UserError: a value out of its range, or a file or token is missing.
+        UserError: a value out of its range, a file or token is missing, or the
+            flag contradicts the files beside the vocabulary.
     """
     tfrecord.check_compression(compression)
     config.check()
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)
     vocabulary = Vocabulary(vocab_file)
-    tokenizer_settings = check_vocabulary(vocabulary, do_lower_case, config)
+    masking.masking_vocabulary(vocabulary.tokens, vocabulary.path, config)
+    tokenizer_settings = TokenizerFiles(
+        vocabulary=vocabulary, do_lower_case=do_lower_case
+    ).settings
     folder, name = os.path.split(outputs[0])
     job = create_job(
         outputs,
@@ -125,22 +128,6 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
     while num_files % needed:
         needed += 1
     return needed
-
-
-def check_vocabulary(
-    vocabulary: Vocabulary, do_lower_case: bool | None, config: InstanceConfig
-) -> tokenization.TokenizerSettings:
-    """Check that the vocabulary has what masking needs.
-
-    Returns how text becomes tokens: as the files beside the vocabulary say,
-    else the flag, else the tokens.
-
-    Raises:
-        UserError: a special token is missing, or there are no others; the
-            flag contradicts the files beside the vocabulary.
-    """
-    masking.masking_vocabulary(vocabulary.tokens, vocabulary.path, config)
-    return TokenizerFiles(None, vocabulary, do_lower_case).settings
 
 
 def expand_output_files(names: str) -> list[str]:

@@ -264,12 +264,3 @@ def count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     before = np.cumsum(amounts) - amounts
     first = np.cumsum(sizes) - sizes  # the first sequence of each row
     return before - np.repeat(before[first], sizes)
-
-
-def count_rows(features: dict[str, np.ndarray]) -> dict[str, int]:
-    """Return counts of packed rows, for the summary."""
-    places = features.get("masked_lm_weights", np.zeros(0)).size
-    return {
-        "rows": len(features["input_ids"]),
-        "places_for_predictions": places,
-    }
