@@ -19,10 +19,13 @@ or the TFRecords of the fine-tuning scripts; plain or gzip.
 A line that cannot be predicted is left out, and written to errors.jsonl with
 the reason. After an interruption, the same command resumes the run. With
 --runner=beam Apache Beam does the same on many machines. --explain adds the
-words that decided. Usual choices: --batch_size, --max_seq_length, --dtype.
+words that decided, --as_teacher what a smaller model learns from
+(docs/distillation.md). Usual choices: --batch_size, --max_seq_length, --dtype.
 """
 
 import dataclasses
+import hashlib
+import json
 
 from base import beam as base_beam
 from base import file_system, script
@@ -79,6 +82,10 @@ class Flags:
     gradients, at about 100 times the cost; for checkpoints of classifiers
     (docs/batch_prediction.md#which-words-decided)."""
 
+    as_teacher: bool = flag(False, excludes={"explain": ""})
+    """Add to each prediction its text, the checksum of the model, and what else
+    students learn from (docs/distillation.md)."""
+
     # Computation
     batch_size: int = flag(32, 1, 2**17)
     """Rows of max_seq_length tokens in a batch; a batch of shorter rows holds
@@ -104,17 +111,23 @@ def main(_: list[str]) -> int:
     """Predict the files that are missing; return the exit status."""
     check_flags()
     settings = find_model()
+    model_files = loading.fingerprint(settings)
+    if FLAGS.as_teacher:
+        own = [model_files, settings.checkpoint.trained_for.to_dict()]
+        digest = hashlib.sha256(json.dumps(own).encode()).hexdigest()
+        settings = settings._replace(teacher=digest[:16])
     task = run.create_task(settings, FLAGS.explain)
     prediction_flags.check_text_columns(FLAGS.text_columns, task)
     files = reading.find_inputs(FLAGS.input_file, FLAGS.input_format)
-    if FLAGS.explain and files[0].kind == "tfrecord":
-        raise UserError(
-            f"--explain: {files[0].path} holds TFRecords, which have no words; "
-            "give text or JSON lines"
-        )
+    for name in ("explain", "as_teacher"):
+        if FLAGS[name].value and files[0].kind == "tfrecord":
+            raise UserError(
+                f"--{name}: {files[0].path} holds TFRecords, which have no "
+                "words; give text or JSON lines"
+            )
     run.check_first_inputs(files[0], task)
     options = settings.fingerprint()
-    options["model"] = loading.fingerprint(settings)
+    options["model"] = model_files
     options["batch_size"] = FLAGS.batch_size
     options["explain"] = FLAGS.explain
     file_system.make_directory(FLAGS.output_dir)

@@ -20,7 +20,7 @@ predicts any number of labels, which the files separate by commas.
 subclass of run_classifier.DataProcessor as for the original.
 
 A small model can learn from a larger one that is already fine-tuned, even on
-text without labels: --teacher_checkpoint, --transfer_file
+text without labels: --teacher_answers, --learn_all_answers
 (docs/distillation.md).
 """
 
@@ -29,13 +29,13 @@ import sys
 
 from base import lazy, script
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags
 
 from checkpoints import lookup
 from checkpoints.model import Checkpoint
-from extras.distillation import flags as distillation_flags
+from extras.distillation.flags import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.classifier import data as classifier_data
@@ -65,14 +65,14 @@ finetuning_flags.define(
 )
 
 _ONE_LABEL = dict.fromkeys(
-    ("multi_label", "teacher_checkpoint"),
+    ("multi_label", "teacher_answers"),
     "it is for one class per example, learned from its label",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The task, its loss, folds and texts to learn from."""
+    """The task, its loss, folds and answers to learn from."""
 
     calibrate: bool = flag(False, needs={"do_eval": "it fits its data"})
     """With --do_eval, for classes: divide the output layer of the fine-tuned
@@ -113,20 +113,16 @@ class Flags:
     for all parts."""
 
     # Distillation
-    transfer_file: str | None = flag(needs={"teacher_checkpoint": ""})
-    """Texts without labels, which the student learns from the teacher beside
-    the training set: a text per line, or a pair separated by a tab; JSON lines
-    with text, or text_a and text_b. Files or patterns, separated by commas,
-    plain or gzip. An epoch is the training set and these texts."""
+    learn_all_answers: bool = flag(False, needs={"teacher_answers": ""})
+    """Learn all answers of teachers, also those to texts that are not in the
+    training set and need no labels. An epoch is the training set and these
+    texts."""
 
 
 define(Flags)
 define(LongTextFlags)
 define(TaskFlags, words=classifier_data.WORDS)
-define(
-    distillation_flags.DistillationFlags,
-    words={"what_is_needed": "A teacher was fine-tuned on the same labels."},
-)
+define(DistillationFlags)
 
 # Flag -> the files it needs; and what messages call them.
 _NEEDED = {
@@ -180,10 +176,13 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
 
         check_calibration(files, settings.output_dir)
         job.tune = Calibration(job)
-    if settings.do_train and (options := distillation_flags.read(FLAGS)):
+    learned = read(DistillationFlags, FLAGS)
+    if settings.do_train and learned.teacher_answers:
         from extras.distillation.classes import ClassifierDistillation
 
-        job.wrapper = ClassifierDistillation(job, options, FLAGS.transfer_file)
+        job.wrapper = ClassifierDistillation(
+            job, learned, FLAGS.learn_all_answers
+        )
     return job
 
 
@@ -241,7 +240,6 @@ def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
-    distillation_flags.check(FLAGS)
     if not (FLAGS.task_name or FLAGS.processor):
         raise UserError("--task_name is required")
     if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:

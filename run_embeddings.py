@@ -20,7 +20,7 @@ The columns of the training file (.tsv, .csv or .jsonl) decide what is learned:
                                        all texts of the batch
     sentence1, sentence2, gold_label   the same: --label_column=gold_label
     any texts                          a teacher's vectors:
-                                       --teacher_checkpoint
+                                       --teacher_answers
 
 A model of sentence-transformers keeps its pooling, length, prompts and
 normalization; without --do_train any BERT is scored.
@@ -32,7 +32,6 @@ from base.flags import define, read
 from absl import flags
 
 from checkpoints.model import Checkpoint
-from extras.distillation import vectors
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.embeddings.job import EmbeddingsJob, Options
@@ -54,7 +53,7 @@ finetuning_flags.define(
     train_on="train_file",
     score_on="dev_file and retrieval_dir",
     predict_on="test_file: the vectors of its texts, in embeddings.jsonl",
-    eval_batch="Texts in a batch of --do_eval, and of the teacher",
+    eval_batch="Texts in a batch of --do_eval",
     predict_batch="Texts in a batch of --do_predict",
 )
 
@@ -70,12 +69,12 @@ def main(_: list[str]) -> int:
 
 def create_job(settings: RunSettings, source: Checkpoint) -> EmbeddingsJob:
     """Return the job the flags describe, its files read and checked."""
-    options = read(Options, FLAGS)
-    path = options.teacher_checkpoint if settings.do_train else None
-    teacher = vectors.find_teacher(path) if path else None
-    job = EmbeddingsJob(settings, source, options, teacher)
-    if path:
-        job.wrapper = vectors.VectorDistillation(job, path)
+    job = EmbeddingsJob(settings, source, read(Options, FLAGS))
+    if job.is_taught:
+        # Only runs that ask for an extra import it.
+        from extras.distillation.vectors import VectorDistillation
+
+        job.wrapper = VectorDistillation(job)
     return job
 
 

@@ -24,13 +24,13 @@ import dataclasses
 
 from base import script
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from extras.distillation import flags as distillation_flags
+from extras.distillation.flags import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.encoder.model import table_7
@@ -90,7 +90,7 @@ class Flags:
                 "reinit_top_layers",
                 "freeze_layers",
                 "layer_decay",
-                "teacher_checkpoint",
+                "teacher_answers",
                 "recompute",
             ),
             "that is for fine-tuning: the encoder is frozen",
@@ -111,12 +111,7 @@ class Flags:
 
 
 define(Flags)
-
-
-define(
-    distillation_flags.DistillationFlags,
-    words={"what_is_needed": "A teacher was fine-tuned on the same tags."},
-)
+define(DistillationFlags)
 
 
 def main(_: list[str]) -> int:
@@ -146,7 +141,8 @@ def create_job(settings: RunSettings, source: Checkpoint) -> NerJob:
         Columns(FLAGS.token_column, FLAGS.label_column),
         tagger,
     )
-    if settings.do_train and (options := distillation_flags.read(FLAGS)):
+    options = read(DistillationFlags, FLAGS)
+    if settings.do_train and options.teacher_answers:
         # Only runs that ask for an extra import it.
         from extras.distillation.words import TaggerDistillation
 
@@ -180,7 +176,6 @@ def read_model_options(trained_for: TrainedFor) -> TrainedFor:
 def check_flags() -> None:
     """Raise a UserError for flags that cannot work, before files are read."""
     finetuning_flags.check(FLAGS)
-    distillation_flags.check(FLAGS)
     if FLAGS.token_column == FLAGS.label_column:
         raise UserError(
             f"--token_column and --label_column are both {FLAGS.token_column}: "

@@ -37,7 +37,7 @@ from base.flags import define, flag, read
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
-from extras.distillation import flags as distillation_flags
+from extras.distillation.flags import DistillationFlags
 from extras.mistakes import answers as wrong_answers
 from extras.mistakes.table import Report
 from finetuning import flags as finetuning_flags
@@ -78,7 +78,7 @@ finetuning_flags.define(
     "--eval_steps",
 )
 
-_OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_checkpoint")
+_OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_answers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,14 +129,7 @@ define(Flags)
 define(QuestionReader)
 define(Lengths)
 define(AnswerOptions, defaults={"null_score_diff_threshold": 0.0})
-
-define(
-    distillation_flags.DistillationFlags,
-    words={
-        "what_is_needed": "A teacher was fine-tuned on SQuAD and has the "
-        "student's vocabulary and casing."
-    },
-)
+define(DistillationFlags)
 
 
 def main(_: list[str]) -> int:
@@ -147,7 +140,6 @@ def main(_: list[str]) -> int:
     if FLAGS.ensemble_dirs:
         return answer_together()
     finetuning_flags.check(FLAGS)
-    distillation_flags.check(FLAGS)
     return runner.run_script(FLAGS, __file__, create_job)
 
 
@@ -162,7 +154,8 @@ def create_job(settings: RunSettings, source: Checkpoint) -> SquadJob:
         FLAGS.count_steps_by,
         answer_options(),
     )
-    if settings.do_train and (options := distillation_flags.read(FLAGS)):
+    options = read(DistillationFlags, FLAGS)
+    if settings.do_train and options.teacher_answers:
         # Only runs that ask for an extra import it.
         from extras.distillation.spans import SpanDistillation
 

@@ -40,6 +40,14 @@ _FULL = [
 _PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
 _NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
 
+# A flag that is gone -> what to do now.
+_RETIRED = {
+    "teacher_checkpoint": "batch_predict.py --as_teacher writes the answers "
+    "that --teacher_answers reads, see docs/distillation.md",
+    "transfer_file": "batch_predict.py --as_teacher answers the texts, and "
+    "--learn_all_answers learns them, see docs/distillation.md",
+}
+
 _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 
 
@@ -71,6 +79,10 @@ def _parse_flags(argv: list[str]) -> list[str]:
             sys.exit(as_line(f"{argument!a} is not UTF-8: rename the file"))
     try:
         return flags.FLAGS(argv)
+    except flags.UnrecognizedFlagError as error:
+        instead = _RETIRED.get(error.flagname)
+        words = f"--{error.flagname} is gone: {instead}" if instead else error
+        sys.exit(as_line(f"{words} (--helpfull lists the flags)"))
     except flags.Error as error:
         sys.exit(as_line(f"{error} (--helpfull lists the flags)"))
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from base import cluster, file_system, text_files
 from base.errors import UserError
@@ -227,61 +227,35 @@ def read_adjustable(directory: str) -> dict[str, object]:
 def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
     """Return --init_checkpoint, with the commit that a run began with.
 
-    See `pinned_all`.
-    """
-    if not init_checkpoint:
-        return init_checkpoint
-    (found,) = pinned_all([init_checkpoint], output_dir, "init_checkpoint")
-    return found
-
-
-def pinned_all(
-    names: Sequence[str], output_dir: str | None, flag: str
-) -> tuple[str, ...]:
-    """Return the values of a flag, with the commits that a run began with.
-
     A model on the hub may get another commit while a run is interrupted, or
     between the runs of a sweep. A name without revision stands for the commit
-    that is recorded in output_dir, or by a run in its folder `runs`, under the
-    name of the flag. Any other value is returned as it is.
+    that is recorded in output_dir, or by a run in its folder `runs`. Any other
+    value is returned as it is.
     """
-    given = tuple(names)
-    if not any(map(published.is_of_hub, given)):
-        return given
+    name = init_checkpoint
+    if not published.is_of_hub(name):
+        return name
     from checkpoints import hub  # where a model is of the hub
 
-    open_names = {
-        name: hub.parse(name, flag).repository
-        for name in given
-        if published.is_of_hub(name) and not hub.parse(name, flag).revision
-    }
-    if not open_names or not output_dir:
-        return given
+    asked = hub.parse(name)
+    if asked.revision or not output_dir:
+        return name
     runs = tf.io.gfile.glob(os.path.join(output_dir, "runs/*"))
     for folder in (output_dir, *sorted(runs)):
-        recorded = read_adjustable(folder).get(flag)
-        if not isinstance(recorded, list):
-            recorded = [recorded]
-        if len(recorded) != len(given):
+        commit = read_adjustable(folder).get("init_checkpoint")
+        if not published.is_of_hub(commit):
             continue
-        found = tuple(
-            commit
-            if published.is_of_hub(commit)
-            and hub.parse(commit).repository == open_names.get(name)
-            else name
-            for name, commit in zip(given, recorded, strict=True)
-        )
-        if found != given:
+        if hub.parse(commit).repository == asked.repository:
             # Once, though the flags are read more than once.
             logging.log_first_n(
                 logging.INFO,
                 "The run in %s began with %s, which is used again",
                 1,
                 folder,
-                ",".join(found),
+                commit,
             )
-            return found
-    return given
+            return commit
+    return name
 
 
 def _read_run(path: str) -> dict[str, dict[str, object]]:

@@ -37,7 +37,6 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, published, run_settings, weight_files
-from extras.distillation import flags as distillation_flags
 from tasks.source import find_weights
 
 RUNS, RESULTS, _HPARAMS = "runs", "sweep_results.txt", "hparams"
@@ -155,14 +154,11 @@ def read(f: FlagValues, path: str) -> Sweep | None:
     }
     arguments["do_eval"] = "--do_eval"
     arguments["records_dir"] = f"--records_dir={f.records_dir or f.output_dir}"
-    # All runs start from one commit, and learn from the same commits of
-    # teachers, whatever happens on the hub meanwhile.
+    # All runs start from one commit, whatever happens on the hub meanwhile.
     checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
     if published.is_of_hub(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
-    if teachers := distillation_flags.with_commits(f):
-        arguments["teacher_checkpoint"] = f"--teacher_checkpoint={teachers}"
     return Sweep(
         path,
         runs,

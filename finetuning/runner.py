@@ -179,7 +179,6 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         **flags.recorded(settings, "results"),
         **settings.training.adjustable(),
         **job.adjustable(),
-        **(wrapper.adjustable() if wrapper else {}),
     }
     execution = {**settings.training.execution(), **job.execution()}
     return start.Identity(fixed, results, execution)
@@ -220,7 +219,7 @@ def training_of(
     """
     data, objective = job.train_data(loaded), job.objective
     if job.wrapper:
-        data = job.wrapper.train_data(data, loaded)
+        data = job.wrapper.train_data(data)
         objective = job.wrapper.objective()
     settings = with_steps(job.settings, job.num_examples(data))
     size, row = settings.train_batch_size, job.row()

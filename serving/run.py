@@ -80,6 +80,9 @@ def predict_window(
         for name in totals:
             totals[name] += found[name]
         line = {"id": item.id} | found
+        if teacher := task.settings.teacher:
+            texts = {n: v for n, v in item.texts.items() if v is not None}
+            line |= texts | {"teacher": teacher}
         lines.append(json.dumps(line, ensure_ascii=False))
     # The model found some of the problems after the parser found the others.
     problems.sort(key=lambda problem: problem.place.number)

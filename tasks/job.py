@@ -93,11 +93,8 @@ class Wrapper(Protocol):
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run is resumed."""
 
-    def adjustable(self) -> dict[str, Any]:
-        """Return what may change when a run is resumed."""
-
     def train_data(
-        self, data: in_memory.ShortRecords, loaded: LoadedModel
+        self, data: in_memory.ShortRecords
     ) -> in_memory.ShortRecords:
         """Return the job's training data with what else is learned."""
 
@@ -116,7 +113,7 @@ class FineTuningJob(abc.ABC):
         task_name: a key of registry.TASKS.
         is_of_any_task: whether models of other tasks can do this one, too.
         objective: what to minimize.
-        wrapper: what else is learned from, such as teachers; None: nothing.
+        wrapper: what else is learned from, such as answers; None: nothing.
         tune: changes the weights that are kept, which have been scored, and
             returns the scores that they have then; None: nothing does.
         result_files: what scores and predictions are written to in output_dir.

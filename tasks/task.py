@@ -67,6 +67,8 @@ class TaskSettings(NamedTuple):
         prompt: the text of that prompt, which is put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
+        teacher: what predictions call the model, for students to learn from
+            them; None: they are not for students.
         dtype: type of a checkpoint's matrix products; a SavedModel has its own.
     """
 
@@ -87,6 +89,7 @@ class TaskSettings(NamedTuple):
     prompt: str = ""
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
+    teacher: str | None = None
     dtype: str = "float32"
 
     def fingerprint(self) -> dict[str, Any]:

@@ -163,12 +163,12 @@ def changed(source: Path, folder: Path, **keys) -> Path:
 def distilled_data(
     script, **flags
 ) -> tuple[in_memory.ShortRecords, FineTuningJob]:
-    """Return the training records of a command with a teacher, and its job."""
+    """Return the training records of a command with answers, and its job."""
     settings = finetuning_flags.read(scripts.parse(script, **flags))
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
     job = script.create_job(settings, find_source(settings))
     loaded = runner.create_model(job, tf.distribute.get_strategy())
-    return job.wrapper.train_data(job.train_data(loaded), loaded), job
+    return job.wrapper.train_data(job.train_data(loaded)), job
 
 
 def shapes_of(prefix: Path) -> dict[str, list[int]]:

@@ -1,6 +1,7 @@
 """Runs of batch_predict.py, and the lines that they write."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import classifier_runs
@@ -41,6 +42,13 @@ def predict(model: Path, inputs: Path | str, out: Path, **flags) -> list[dict]:
     }
     assert scripts.run(batch_predict, **flags) == 0
     return predictions(out)
+
+
+def answers(model: Path, texts: Iterable[dict], out: Path, **flags) -> Path:
+    """Have a teacher answer texts, and return the directory of answers."""
+    inputs = write_lines(Path(f"{out}.texts.jsonl"), texts)
+    predict(model, inputs, out, as_teacher=True, **flags)
+    return out
 
 
 def predictions(out: Path) -> list[dict]:

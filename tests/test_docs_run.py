@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import corpora
+import fine_tuned_models
 import pages
 import pytest
 import scripts
@@ -285,6 +286,8 @@ def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
 
 def distillation_flags(command: str) -> str:
     """Return what makes a command of docs/distillation.md short."""
+    if "batch_predict" in command:
+        return ""
     return (
         "--max_seq_length=24 --train_batch_size=20 --num_train_epochs=1 "
         "--pad_to_max_length --jit_compile=false --do_eval=false"
@@ -296,15 +299,19 @@ def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "distillation.md"
     monkeypatch.chdir(tmp_path)
     vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
-    for name in ("uncased_L-12_H-768_A-12", "uncased_L-2_H-128_A-2"):
-        tiny.write_model(tmp_path / name, tiny.config_of(vocab), vocab)
-    for folder in ("glue/SST-2", "reviews"):
+    config = tiny.config_of(vocab)
+    tiny.write_model(tmp_path / "uncased_L-2_H-128_A-2", config, vocab)
+    labels = ["negative", "positive"]
+    folder = tmp_path / "sst2_teacher"
+    fine_tuned_models.write_classifier(folder, config, vocab, labels)
+    for folder in ("glue/SST-2", "texts"):
         (tmp_path / folder).mkdir(parents=True)
     rows = ["a good film\t1", "a bad film\t0"] * 20
     for name in ("train", "dev"):
         text = "\n".join(["sentence\tlabel", *rows]) + "\n"
         (tmp_path / "glue" / "SST-2" / f"{name}.tsv").write_text(text)
-    (tmp_path / "reviews" / "a.txt").write_text("a good book\nbad film\n")
+    (tmp_path / "texts" / "sst2.txt").write_text("a good film\na bad film\n")
+    (tmp_path / "texts" / "more.txt").write_text("a good book\nbad film\n")
     printed = run_page(page, distillation_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)

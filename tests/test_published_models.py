@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import classifier_runs
-import fine_tuned_models
 import hub_models
 import hub_server
 import prediction_runs
@@ -82,26 +81,6 @@ def flags_for(data_dir: Path, out: Path, **more) -> dict:
     }
 
 
-@pytest.fixture
-def teachers(server, tmp_path) -> list[dict[str, bytes]]:
-    """Files of two commits of a classifier on the hub; it is at the first."""
-    files = []
-    for labels in (["bad", "good"], ["bad", "good", "so"]):
-        folder = tmp_path / f"teacher{len(labels)}"
-        fine_tuned_models.write_classifier(
-            folder, classifier_runs.CONFIG, classifier_runs.VOCAB, labels
-        )
-        scripts.run(
-            scripts.load("convert_checkpoint"),
-            input=folder,
-            output=folder / "hf",
-            output_format="huggingface",
-        )
-        files.append(hub_server.read_folder(folder / "hf"))
-    server.add("a/teacher", main=files[0])
-    return files
-
-
 def replace(server, name: str, files: dict[str, bytes]) -> None:
     """Give a model a new commit; a new process asks for it."""
     before = server.repositories[name]
@@ -112,72 +91,57 @@ def replace(server, name: str, files: dict[str, bytes]) -> None:
 
 @pytest.mark.nightly
 def test_a_run_goes_on_with_its_commits(
-    client, server, hub_folder, teachers, data_dir, tmp_path
+    client, server, hub_folder, data_dir, tmp_path
 ):
-    """The model and the teacher on the hub change while it is interrupted."""
+    """The model on the hub changes while it is interrupted."""
     run_classifier = scripts.load("run_classifier")
     files = hub_server.read_folder(hub_folder)
     server.add("a/encoder", main=files)
     out = tmp_path / "out"
-    names = {
-        "init_checkpoint": "hf://a/encoder",
-        "teacher_checkpoint": "hf://a/teacher",
-    }
-    flags = flags_for(data_dir, out, save_checkpoints_steps=2) | names
+    name = "hf://a/encoder"
+    flags = flags_for(data_dir, out, save_checkpoints_steps=2)
+    flags["init_checkpoint"] = name
     with interrupted_at(r"Saved .*model\.ckpt-2$"):
         scripts.run(run_classifier, **flags)
     run = json.loads((out / "training_config.json").read_text())
-    began = [
-        f"{name}@{server.repositories[name[5:]].commits['main']}"
-        for name in names.values()
-    ]
-    assert run["adjustable"]["init_checkpoint"] == began[0]
-    assert run["adjustable"]["teacher_checkpoint"] == began[1:]
+    commit = server.repositories["a/encoder"].commits["main"]
+    assert run["adjustable"]["init_checkpoint"] == f"{name}@{commit}"
     config = json.loads(files["config.json"]) | {"hidden_act": "relu"}
     replace(
         server,
         "a/encoder",
         files | {"config.json": json.dumps(config).encode()},
     )
-    replace(server, "a/teacher", teachers[1])
     assert scripts.run(run_classifier, **flags) == 0
     assert json.loads((out / "training_config.json").read_text()) == run
-    # The new commits are read where they are asked for.
-    for name, words in (
-        ("init_checkpoint", "belongs to a run with model"),
-        ("teacher_checkpoint", "was fine-tuned on the labels bad, good, so; t"),
-    ):
-        line = scripts.error_of(
-            run_classifier, **flags | {name: f"{names[name]}@main"}
-        )
-        assert words in line
+    # The new commit is read where it is asked for.
+    flags["init_checkpoint"] = f"{name}@main"
+    line = scripts.error_of(run_classifier, **flags)
+    assert "belongs to a run with model" in line
 
 
-def test_the_runs_of_a_sweep_have_one_commit_of_each_model(
-    client, server, teachers, data_dir, tmp_path
+def test_the_runs_of_a_sweep_have_one_commit(
+    client, server, hub_folder, data_dir, tmp_path
 ):
     """Also those that a later command adds."""
     run_classifier = scripts.load("run_classifier")
-    given = f"{tmp_path}/teacher2,hf://a/teacher"
-    own, commit = (
-        server.repositories[name].commits["main"]
-        for name in ("a/model", "a/teacher")
-    )
+    files = hub_server.read_folder(hub_folder)
+    server.add("a/swept", main=files)
 
     def command(count: int) -> list[str]:
         flags = flags_for(data_dir, tmp_path, num_restarts=count)
-        flags["teacher_checkpoint"] = given
+        flags["init_checkpoint"] = "hf://a/swept"
         sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
         return sweep.command(list(sweep.runs)[-1], "out")
 
-    wanted = f"--teacher_checkpoint={given}@{commit}"
-    assert f"--init_checkpoint={NAME}@{own}" in command(2)
+    commit = server.repositories["a/swept"].commits["main"]
+    wanted = f"--init_checkpoint=hf://a/swept@{commit}"
     assert command(2).count(wanted) == 1
     folder = tmp_path / "runs" / "seed1"
-    recorded = {"teacher_checkpoint": [None, f"hf://a/teacher@{commit}"]}
+    recorded = {"init_checkpoint": f"hf://a/swept@{commit}"}
     run_settings.claim_output_dir(str(folder), {}, recorded)
     training_state.TrainingState(str(folder), [], {}).save(1)
-    replace(server, "a/teacher", teachers[1])
+    replace(server, "a/swept", files | {"README.md": b"new"})
     assert wanted in command(3)
 
 

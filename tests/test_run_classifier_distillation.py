@@ -1,10 +1,9 @@
-"""run_classifier.py --teacher_checkpoint as a user runs it."""
+"""run_classifier.py --teacher_answers as a user runs it."""
 
+import gzip
 import json
 import types
 from pathlib import Path
-
-from base.errors import UserError
 
 import fine_tuned_models
 import numpy as np
@@ -21,24 +20,38 @@ from classifier_runs import (
     values_of,
     write_data,
 )
-from fine_tuned_models import changed, distilled_data
+from fine_tuned_models import distilled_data
 from interruptions import interrupted_at
+from prediction_runs import (
+    answers,
+    batch_predict,
+    predict,
+    predictions,
+    write_lines,
+)
 
 from checkpoints import weight_files
-from extras.distillation import teachers
+from extras.distillation import students
 from extras.distillation.classes import ClassifierDistillation
+from extras.distillation.flags import DistillationFlags
 from tasks.classifier import model as classifier_model
 from training.objective import Objective
 
 run_classifier = scripts.load("run_classifier")
 
-# What a resumed run may not change, beside the teachers.
+# What a resumed run may not change.
 DISTILLATION = (
+    "teacher_answers",
     "distillation_temperature",
     "distillation_alpha",
-    "transfer_file",
+    "learn_all_answers",
 )
-TEXTS = [text for text, _ in sentences(60, 9)]  # the texts without a label
+# The texts without a label, which the training set does not have.
+TEXTS = [
+    text
+    for text in dict.fromkeys(text for text, _ in sentences(80, 9))
+    if text not in dict(sentences(200, 1))
+][:60]
 OTHER_VOCAB = [*tiny.SPECIAL, *reversed(WORDS)]
 
 
@@ -85,10 +98,9 @@ def by_hand(folder, vocab, texts, tensors=None, num_labels=2) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory) -> dict[str, Path]:
-    """A model to train, data, texts without labels and two teachers."""
+    """A model to train, data, and two teachers with their answers."""
     data = write_data(tmp_path_factory.mktemp("data"))
-    (data / "more.txt").write_text("\n".join(TEXTS) + "\n")
-    return {
+    found = {
         "data": data,
         "model": tiny.write_model(data / "model", CONFIG, VOCAB),
         "sure": write_teacher(data / "sure", VOCAB, ["bad", "good"], True),
@@ -97,6 +109,17 @@ def places(tmp_path_factory) -> dict[str, Path]:
             data / "other", OTHER_VOCAB, ["good", "bad"], False
         ),
     }
+    texts = [{"text": text} for text in [*train_texts(data), *TEXTS]]
+    for name in ("sure", "other"):
+        out = data / f"{name}_answers"
+        found[out.name] = answers(found[name], texts, out)
+    return found
+
+
+def train_texts(data: Path) -> list[str]:
+    """Return the texts of the training file."""
+    lines = (data / "train.tsv").read_text().splitlines()[1:]
+    return [line.split("\t")[0] for line in lines]
 
 
 def flags_of(places, out: Path, **more) -> dict:
@@ -105,8 +128,9 @@ def flags_of(places, out: Path, **more) -> dict:
         places["data"],
         out,
         **{
-            "teacher_checkpoint": f"{places['sure']},{places['other']}",
-            "transfer_file": places["data"] / "more.txt",
+            "teacher_answers": f"{places['sure_answers']},"
+            f"{places['other_answers']}",
+            "learn_all_answers": True,
             "distillation_alpha": 0.75,
             "distillation_temperature": 2.0,
             "gradient_accumulation_steps": 2,
@@ -129,18 +153,17 @@ def finished(places, tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
-    """Row by row, by hand, with the vocabularies of the teachers."""
+    """Row by row, by hand, with the teachers' vocabularies and labels."""
     with caplog.at_level("INFO", logger="absl"):
         data, job = distilled_data(
             run_classifier, **flags_of(places, tmp_path / "out")
         )
-    lines = (places["data"] / "train.tsv").read_text().splitlines()[1:]
-    texts = [line.split("\t")[0] for line in lines] + TEXTS
+    texts = train_texts(places["data"]) + TEXTS
     some = [0, 1, 7, 198, 199, 200, 201, 258, 259]
     few = [texts[row] for row in some]
     sure = by_hand(places["sure"], VOCAB, few)
     other = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
-    wanted = teachers.mean_probabilities([sure, other], 2.0)
+    wanted = students.mean_probabilities([sure, other], 2.0)
     found = data.features["soft_targets"]
     assert 0.2 < found[:, 1].mean() < 0.8 and found.std(axis=0).min() > 0.1
     np.testing.assert_allclose(found[some], wanted, atol=1e-5)
@@ -149,13 +172,10 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     assert data.num_records == 260 == job.num_examples(data)
     # What a run that goes on must not change, nor one without teachers.
     fixed = job.wrapper.fingerprint()
-    assert [*fixed] == ["teacher_checkpoint", *DISTILLATION]
-    assert (fixed[teachers.FLAG], *list(fixed.values())[1:3]) == (
-        [teacher.digest for teacher in job.wrapper.teachers],
-        2.0,
-        0.75,
-    )
-    assert caplog.text.count("on the 200 training examples") == 2
+    assert [*fixed] == [*DISTILLATION]
+    assert len(fixed["teacher_answers"]) == 2
+    assert [*fixed.values()][1:] == [2.0, 0.75, True]
+    assert caplog.text.count("on 200 labels") == 2
     assert "200 rows with a label and 60 without" in caplog.text
     # Sorted by length and padded, each text keeps its target.
     batch = data.training(16, seed=1, is_fine=True).batch(3)
@@ -166,33 +186,18 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
         np.testing.assert_array_equal(target, found[row])
 
 
-@pytest.mark.slow
-def test_a_teacher_reads_texts_as_it_was_trained_to(places, tmp_path):
-    """At once, where the student reads windows."""
-    data, _ = distilled_data(
-        run_classifier,
-        **flags_of(places, tmp_path / "out", teacher_checkpoint=places["sure"])
-        | {"long_texts": "windows", "max_seq_length": 8, "doc_stride": 3},
-    )
-    wanted = teachers.mean_probabilities(
-        [by_hand(places["sure"], VOCAB, TEXTS)], 2.0
-    )
-    found = data.features["soft_targets"][200:]
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
 @pytest.mark.nightly
 def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
-    """The folds share records_dir, where the answers are kept."""
+    """The folds share records_dir; what is held out is not learned."""
     for fold in (1, 2, 1):
         data, job = distilled_data(
             run_classifier,
             **flags_of(places, tmp_path / f"fold{fold}")
-            | {"teacher_checkpoint": places["sure"], "transfer_file": None}
+            | {"teacher_answers": places["sure_answers"]}
             | {"num_folds": 3, "fold": fold, "records_dir": tmp_path},
         )
-        texts = [example.text_a for example in job.read(job.train)]
-        wanted = teachers.mean_probabilities(
+        texts = [example.text_a for example in job.read(job.train)] + TEXTS
+        wanted = students.mean_probabilities(
             [by_hand(places["sure"], VOCAB, texts)], 2.0
         )
         found = data.features["soft_targets"]
@@ -209,14 +214,16 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
         write_teacher(tmp_path / name, VOCAB, None, is_sure)
         for name, is_sure in (("a", True), ("b", False))
     ]
+    texts = train_texts(places["data"])
+    both = [
+        answers(x, [{"text": t} for t in [*texts, *TEXTS]], Path(f"{x}_out"))
+        for x in folders
+    ]
     flags = flags_of(places, tmp_path / "out", regression=True) | {
         "data_dir": tmp_path,
-        "teacher_checkpoint": ",".join(map(str, folders)),
-        "transfer_file": tmp_path / "pairs.jsonl",
+        "teacher_answers": ",".join(map(str, both)),
         "distillation_temperature": 1.0,
     }
-    lines = [json.dumps({"text": text}) for text in TEXTS]
-    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
     data, _ = distilled_data(run_classifier, **flags)
     first, second = (by_hand(x, VOCAB, TEXTS[:9], None, 1) for x in folders)
     found = data.features["soft_targets"]
@@ -226,6 +233,9 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
     flags["distillation_temperature"] = 2.0
     line = scripts.error_of(run_classifier, **flags)
     assert "--distillation_temperature=2 is for classes" in line
+    flags["distillation_temperature"] = 1.0
+    flags["teacher_answers"] = places["sure_answers"]
+    assert "line 1: no key 'value'" in scripts.error_of(run_classifier, **flags)
 
 
 # --- The loss ----------------------------------------------------------------
@@ -233,18 +243,23 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
 
 def objective_of(labels, temperature: float, alpha: float) -> Objective:
     """Return the objective of a task."""
-    job = types.SimpleNamespace(files=types.SimpleNamespace(labels=labels))
-    options = teachers.Options((), temperature, alpha)
+    own = classifier_model.CLASSIFICATION
+    if labels is None:
+        own = classifier_model.REGRESSION
+    files = types.SimpleNamespace(labels=labels)
+    job = types.SimpleNamespace(files=files, objective=own)
+    options = DistillationFlags((), temperature, alpha)
     return ClassifierDistillation(job, options).objective()
 
 
-class Fixed:
+class Fixed(classifier_model.BertForSequenceClassification):
     """A model with given logits."""
 
     def __init__(self, logits):
+        super().__init__(CONFIG, len(logits[0]) if len(logits[0]) > 1 else None)
         self.logits = tf.constant(logits)
 
-    def __call__(self, batch, seed):
+    def __call__(self, batch, seed=None):
         return self.logits
 
 
@@ -319,8 +334,8 @@ def test_a_student_follows_its_teacher_against_the_labels(places, tmp_path):
     flags = flags_of(places, tmp_path / "out", do_predict=True) | {
         "data_dir": tmp_path,
         "init_checkpoint": model,
-        "teacher_checkpoint": places["sure"],
-        "transfer_file": None,
+        "teacher_answers": places["sure_answers"],
+        "learn_all_answers": None,
         "distillation_alpha": 1.0,
         "distillation_temperature": 1.0,
         "gradient_accumulation_steps": 1,
@@ -341,23 +356,20 @@ def test_a_student_follows_its_teacher_against_the_labels(places, tmp_path):
 def test_a_run_in_two_parts_ends_with_the_same_bits(
     places, finished, tmp_path, caplog
 ):
-    """Killed after step 5; its targets are read, not computed."""
+    """Killed after step 5. Changed answers are refused."""
     with interrupted_at(r"Saved .*model\.ckpt-5$"):
         scripts.run(run_classifier, **flags_of(places, tmp_path))
-    other = places["data"] / "test.tsv"
-    other = flags_of(places, tmp_path, transfer_file=other)
+    other = flags_of(places, tmp_path, teacher_answers=places["sure_answers"])
     line = scripts.error_of(run_classifier, **other)
-    assert "belongs to a run with other transfer_file" in line
-    names = ("teacher_checkpoint", *DISTILLATION)
-    alone = flags_of(places, tmp_path, **dict.fromkeys(names, None))
+    assert "belongs to a run with other teacher_answers" in line
+    alone = flags_of(places, tmp_path, **dict.fromkeys(DISTILLATION, None))
     line = scripts.error_of(run_classifier, **alone)
     assert "belongs to a run with distillation_alpha = " in line
     caplog.clear()
     with caplog.at_level("INFO", logger="absl"):
         assert scripts.run(run_classifier, **flags_of(places, tmp_path)) == 0
     assert "5 steps are done" in caplog.text
-    assert caplog.text.count("Reusing") == 6  # 2 records, 2 x 2 outputs
-    assert "Running the teacher" not in caplog.text
+    assert caplog.text.count("Reusing") == 2  # records
     line = (tmp_path / "scalars.jsonl").read_text().splitlines()[-1]
     wanted = {"loss", "soft_loss", "label_loss", "agreement", "accuracy"}
     assert json.loads(line).keys() >= wanted
@@ -372,68 +384,98 @@ def test_a_run_in_two_parts_ends_with_the_same_bits(
 # --- What goes wrong ---------------------------------------------------------
 
 
-def test_teachers_that_cannot_teach(places, tmp_path):
-    """One line, and nothing is written."""
-    sure = places["sure"]
-    number = fine_tuned_models.write_classifier(
-        tmp_path / "number", CONFIG, VOCAB, None
-    )
-    three = fine_tuned_models.write_classifier(
-        tmp_path / "three", CONFIG, VOCAB, ["bad", "good", "so"]
-    )
-    reader = fine_tuned_models.write_reader(tmp_path / "reader", CONFIG, VOCAB)
-    unnamed = changed(sure, tmp_path / "unnamed", id2label=None)
-    for teacher, words in (
-        ("/nowhere", "--teacher_checkpoint=/nowhere: no such checkpoint"),
-        (places["model"], "has no fine-tuned head for this task (output_wei"),
-        (reader, "has no fine-tuned head for this task (output_wei"),
+def changed(lines: list[dict], path: Path, **keys) -> Path:
+    """Write answers of which the last one has other keys."""
+    lines = [*lines[:-1], lines[-1] | keys]
+    return write_lines(path, lines)
+
+
+def test_answers_that_cannot_be_used(places, tmp_path):
+    """One line, and nothing is trained."""
+    lines = predictions(places["sure_answers"])
+    last = len(lines)
+    text = "\n".join(map(json.dumps, lines))
+    (tmp_path / "cut").write_text(text[:-20])
+    packed = gzip.compress(text.encode())
+    (tmp_path / "cut.gz").write_bytes(packed[:-50])
+    (tmp_path / "zeros").write_bytes(bytes(99))
+    three = {"bad": 0.1, "good": 0.2, "so": 0.7}
+    first = lines[0] | {"probabilities": {"bad": 0.5, "good": 0.5}}
+    for found, words in (
+        (tmp_path / "cut", f"cut, line {last}: not JSON"),
+        (tmp_path / "cut.gz", "gzip is damaged here"),
+        (tmp_path / "zeros", "zeros, line 1: "),
+        (places["data"] / "train.tsv", "train.tsv, line 1: not JSON"),
+        (f"{places['sure_answers']},/nowhere", "no file matches '/nowhere'"),
+        ({"probabilities": three}, "on the labels bad, good, so; those of "),
+        ({"probabilities": {"bad": 0.9, "good": 0.9}}, "do not add up to 1"),
+        ({"probabilities": {"bad": 1.5, "good": -0.5}}, "do not add up to 1"),
+        ({"probabilities": {"bad": None, "good": 1}}, "not finite"),
+        ({"probabilities": {"bad": "x", "good": 1}}, "no array of numbers"),
+        ({"probabilities": {"bad": [0, 1], "good": 1}}, "no array of numbers"),
         (
-            changed(sure, tmp_path / "task", task="token_classification"),
-            "task in its configuration is token_classification",
+            {"probabilities": {"bad": [0], "good": [1]}},
+            "[2, 1] numbers, wanted",
         ),
-        (number, "predicts numbers, this task has classes"),
-        (three, "was fine-tuned on the labels bad, good, so; those of this"),
-        (unnamed, "was fine-tuned on the labels LABEL_0, LABEL_1; those of"),
-        (
-            changed(sure, tmp_path / "pair", sentence_pairs=True),
-            "was fine-tuned on pairs, this task has single texts",
-        ),
-        (
-            changed(sure, tmp_path / "long", max_position_embeddings=8),
-            "--max_seq_length=40 is more than the model's max_position_emb",
-        ),
+        ({"probabilities": 1}, "'probabilities' is 1, wanted an object"),
+        ({"text": None}, "'text' is None, wanted a string"),
+        (first, f'another answer to {{"text": "{first["text"]}'[:60]),
+        ({"teacher": "other"}, "of teacher other, the first is"),
     ):
-        flags = flags_of(places, tmp_path / "out", teacher_checkpoint=teacher)
+        place = ""
+        if isinstance(found, dict):
+            found = changed(lines, tmp_path / "changed", **found)
+            place = "" if "teacher" in words else f"changed, line {last}: "
+        flags = flags_of(places, tmp_path / "out", teacher_answers=found)
         line = scripts.error_of(run_classifier, **flags)
-        assert words in line, line
-        assert not (tmp_path / "out" / "train.tf_record").exists()
-    flags = flags_of(places, tmp_path / "out", transfer_file="/nowhere/*")
-    line = scripts.error_of(run_classifier, **flags)
-    assert line == "--transfer_file: no file matches '/nowhere/*'"
-    (tmp_path / "pairs.tsv").write_text("good\tbad\n")
-    flags["transfer_file"] = tmp_path / "pairs.tsv"
-    line = scripts.error_of(run_classifier, **flags)
-    assert f"{tmp_path}/pairs.tsv, line 1: 2 columns, wanted 1" in line
+        assert place in line and words in line, line
+        assert not list((tmp_path / "out").glob("*ckpt*"))
 
 
-def test_a_regression_is_not_taught_by_a_classifier(places, tmp_path):
-    for name in ("train", "dev"):
-        (tmp_path / f"{name}.tsv").write_text("sentence\tlabel\na\t1\nb\t2\n")
-    flags = flags_of(places, tmp_path / "out", regression=True)
-    flags |= {"data_dir": tmp_path, "distillation_temperature": 1.0}
-    line = scripts.error_of(run_classifier, **flags)
-    assert "tells 2 classes apart, this task is a regression" in line
+def test_texts_without_an_answer_are_asked(places, tmp_path):
+    """Of files that are not there, that are empty, or of other texts."""
+    texts = train_texts(places["data"])
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    other = write_lines(
+        tmp_path / "other.jsonl", predictions(places["sure_answers"])[200:]
+    )
+    half = write_lines(
+        tmp_path / "half.jsonl", predictions(places["sure_answers"])[100:]
+    )
+    out = tmp_path / "out"
+    for files, known in (
+        (tmp_path / "answers", ()),
+        (empty, ()),
+        (other, ()),
+        (half, texts[100:]),
+    ):
+        asks = [text for text in texts if text not in known]
+        flags = flags_of(places, out, teacher_answers=files)
+        flags |= {"learn_all_answers": False, "num_train_epochs": 0.1}
+        line = scripts.error_of(run_classifier, **flags)
+        count = len(asks)
+        assert f"{files}: {count} of 200 training texts have no answer" in line
+        assert f"""the first is {{"text": "{asks[0][:80]}""" in line
+        asked = (out / "unanswered.jsonl").read_text().splitlines()
+        wanted = [{"text": text} for text in dict.fromkeys(asks)]
+        assert [json.loads(line) for line in asked] == wanted
+    predict(
+        places["sure"],
+        out / "unanswered.jsonl",
+        tmp_path / "answers",
+        as_teacher=True,
+    )
+    both = f"{tmp_path}/answers,{half}"
+    flags["teacher_answers"] = both
+    assert scripts.run(run_classifier, **flags) == 0
 
 
-@pytest.mark.slow
-def test_a_teacher_that_lacks_weights(places, tmp_path):
-    """It is found before the first step."""
-    teacher = changed(places["sure"], tmp_path / "part")
-    prefix = str(teacher / "bert_model.ckpt")
-    tensors = weight_files.read_weights(prefix)
-    del tensors["bert/pooler/dense/kernel"]
-    weight_files.write(prefix, tensors)
-    flags = flags_of(places, tmp_path / "out", teacher_checkpoint=teacher)
-    with pytest.raises(UserError, match="bert/pooler/dense/kernel"):
-        distilled_data(run_classifier, **flags)
-    assert not list((tmp_path / "out").glob("*.npy"))
+def test_what_cannot_be_asked(places, tmp_path):
+    flags = {"model": places["sure"], "output_dir": tmp_path / "out"}
+    flags |= {"as_teacher": True, "input_file": tmp_path / "train.tf_record"}
+    flags["input_file"].write_bytes(b"\5" + bytes(15))
+    line = scripts.error_of(batch_predict, **flags)
+    assert "--as_teacher: " in line and "which have no words" in line
+    line = scripts.error_of(batch_predict, **flags, explain=True)
+    assert "give --as_teacher or --explain, not both" in line

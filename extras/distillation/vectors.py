@@ -1,111 +1,64 @@
 """Distillation of sentence encoders: the vectors of a teacher are learned.
 
-The teacher reads the texts with a vocabulary, prompts and a length of its own;
+The teacher reads the texts with a vocabulary, prompt and length of its own;
 what it makes of a text is a vector as long as the student's.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from base import progress
+from base import tables
 from base.errors import UserError
 
 import numpy as np
 
-from extras.distillation.teachers import FLAG, RUNNING, kept_outputs
-from records import in_memory
-from tasks import loading, predict, registry
+from extras.distillation.answers import Answers, Line, key_of, numbers
+from extras.distillation.flags import FLAG
+from records.in_memory import ShortRecords
 from tasks.embeddings import learning
-from tasks.embeddings.job import EmbeddingsJob, prompted
-from tasks.embeddings.task import Embeddings
-from tasks.job import LoadedModel
-from tasks.task import TaskSettings
+from tasks.embeddings.job import EmbeddingsJob
 from training.objective import Objective
 
 
-def find_teacher(path: str) -> TaskSettings:
-    """Return the settings of the teacher at a path.
-
-    Raises:
-        UserError: there is no model, or it makes no sentence vectors.
-    """
-    teacher = loading.find(path)
-    if teacher.task != Embeddings.name:
-        raise UserError(
-            f"--{FLAG}={path} makes no sentence vectors: its task is "
-            f"{teacher.task}"
-        )
-    return teacher
-
-
-def identity_of(teacher: TaskSettings) -> list[Any]:
-    """Return everything that a teacher's vectors depend on."""
-    # How it makes vectors is in several files beside the weights.
-    return [*loading.fingerprint(teacher), teacher.fingerprint()]
-
-
 class VectorDistillation:
-    """The teacher of a job that learns vectors: the job's wrapper.
+    """What a job learns from the vectors of a teacher: the job's wrapper."""
 
-    Args:
-        job: the student's job, which has the teacher's settings.
-        path: the teacher, as the flag names it.
-    """
-
-    def __init__(self, job: EmbeddingsJob, path: str):
-        self.job, self.path, self.teacher = job, path, job.teacher
+    def __init__(self, job: EmbeddingsJob):
+        self.job = job
+        places = job.flags.teacher_answers
+        self.answers = Answers(places, job.settings.output_dir)
+        _, first = next(self.answers.lines(), ("", {}))
+        job.compare_by(first.get("similarity_fn_name"), "as its teacher")
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what must not change when a run is resumed: the teacher."""
-        return {FLAG: identity_of(self.teacher)}
-
-    def adjustable(self) -> dict[str, Any]:
-        """Return nothing: all of it is fixed."""
-        return {}
+        """Return what must not change when a run is resumed: the vectors."""
+        return {FLAG: self.answers.fingerprint()}
 
     def objective(self) -> Objective:
         """Return the job's objective, which learns the vectors."""
         return self.job.objective
 
-    def train_data(
-        self, data: in_memory.ShortRecords, loaded: LoadedModel
-    ) -> in_memory.ShortRecords:
-        """Return the training records with the teacher's vectors, [n, D].
-
-        Raises:
-            UserError: they have another size than this model's.
-        """
-        del loaded
-        found = kept_outputs(
-            self.job.cache,
-            "teacher",
-            self.path,
-            {
-                "teacher": identity_of(self.teacher),
-                "texts": self.job.fingerprint(self.job.train),
-            },
-            self._run,
-        )
-        if found.shape[1] != self.job.width:
+    def train_data(self, data: ShortRecords) -> ShortRecords:
+        """Return the training records with the teacher's vectors, [n, D]."""
+        keys = [
+            None if text is None else key_of(text=text)
+            for _, text in self.job.texts(self.job.train)
+        ]
+        found = self.answers.by_teacher(self._entries)
+        self.answers.check(found, [key for key in keys if key])
+        if len(found) > 1:
             raise UserError(
-                f"--{FLAG}={self.path} has vectors of {found.shape[1]} "
-                f"numbers, this model of {self.job.width}"
+                f"--{FLAG}: vectors of {len(found)} teachers, whose mean means "
+                "nothing: give those of one"
             )
-        data.features[learning.TEACHER] = found
+        (own,) = found.values()
+        nothing = np.zeros([self.job.width], np.float32)  # fills up examples
+        vectors = [own[key] if key else nothing for key in keys]
+        data.features[learning.TEACHER] = np.stack(vectors)
         return data
 
-    def _run(self) -> np.ndarray:
-        """Return the teacher's vectors of the training texts, [n, D]."""
-        task = registry.create_task(self.teacher)
-        units = [
-            [task.row(prompted(prompt, text))[0]]
-            for prompt, text in self.job.texts(self.job.train)
-        ]
-        with progress.Bar(len(units), "texts", RUNNING) as bar:
-            outputs = predict.run_units(
-                task,
-                loading.load(self.teacher),
-                units,
-                self.job.settings.eval_batch_size,
-                bar.update,
-            )
-        return np.stack([one["embedding"] for one in outputs])
+    def _entries(self, line: Line, at: str) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield a text and its vector, as long as this model's."""
+        text = tables.require(line, "text", str, at)
+        vector = tables.require(line, "embedding", list, at)
+        yield key_of(text=text), numbers(vector, (self.job.width,), at)

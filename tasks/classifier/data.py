@@ -71,7 +71,7 @@ class TaskFlags:
         False,
         needs=_OWN_FILES,
         excludes=dict.fromkeys(
-            ("regression", "teacher_checkpoint"), "it learns several labels"
+            ("regression", "teacher_answers"), "it learns several labels"
         ),
     )
     """With --task_name=tsv: predict any number of labels, which the files

@@ -37,7 +37,7 @@ from tasks.job import (
 )
 from tasks.rows import log_example
 from tasks.settings import RunSettings
-from tasks.task import TaskSettings, number
+from tasks.task import number
 from training import memory
 
 EMBEDDINGS = "embeddings.jsonl"
@@ -130,7 +130,7 @@ class Options:
     matryoshka_dims: tuple[int, ...] = flag(
         (),
         low=1,
-        excludes={"teacher_checkpoint": "a teacher's vectors have one size"},
+        excludes={"teacher_answers": "a teacher's vectors have one size"},
     )
     """Sizes, such as 384,128,64, to which vectors can be cut after training:
     the loss is the mean of the losses at these sizes."""
@@ -140,9 +140,12 @@ class Options:
     then takes the memory of these texts, for a third more time; 0: all texts of
     a batch."""
 
-    teacher_checkpoint: str | None = flag()
-    """Sentence encoder to distill: its vectors of all texts of train_file are
-    learned."""
+    teacher_answers: tuple[str, ...] = flag(
+        (), needs={"do_train": "answers are for training"}
+    )
+    """Vectors to learn for all texts of train_file: output_dir of
+    batch_predict.py --as_teacher, or its files. Texts without a vector are
+    written to unanswered.jsonl in output_dir."""
 
     @property
     def columns(self) -> Columns:
@@ -169,10 +172,10 @@ class EmbeddingsJob(FineTuningJob):
         settings: RunSettings,
         source: Checkpoint,
         options: Options,
-        teacher: TaskSettings | None = None,
     ):
         super().__init__(settings, source)
-        self.flags, self.teacher, own = options, teacher, source.trained_for
+        self.flags, own = options, source.trained_for
+        self.is_taught = settings.do_train and bool(options.teacher_answers)
         self.pooling = options.pooling or own.pooling or "mean"
         self.normalize = options.normalize
         if options.normalize is None:
@@ -190,8 +193,8 @@ class EmbeddingsJob(FineTuningJob):
             check_size(size, width, "matryoshka_dims")
         self.width = options.embedding_size or width
         self.similarity = own.similarity_fn_name
-        if settings.do_train:
-            self._choose_similarity()
+        if settings.do_train and not self.is_taught:
+            self.compare_by(None, "which the losses use")
         dev = []
         if options.dev_file:
             dev.append(DataSet("eval", "dev", options.dev_file))
@@ -209,34 +212,30 @@ class EmbeddingsJob(FineTuningJob):
         if settings.do_train:
             self._choose_learning()
 
-    def _choose_similarity(self) -> None:
+    def compare_by(self, similarity: str | None, why: str) -> None:
         """Set the similarity by which the trained model compares vectors."""
-        own, teacher = self.similarity, self.teacher
-        self.similarity = None
-        if teacher:
-            told = teacher.checkpoint.trained_for
-            self.similarity = told.similarity_fn_name
-        if self.similarity != own:
+        own, self.similarity = self.similarity, similarity
+        if similarity != own:
             logging.warning(
                 "The model compares vectors by similarity_fn_name %s. It is "
                 "trained for %s, %s, and written with that",
                 own or "cosine",
-                self.similarity or "cosine",
-                "as its teacher" if teacher else "which the losses use",
+                similarity or "cosine",
+                why,
             )
 
     def _choose_learning(self) -> None:
         """Set what is learned, which follows from the training file."""
         own, examples = self.flags, self.examples(self.train)
         kind = learning.RANKING
-        if self.teacher:
+        if self.is_taught:
             kind = learning.DISTILLATION
         elif examples[0].score is not None:
             kind = learning.SCORES
         elif min(len(example.texts) for example in examples) < 2:
             raise UserError(
                 f"{own.train_file} holds single texts, which only "
-                "--teacher_checkpoint can train on: wanted pairs"
+                "--teacher_answers can train on: wanted pairs"
             )
         self.learning = learning.Learning(
             kind,
@@ -310,7 +309,7 @@ class EmbeddingsJob(FineTuningJob):
         columns = self.flags.columns
         if data.name == "predict":  # which needs no labels and no scores
             columns = columns._replace(label=None, score="")
-        elif data == self.train and self.teacher:
+        elif data == self.train and self.is_taught:
             columns = columns._replace(score="")
         return embeddings_data.read_examples(data.source, columns)
 
@@ -325,7 +324,7 @@ class EmbeddingsJob(FineTuningJob):
             "data": [file_system.sha256(path) for path in files],
             "columns": self.flags.columns._asdict(),
             "prompts": prompts,
-            "is_taught": data == self.train and bool(self.teacher),
+            "is_taught": data == self.train and self.is_taught,
             **self.text_fingerprint(),
         }
 

@@ -37,8 +37,12 @@ class Embeddings(RowTask):
         return super().row(self.settings.prompt + text_a, text_b)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
-        """Return the vector."""
-        return {"embedding": [number(x) for x in outputs["embedding"].tolist()]}
+        """Return the vector; for students also how vectors are compared."""
+        found = {"embedding": list(map(number, outputs["embedding"].tolist()))}
+        if self.settings.teacher:
+            name = self.checkpoint.trained_for.similarity_fn_name
+            found["similarity_fn_name"] = name
+        return found
 
     @property
     def truncate_dim(self) -> int | None:

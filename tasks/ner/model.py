@@ -159,10 +159,11 @@ class TaggerGraph(TaskGraph):
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
         probs = numbers["probabilities"]  # [n, S, K]
-        return {
+        found = {
             "tags": tf.gather(self.labels, tf.argmax(probs, -1)),
             "scores": tf.reduce_max(probs, -1),
         }
+        return found | numbers if self.task.settings.teacher else found
 
     def of_words(self, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return tags and scores [words] of ragged words [n, W].

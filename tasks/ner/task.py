@@ -48,6 +48,12 @@ class Entities(Task):
 
     def __init__(self, settings: TaskSettings):
         super().__init__(settings)
+        if settings.teacher and self.checkpoint.is_exported:
+            raise UserError(
+                f"--as_teacher: the SavedModel {self.checkpoint.prefix} gives "
+                "the likeliest tag alone: give the checkpoint that it was "
+                "exported from"
+            )
         # Words keep their case and accents.
         self.basic = tokenization.BasicTokenizer(
             settings=self.checkpoint.tokenizer_settings.spelled()
@@ -136,9 +142,12 @@ class Entities(Task):
         positions, num_words = encoded.state
         tags: list[bytes] = []
         scores: list[float] = []
+        shares: list[list[float]] = []  # of all tags, for students
         for found, at in zip(outputs, positions, strict=True):
             tags += found["tags"][at].tolist()
             scores += found["scores"][at].tolist()
+            if self.settings.teacher:
+                shares += found["probabilities"][at].tolist()
         first = 0
         for item, count in zip(inputs, num_words, strict=True):
             part = slice(first, first + count)
@@ -148,7 +157,16 @@ class Entities(Task):
                 continue
             names = [tag.decode() for tag in tags[part]]
             names = ner_data.normalized_tags(names)
-            yield _prediction(item, names, scores[part])
+            prediction = _prediction(item, names, scores[part])
+            if self.settings.teacher:
+                of_words = zip(*shares[part], strict=True)
+                prediction["probabilities"] = {
+                    label: list(map(number, of_word))
+                    for label, of_word in zip(
+                        self.labels, of_words, strict=True
+                    )
+                }
+            yield prediction
 
     # --- Model ---------------------------------------------------------------
 

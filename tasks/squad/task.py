@@ -4,6 +4,7 @@ Windows and decoding are those of run_squad.py (tasks/squad/windows.py and
 tasks/squad/decoding.py), so the answers are the same.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,15 @@ class QuestionAnswering(Task):
             ).all():
                 yield NOT_FINITE
             else:
-                yield self._prediction(nbest, decoded.null_odds.get(key))
+                answer = self._prediction(nbest, decoded.null_odds.get(key))
+                if self.settings.teacher:
+                    answer["windows"] = [
+                        self._window(unit[0], found)
+                        for unit, found in zip(
+                            encoded.units[part], outputs[part], strict=True
+                        )
+                    ]
+                yield answer
 
     def _prediction(
         self, nbest: Sequence[Candidate], null_odds: float | None
@@ -166,6 +175,16 @@ class QuestionAnswering(Task):
             listed = nbest[: self.settings.num_answers]
             result["nbest"] = [_entry("text", c) for c in listed]
         return result
+
+    def _window(self, row: Row, found: Outputs) -> dict[str, Any]:
+        """Return what a student learns from a window."""
+        ids = row.input_ids.tolist()
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        logits = {
+            name: list(map(number, found[name][: len(ids)].tolist()))
+            for name in ("start_logits", "end_logits")
+        }
+        return {"digest": window_digest(tokens), **logits}
 
     def _span_of_record(
         self, unit: list[Row], outputs: Outputs
@@ -223,6 +242,11 @@ class QuestionAnswering(Task):
         return model.BertForQuestionAnswering(
             config, 2, dtype, bilstm.size_in(self.checkpoint.trained_for)
         )
+
+
+def window_digest(tokens: Sequence[str]) -> str:
+    """Return what tells a window of these tokens from others."""
+    return hashlib.sha256(" ".join(tokens).encode()).hexdigest()[:16]
 
 
 def _entry(name: str, candidate: Candidate) -> dict[str, Any]:

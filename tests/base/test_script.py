@@ -85,6 +85,7 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
     "argument, message",
     [
         ("--cuont=1", "Unknown command line flag 'cuont'. Did you mean: count"),
+        ("--transfer_file=a", "--transfer_file is gone: batch_predict.py --as"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
         (
             "--count=2147483648",

@@ -289,23 +289,21 @@ def test_the_casing_follows_from_the_repository_or_is_asked_for(tmp_path):
     assert resolve(None, place) is False
 
 
-def test_a_run_keeps_the_commits_of_its_teachers(model, tmp_path):
-    """In the order of the flag; also one of a sweep."""
-    flag, (one, two) = "teacher_checkpoint", (digit * 40 for digit in "12")
+def test_a_run_keeps_its_commit(model, tmp_path):
+    """Also one of a sweep."""
+    one, two = (digit * 40 for digit in "12")
     folder = tmp_path / "runs" / "seed1"
     run = training_state.TrainingState(str(folder), model.variables, {})
-    recorded = [f"hf://a/b@{one}", None, f"hf://a/b@{two}"]
-    run_settings.claim_output_dir(str(folder), {}, {flag: recorded})
-    given = ["hf://a/b@v1", "fine-tuned", "hf://a/b"]
+    recorded = {"init_checkpoint": f"hf://a/b@{one}"}
+    run_settings.claim_output_dir(str(folder), {}, recorded)
     # No step yet.
-    assert run_settings.pinned_all(given, str(folder), flag) == tuple(given)
+    assert run_settings.pinned("hf://a/b", str(folder)) == "hf://a/b"
     run.save(1)
     for place in (folder, tmp_path):
-        found = run_settings.pinned_all(given, str(place), flag)
-        assert found == ("hf://a/b@v1", "fine-tuned", f"hf://a/b@{two}")
-        for other in (["hf://a/b"], ["hf://a/c", "x", "hf://a/d"], ["x"], []):
-            found = run_settings.pinned_all(other, str(place), flag)
-            assert found == tuple(other)
-    assert run_settings.pinned_all(given, None, flag) == tuple(given)
-    with pytest.raises(UserError, match="--teacher_checkpoint=hf://b: wanted"):
-        run_settings.pinned_all(["hf://b"], None, flag)
+        found = run_settings.pinned("hf://a/b", str(place))
+        assert found == f"hf://a/b@{one}"
+        for other in (f"hf://a/b@{two}", "hf://a/c", "fine-tuned", None):
+            assert run_settings.pinned(other, str(place)) == other
+    assert run_settings.pinned("hf://a/b", None) == "hf://a/b"
+    with pytest.raises(UserError, match="--init_checkpoint=hf://b: wanted"):
+        run_settings.pinned("hf://b", None)

