@@ -68,7 +68,7 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished):
         assert data[:4] == b"\x89PNG" and len(data) < 100_000
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_float32_model_is_used_in_16_bits(finished, data_dir, tmp_path):
     """Scores, predictions and the SavedModel are nearly those of float32.
 

@@ -108,7 +108,7 @@ def test_files_and_output_are_utf_8_in_every_locale(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["text", "vocab"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_script_starts_without_what_keras_could_use():
     """A library has it, and a script again once it has started."""
     import_all = "import PIL, matplotlib, scipy, sklearn.base\n"

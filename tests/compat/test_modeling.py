@@ -157,7 +157,7 @@ def test_eagerly_every_call_has_weights_of_its_own():
     assert abs(one - two).numpy().max() > 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reference_variables_and_old_shapes_work_too():
     """tf.disable_v2_behavior(), the first line of most ported programs."""
     code = """

@@ -69,7 +69,7 @@ def test_a_fraction_is_a_share_of_the_documents():
     assert Mix({}, {}, 1).uses_of("a", 5) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bytes_do_not_depend_on_who_makes_them(mix, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "pretraining.data.steps._CHUNK_BYTES", 1000
