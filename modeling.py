@@ -40,7 +40,9 @@ from ops import elementwise
 if TYPE_CHECKING:
     from ops.unpadding import Tokens
 
-Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
+# Of a call's dropout; None: inference. (In the public `dropout_seed` of a call
+# with training=True, None means: draw one.)
+Seed = tf.Tensor | int | None
 
 __getattr__ = lazy.attributes_of("compat.modeling")
 
@@ -218,7 +220,7 @@ class Compute:
             RECOMPUTE.
         skip_padding: whether padding is left out of all but attention
             (ops/unpadding.py), for inference. Nothing is skipped in training,
-            or without an input_mask.
+            without an input_mask, or where word_vectors are given.
         one_program: whether forward and backward pass are one program of XLA.
     """
 
@@ -775,7 +777,7 @@ class BertModel(Layer):
         # Word vectors are of all tokens.
         skips = compute.skip_padding and not training and word_vectors is None
         if skips and input_mask is not None:
-            from ops import unpadding  # in exported models alone
+            from ops import unpadding  # for inference alone
 
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
@@ -853,7 +855,8 @@ def attention_bias(
     """Return the mask as numbers that are added to the attention scores.
 
     0 where a query may see a key, -10000 where it may not. Two examples of 2
-    and 1 tokens packed into a row of 4, sequence_ids [[1, 1, 2, 0]], give
+    and 1 tokens packed into a row of 4, sequence_ids [[1, 1, 2, 0]] and
+    input_mask [[1, 1, 1, 0]], give
 
                   key 0       1       2       3
         query 0       0       0  -10000  -10000
@@ -862,7 +865,7 @@ def attention_bias(
         query 3  -10000  -10000  -10000  -10000   (padding)
 
     With attention_direction "left_to_right" a query sees no key after it in
-    the row, whatever the position_ids. input_mask [[1, 1, 1, 0]] gives
+    the row, whatever the position_ids. This input_mask alone gives
 
         query 0       0  -10000  -10000  -10000
         query 1       0       0  -10000  -10000

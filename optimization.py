@@ -118,7 +118,8 @@ def clip_by_global_norm(
             scaling is faster inside.
 
     Returns:
-        The scaled gradients and the norm before scaling.
+        The scaled gradients and the norm before scaling, as
+        tf.clip_by_global_norm does.
     """
     norm = global_norm(gradients) if norm is None else norm
     # 1 for norms up to clip_norm, clip_norm / norm above: with clip_norm 1,
@@ -187,15 +188,10 @@ class AdamWeightDecay:
             self.slot_names += ("average",)
         self.slots: dict[str, dict[str, tf.Variable]] = {}
 
-    def create_slots(
-        self, variables: Sequence[keras.Variable]
-    ) -> dict[str, dict[str, tf.Variable]]:
-        """Create slots of zeros, named <path>/adam_m and so on.
+    def create_slots(self, variables: Sequence[keras.Variable]) -> None:
+        """Create `slots` of zeros, named <path>/adam_m and so on.
 
         Call it in the strategy scope in which the variables were created.
-
-        Returns:
-            `slots`: variable path -> slot name -> slot variable.
         """
         # float32 whatever the --dtype: a moment changes by so little in
         # a step that bfloat16 would often round the change away.
@@ -208,7 +204,6 @@ class AdamWeightDecay:
                 )
                 for name in self.slot_names
             }
-        return self.slots
 
     def uses_weight_decay(self, path: str) -> bool:
         """Whether weight decay applies to the variable of that path."""

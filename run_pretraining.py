@@ -41,7 +41,11 @@ from pretraining.data.schema import InstanceConfig
 from pretraining.run import PretrainingRun
 from training import devices, start, train_step
 from training.devices import DeviceChoice
-from training.settings import OF_FINE_TUNING, TrainingSettings
+from training.settings import (
+    MAX_BATCH_SIZE,
+    OF_FINE_TUNING,
+    TrainingSettings,
+)
 
 FLAGS = flags.FLAGS
 
@@ -152,11 +156,11 @@ class Flags:
     warmup_proportion: float | None = flag(
         low=0, high=1, excludes={"num_warmup_steps": ""}
     )
-    """The same as a share of all steps, instead of num_warmup_steps. With
+    """The warm-up as a share of all steps, instead of num_warmup_steps. With
     train_hours the default is 0.1."""
 
     # Evaluation
-    eval_batch_size: int = flag(8, 1, 2**17)
+    eval_batch_size: int = flag(8, 1, MAX_BATCH_SIZE)
     """Records in an evaluation batch."""
 
     max_eval_steps: int = flag(100, low=1)

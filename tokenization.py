@@ -45,10 +45,11 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # A longer word is [UNK], whatever the vocabulary. Other libraries use 100.
 MAX_CHARS_PER_WORD = 200
 
-# The cache of FullTokenizer is bounded, as new numbers, names and misspellings
-# keep coming. 2**18 words take up to 90 MB; 30 MB of novels have fewer. A full
-# cache is emptied: the frequent words are back within a few hundred lines.
-# Very long words seldom repeat and are not cached.
+# The caches of FullTokenizer (of words, and of parts of words) are bounded, as
+# new numbers, names and misspellings keep coming. 2**18 words take up to 90 MB;
+# 30 MB of novels have fewer. A full cache is emptied: the frequent words are
+# back within a few hundred lines. Very long words seldom repeat and are not
+# cached.
 MAX_CACHED_WORDS = 2**18
 MAX_CACHED_CHARS = 64
 

@@ -139,14 +139,13 @@ def create(
             without special tokens or without others.
     """
     config.check()
-    found = masking.masking_vocabulary(
-        vocabulary.tokens, vocabulary.path, config
-    )
+    masking.check_vocabulary(vocabulary.tokens, vocabulary.path, config)
     if max_sequences:
         config = dataclasses.replace(
             config, pack_sequences=True, max_sequences_per_pack=max_sequences
         )
-    return Masks(found, config)
+    known = masking.MaskingVocabulary.from_vocab(vocabulary.tokens)
+    return Masks(known, config)
 
 
 def _unpack(

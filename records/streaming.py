@@ -170,7 +170,7 @@ class RecordFiles:
                 for name, value in batch.items()
             }
 
-    def stream(self, seed: int, start: int = 0) -> tf.data.Dataset:
+    def stream(self, seed: int, start: int) -> tf.data.Dataset:
         """Return the endless stream of undecoded records from a number on.
 
         Earlier records of its epoch are skipped undecoded, earlier epochs are

@@ -8,7 +8,7 @@ from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
 from training.flags import ModelFlags
-from training.settings import FROZEN, TrainingSettings
+from training.settings import FROZEN, MAX_BATCH_SIZE, TrainingSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,10 @@ class RunSettings(ModelFlags):
     warmup_proportion: float = flag(0.1, 0, 1, resumed="results")
     """Share of the steps in which the learning rate rises from 0."""
 
-    eval_batch_size: int = flag(8, 1, 2**17)
+    eval_batch_size: int = flag(8, 1, MAX_BATCH_SIZE)
     """{eval_batch}; on a CPU, a batch of short ones holds more."""
 
-    predict_batch_size: int = flag(8, 1, 2**17)
+    predict_batch_size: int = flag(8, 1, MAX_BATCH_SIZE)
     """{predict_batch}; on a CPU, a batch of short ones holds more."""
 
     early_stopping_patience: int = flag(0, low=0, needs={"eval_steps": ""})

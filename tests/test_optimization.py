@@ -187,7 +187,8 @@ def test_updates_are_those_of_the_formulas(name, bias_correction, jit_compile):
     optimizer = optimization.named_optimizer(
         name, bias_correction=bias_correction
     )
-    slots = optimizer.create_slots(variables)
+    optimizer.create_slots(variables)
+    slots = optimizer.slots
     assert slots[BIAS]["adam_v"].name == f"{BIAS}/adam_v:0"
     rng = np.random.default_rng(3)
     gradients = [
@@ -305,7 +306,8 @@ for strategy in (
     with strategy.scope():
         variables = make_variables()
         optimizer = optimization.named_optimizer({name!r}, ema_decay=0.5)
-        slots = optimizer.create_slots(variables)
+        optimizer.create_slots(variables)
+    slots = optimizer.slots
 
     @tf.function(autograph=False)
     def run(step):

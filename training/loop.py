@@ -75,8 +75,8 @@ def train(run: Training) -> int:
     A signal, or `evaluate`, may end the training before the last step. A run
     that output_dir holds is resumed. Otherwise a run begins from `resume_from`,
     from `init_checkpoint` or from new weights. With an ema_decay, `evaluate`
-    finds the averages of the weights in the model, and so does the caller at
-    the end.
+    finds the averages of the weights in the model, and so does the caller
+    after the last step of the run.
 
     Raises:
         UserError: no step is left of a run that had other settings.

@@ -18,9 +18,9 @@ class Objective(NamedTuple):
 
     Attributes:
         loss_weights: batch -> {loss name: weight}, the denominator of each
-            loss in this batch. It depends on labels alone, so the
-            denominators of the whole batch are known before the first
-            gradient of a part of it.
+            loss in this batch. It depends on the batch alone, not on the
+            model, so the denominators of the whole batch are known before the
+            first gradient of a part of it.
         forward: (model, batch, seed) -> Sums: every loss
             (a sum over examples), every metric, and `tokens`: (number of
             tokens without padding, number of examples; of packed rows, of

@@ -1,8 +1,8 @@
 """One training step on one or many devices: gradients, clipping, update.
 
 A step is a pure function of weights, optimizer slots, batch and step number.
-Every random number in it is derived from (seed, step, device), so a run that
-was killed and started again ends with the same bits.
+Every random number in it is derived from (seed, step, device, micro-batch), so
+a run that was killed and started again ends with the same bits.
 
 A loss is a pair of sums over examples, numerator and denominator. So the
 gradients of a batch are the same on one device, on many, and in micro-batches.

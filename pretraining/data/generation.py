@@ -75,7 +75,7 @@ def make_plan(
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)
     vocabulary = Vocabulary(vocab_file)
-    masking.masking_vocabulary(vocabulary.tokens, vocabulary.path, config)
+    masking.check_vocabulary(vocabulary.tokens, vocabulary.path, config)
     tokenizer_settings = TokenizerFiles(
         vocabulary=vocabulary, do_lower_case=do_lower_case
     ).settings

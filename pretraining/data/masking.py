@@ -75,7 +75,7 @@ class MaskingVocabulary(NamedTuple):
         )
 
 
-def _warn_of_characters(vocab: Mapping[str, int], vocab_file: str) -> None:
+def _warn_of_whole_words(vocab: Mapping[str, int], vocab_file: str) -> None:
     """Warn if words are single tokens, which whole word masks do not change."""
     tokens = [t for t in vocab if t[:1] != "["]  # [CLS], [unused1]
     words = [token for token in tokens if token[:2] != "##"]
@@ -96,10 +96,10 @@ def _warn_of_characters(vocab: Mapping[str, int], vocab_file: str) -> None:
         )
 
 
-def masking_vocabulary(
+def check_vocabulary(
     vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
-) -> MaskingVocabulary:
-    """Return the special tokens and replacements of a vocabulary, checked.
+) -> None:
+    """Check that a vocabulary has what masking needs.
 
     Warns where whole word masks change nothing.
 
@@ -109,14 +109,13 @@ def masking_vocabulary(
     needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
     tokenization.validate_special_tokens(vocab, needed, vocab_file)
     if config.do_whole_word_mask:
-        _warn_of_characters(vocab, vocab_file)
-    found = MaskingVocabulary.from_vocab(vocab)
-    if config.random_token_prob and not len(found.replacements):
+        _warn_of_whole_words(vocab, vocab_file)
+    replacements = MaskingVocabulary.from_vocab(vocab).replacements
+    if config.random_token_prob and not len(replacements):
         raise UserError(
             f"{vocab_file}: found special tokens only, so there is nothing to "
             "draw random replacements from; give a vocabulary with words"
         )
-    return found
 
 
 class StreamDraws:

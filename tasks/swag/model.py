@@ -1,8 +1,9 @@
 """The model for multiple choice (paper section 4.4), objective and graph.
 
 Every choice is a sequence of its own: sentence A is the context, sentence B
-the choice. A vector, the only new parameters, scores the pooled output of each
-(see modeling.class_vectors); a softmax over the scores of one question decides.
+the choice. A new vector scores the pooled output of each (see
+modeling.class_vectors); a softmax over the scores of one question decides. The
+bias that all heads have is added to every score, so it changes nothing.
 """
 
 import tensorflow as tf
@@ -19,7 +20,8 @@ class BertForMultipleChoice(HeadModel):
     """An encoder, and one vector that scores a choice.
 
     The score is its product with the pooled output, which is made of [CLS],
-    or of the last token left to right (see modeling.class_vectors).
+    or of the last token left to right (see modeling.class_vectors); with a
+    BiLSTM, with its final states.
     """
 
     @property

@@ -66,9 +66,7 @@ def find_file(data_dir: str, part: str) -> str:
 def read_questions(path: str, has_labels: bool = True) -> list[Question]:
     """Return the questions of a file.
 
-    It is a .csv in SWAG's columns; or .jsonl with an object per line:
-    `context`, `choices` (a list), `label` (the number of the right choice, from
-    0), and optionally `start`, which begins every choice, and `id`.
+    It is a .csv or .jsonl as above; `start` and `id` may be missing.
 
     Raises:
         UserError: a question is incomplete, lacks a label that it needs, or is

@@ -176,7 +176,7 @@ class Save(Hook):
 class Evaluate(Hook):
     """Evaluates every few steps; the evaluation says whether training ends.
 
-    It comes after all else: what is saved can be evaluated when the run is
+    It acts after all others: what is saved can be evaluated when the run is
     resumed. With --ema_decay it finds the averages in the model.
     """
 

@@ -226,5 +226,5 @@ def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
 def test_whole_words_of_one_token_are_warned_of(words, flags, found, caplog):
     vocab = {t: i for i, t in enumerate([*tiny.SPECIAL, *words.split()])}
     config = InstanceConfig(**flags)
-    masking.masking_vocabulary(vocab, "v.txt", config)
+    masking.check_vocabulary(vocab, "v.txt", config)
     assert found in caplog.text and bool(found) is bool(caplog.text)
