@@ -295,16 +295,25 @@ class FineTuningJob(abc.ABC):
     def outputs(
         self, loaded: LoadedModel, data: DataSet, batch_size: int
     ) -> Outputs:
-        """Return the model's outputs for all records of a data set.
+        """Return the model's outputs for all records, {name: [n, ...]}.
+
+        Outputs of every token are as long as the longest batch, with zeros
+        behind the length of a row's own batch.
 
         Raises:
             UserError: an output is not a finite number.
         """
-        records = self.records(data)
+        found: Outputs = {}
+        records, run = self.records(data), loaded.run
         with progress.Bar(records.num_records, "records", data.title) as bar:
-            found = predict.run_records(
-                loaded.run, records, batch_size, bar.update
-            )
+            for rows, features in predict.batches(run, records, batch_size):
+                for name, value in run(features).items():
+                    if name not in found:  # the first batch is the longest
+                        shape = (len(records.lengths), *value.shape[1:])
+                        found[name] = np.zeros(shape, value.dtype)
+                    inner = tuple(map(slice, value.shape[1:]))
+                    found[name][(rows, *inner)] = value[: len(rows)]
+                bar.update(len(rows))
         check_finite(found, data)
         return found
 

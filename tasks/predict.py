@@ -17,7 +17,7 @@ The batches are a function of the inputs alone, so that every runner and a
 restarted run compute the same numbers.
 
 These `batches` serve all that predicts. Fine-tuning scores and predicts the
-records that it keeps on disk (`run_records`).
+records that it keeps on disk (job.py, `outputs`).
 """
 
 from collections import Counter
@@ -135,26 +135,3 @@ def batches(
         at += size
         rows = np.resize(taken, size) if few_shapes else taken
         yield taken, data.gather(rows, length)
-
-
-def run_records(
-    run: Model,
-    data: Rows,
-    batch_size: int,
-    update: Callable[[int], None] = lambda count: None,
-) -> Outputs:
-    """Return the model's outputs for all rows, {name: [n, ...]}.
-
-    Outputs of every token are as long as the longest batch, with zeros behind
-    the length of a row's own batch. For `update` see `run_units`.
-    """
-    found: Outputs = {}
-    for rows, features in batches(run, data, batch_size):
-        for name, value in run(features).items():
-            if name not in found:  # the first batch has the longest rows
-                shape = (len(data.lengths), *value.shape[1:])
-                found[name] = np.zeros(shape, value.dtype)
-            inner = tuple(map(slice, value.shape[1:]))
-            found[name][(rows, *inner)] = value[: len(rows)]
-        update(len(rows))
-    return found

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from task_settings import settings_of
 
-from tasks import predict, registry
+from tasks import job, predict, registry
 from tasks.rows import Units, make_row
 
 
@@ -88,10 +88,16 @@ def test_units_of_several_rows_share_a_batch_with_their_like():
 
 def test_outputs_of_records_are_in_their_order():
     """Those of tokens as long as the longest, zeros behind the own batch."""
-    told = []
     data = Units([[row(length)] for length in (3, 20, 9, 2)], 64)
-    found = predict.run_records(Run(), data, 1, told.append)["ids"]
-    assert found.shape == (4, 24) and told == [2, 2]
+    data.num_records = 4
+    run = Run()
+    found = job.FineTuningJob.outputs(
+        types.SimpleNamespace(records=lambda _: data),
+        types.SimpleNamespace(run=run),
+        job.DataSet("eval", "dev", None),
+        1,
+    )["ids"]
+    assert found.shape == (4, 24) and len(run.batches) == 2
     np.testing.assert_array_equal(
         found, 7 * (np.arange(24) < data.lengths[:, None])
     )
