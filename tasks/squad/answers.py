@@ -2,7 +2,7 @@
 
 The steps, one function each:
 
-    cached_logits           the logits of the last run if current, else of this
+    kept_logits             the logits of the last run, if they are current
     decoding.decode         logits -> n-best lists and null odds
     write_answers           n-best lists -> answers and files, in these steps:
       scores.tune_threshold   null odds -> threshold with the best F1
@@ -15,7 +15,7 @@ ensemble.py has another source of n-best lists: the output of several runs.
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import cluster, file_system, text_files
@@ -53,23 +53,12 @@ FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 Logits = dict[str, np.ndarray]
 
 
-def cached_logits(
-    output_dir: str,
-    fingerprint: Mapping[str, Any],
-    num_windows: int,
-    compute: Callable[[], Logits],
-) -> Logits:
-    """Return the logits in output_dir if they are current, else computed ones.
+def kept_logits(
+    output_dir: str, fingerprint: Mapping[str, Any], num_windows: int
+) -> Logits | None:
+    """Return the logits that `keep_logits` has written; None: not these.
 
-    These are kept there for later runs, unless `weights` is None in the
-    fingerprint: weights that were not saved. On several machines all compute
-    the same, and one writes them.
-
-    Args:
-        output_dir: of the run.
-        fingerprint: all that the logits depend on.
-        num_windows: all that is checked of logits beside their fingerprint.
-        compute: runs the model.
+    They need the same fingerprint, and one row for each window.
     """
     path = os.path.join(output_dir, LOGITS)
     if record_cache.has_fingerprint(path, fingerprint):
@@ -83,15 +72,25 @@ def cached_logits(
                 return logits
         except UserError as error:
             logging.warning("%s; the model runs again", error)
-    logits = compute()
+    return None
+
+
+def keep_logits(
+    output_dir: str, fingerprint: Mapping[str, Any], logits: Logits
+) -> None:
+    """Write logits for later runs, with all that they depend on.
+
+    Those of weights that were not saved, None in the fingerprint, are not kept.
+    On several machines all compute the same, and one writes them.
+    """
 
     def write(path: str) -> None:
         with file_system.atomic_file(path) as file:
             np.savez(file, **logits)
 
     if fingerprint["weights"] is not None and cluster.is_chief():
+        path = os.path.join(output_dir, LOGITS)
         record_cache.write_with_fingerprint(path, fingerprint, write)
-    return logits
 
 
 def read_logits(path: str) -> Logits:

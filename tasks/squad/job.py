@@ -180,19 +180,16 @@ class SquadJob(FineTuningJob):
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
-
-        def compute() -> squad_answers.Logits:
-            data, size = self.dev[0], self.settings.predict_batch_size
-            logging.info(
-                "Running the model on %s windows",
-                f"{self.records(data).num_records:,}",
-            )
-            return self.outputs(loaded, data, size)
-
-        output_dir = self.settings.output_dir
-        logits = squad_answers.cached_logits(
-            output_dir, fingerprint, len(questions.windows), compute
+        output_dir, num_windows = (
+            self.settings.output_dir,
+            len(questions.windows),
         )
+        logits = squad_answers.kept_logits(output_dir, fingerprint, num_windows)
+        if logits is None:
+            logging.info("Running the model on %s windows", f"{num_windows:,}")
+            size = self.settings.predict_batch_size
+            logits = self.outputs(loaded, self.dev[0], size)
+            squad_answers.keep_logits(output_dir, fingerprint, logits)
         decoded = squad_decoding.decode(
             questions.data,
             questions.windows,
