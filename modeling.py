@@ -26,7 +26,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from base import lazy, text_files
 from base.errors import UserError
@@ -37,12 +37,7 @@ import tensorflow as tf
 
 from ops import elementwise
 
-if TYPE_CHECKING:
-    from ops.unpadding import Tokens
-
-# Of a call's dropout; None: inference. (In the public `dropout_seed` of a call
-# with training=True, None means: draw one.)
-Seed = tf.Tensor | int | None
+Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
 __getattr__ = lazy.attributes_of("compat.modeling")
 
@@ -193,19 +188,7 @@ def get_activation(activation_string: str | Callable | None) -> Callable | None:
     return known[name.lower()]
 
 
-# Activations that the backward pass computes again instead of keeping them
-# (Chen et al. 2016, arXiv:1604.06174), for less memory:
-#
-#     none       nothing: least time
-#     layers     each Transformer layer up to its last product: it keeps three
-#                matrices [B * S, H], its input, that product and its residual
-#     attention  scores and probabilities of attention, B * N * S * S numbers of
-#                each layer: most of the memory of long sequences, little time
-#                ("selective", Korthikanti et al. 2022, arXiv:2205.05198)
-#
-# The numbers are the same: dropout follows from a seed (ops/elementwise.py), so
-# the second time drops the same elements.
-RECOMPUTE = ("none", "layers", "attention")
+RECOMPUTE = ("none", "layers", "attention")  # see ops/recompute.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,14 +223,14 @@ class Shared:
     Attributes:
         bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
         seed: of the dropout of the call; None: inference, without dropout.
-        tokens: places of the real tokens if the rows of x are these alone,
+        tokens: unpadding.Tokens if the rows of x are the real tokens alone,
             [R, H]; None: x has padding, [B * S, H].
         compute: how to compute.
     """
 
     bias: tf.Tensor
     seed: Seed = None
-    tokens: "Tokens | None" = None
+    tokens: Any = None
     compute: Compute = PLAIN
 
 
@@ -621,10 +604,7 @@ class TransformerLayer(Layer):
             return self.residual_output.dense.product(inner), x
 
         # The call that the backward pass repeats leaves the last product out, a
-        # third of the work, since no gradient needs its value. In a graph its
-        # inputs are the first call's plus a zero that is computed from the
-        # incoming gradient. So no compiler merges both calls, and no executor
-        # makes the second one before the gradient is there.
+        # third of the work, since no gradient needs its value.
         if shared.compute.recompute == "layers":
             to_last_product = tf.recompute_grad(to_last_product)
         product, x = to_last_product(x)  # [B * S, H] both

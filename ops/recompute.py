@@ -1,6 +1,22 @@
-"""Attention whose probabilities the backward pass computes again, for XLA.
+"""Activations that the backward pass computes again instead of keeping them.
 
-See modeling.RECOMPUTE. Letters in shapes are those of modeling.py.
+For less memory (Chen et al. 2016, arXiv:1604.06174). The choices of
+modeling.RECOMPUTE:
+
+    none       nothing: least time
+    layers     each Transformer layer up to its last product: it keeps three
+               matrices [B * S, H], its input, that product and its residual
+    attention  scores and probabilities of attention, B * N * S * S numbers of
+               each layer: most of the memory of long sequences, little time
+               ("selective", Korthikanti et al. 2022, arXiv:2205.05198)
+
+The numbers are the same: dropout follows from a seed (ops/elementwise.py), so
+the second time drops the same elements. modeling.py recomputes by
+tf.recompute_grad. In a graph it adds a zero to the inputs of the second call,
+which it computes from the incoming gradient. So no compiler merges both calls,
+and no executor makes the second one before the gradient is there. Here is the
+attention of programs that XLA compiles as a whole. Letters in shapes are those
+of modeling.py.
 """
 
 import tensorflow as tf
