@@ -59,7 +59,7 @@ def test_pairs_that_lose_their_second_half(length, wanted):
     tokenizer = types.SimpleNamespace(
         vocab={"[CLS]": 2, "[SEP]": 3},
         text_to_ids=lambda _: [5, 6, 7],
-        basic_tokenizer=tokenization.BasicTokenizer(),
+        settings=tokenization.TokenizerSettings.of(),
     )
     reader = features_lines.Reader("-", tokenizer, length)
     row = reader._encode(0, "a b c ||| a b c")
