@@ -8,7 +8,8 @@ packed batch has the loss and the gradient that its sequences have unpacked.
 objectives.py says which of the losses here a run minimizes.
 
 Dimensions: B rows, S tokens, H hidden size, P predictions per row, V
-vocabulary, K sequences a packed row may have.
+vocabulary. Otherwise than in modeling.py, K is the sequences that a packed row
+may have, and R the vectors that a head projects, B * P of masked words.
 """
 
 from typing import NamedTuple
