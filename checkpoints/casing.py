@@ -41,7 +41,10 @@ def looks_cased(vocab: Collection[str]) -> bool:
 
 
 def _are_many(changed: int, vocab: Collection[str]) -> bool:
-    """Return whether a text never has so many tokens with a setting on."""
+    """Return whether so many tokens change that the setting must be off.
+
+    With it on, no text would ever have the changed tokens.
+    """
     # The special tokens have capitals in every vocabulary.
     special = len(tokenization.SPECIAL_TOKENS)
     return changed > _CASED_SHARE * len(vocab) + special

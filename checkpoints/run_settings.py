@@ -274,7 +274,10 @@ def _read_run(path: str) -> dict[str, dict[str, object]]:
 def _differences(
     before: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield the settings that differ, and both values; see IF_KNOWN."""
+    """Yield (name, value before, value now) of the settings that differ.
+
+    Those in IF_KNOWN differ only where both values are known.
+    """
     for name in {**now, **before}:
         old, value = before.get(name), now.get(name)
         is_known = name not in IF_KNOWN or None not in (old, value)

@@ -348,7 +348,7 @@ def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
 
 
 def _word_length(files: Folder, is_of_hub: bool) -> int:
-    """Return max_input_chars_per_word."""
+    """Return how many characters a word may have before it is [UNK]."""
     usual = MAX_CHARS_OF_HUB if is_of_hub else tokenization.MAX_CHARS_PER_WORD
     own = files.config.get(_WORD_LENGTH)
     said = own or (files.whole or {}).get("model", {}).get(_WORD_LENGTH, usual)

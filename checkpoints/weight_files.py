@@ -200,7 +200,7 @@ class Reader:
         return name in self._shapes
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Return a tensor.
+        """Return the tensor of a name; of weights with averages, the average.
 
         Raises:
             UserError: it is damaged, or has no numbers.

@@ -78,7 +78,7 @@ class Masks(NamedTuple):
     def _draw_packed(
         self, features: Features, numbers: np.ndarray, seed: int | None
     ) -> Features:
-        """Do what `draw` does for rows of several sequences."""
+        """Return the masked features of packed rows, as `draw` does."""
         weights = features["next_sentence_weights"]  # [R, K], 0: unused place
         sequences, length, sizes = _unpack(features)
         row, place = np.nonzero(weights)

@@ -141,7 +141,7 @@ class Answers:
 
 
 def key_of(**texts: Any) -> str:
-    """Return what is asked, from the texts by name: a line to predict."""
+    """Return the key of an answer: its texts as a line of batch_predict.py."""
     return json.dumps(texts, ensure_ascii=False)
 
 

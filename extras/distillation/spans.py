@@ -100,5 +100,5 @@ class SpanDistillation(students.Distillation[SquadJob]):
 
 
 def _key(digest: str, num_tokens: int) -> str:
-    """Return what is asked of a window."""
+    """Return the key under which the answer to a window is found."""
     return f"{digest} of {num_tokens} tokens"

@@ -31,7 +31,7 @@ def write(
     found: tuple[np.ndarray, np.ndarray],  # logits or numbers; labels
     report: Report,
 ) -> None:
-    """Write errors.tsv, and what there is to say of all classes."""
+    """Write errors.tsv, the scores of the classes and their pictures."""
     logits, label_ids = found
     examples, labels = job.examples(data), job.files.labels
     if isinstance(job, MultiLabelJob):

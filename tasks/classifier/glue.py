@@ -107,7 +107,7 @@ class TaskFiles(NamedTuple):
 
     @property
     def splits(self) -> list[Split]:
-        """All files."""
+        """The files that there are, of training, development and test."""
         found = [self.train, *self.dev.values(), *self.test.values()]
         return [split for split in found if split]
 

@@ -245,7 +245,7 @@ class QuestionAnswering(Task):
 
 
 def window_digest(tokens: Sequence[str]) -> str:
-    """Return what tells a window of these tokens from others."""
+    """Return a digest of the tokens of a window, as hexadecimal digits."""
     return hashlib.sha256(" ".join(tokens).encode()).hexdigest()[:16]
 
 
