@@ -176,16 +176,15 @@ class BertConfig:
 
 def get_activation(activation_string: str | Callable | None) -> Callable | None:
     """Return the activation function of a name; None is the identity."""
-    name = activation_string  # the parameter has the original's name
-    if name is None or callable(name):
-        return name
-    known = elementwise.ACTIVATIONS
-    if not isinstance(name, str) or name.lower() not in known:
+    if activation_string is None or callable(activation_string):
+        return activation_string
+    known, name = elementwise.ACTIVATIONS, str(activation_string).lower()
+    if name not in known:
         raise UserError(
-            f"bert config: unknown activation {name!r}; choose from "
-            f"{', '.join(filter(None, known))}"
+            f"bert config: unknown activation {activation_string!r}; choose "
+            f"from {', '.join(filter(None, known))}"
         )
-    return known[name.lower()]
+    return known[name]
 
 
 RECOMPUTE = ("none", "layers", "attention")  # see ops/recompute.py
@@ -890,10 +889,7 @@ def class_vectors(
     that is not padding, a [SEP], since [CLS] sees itself alone (the paper
     leaves it open). In a row of padding alone it is token 0.
 
-    Args:
-        x: [B, S, ...], a vector for each token.
-        input_mask: [B, S], as for BertModel.
-        attention_direction: the configuration's.
+    x [B, S, ...] has a vector for each token; input_mask is BertModel's.
     """
     if attention_direction != LEFT_TO_RIGHT:
         return x[:, 0]
