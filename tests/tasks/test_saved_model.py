@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from exports import (
     write_model,
 )
 from marks import nightly
+from tensorflow.python.framework import test_util
 
 import tokenization
 from modeling import BertConfig
@@ -299,7 +299,7 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="fused by oneDNN's rewrites alone"
+    not test_util.IsMklEnabled(), reason="fused by oneDNN's rewrites alone"
 )
 @pytest.mark.parametrize("activation", ["gelu", nightly("gelu_erf")])
 def test_tensorflow_fuses_bias_and_activation_into_the_product(
