@@ -45,7 +45,7 @@ def attention(
         sum_t P_t dP_t = sum_t P_t (dO value_t) = dO O
 
     so that neither pass needs a sum over a row of probabilities. recompute_grad
-    on the plain operations moves more memory (tests/accelerators_page.py).
+    on the plain operations moves more memory (docs/accelerators.md).
     """
 
     def biased(scores: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """Clusters of run_pretraining.py processes on this machine, and their ends."""
 
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -123,12 +124,20 @@ class Cluster:
             process.wait()
 
 
+# Linux gives none of these to who asks for any free port, and each process of
+# pytest begins elsewhere: nobody takes one before the cluster does.
+_PORTS = itertools.count(10_000 + os.getpid() % 1_000 * 20)
+
+
 def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+    """Return ports that nobody uses; each is returned once."""
+    found: list[int] = []
+    while len(found) < count:
+        port = next(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 def configs_of(size: int) -> list[str]:

@@ -1,19 +1,14 @@
-"""The page of the site that lists the flags of all scripts.
-
-python tests/flags_page.py > flags.md
-"""
+"""The tables of docs/flags.md: the flags of all scripts."""
 
 import functools
-import sys
+import itertools
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]
+from base import flags as declared_flags
 
-from base import flags as declared_flags  # noqa: E402
-
-import scripts  # noqa: E402
-from absl import flags  # noqa: E402
+import scripts
+from absl import flags
+from paths import ROOT
 
 _TPU = "use_tpu tpu_name tpu_zone gcp_project master num_tpu_cores"
 _LOOP = f"{_TPU} iterations_per_loop save_checkpoints_steps"
@@ -40,22 +35,6 @@ ORIGINAL = {
     "init_checkpoint vocab_file layers max_seq_length do_lower_case "
     "batch_size use_tpu master num_tpu_cores use_one_hot_embeddings",
 }
-
-_HEAD = """\
-# Flags
-
-Made of the scripts by `make docs`. `python SCRIPT.py --help` prints the texts
-of the main flags, `--helpfull` those of all.
-
-Flags marked + are additions. The others are flags of google-research/bert with
-its defaults, except that `bert_config_file`, `vocab_file` and `do_lower_case`
-default to what lies beside the checkpoint, `do_lower_case` also to what the
-vocabulary shows, and `max_seq_length` to that of a fine-tuned model, and to no
-more than a model has positions for. `output` is what a script writes, whatever
-its own flag is called (`output_dir`, `output_file`, `export_dir`). A flag that
-does not exist is an error. An empty default means: not set. Groups are named
-after the file that defines them.
-"""
 
 
 def default_of(flag: flags.Flag) -> str:
@@ -138,13 +117,7 @@ def section(script: str) -> list[str]:
     return lines
 
 
-def render() -> str:
-    """Return the text of the page."""
-    lines = [_HEAD.rstrip()]
-    for script in scripts.names():
-        lines += section(script)
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(render(), end="")
+def tables() -> str:
+    """Return a section for each script."""
+    sections = map(section, scripts.names())
+    return "\n".join(itertools.chain.from_iterable(sections))

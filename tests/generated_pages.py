@@ -1,35 +1,37 @@
-"""The pages of the site that are made of code and data: a hook of mkdocs.
+"""The tables of the site that are made of code and data: a hook of mkdocs.
 
-They are in no folder. `make docs` makes them while it builds the site, and
-tests/test_docs.py looks at the same text for the headings that pages link to.
+A page of docs/ has a line `<!-- rows -->` where the table `rows` goes. The
+tables are in no folder: `make docs` makes them while it builds the site.
 """
 
-import functools
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent)]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import accelerators_page  # noqa: E402
 import flags_page  # noqa: E402
 import settings_page  # noqa: E402
 
-
-@functools.cache
-def texts() -> dict[str, str]:
-    """Return {path below docs/: text} of every generated page."""
-    return {
-        "flags.md": flags_page.render(),
-        "accelerators.md": accelerators_page.render(),
-        "published_settings.md": settings_page.render(),
-    }
+# Page below docs/ -> a function that returns {name: table}.
+PAGES = {
+    "accelerators.md": accelerators_page.tables,
+    "flags.md": lambda: {"flags": flags_page.tables()},
+    "published_settings.md": lambda: {"settings": settings_page.tables()},
+}
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Add the pages to those that mkdocs has found in docs/."""
-    from mkdocs.structure.files import File
-
-    for path, text in texts().items():
-        files.append(File.generated(config, path, content=text))
-    return files
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Put the tables of a page into its text; each has one place."""
+    if page.file.src_uri not in PAGES:
+        return markdown
+    tables = PAGES[page.file.src_uri]()
+    places = re.findall(r"^<!-- (\w+) -->$", markdown, re.M)
+    if sorted(places) != sorted(tables):
+        raise ValueError(f"{page.file.src_uri} has places {places}")
+    for name, table in tables.items():
+        markdown = markdown.replace(f"<!-- {name} -->", table)
+    return markdown

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import generated_pages
 import scripts
 from absl import flags
 from paths import ROOT
@@ -221,6 +220,7 @@ def anchor_of(heading: str) -> str:
     return text.replace(" ", "-")
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings."""
     return {
@@ -230,38 +230,18 @@ def anchors(page: Path) -> set[str]:
     }
 
 
-@functools.cache
-def generated_anchors() -> dict[Path, set[str]]:
-    """Return {path: anchors} of the pages that only the site has."""
-    return {
-        ROOT / "docs" / path: {
-            anchor_of(line.lstrip("#"))
-            for line in text.splitlines()
-            if line.startswith("#")
-        }
-        for path, text in generated_pages.texts().items()
-    }
-
-
 def link_problems(page: Path) -> list[str]:
-    """Return relative links and anchors that lead nowhere.
-
-    Only pages of docs/ may link to a page that the site alone has.
-    """
+    """Return relative links and anchors that lead nowhere."""
     found = []
-    on_site = page.is_relative_to(ROOT / "docs")
     for number, line in prose(page):
         for target in _LINK.findall(_CODE.sub("``", line)):
             if "://" in target or target.startswith("mailto:"):
                 continue
             path, _, anchor = target.partition("#")
             other = (page.parent / path).resolve() if path else page
-            generated = generated_anchors() if on_site else {}
-            if not other.exists() and other not in generated:
+            if not other.exists():
                 problem = "does not exist"
-            elif anchor and anchor not in (
-                generated.get(other) or anchors(other)
-            ):
+            elif anchor and anchor not in anchors(other):
                 problem = "has no such heading"
             else:
                 continue
@@ -288,6 +268,7 @@ def name_problems(page: Path, names: set[str]) -> list[str]:
     return found
 
 
+@functools.cache
 def test_names() -> set[str]:
     """Return the names of all tests of the project."""
     found: set[str] = set()

@@ -8,9 +8,11 @@ import ast
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import flags_page
+import generated_pages
 import pages
 import pytest
 import scripts
@@ -159,6 +161,16 @@ def test_files_and_tests_that_do_not_exist_are_found(tmp_path):
         "there is no ops/none.py",
         "there is no test test_none_such",
     ]
+
+
+def test_tables_of_the_site_have_their_places():
+    for name in generated_pages.PAGES:
+        file = types.SimpleNamespace(src_uri=name)
+        text = (ROOT / "docs" / name).read_text("utf-8")
+        found = generated_pages.on_page_markdown(
+            text, types.SimpleNamespace(file=file)
+        )
+        assert "\n|---|" in found and "<!--" not in found
 
 
 # --- The tree ----------------------------------------------------------------
