@@ -6,6 +6,7 @@ and notes its flags in a file, all in 30 ms.
 
 import csv
 import json
+import os
 import time
 from pathlib import Path
 from unittest import mock
@@ -45,7 +46,7 @@ for path in flags.get("input_file", "").split(","):
         sys.exit(f"ERROR: --input_file={path}: no file")
 print("12:00:00 WARNING: beware", file=sys.stderr)
 folder = pathlib.Path(flags.get("output_dir") or flags["output_file"])
-if flags["script"] in ("build_vocab.py", "shuffle_sentences.py"):
+if flags["script"] == "build_vocab.py":
     folder.write_text("[PAD]\\n")
     sys.exit(0)
 if flags["script"] == "prepare_corpus.py":
@@ -81,11 +82,10 @@ class Runs:
     def __init__(self, folder: Path):
         self.folder, self.work = folder, folder / "work"
         self.scripts = folder / "scripts"
-        (self.scripts / "tools" / "reproduction").mkdir(parents=True)
+        self.scripts.mkdir()
         source = _STAND_IN.replace("SETTINGS", str(self.scripts / "s.json"))
         for name in (
             "prepare_corpus",
-            "tools/reproduction/shuffle_sentences",
             "build_vocab",
             "create_pretraining_data",
             *("run_pretraining", "run_classifier", "run_squad", "run_ner"),
@@ -114,11 +114,13 @@ class Runs:
 
     def __call__(self, **values) -> int:
         """Run with these flags besides; return the exit status."""
-        with (
-            mock.patch.object(reproduce_paper, "HERE", str(self.scripts)),
-            mock.patch.object(run, "_SECONDS_BETWEEN_LOOKS", 0.01),
-        ):
-            return scripts.run(reproduce_paper, **self.flags(**values))
+        before = os.getcwd()
+        os.chdir(self.scripts)
+        try:
+            with mock.patch.object(run, "_SECONDS_BETWEEN_LOOKS", 0.01):
+                return scripts.run(reproduce_paper, **self.flags(**values))
+        finally:
+            os.chdir(before)
 
     def error(self, **values) -> str:
         """Return the line in which a run ends."""
@@ -137,11 +139,14 @@ class Runs:
             assert time.monotonic() < end
             time.sleep(0.05)
 
-    def cells(self, name: str = "table5") -> dict[tuple[str, str], dict]:
-        """Return {(row, column): line} of a table's CSV."""
+    def cells(self, name: str = "table5") -> dict[tuple[str, str], list]:
+        """Return {(row, column): state or score of each run} of a CSV."""
+        found: dict[tuple[str, str], list] = {}
         with open(self.work / f"{name}.csv", encoding="utf-8") as file:
-            lines = list(csv.DictReader(file))
-        return {(line["row"], line["column"]): line for line in lines}
+            for line in csv.DictReader(file):
+                own = found.setdefault((line["row"], line["column"]), [])
+                own.append(line["state"] or float(line["score"]))
+        return found
 
     def report(self) -> str:
         """Return the text of report.md."""

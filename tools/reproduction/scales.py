@@ -1,207 +1,133 @@
-"""Read a scale: from scales.toml, from a user's own file, and single values.
+"""Read a scale of scales.toml, and replace some of its values.
 
-The scale `paper` of scales.toml has every key, and says of what type its value
-is. Other scales, a user's file and --set replace some of them. The scripts that
-get a value know its bounds.
+The scale `paper` has every key, and says of what type its value is. The scripts
+that get a value know its bounds.
 """
 
-import contextlib
 import difflib
 import os
+import re
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import text_files
 from base.errors import UserError
 from base.text_files import tomllib
 
-from tools.reproduction import tasks
-from tools.reproduction.paper import PAPER
-from tools.reproduction.tasks import SCORED, SQUAD, TRIVIAQA
+from tools.reproduction.tasks import SCORED
+
+# The key of a task is one of [finetuning].
+_OF_A_TASK = rf"^tasks\.({'|'.join(SCORED)})\."
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
 
 class Size(NamedTuple):
-    """The size of an encoder, and its learning rate if it has its own."""
+    """The size of an encoder."""
 
     num_hidden_layers: int
     hidden_size: int
     num_attention_heads: int
-    learning_rate: float = 0.0  # 0: that of pretraining
 
     @property
     def name(self) -> str:
         """Return "L4_H256_A4"."""
-        layers, width, heads, _ = self
-        return f"L{layers}_H{width}_A{heads}"
+        return "L{}_H{}_A{}".format(*self)
 
 
-class Phase(NamedTuple):
-    """A share of the pre-training steps at one length."""
+class Scale(dict[str, Any]):
+    """All values of a scale by their keys, such as "corpus.vocab_size".
 
-    max_seq_length: int
-    train_batch_size: int
-    share: float
-
-
-# Keys whose values are tables with a type of their own, or lists of them.
-_RECORDS = {"size": Size, "sizes": Size, "phases": Phase}
-
-
-class Scale(types.SimpleNamespace):
-    """All values of a scale: scale.pretraining.learning_rate and so on.
-
-    `tasks` alone is a dictionary: name -> values that replace [finetuning].
+    Of a task, only those that replace [finetuning] are there.
     """
 
-    def for_task(self, name: str) -> types.SimpleNamespace:
-        """Return the values for fine-tuning on a task.
+    def table(self, name: str) -> types.SimpleNamespace:
+        """Return the values of a table: `scale.table("corpus").vocab_size`."""
+        return types.SimpleNamespace(
+            **{
+                key.removeprefix(f"{name}."): value
+                for key, value in self.items()
+                if key.startswith(f"{name}.")
+            }
+        )
 
-        TriviaQA has the values of SQuAD, but only the first learning rate,
-        since no score chooses among several.
-        """
-        own = self.tasks.get(SQUAD if name == TRIVIAQA else name, {})
-        found = types.SimpleNamespace(**{**vars(self.finetuning), **own})
-        if name == TRIVIAQA:
-            found.learning_rates = found.learning_rates[:1]
-        return found
+    def for_task(self, name: str) -> types.SimpleNamespace:
+        """Return the values for fine-tuning on a task."""
+        usual, own = self.table("finetuning"), self.table(f"tasks.{name}")
+        return types.SimpleNamespace(**{**vars(usual), **vars(own)})
 
     @property
     def size(self) -> Size:
         """Return the size of the models of all tables but Table 6."""
-        return Size(*(getattr(self.model, n) for n in Size._fields[:3]))
-
-    def steps(self, experiment: str) -> int:
-        """Return the pre-training steps of a table's models."""
-        own = getattr(self, experiment).num_train_steps
-        return own or self.pretraining.num_train_steps
+        return Size(*(self[f"model.{name}"] for name in Size._fields))
 
 
 def read(name: str, settings: Sequence[str] = ()) -> Scale:
-    """Return a scale of scales.toml, or that of the path of a user's file.
+    """Return a scale of scales.toml.
 
-    Each setting, such as "table6.num_train_steps=500", replaces one value.
+    Each setting, such as "table6.restarts=2", replaces one value.
 
     Raises:
-        UserError: names the place of a mistake.
+        UserError: a setting has an unknown key or a value of another type.
     """
     known = text_files.read_toml(PATH)
-    if name not in known and not name.endswith(".toml"):
-        raise UserError(
-            f"--scale={name}: unknown; choose from {', '.join(known)}, or name "
-            "a .toml file of your own"
-        )
-    schema = known["paper"]
-    for experiment in PAPER:
-        own = {"restarts": 1, "num_train_steps": 0}
-        schema[experiment] = own | schema[experiment]
-    del schema["figure5"]["num_train_steps"]  # it has Table 5's
-    schema["table8"]["size"] = []  # that of the other tables
-    layers = []  # (place, values), the ones that win last
-    while True:
-        place = f"--scale={name}" if name in known else name
-        layer = known.get(name) or text_files.read_toml(name)
-        layers.insert(0, (place, layer))
-        if name == "paper":
-            break
-        name = layer.pop("base", "paper")
-        if name not in tuple(known):  # a list has no hash
+    schema = dict(_by_key(known["paper"]))
+    schema["table8.size"] = schema["table6.sizes"][0]
+    layers = []  # the ones that win last
+    while name:
+        layers.insert(0, known[name])
+        name = known[name].pop("base", "")
+    scale = Scale({"table8.size": None})  # that of the other tables
+    for layer in layers:
+        scale.update(_by_key(layer))
+    for setting in settings:
+        key, _, text = map(str.strip, setting.partition("="))
+        usual = re.sub(_OF_A_TASK, "finetuning.", key)
+        if usual not in schema:
+            near = difflib.get_close_matches(usual, schema, cutoff=0.5)
             raise UserError(
-                f"{place}: base = {name!r}; choose from {', '.join(known)}"
+                f"--set={setting}: unknown key {key}; known are "
+                f"{', '.join(near or schema)}"
             )
-    layers += [(f"--set={own}", _parsed(own)) for own in settings]
-    every_task = dict.fromkeys(SCORED, schema["finetuning"])
-    values: dict[str, Any] = {}
-    for place, layer in layers:
-        values = _merged({**schema, "tasks": every_task}, values, layer, place)
-    scale = Scale(
-        **{
-            key: types.SimpleNamespace(**value)
-            if isinstance(value, dict) and key != "tasks"
-            else value
-            for key, value in values.items()
-        }
-    )
-    total = sum(phase.share for phase in scale.pretraining.phases)
-    if abs(total - 1) > 1e-6:
-        raise UserError(
-            f"{place}: the shares of pretraining.phases add up to {total:g}, "
-            "wanted 1"
-        )
-    names = [size.name for size in scale.table6.sizes]
-    if len(names) > len({*names}):
-        raise UserError(
-            f"{place}: table6.sizes has a size twice; a row is a size. Another "
-            "learning rate needs another --work_dir"
-        )
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:  # a text without quotes: bfloat16
+            value = text
+        scale[key] = value = _checked(value, schema[usual], f"--set={key}")
+        for task in value if key.endswith(".tasks") else ():
+            if task not in SCORED:
+                raise UserError(
+                    f"--set={setting}: unknown task {task!r}; choose from "
+                    f"{', '.join(SCORED)}"
+                )
     return scale
 
 
-def _parsed(setting: str) -> dict[str, Any]:
-    """Return "table6.num_train_steps=500" as nested tables."""
-    key, is_assigned, text = setting.partition("=")
-    # The second one is of a text without quotes: bfloat16.
-    for line in (setting, f'{key} = "{text.strip()}"') if is_assigned else ():
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            return tomllib.loads(line)
-    raise UserError(
-        f"--set={setting}: wanted key=value, as in "
-        "--set=pretraining.num_train_steps=500"
-    )
+def _by_key(
+    values: Mapping[str, Any], table: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield ("table.key", value) of nested tables; a size is a value."""
+    for key, value in values.items():
+        if isinstance(value, dict) and key != "size":
+            yield from _by_key(value, f"{table}{key}.")
+        else:
+            yield table + key, value
 
 
-def _merged(schema: Any, below: Any, above: Any, place: str) -> Any:
-    """Return two nested tables as one; values of `above` win.
-
-    `schema` has all keys, with values of the types that are wanted. Tasks get
-    their usual spelling. Integers are at least 1, or at least 0 where 0 is the
-    value of `schema`.
-    """
-    if isinstance(schema, dict):
-        if not isinstance(above, dict):
-            raise UserError(f"{place} = {above!r}: wanted a table of keys")
-        merged = dict(below)
-        for key, value in above.items():
-            where = f"{place}: {key}"
-            if key not in schema:
-                near = difflib.get_close_matches(key, schema, n=3, cutoff=0.5)
-                raise UserError(
-                    f"{place}: unknown key {key}; known are "
-                    f"{', '.join(near or schema)}"
-                )
-            if key == "tasks" and isinstance(value, list):
-                value = [tasks.name_of(name, where) for name in value]
-            elif key == "tasks" and isinstance(value, dict):
-                value = {tasks.name_of(n, where): v for n, v in value.items()}
-            if record := _RECORDS.get(key):
-                merged[key] = _records(record, value, where)
-            else:
-                old = merged.get(key, {})
-                merged[key] = _merged(schema[key], old, value, where)
-        return merged
-    if isinstance(schema, float) and type(above) is int:
-        above = float(above)
-    if type(above) is not type(schema):
-        raise UserError(f"{place} = {above!r}: wanted one such as {schema!r}")
-    if isinstance(above, list):
-        like = schema[0] if schema else ""
-        return [_merged(like, {}, own, place) for own in above]
-    if type(above) is int and above < bool(schema):
-        least = int(bool(schema))
-        raise UserError(f"{place} = {above}: must be at least {least}")
-    return above
-
-
-def _records(kind: type, value: Any, place: str) -> Any:
-    """Return a table, or a list of tables, as Size or Phase."""
+def _checked(value: Any, like: Any, place: str) -> Any:
+    """Return a value of the type of `like`, a table with its keys."""
+    if isinstance(like, dict) and isinstance(value, dict):
+        if {*value} == {*like}:
+            return {
+                key: _checked(value[key], own, f"{place}: {key}")
+                for key, own in like.items()
+            }
+    if isinstance(like, float) and type(value) is int:
+        value = float(value)
+    if type(value) is not type(like) or isinstance(like, dict):
+        raise UserError(f"{place} = {value!r}: wanted one such as {like!r}")
     if isinstance(value, list):
-        return [_records(kind, own, place) for own in value]
-    schema = {key: own(1) for key, own in kind.__annotations__.items()}
-    wanted = kind._fields[: len(kind._fields) - len(kind._field_defaults)]
-    if not isinstance(value, dict) or not {*wanted} <= {*value}:
-        raise UserError(
-            f"{place} = {value!r}: wanted a table of {', '.join(schema)}"
-        )
-    return kind(**_merged(schema, {}, value, place))
+        one = like[0] if like else ""
+        return [_checked(own, one, place) for own in value]
+    return value

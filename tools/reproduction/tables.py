@@ -1,4 +1,4 @@
-"""The numbers of a table: mean, spread and differences; CSV and Markdown.
+"""A table: its rows, the runs of its cells, their numbers; CSV and Markdown.
 
 Differences are to the first row, in our numbers and in the paper's. Their
 directions can be compared whatever the level of the scores is.
@@ -13,30 +13,43 @@ import io
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import product
 from typing import NamedTuple
 
-from tools.reproduction.experiments import Experiment
 from tools.reproduction.paper import AVERAGE, PAPER, PERPLEXITY
+from tools.reproduction.steps import Row
+
+# What a run may be whose score does not count.
+DEGENERATE, FAILED, NOT_RUN = "degenerate", "failed", "not run"
 
 
-class Score(NamedTuple):
-    """The scores of a cell of a table; none if the column has no data."""
+class Run(NamedTuple):
+    """The score of a run."""
 
-    values: tuple[float, ...] = ()  # of the runs that are not degenerate
-    failed: int = 0  # runs that failed, or whose pre-training failed
-    degenerate: tuple[float, ...] = ()  # of the degenerate runs
-    missing: int = 0  # runs that are not finished
-    key: str = ""  # the name of the score in eval_results.txt
+    value: float = math.nan
+    state: str = ""  # DEGENERATE, FAILED (or its pre-training), NOT_RUN
+
+
+class Cell(NamedTuple):
+    """A cell: its steps, one for each seed and restart, and their scores."""
+
+    key: str = ""  # of eval_results.txt
+    factor: float = 1.0  # score in the table / score in the file
+    task: str = ""  # of the fine-tuning; "" for a score of pre-training
+    steps: Sequence[str] = ()  # names
+    runs: Sequence[Run] = ()
 
     @property
-    def every(self) -> tuple[float, ...]:
-        """Return the scores of the degenerate runs too."""
-        return self.values + self.degenerate
+    def values(self) -> list[float]:
+        """Return the scores of the runs that count."""
+        return [run.value for run in self.runs if not run.state]
+
+    def count(self, state: str) -> int:
+        """Return the number of runs with a state."""
+        return sum(run.state == state for run in self.runs)
 
     @property
     def mean(self) -> float | None:
-        """Return the mean of the runs that are not degenerate, if any."""
+        """Return the mean of the runs that count, if any."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
@@ -45,20 +58,24 @@ class Score(NamedTuple):
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
-class Results(NamedTuple):
-    """A table with its numbers: rows and columns, (row, column) -> score."""
+class Table(NamedTuple):
+    """A table or figure, with columns and rows in the paper's order."""
 
-    experiment: Experiment
-    scores: dict[tuple[str, str], Score]
+    name: str
+    columns: Sequence[str]  # the paper's, then those of further tasks
+    rows: Sequence[Row]
+    # By label of the row and column, where there are data.
+    cells: Mapping[tuple[str, str], Cell]
+    left_out: Mapping[str, str]  # task -> why it has no score
 
     @property
     def labels(self) -> list[str]:
         """Return the labels of the rows."""
-        return [row.label for row in self.experiment.rows]
+        return [row.label for row in self.rows]
 
-    def score(self, row: str, column: str) -> Score:
-        """Return a cell."""
-        return self.scores.get((row, column), Score())
+    def cell(self, row: str, column: str) -> Cell:
+        """Return a cell, one without runs if there is none."""
+        return self.cells.get((row, column), Cell())
 
     def difference(
         self, row: str, column: str, other: str = ""
@@ -67,163 +84,121 @@ class Results(NamedTuple):
 
         The default is the first row.
         """
-        score = self.score(row, column)
-        other = self.score(other or self.labels[0], column)
+        one = self.cell(row, column)
+        two = self.cell(other or self.labels[0], column)
         # A left-to-right perplexity is not comparable with a masked one.
-        is_comparable = score.values and other.values and score.key == other.key
-        return score.mean - other.mean if is_comparable else None
+        is_comparable = one.values and two.values and one.key == two.key
+        return one.mean - two.mean if is_comparable else None
 
     @property
-    def papers(self) -> "Results":
+    def papers(self) -> "Table":
         """Return the paper's numbers, as the scores of one run each."""
-        paper = PAPER[self.experiment.name]
-        scores = {
-            (row, column): Score((number,))
+        paper = PAPER[self.name]
+        cells = {
+            (row, column): Cell(runs=[Run(number)])
             for row, numbers in paper.numbers.items()
             for column, number in zip(paper.columns, numbers, strict=True)
         }
-        return Results(self.experiment, scores)
+        return self._replace(cells=cells)
 
 
-def collect(
-    experiment: Experiment,
+def with_scores(
+    table: Table,
     found: Mapping[str, Mapping[str, float]],
     failed: Collection[str],
-) -> Results:
-    """Return the numbers of a table.
+) -> Table:
+    """Return a table with its numbers.
 
     Args:
-        experiment: the table.
+        table: the table.
         found: the scores of each step, {} if it has none.
         failed: the steps that have failed.
     """
-    scores, runs = {}, {}  # of runs: None for one that does not count
-    for place, cell in experiment.cells.items():
-        own, degenerate, missing = [], [], 0
-        for name in cell.steps:
-            step = {} if name in failed else found[name]
-            value = step.get(cell.key, math.nan) * cell.factor
-            missing += not step and name not in failed
-            is_degenerate = math.isfinite(value) and step.get("degenerate")
-            if is_degenerate:
-                degenerate.append(value)
-            counts = math.isfinite(value) and not is_degenerate
-            own.append(value if counts else None)
-        runs[place] = own
-        values = tuple(value for value in own if value is not None)
-        num_failed = len(own) - len(values) - len(degenerate) - missing
-        scores[place] = Score(
-            values, num_failed, tuple(degenerate), missing, cell.key
-        )
-    averaged = [c for c in PAPER[experiment.name].columns if c != AVERAGE]
-    if AVERAGE in PAPER[experiment.name].columns:
-        for row in experiment.rows:
-            # The first runs of all tasks have an average, so do the second.
-            own = [runs.get((row.label, column), []) for column in averaged]
-            whole = (run for run in zip(*own, strict=False) if None not in run)
-            means = tuple(map(statistics.fmean, whole))
-            scores[row.label, AVERAGE] = Score(means)
-    return Results(experiment, scores)
+
+    def run(step: str, cell: Cell) -> Run:
+        value = found[step].get(cell.key, math.nan) * cell.factor
+        if step not in failed and not found[step]:
+            return Run(state=NOT_RUN)
+        if step in failed or not math.isfinite(value):
+            return Run(state=FAILED)
+        return Run(value, DEGENERATE if found[step].get("degenerate") else "")
+
+    cells = {
+        place: cell._replace(runs=[run(step, cell) for step in cell.steps])
+        for place, cell in table.cells.items()
+    }
+    table = table._replace(cells=cells)
+    columns = PAPER[table.name].columns
+    for row in table.labels if AVERAGE in columns else ():
+        means = [table.cell(row, c).mean for c in columns if c != AVERAGE]
+        if None not in means:
+            average = Run(statistics.fmean(means))
+            cells[row, AVERAGE] = Cell(steps=[""], runs=[average])
+    return table
 
 
-def as_csv(results: Results) -> str:
-    """Return a table as CSV, a line per cell; numbers are not rounded."""
-    lines, papers = [], results.papers
-    for row, column in product(results.labels, results.experiment.columns):
-        score = results.score(row, column)
-        every = Score(score.every)
-        numbers = {
-            "mean": score.mean,
-            "standard_deviation": score.deviation,
-            "runs": len(score.values),
-            "failed": score.failed,
-            "degenerate": len(score.degenerate),
-            "mean_with_degenerate": every.mean,
-            "missing": score.missing,
-            "difference_to_first_row": results.difference(row, column),
-            "paper": papers.score(row, column).mean,
-            "paper_difference_to_first_row": papers.difference(row, column),
-        }
-        # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
-        texts = {
-            name: "" if value is None else f"{value:.10g}"
-            for name, value in numbers.items()
-        }
-        texts["scores"] = " ".join(f"{own:.10g}" for own in score.values)
-        lines.append({"row": row, "column": column, **texts})
+def as_csv(table: Table) -> str:
+    """Return the scores of all runs as CSV, not rounded."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, lines[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["row", "column", "run", "score", "state"])
+    for (row, column), cell in table.cells.items():
+        for step, run in zip(cell.steps, cell.runs, strict=True):
+            # Ten digits: 0.844 * 100 is 84.4, not 84.39999999999999.
+            score = f"{run.value:.10g}" if math.isfinite(run.value) else ""
+            writer.writerow([row, column, step, score, run.state])
     return file.getvalue()
 
 
-def digits_of(column: str) -> int:
-    """Return the decimals that a column is shown with."""
-    return 2 if column == PERPLEXITY else 1
+def shown(value: float | None, column: str, sign: str = "") -> str:
+    """Return a number as it is shown in a column, "" for None."""
+    digits = 2 if column == PERPLEXITY else 1
+    return "" if value is None else f"{value:{sign}.{digits}f}"
 
 
-def cell_text(score: Score, digits: int) -> str:
+def cell_text(cell: Cell, column: str) -> str:
     """Return "84.4 ± 0.3 (3)", "84.4 (1)", "failed", "not run" or ""."""
-    counts = {
-        "degenerate": len(score.degenerate),
-        "failed": score.failed,
-        "not run": score.missing,
-    }
-    if score.mean is None:
-        return next((what for what, count in counts.items() if count), "")
-    notes = [f"{count} {what}" for what, count in counts.items() if count]
-    text = f"{score.mean:.{digits}f}"
-    if score.deviation is not None:
-        text += f" ± {score.deviation:.{digits}f}"
-    return f"{text} ({', '.join([str(len(score.values)), *notes])})"
+    states = [s for s in (DEGENERATE, FAILED, NOT_RUN) if cell.count(s)]
+    if not cell.values:
+        return states[0] if states else ""
+    text = shown(cell.mean, column)
+    if cell.deviation is not None:
+        text += f" ± {shown(cell.deviation, column)}"
+    notes = [f"{cell.count(state)} {state}" for state in states]
+    return f"{text} ({', '.join([str(len(cell.values)), *notes])})"
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, numbers to the right."""
-    lines = [
-        "| " + " | ".join(header) + " |",
-        "|---|" + "---:|" * (len(header) - 1),
-    ]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def as_markdown(results: Results) -> str:
+def as_markdown(table: Table) -> str:
     """Return ours, the paper's, and the differences to the first row."""
-    columns, labels = results.experiment.columns, results.labels
-    papers = results.papers
+    columns, labels, papers = table.columns, table.labels, table.papers
 
-    def table(rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
-        cells = [[row, *(cell(row, c) for c in columns)] for row in rows]
-        return markdown(["", *columns], cells)
+    def lines(rows: Sequence[str], text: Callable[[str, str], str]) -> str:
+        found = [["", *columns], ["---", *["---:"] * len(columns)]]
+        found += [[row, *(text(row, c) for c in columns)] for row in rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in found)
 
-    def text(value: float | None, column: str, sign: str = "") -> str:
-        return "" if value is None else f"{value:{sign}.{digits_of(column)}f}"
+    def ours(row: str, column: str) -> str:
+        return cell_text(table.cell(row, column), column)
+
+    def theirs(row: str, column: str) -> str:
+        return shown(papers.cell(row, column).mean, column)
 
     def differences(row: str, column: str) -> str:
-        own = text(results.difference(row, column), column, "+")
-        theirs = text(papers.difference(row, column), column, "+")
-        return f"{own} ({theirs})".strip() if theirs else own
+        own = shown(table.difference(row, column), column, "+")
+        other = shown(papers.difference(row, column), column, "+")
+        return f"{own} ({other})".strip() if other else own
 
     parts = [
         "Ours: mean ± sample standard deviation (number of runs), without "
         "degenerate runs.\n",
-        table(
-            labels, lambda r, c: cell_text(results.score(r, c), digits_of(c))
-        ),
+        lines(labels, ours),
     ]
-    if numbers := PAPER[results.experiment.name].numbers:
-        rows = dict.fromkeys([*labels, *numbers])
-        known = [
-            r for r in rows if any(papers.score(r, c).every for c in columns)
-        ]
-        theirs = table(known, lambda r, c: text(papers.score(r, c).mean, c))
-        parts += ["The paper's.\n", theirs]
+    if numbers := PAPER[table.name].numbers:
+        parts += ["The paper's.\n", lines([*numbers], theirs)]
     if len(labels) > 1:
         parts += [
             f"Differences to {labels[0]}: ours, and the paper's in "
             "parentheses.\n",
-            table(labels[1:], differences),
+            lines(labels[1:], differences),
         ]
     return "\n".join(parts)

@@ -10,17 +10,18 @@
 
 A marker is a JSON object. It has the flags of the step's command and the
 checksums of the data that the command reads: no other command continues the
-step or uses its output. Of a finished step it has the seconds, of a failed one
-the line in which it failed. The folder steps/ tells that this script began the
-directory.
+step or uses its output. It has the seconds of all attempts, and of a step that
+failed the line in which it failed. The folder steps/ tells that this script
+began the directory.
 """
 
-import contextlib
 import functools
 import json
 import os
+import pathlib
+import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from base import file_system, text_files
@@ -29,21 +30,9 @@ from base.errors import UserError
 from tools import commands
 from tools.reproduction.steps import Plan, Step
 
-LOCK_SECONDS = 60.0
-
-_SHOWN_DIFFERENCES = 3
-_LINE = 80  # characters of a line of a command
-
-
-def locked(path: str) -> contextlib.AbstractContextManager[int]:
-    """Lock a work directory inside the block; yield the lock's descriptor.
-
-    Child processes that inherit the descriptor hold the lock too. If a run was
-    killed, they have it until their work is saved. This waits for them, a
-    minute at most.
-    """
-    folder = os.path.join(path, "lock")
-    return file_system.locked_folder(folder, path, LOCK_SECONDS)
+# Large files of a fine-tuned model: weights, and activations of NER-features.
+# Without weights a run of a sweep is not finished.
+_WEIGHTS = ("*.ckpt*", "checkpoint", "finished.json", "*.npy", "*.npy.json")
 
 
 @functools.cache
@@ -59,8 +48,11 @@ class WorkDir(NamedTuple):
     # "work_dir", or another name that stands behind $ in flags -> path. Those
     # of the user's data are there if they are given.
     places: Mapping[str, str]
-    inputs: Mapping[str, Sequence[str]]  # what steps read -> its files
-    scripts: str  # their folder, "" for the current directory
+
+    def files(self, pattern: str) -> list[str]:
+        """Return the files of what a step reads, such as "$input_file"."""
+        found = string.Template(pattern).substitute(self.places)
+        return file_system.find_files(found, pattern.lstrip("$"))
 
     def words(self, step: Step) -> list[str]:
         """Return a step's script and flags."""
@@ -69,13 +61,13 @@ class WorkDir(NamedTuple):
             for name, value in step.flags.items()
         ]
         return [
-            os.path.join(self.scripts, step.script),
+            step.script,
             *(string.Template(f).safe_substitute(self.places) for f in flags),
         ]
 
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
-        return commands.shell_lines(["python", *self.words(step)], _LINE)
+        return commands.shell_lines(["python", *self.words(step)], width=80)
 
     def output(self, step: Step) -> str:
         """Return the path of what a step writes."""
@@ -96,38 +88,28 @@ class WorkDir(NamedTuple):
         """Return what no other command has: flags and checksums of data."""
         found = {f"--{name}": value for name, value in step.flags.items()}
         found |= step.config
-        for name in step.reads:
-            files = self.inputs[name]
+        for pattern in step.reads:
+            files = self.files(pattern)
             # The files may be moved, all together.
             names = file_system.names_in_shared_folder(files)
             found |= dict(zip(names, map(checksum, files), strict=True))
         return found
 
-    def note(
-        self, step: Step, seconds: float, failure: str | None = None
-    ) -> float:
-        """Write the marker of a step; return the seconds of all its attempts.
+    def note(self, step: Step, seconds: float, **state: Any) -> None:
+        """Write the marker of a step that has run for some more seconds.
 
-        Args:
-            step: the step.
-            seconds: that it has run since the last note.
-            failure: None if it has not ended, "" if it is finished, else the
-                line in which it failed.
+        `state` is nothing if the step has not ended, finished=True, or failed=
+        the line in which it failed.
         """
-        total = round(self.marker(step).get("before", 0.0) + seconds, 3)
-        values = {"identity": self._identity(step), "before": total}
-        if failure:
-            values["failed"] = failure
-        elif failure is not None:
-            values["seconds"] = total
+        seconds = round(self.marker(step).get("seconds", 0.0) + seconds, 3)
+        marker = {"identity": self._identity(step), "seconds": seconds, **state}
         file = self._marker_path(step)
         os.makedirs(os.path.dirname(file), exist_ok=True)
-        file_system.write_text(file, json.dumps(values, indent=1))
-        return total
+        file_system.write_text(file, json.dumps(marker, indent=1))
 
     def is_finished(self, step: Step) -> bool:
         """Return whether a step has not failed and its output is there."""
-        has_ended = "seconds" in self.marker(step)
+        has_ended = "finished" in self.marker(step)
         return has_ended and os.path.exists(self.output(step))
 
     def failures(self, plan: Plan) -> dict[str, str]:
@@ -144,34 +126,40 @@ class WorkDir(NamedTuple):
                 found[name] = f"not run: it needs {lost[0]}, which failed"
         return found
 
-    def check_begun(self, plan: Plan) -> None:
-        """Check that the steps that were begun have the same commands now.
+    def begin(self, plan: Plan) -> None:
+        """Begin the directory, or check that the same command began it.
 
-        A step that failed may get another command, which may be the cure. Its
-        script compares it with what it has written.
+        Writes the configurations of the models. A step that failed may get
+        another command, which may be the cure. Its script compares it with what
+        it has written.
 
         Raises:
-            UserError: some differ; the message has the first ones.
+            UserError: there are other files, or steps were begun with other
+                commands; the message has the first difference.
         """
+        steps = os.path.join(self.path, "steps")
+        if not os.path.exists(steps):
+            file_system.check_new_directory(self.path, "work_dir", ["lock"])
+        os.makedirs(steps, exist_ok=True)
         for step in plan.steps.values():
             marker = self.marker(step)
             if not marker or "failed" in marker:
                 continue
-            old, new = marker.get("identity", {}), self._identity(step)
-            found = [
-                f"{k} was {old.get(k, 'not there')}, is "
-                f"{new.get(k, 'not there')}"
-                for k in {**old, **new}
-                if old.get(k) != new.get(k)
-            ]
-            if more := found[_SHOWN_DIFFERENCES:]:
-                found[_SHOWN_DIFFERENCES:] = [f"and {len(more)} more"]
-            if found:
-                raise UserError(
-                    f"--work_dir={self.path} was begun by a different command: "
-                    f"{step.name}: {'; '.join(found)}. Name another "
-                    "--work_dir, or give what it was begun with"
-                )
+            old, new = marker["identity"], self._identity(step)
+            for key in {**old, **new}:
+                was, is_now = (own.get(key, "not there") for own in (old, new))
+                if was != is_now:
+                    raise UserError(
+                        f"--work_dir={self.path} was begun by a different "
+                        f"command: {step.name}: {key} was {was}, is {is_now}. "
+                        "Name another --work_dir, or give the former value"
+                    )
+        for step in plan.steps.values():
+            if step.config:
+                path = step.flags["bert_config_file"]
+                path = path.replace("$work_dir", self.path)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                file_system.write_text(path, json.dumps(step.config, indent=2))
 
     def scores(self, step: Step) -> dict[str, float]:
         """Return the scores in a step's eval_results.txt, {} without one.
@@ -181,28 +169,14 @@ class WorkDir(NamedTuple):
         """
         marker = self.marker(step)
         path = os.path.join(self.output(step), "eval_results.txt")
-        if (marker and "seconds" not in marker) or not os.path.exists(path):
+        if (marker and "finished" not in marker) or not os.path.exists(path):
             return {}
-        pairs = (
-            line.split(" = ", 1)
-            for line in text_files.read_text(path).splitlines()
-            if " = " in line
-        )
+        pairs = re.findall("(.+) = (.+)", text_files.read_text(path))
         return {key: float(value) for key, value in pairs}
 
     def remove_weights(self, step: Step) -> None:
-        """Remove the large files of a fine-tuned model.
-
-        They are its checkpoints, and the activations of NER-features with their
-        fingerprints. The file finished.json of each run of a sweep goes too:
-        without weights a run is not finished.
-        """
-        folder = self.output(step)
-        for path, _ in list(file_system.files_below(folder)):
-            name = os.path.basename(path)
-            if (
-                ".ckpt" in name
-                or name in ("checkpoint", "finished.json")
-                or name.endswith((".npy", ".npy.json"))
-            ):
-                os.remove(os.path.join(folder, path))
+        """Remove the large files of a fine-tuned model."""
+        folder = pathlib.Path(self.output(step))
+        for pattern in _WEIGHTS:
+            for path in list(folder.rglob(pattern)):
+                path.unlink()

@@ -1,30 +1,25 @@
 """The processes of a run, and the files of its work directory."""
 
 import os
-import subprocess
-import sys
 
 from base.errors import UserError
 
 import pytest
-from paths import ROOT
 
-from tools.reproduction import run, scales, work_dir
-from tools.reproduction.steps import TEXT, Plan, Step
+from tools.reproduction import run, scales
+from tools.reproduction.steps import Plan, Step
 from tools.reproduction.work_dir import WorkDir
 
 
 def run_scripts(tmp_path, *sources):
     """Run steps whose scripts have these sources; return {step: failure}."""
-    plan = Plan(scales.read("smoke"))
-    work = WorkDir(str(tmp_path), {}, {}, str(tmp_path))
+    plan, work = Plan(scales.read("smoke"), {}), WorkDir(str(tmp_path), {})
     for number, source in enumerate(sources):
-        name, script = f"finetuning/{number}", f"script{number}.py"
-        (tmp_path / script).write_text(source)
-        plan.steps[name] = Step(number, name, script, {})
+        name, script = f"finetuning/{number}", tmp_path / f"script{number}.py"
+        script.write_text(source)
+        plan.steps[name] = Step(number, name, str(script), {})
         os.makedirs(work.output(plan.steps[name]))
-    with work_dir.locked(str(tmp_path)) as lock:
-        run.run(plan, work, False, lock)
+    run.run(plan, work, keep_models=False)
     return work.failures(plan)
 
 
@@ -44,7 +39,7 @@ def test_an_error_ends_the_running_steps(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
-    monkeypatch.setattr(run._Child, "end", fail)
+    monkeypatch.setattr(run, "_end", fail)
     with pytest.raises(OSError, match="no space"):
         run_scripts(tmp_path, hangs, waits)
     with pytest.raises(ProcessLookupError):
@@ -87,7 +82,7 @@ def test_weights_and_activations_are_removed(tmp_path):
     for name in kept | gone:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    work = WorkDir(str(tmp_path), {}, {}, "")
+    work = WorkDir(str(tmp_path), {})
     work.remove_weights(Step(1, "finetuning/a", "run.py", {}))
     left = {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
     assert set(map(str, left)) == kept
@@ -99,30 +94,16 @@ def test_files_of_one_name_are_told_apart(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "text.txt").write_text(folder)
         paths.append(str(tmp_path / folder / "text.txt"))
-    plan = Plan(scales.read("smoke"))
-    plan.text("train")
+    plan = Plan(scales.read("smoke"), {})
+    plan.corpus()
     (step,) = plan.steps.values()
-    work = WorkDir(str(tmp_path), {}, {TEXT: paths}, "")
+    (tmp_path / "work").mkdir()
+    places = {"input_file": ",".join(paths)}
+    work = WorkDir(str(tmp_path / "work"), places)
+    work.begin(plan)
     work.note(step, 0.0)
-    work.check_begun(plan)
-    work = work._replace(inputs={TEXT: paths[::-1]})
-    work.check_begun(plan)
-    work = work._replace(inputs={TEXT: paths[:1]})
+    places["input_file"] = ",".join(paths[::-1])
+    work.begin(plan)
+    places["input_file"] = paths[0]
     with pytest.raises(UserError, match="corpus: a/text.txt was .*, is not"):
-        work.check_begun(plan)
-
-
-def test_shuffled_documents_have_the_same_sentences(tmp_path):
-    documents = [[f"{n}.{i}" for i in range(n % 4 + 1)] for n in range(40)]
-    for part, some in enumerate((documents[:20], documents[20:])):
-        text = "".join("\n".join([*lines, "\n"]) for lines in some)
-        (tmp_path / f"train-{part}").write_text(text)
-    path = tmp_path / "shuffled.txt"
-    flags = [f"--input_file={tmp_path}/train-*", f"--output_file={path}"]
-    source = ROOT / "tools" / "reproduction" / "shuffle_sentences.py"
-    subprocess.run([sys.executable, source, *flags], check=True)
-    text = path.read_text()
-    found = [own.split("\n") for own in text.strip().split("\n\n")]
-    assert found != documents
-    assert list(map(len, found)) == list(map(len, documents))
-    assert sorted(sum(found, [])) == sorted(sum(documents, []))
+        work.begin(plan)

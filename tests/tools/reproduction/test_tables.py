@@ -1,16 +1,21 @@
 """Tables, claims and pictures, against values computed by hand."""
 
-import csv
-import io
 import math
 
 import pytest
 
 from tools.reproduction import claims, plots, tables
-from tools.reproduction.experiments import Cell, Experiment
 from tools.reproduction.paper import PAPER
+from tools.reproduction.scales import Size
 from tools.reproduction.steps import Row
-from tools.reproduction.tables import Results, Score
+from tools.reproduction.tables import (
+    DEGENERATE,
+    FAILED,
+    NOT_RUN,
+    Cell,
+    Run,
+    Table,
+)
 
 # The paper's numbers, typed a second time as it prints its tables.
 TABLE_1 = """
@@ -58,148 +63,122 @@ TABLE_8 = """
 """
 
 
-def score(*values, key="eval_accuracy", **counts):
-    """Return a score of some runs."""
-    return Score(values, key=key, **counts)
+def cell(*values, key="eval_accuracy"):
+    """Return a cell of some runs: scores, or the states of runs."""
+    runs = [Run(state=v) if isinstance(v, str) else Run(v) for v in values]
+    return Cell(key, steps=[""] * len(runs), runs=runs)
 
 
-def results_of(name, labels, **columns):
-    """Return a table with the scores of its rows by column."""
-    rows = [Row(label) for label in labels]
-    scores = {
+def row(label, step=0):
+    """Return a row of a table."""
+    return Row(label, Size(4, 32, 2), step=step)
+
+
+def table_of(name, labels, **columns):
+    """Return a table with the cells of its rows by column."""
+    cells = {
         (label, column): value
         for column, values in columns.items()
         for label, value in zip(labels, values, strict=True)
         if value
     }
-    return Results(Experiment(name, list(columns), rows, {}, {}), scores)
+    return Table(name, list(columns), [*map(row, labels)], cells, {})
 
 
 def table5(**columns):
-    """Return Table 5 with scores of its four rows by column."""
-    return results_of("table5", PAPER["table5"].numbers, **columns)
+    """Return Table 5 with the cells of its four rows by column."""
+    return table_of("table5", PAPER["table5"].numbers, **columns)
 
 
-def numbers_of(name, row):
-    """Return the paper's numbers of a row by column."""
-    return dict(zip(PAPER[name].columns, PAPER[name].numbers[row], strict=True))
-
-
-def test_scores_of_steps_are_counted():
-    cell = Cell("f1", 100.0, ["good", "lost", "absent", "nan", "bad"], "NER")
-    cells = {("a", "NER"): cell}
-    experiment = Experiment("table8", ["NER"], [Row("a")], cells, {})
+def test_scores_of_steps_are_read_and_written():
+    names = ["good", "lost", "absent", "nan", "bad"]
+    table = table_of("table8", ["a"], NER=[Cell("f1", 100.0, "NER", names)])
     found = {
-        "good": {"f1": 0.5},
+        "good": {"f1": 1 / 3},
         "lost": {},
         "absent": {},
         "nan": {"f1": math.nan},
         "bad": {"f1": 0.1, "degenerate": 1.0},
     }
-    results = tables.collect(experiment, found, ["lost"])
-    assert results.score("a", "NER") == Score(
-        (50.0,), failed=2, degenerate=(10.0,), missing=1, key="f1"
-    )
+    table = tables.with_scores(table, found, ["lost"])
+    own = table.cell("a", "NER")
+    assert own.values == [pytest.approx(100 / 3)]
+    states = (FAILED, NOT_RUN, DEGENERATE)
+    assert [own.count(state) for state in states] == [2, 1, 1]
+    assert tables.as_csv(table).splitlines() == [
+        "row,column,run,score,state",
+        "a,NER,good,33.33333333,",
+        "a,NER,lost,,failed",
+        "a,NER,absent,,not run",
+        "a,NER,nan,,failed",
+        "a,NER,bad,10,degenerate",
+    ]
 
 
 def test_the_average_of_glue_is_that_of_the_paper():
-    """Of nine numbers, without WNLI; of as many runs as all tasks have."""
-    paper = numbers_of("table1", "BERT")
-    columns = [*paper, "WNLI"]
-    columns.remove("Average")
-    cells = {
-        ("BERT", c): Cell("f1", 1.0, [f"{c}1", f"{c}2"], c) for c in columns
-    }
-    cells["BERT", "RTE"].steps.append("RTE3")
-    experiment = Experiment("table1", columns, [Row("BERT")], cells, {})
-
-    names = [f"{column}{n}" for column in columns for n in (1, 2, 3)]
-    read = {
-        name: {"f1": paper.get(name[:-1], 0.0) + (name[-1] == "2")}
-        for name in names
-    }
-    found = tables.collect(experiment, read, []).score("BERT", "Average")
-    first, second = found.values
-    assert round(first, 1) == paper["Average"]
-    assert second == pytest.approx(first + 1)
-    failed = tables.collect(experiment, read, ["QQP1", "QQP2"])
-    assert failed.score("BERT", "Average").mean is None
-    # Not of the first run of one task and the second of another.
-    failed = tables.collect(experiment, read, ["QQP1"])
-    assert failed.score("BERT", "Average").values == (second,)
-    failed = tables.collect(experiment, read, ["QQP1", "RTE2"])
-    assert failed.score("BERT", "Average").mean is None
+    """Of nine numbers, without WNLI."""
+    paper = dict(
+        zip(
+            PAPER["table1"].columns,
+            PAPER["table1"].numbers["BERT"],
+            strict=True,
+        )
+    )
+    average = paper.pop("Average")
+    cells = {c: [Cell("f1", 1.0, c, [c])] for c in [*paper, "WNLI"]}
+    table = table_of("table1", ["BERT"], **cells)
+    found = {name: {"f1": paper.get(name, 0.0)} for name in cells}
+    own = tables.with_scores(table, found, []).cell("BERT", "Average")
+    assert round(own.mean, 1) == average
+    failed = tables.with_scores(table, found, ["QQP"])
+    assert failed.cell("BERT", "Average").mean is None
 
 
-def test_csv_has_means_deviations_and_differences():
-    """80, 82 and 87: mean 83, squares 9 + 1 + 16 = 26, 26 / 2 = 13.
-
-    A run of the more frequent class alone, 67, is part of another mean.
-    """
-    first = score(80.0, 82.0, 87.0, degenerate=(67.0,))
-    results = table5(MRPC=[first, score(82.5), score(failed=2), None])
-    lines = list(csv.DictReader(io.StringIO(tables.as_csv(results))))
-    assert lines[0] == {
-        "row": "BERT",
-        "column": "MRPC",
-        "mean": "83",
-        "standard_deviation": "3.605551275",
-        "runs": "3",
-        "failed": "0",
-        "degenerate": "1",
-        "mean_with_degenerate": "79",
-        "missing": "0",
-        "difference_to_first_row": "0",
-        "paper": "86.7",
-        "paper_difference_to_first_row": "0",
-        "scores": "80 82 87",
-    }
-    assert lines[1]["standard_deviation"] == ""
-    assert lines[1]["difference_to_first_row"] == "-0.5"
-    assert lines[1]["paper_difference_to_first_row"] == "-0.2"
-    assert lines[2]["failed"] == "2" and lines[2]["mean"] == ""
-    assert lines[3]["difference_to_first_row"] == ""
+def test_means_and_deviations():
+    """80, 82 and 87: mean 83, squares 9 + 1 + 16 = 26, 26 / 2 = 13."""
+    own = cell(80.0, 82.0, 87.0, FAILED)
+    assert own.mean == 83 and own.deviation == pytest.approx(13**0.5)
+    assert cell(80.0).deviation is None and cell(FAILED).mean is None
 
 
 def test_the_papers_differences_are_to_the_row_that_ours_are_to():
     """Own sizes of Table 6, which begin with the paper's fourth row."""
-    results = results_of("table6", ["L12_H768_A12", "L12_H1024_A16", "own"])
+    table = table_of("table6", ["L12_H768_A12", "L12_H1024_A16", "own"])
     # 86.7 and 86.9 in the paper; its first row, L3_H768_A12, has 79.8.
-    found = results.papers.difference("L12_H1024_A16", "MRPC")
+    found = table.papers.difference("L12_H1024_A16", "MRPC")
     assert found == pytest.approx(0.2)
-    assert results.papers.difference("own", "MRPC") is None
+    assert table.papers.difference("own", "MRPC") is None
 
 
 def test_perplexities_of_different_tasks_have_no_difference():
-    masked = [score(value, key="masked_lm") for value in (10.0, 11.0)]
-    left = [score(30.0, key="lm"), None]
-    results = table5(perplexity=[*masked, *left])
-    assert results.difference("No NSP", "perplexity") == 1
-    assert results.difference("LTR & No NSP", "perplexity") is None
+    masked = [cell(value, key="masked_lm") for value in (10.0, 11.0)]
+    table = table5(perplexity=[*masked, cell(30.0, key="lm"), None])
+    assert table.difference("No NSP", "perplexity") == 1
+    assert table.difference("LTR & No NSP", "perplexity") is None
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (score(), ""),
-        (score(missing=1), "not run"),
-        (score(failed=1), "failed"),
-        (score(84.44), "84.4 (1)"),
-        (score(84.0, 85.0), "84.5 ± 0.7 (2)"),
+        (cell(), ""),
+        (cell(NOT_RUN), "not run"),
+        (cell(FAILED), "failed"),
+        (cell(84.44), "84.4 (1)"),
+        (cell(84.0, 85.0), "84.5 ± 0.7 (2)"),
         (
-            score(84.0, failed=1, degenerate=(50.0,), missing=1),
+            cell(84.0, FAILED, DEGENERATE, NOT_RUN),
             "84.0 (1, 1 degenerate, 1 failed, 1 not run)",
         ),
-        (score(degenerate=(50.0,), failed=1), "degenerate"),
+        (cell(DEGENERATE, FAILED), "degenerate"),
     ],
 )
 def test_cells_tell_what_is_missing(value, text):
-    assert tables.cell_text(value, 1) == text
+    assert tables.cell_text(value, "MRPC") == text
 
 
 def test_markdown_has_ours_and_the_papers_differences_side_by_side():
-    results = table5(MRPC=[score(80.0), score(81.0), None, None])
-    text = tables.as_markdown(results)
+    table = table5(MRPC=[cell(80.0), cell(81.0), None, None])
+    text = tables.as_markdown(table)
     assert "| No NSP | +1.0 (-0.2) |" in text
     assert "| No NSP | 86.5 |" in text
     assert "| No NSP | 81.0 (1) |" in text
@@ -232,12 +211,12 @@ def test_numbers_are_the_papers(name, text, columns):
         for label, *numbers in filter(None, lines)
     }
     ours = {
-        column: list(map(score, numbers))
+        column: list(map(cell, numbers))
         for column, *numbers in zip(
             columns, *table.numbers.values(), strict=True
         )
     }
-    found = list(claims.sentences(results_of(name, table.numbers, **ours)))
+    found = list(claims.sentences(table_of(name, table.numbers, **ours)))
     assert bool(found) == (name != "table1")  # which has one row of ours
     for sentence in found:
         assert "another" not in sentence and "not show" not in sentence
@@ -246,59 +225,63 @@ def test_numbers_are_the_papers(name, text, columns):
 @pytest.mark.parametrize(
     ("difference", "one", "other", "found"),
     [
-        # sqrt((0.3^2 + 0.4^2) / 2) = 0.354
+        # Deviations 0.3 and 0.4: sqrt((0.3^2 + 0.4^2) / 2) = 0.354
         (-0.4, 0.3, 0.4, "shows"),
         (0.4, 0.3, 0.4, "does not show"),
         (-0.3, 0.3, 0.4, "within one standard deviation, 0.4"),
         (0.3, 0.3, 0.4, "within one standard deviation, 0.4"),
-        (-5.0, None, 0.4, "the same direction, one run has no spread"),
-        (5.0, None, None, "another direction, one run has no spread"),
-        (0.0, None, None, "no direction, one run has no spread"),
+        (-5.0, 0, 0.4, "the same direction, one run has no spread"),
+        (5.0, 0, 0, "another direction, one run has no spread"),
+        (0.0, 0, 0, "no direction, one run has no spread"),
     ],
 )
 def test_verdicts(difference, one, other, found):
-    assert claims.verdict(difference, one, other) == found
+    def of(mean, deviation):  # of two runs, of one for 0
+        half = deviation / 2**0.5
+        return cell(*{mean - half, mean + half})
+
+    verdict = claims.verdict(of(50 + difference, one), of(50, other), "MRPC")
+    assert verdict == found
 
 
 def test_claims_of_table_5_name_both_differences():
-    results = table5(
+    table = table5(
         SQuAD=[
-            score(60.0, 60.2),
-            score(60.0, 60.6),
-            score(50.0, 50.2),
-            score(55.0, 55.2),
+            cell(60.0, 60.2),
+            cell(60.0, 60.6),
+            cell(50.0, 50.2),
+            cell(55.0, 55.2),
         ],
-        perplexity=[score(9.0), score(9.0), score(9.0), None],
+        perplexity=[cell(9.0), cell(9.0), cell(9.0), None],
     )
     # Deviations 0.141 and 0.424: together sqrt((0.02 + 0.18) / 2) = 0.316.
-    assert list(claims.sentences(results)) == [
+    assert list(claims.sentences(table)) == [
         "No NSP below BERT: SQuAD: within one standard deviation, 0.3 (+0.2; "
         "in the paper -0.6).",
         "LTR & No NSP below No NSP: SQuAD: shows (-10.2; in the paper -10.1).",
-        "+ BiLSTM above LTR & No NSP: SQuAD: shows (+5.0; in the paper +7.1).",
+        "LTR & No NSP below + BiLSTM: SQuAD: shows (-5.0; in the paper -7.1).",
         "+ BiLSTM below No NSP: SQuAD: shows (-5.2; in the paper -3.0).",
     ]
 
 
 def test_a_claim_about_perplexities_knows_the_spread():
-    cells = [score(4.5, 5.0), score(3.5, 4.0)]
-    results = results_of("table6", ["small", "large"], perplexity=cells)
-    (sentence,) = claims.sentences(results)
+    cells = [cell(4.5, 5.0), cell(3.5, 4.0)]
+    table = table_of("table6", ["small", "large"], perplexity=cells)
+    (sentence,) = claims.sentences(table)
     begin = "large below small: perplexity: shows (-1.00"
     assert sentence.startswith(begin)
 
 
 def test_nothing_follows_from_degenerate_runs():
     """One that answered the more frequent class always, one that learned."""
-    bert = score(60.0, degenerate=(53.0,))
-    none = score(degenerate=(53.0,))
-    results = table5(QNLI=[bert, score(50.0), none, None])
-    assert list(claims.sentences(results)) == [
-        "No NSP below BERT: QNLI: the same direction, one run has no spread, "
-        "degenerate are 1 of 2 runs of BERT, left out (-10.0; in the paper "
-        "-3.5).",
-        "LTR & No NSP below No NSP: QNLI: nothing follows, degenerate are 1 of "
-        "1 runs of LTR & No NSP.",
+    bert, none = cell(60.0, DEGENERATE), cell(DEGENERATE)
+    assert list(
+        claims.sentences(table5(QNLI=[bert, cell(50.0), none, None]))
+    ) == [
+        "No NSP below BERT: QNLI: the same direction, one run has no spread "
+        "(-10.0; in the paper -3.5).",
+        "LTR & No NSP below No NSP: QNLI: nothing follows from degenerate "
+        "runs.",
     ]
 
 
@@ -306,29 +289,20 @@ def test_nothing_follows_from_degenerate_runs():
     ("name", "labels", "places", "heights"),
     [
         ("table5", ["BERT", "No NSP"], [0, 1], [0, 1]),
-        ("table6", ["L2_H64_A2", "L4_H64_A2"], [0.099968, 0.199936], [70, 71]),
-        ("figure5", ["a", "b"], [10, 20], [70, 71]),
+        ("figure5", ["BERT, step 10", "BERT, step 20"], [10, 20], [70, 71]),
     ],
 )
 def test_one_run_has_no_bar_and_two_have(
     name, labels, places, heights, monkeypatch
 ):
-    results = results_of(
-        name,
-        labels,
-        **{"SST-2": [score(70.0, degenerate=(0.0,)), score(70.0, 72.0)]},
-        perplexity=[score(degenerate=(560.0,)), score(50.0)],
-    )
-    rows = [
-        row._replace(step=10 * n, curve="BERT")
-        for n, row in enumerate(results.experiment.rows, 1)
-    ]
-    experiment = results.experiment._replace(rows=rows)
+    scores = [cell(70.0, DEGENERATE), cell(70.0, 72.0)]
+    table = table_of(name, labels, **{"SST-2": scores})
+    rows = [row(label, 10 * n) for n, label in enumerate(labels, 1)]
     figures = []
     monkeypatch.setattr(
         plots.pictures, "save", lambda figure, _: figures.append(figure)
     )
-    assert plots.draw(results._replace(experiment=experiment), "a.png")
+    assert plots.draw(table._replace(rows=rows), "a.png")
     (axes,) = figures[0].axes
     ours = axes.containers[0]
     assert ours.lines[0].get_xdata() == pytest.approx(places)
@@ -339,17 +313,7 @@ def test_one_run_has_no_bar_and_two_have(
     assert spreads == pytest.approx([2 * math.sqrt(2)])
 
 
-def test_models_of_one_size_and_one_score_are_drawn(tmp_path):
-    """L6_H768_A3 and L6_H768_A12 have as many parameters."""
-    results = results_of(
-        "table6",
-        ["L6_H768_A3", "L6_H768_A12", "L3_H768_A12"],
-        perplexity=[score(9.0)] * 3,
-        MRPC=[score(80.0), score(79.0, 81.0), score(78.0)],
-    )
-    assert plots.draw(results, str(tmp_path / "table6.png"))
-    # BERT-Base: 12 layers of 7,087,872, of which 9,984 are vectors.
-    assert plots.parameters_of("L12_H768_A12") == pytest.approx(85.054464)
+def test_a_table_without_numbers_has_no_picture(tmp_path):
     path = tmp_path / "table5.png"
-    assert not plots.draw(table5(MRPC=[score()] * 4), str(path))
+    assert not plots.draw(table5(MRPC=[cell()] * 4), str(path))
     assert not path.exists()
