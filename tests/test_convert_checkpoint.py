@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 import scripts
 import tensorflow as tf
+from marks import nightly
 from paths import GOLDEN
 
 import modeling
@@ -418,14 +419,14 @@ def test_what_was_applied_is_written(tmp_path, settings):
 @pytest.mark.parametrize(
     "settings, others, function",
     [
-        ({"problem_type": "regression"}, {}, None),
-        ({}, {}, tf.sigmoid),
-        (
+        nightly({"problem_type": "regression"}, {}, None),
+        nightly({}, {}, tf.sigmoid),
+        nightly(
             {"sentence_transformers": {"activation_fn": TORCH + "Tanh"}},
             {},
             tf.tanh,
         ),
-        (
+        nightly(
             {"sbert_ce_default_activation_function": "torch.nn.Identity"},
             {},
             None,

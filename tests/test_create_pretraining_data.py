@@ -168,6 +168,7 @@ def test_interrupt_is_clean(corpus, tmp_path):
     assert "Give the same command again to resume" in error
 
 
+@pytest.mark.nightly
 def test_remote_paths(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

@@ -149,12 +149,7 @@ def test_text_is_what_python_prints(extracted):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "more",
-    [
-        {"batch_size": 3},
-        nightly({"pad_to_max_length": True}),
-        nightly({"batch_size": 1}),
-    ],
+    "more", [{"batch_size": 3}, nightly({"pad_to_max_length": True})]
 )
 def test_padding_batches_and_windows_change_nothing(
     model_dir, input_file, extracted, tmp_path, monkeypatch, more
@@ -186,7 +181,7 @@ def check_same(path: Path, other: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("pooling", [nightly("cls"), "mean"])
 def test_pooling(model_dir, input_file, by_hand, tmp_path, pooling):
     out = tmp_path / "out.jsonl"
     flags = flags_for(
@@ -272,7 +267,7 @@ def test_remote_paths(model_dir, input_file, extracted, tmp_path):
         np.testing.assert_allclose(found["features"], wanted, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_long_lines_in_windows(model_dir, tmp_path):
     """A token's vectors are those of the window where it sees most."""
     text = list("abcdefgh" * 4)[:29]
@@ -305,7 +300,7 @@ def test_long_lines_in_windows(model_dir, tmp_path):
         scripts.run(extract_features, **flags)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_log_tells_what_was_cut(model_dir, input_file, tmp_path, caplog):
     flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl")
     with caplog.at_level("INFO", logger="absl"):
@@ -382,7 +377,7 @@ def test_text_that_cannot_work(model_dir, tmp_path, data, words):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):
     model = TaskModel(CONFIG)
     table = np.ones(model.bert.embeddings.word_embeddings.shape, np.float32)

@@ -160,7 +160,7 @@ class Tagger(keras.Model):
         return self.head(self.bert(input_ids, input_mask=mask).sequence_output)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_subclassed_model_trains_and_keeps_its_weights(tmp_path):
     features = features_of(16)
     ids, tags = features["input_ids"], features["segment_ids"]
@@ -201,6 +201,7 @@ def test_fit_trains_all_variables_but_the_frozen_ones():
         assert np.array_equal(value, before[path]) == is_frozen, path
 
 
+@pytest.mark.nightly
 def test_keras_optimizers_train_it_too():
     model, features = create_model(), features_of(16)
     model.compile(keras.optimizers.AdamW(1e-2), LOSS)
@@ -389,8 +390,8 @@ def test_the_schedule_is_that_of_the_scripts():
 # --- Policies ----------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mixed_bfloat16", nightly("mixed_float16")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_policies_compute_in_16_bits(name, tmp_path):
     features = features_of(16)
     wide = create_model()
@@ -527,7 +528,7 @@ def test_a_layer_that_builds_an_encoder_reads_a_checkpoint(folder):
     np.testing.assert_array_equal(reader(ids), wanted)
 
 
-@pytest.mark.parametrize("is_pair", [False, True])
+@pytest.mark.parametrize("is_pair", [nightly(False), True])
 def test_batches_of_texts_are_the_tokenizers_ids(folder, is_pair):
     loaded = checkpoints.load(str(folder))
     encode = graph_tokenizer.batch_encoder(loaded, max_seq_length=12)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small_models
 import tensorflow as tf
+from marks import nightly
 from small_models import FEATURES, GOLDEN_MODEL, batch_of, tiny_config
 
 import modeling
@@ -361,7 +362,7 @@ def test_only_masked_positions_reach_the_vocabulary():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", nightly("float16")])
 def test_16_bit_types_are_near_float32(dtype):
     config = tiny_config(initializer_range=0.05)
     wide = BertForPreTraining(config)

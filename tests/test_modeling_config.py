@@ -7,6 +7,7 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import tensorflow as tf
+from marks import nightly
 
 from modeling import BertConfig, BertModel
 
@@ -76,10 +77,7 @@ def test_missing_config_file_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     "layers, hidden, vocab_size",
-    [
-        pytest.param(*size, marks=[pytest.mark.slow] if size[0] > 2 else [])
-        for size in PUBLISHED
-    ],
+    [size if size[0] == 2 else nightly(*size) for size in PUBLISHED],
 )
 def test_parameters_of_published_models(layers, hidden, vocab_size):
     config = BertConfig(

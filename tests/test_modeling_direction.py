@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import small_models
 import tensorflow as tf
+from marks import nightly
 
 import modeling
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, BertConfig
@@ -89,7 +90,7 @@ def test_attention_bias_from_left_to_right():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", nightly("bfloat16")])
 def test_fused_attention_with_a_row_of_biases_for_each_query(dtype):
     """Forward and gradient of the compiled operation and of the plain one."""
     rng = np.random.default_rng(0)
@@ -162,7 +163,7 @@ def packed(change: int | None) -> dict[str, tf.Tensor]:
         "packed",
         "unpadded",
         "training",
-        pytest.param("compiled", marks=pytest.mark.slow),
+        nightly("compiled"),
     ],
 )
 def test_no_position_sees_its_right(bert, form):

@@ -192,7 +192,7 @@ def write_model(folder: Path, model: Bert) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thirty_steps_of_run_pretraining(tmp_path):
     """The rows are of a book, and all in each batch: no order matters."""
     vocab = one_file_bert.read_vocab(corpora.VOCAB_FILE)

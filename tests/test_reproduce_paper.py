@@ -164,6 +164,7 @@ def test_what_no_step_was_begun_with_may_change(values, whole):
 # --- The same command again, and others after it -----------------------------
 
 
+@pytest.mark.nightly
 def test_seeds_and_tasks_use_what_is_there(run):
     assert run(set="table5.tasks=['MRPC']") == 0
     count = len(run.calls())
@@ -207,6 +208,7 @@ def test_a_failed_step_is_in_its_cell_and_is_tried_again(run, caplog):
     assert len(run.calls()) == count + 1
 
 
+@pytest.mark.nightly
 def test_another_command_may_cure_a_failed_step(run):
     run.set_stand_ins(fails="bilstm_layers")
     assert run() == 1
@@ -233,7 +235,7 @@ def test_what_needs_a_failed_step_is_left_out(run):
     assert run.cells()["BERT", "MRPC"] == [65]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [nightly(signal.SIGKILL), signal.SIGTERM])
 def test_a_run_that_was_stopped_goes_on(number, run):
     """Only the step that was running is repeated; if it may end, times add."""
     run.set_stand_ins(hangs="objective=ltr")

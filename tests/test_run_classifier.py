@@ -160,7 +160,7 @@ def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path, caplog):
         assert (tmp_path / "out" / name).read_text() == wanted
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_head_for_other_labels_starts_anew(
     finished, model_dir, tmp_path, caplog
 ):
@@ -199,7 +199,7 @@ def test_training_on_without_scores_keeps_the_last_weights(
     assert results_of(tmp_path)["global_step"] == 75
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_development_sets(model_dir, tmp_path, caplog):
     """All texts are alike, so all predictions are: in both sets, named."""
     names = ["index", "a", "b", "c", "d", "e", "f", "g", "sentence1"]

@@ -33,7 +33,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_words_without_tags_get_the_same_tags(finished, data_dir, tmp_path):
     """A fine-tuned model needs neither training nor dev file."""
     assert tiny.results_of(finished, "test_results.txt")["f1"] > 0.9
@@ -48,7 +48,7 @@ def test_words_without_tags_get_the_same_tags(finished, data_dir, tmp_path):
     assert not (tmp_path / "test_results.txt").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_unknown_tags_are_reported_not_scored(
     finished, data_dir, tmp_path, caplog
 ):
@@ -65,7 +65,7 @@ def test_unknown_tags_are_reported_not_scored(
     assert "line 3: tag 'B-GPE'" in line and "only LOC, PER" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fine_tuned_models_context_and_length_hold(
     finished, data_dir, tmp_path, caplog
 ):
@@ -79,7 +79,7 @@ def test_a_fine_tuned_models_context_and_length_hold(
     assert "--max_seq_length=16" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
     """The neighbours are in the window; the answer is the sentence's own."""
     test = tmp_path / "test.jsonl"

@@ -146,7 +146,7 @@ def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fine_tuned_models_layers_hold(features, data_dir, tmp_path):
     """Without the flags; with others it is an error."""
     flags = flags_for(features, data_dir, tmp_path, train_file=None)
@@ -167,7 +167,7 @@ def test_a_fine_tuned_models_layers_hold(features, data_dir, tmp_path):
         assert f"{name}={wanted}: leave the flag out" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_graph_gives_the_predictions(features):
     pytest.importorskip("tensorflow_text")
     checkpoint = open_checkpoint(str(features))

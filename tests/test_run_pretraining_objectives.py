@@ -1,6 +1,8 @@
 """run_pretraining.py --objective=mlm and ltr, as a user runs it."""
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
+from marks import nightly
 from pretraining_runs import CONFIG, flags_for, weights_of, write_data
 from tiny import results_of
 
@@ -50,22 +53,24 @@ def logged_run(data: Path, out: Path, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(data, tmp_path_factory) -> dict[str, tuple[Path, str]]:
-    """Runs of 12 steps of both objectives, and what they logged."""
-    runs = {}
-    for name in KEYS:
+def finished(data, tmp_path_factory) -> Callable[[str], tuple[Path, str]]:
+    """A function of an objective -> a run of 12 steps, and what it logged."""
+
+    @functools.cache
+    def get(name: str) -> tuple[Path, str]:
         out = tmp_path_factory.mktemp(name)
-        runs[name] = out, logged_run(data, out, name)
-    return runs
+        return out, logged_run(data, out, name)
+
+    return get
 
 
 # --- What a run leaves -------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", ["mlm", nightly("ltr")])
 def test_scores_and_log_lines(finished, name):
-    out, log = finished[name]
+    out, log = finished(name)
     results = results_of(out)
     # The tokens are random but for those that are masked.
     assert results.pop("degenerate", 0) == (name == "ltr")
@@ -84,9 +89,9 @@ def test_scores_and_log_lines(finished, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", ["mlm", nightly("ltr")])
 def test_curves_of_the_losses_are_drawn(finished, name):
-    out, _ = finished[name]
+    out, _ = finished(name)
     assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
     loss, accuracy = KEYS[name].split()[:2]
     found = curves.read(str(out), 100, ("loss", loss), accuracy)
@@ -97,10 +102,10 @@ def test_curves_of_the_losses_are_drawn(finished, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", ["mlm", nightly("ltr")])
 def test_pooler_and_next_sentence_head_keep_their_weights(finished, name):
     """All variables of a BERT are there; these four have no moments."""
-    out, _ = finished[name]
+    out, _ = finished(name)
     first, last = (weights_of(out / f"model.ckpt-{n}") for n in (5, 12))
     still = {v for v in last if "/pooler/" in v or "seq_relationship" in v}
     assert len(still) == 4
@@ -111,14 +116,14 @@ def test_pooler_and_next_sentence_head_keep_their_weights(finished, name):
     assert set(weights_of(out / "bert_model.ckpt")) > still
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ltr_writes_the_direction(finished, data):
-    out, log = finished["ltr"]
+    out, log = finished("ltr")
     config = open_checkpoint(str(out / "bert_model.ckpt")).config
     assert config.attention_direction == LEFT_TO_RIGHT
     assert "attention_direction is set to left_to_right" in log
     assert "attention_direction" not in (data / "config.json").read_text()
-    other = json.loads((finished["mlm"][0] / "bert_config.json").read_text())
+    other = json.loads((finished("mlm")[0] / "bert_config.json").read_text())
     assert "attention_direction" not in other
 
 
@@ -128,7 +133,7 @@ def test_kept_weights_name_their_objective(
     finished, data, tmp_path, name, caplog
 ):
     """They are without their run; the pooler is not trained."""
-    out, _ = finished[name]
+    out, _ = finished(name)
     folder = out / "step-5"
     for path in (out, folder):
         config = json.loads((path / "bert_config.json").read_text())
@@ -170,7 +175,7 @@ def test_models_without_pooler_and_next_sentence_head_are_scored(
     finished, data, tmp_path, name
 ):
     """As masked LMs of other projects are; mlm_nsp needs both."""
-    out, _ = finished[name]
+    out, _ = finished(name)
     model = tmp_path / "model"
     model.mkdir()
     weights = weights_of(out / "bert_model.ckpt")
@@ -220,9 +225,9 @@ def test_unknown_objectives(data, tmp_path):
     assert "value should be one of <mlm_nsp|mlm" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_keeps_its_objective(finished, data, tmp_path):
-    mlm, ltr = (finished[name][0] for name in ("mlm", "ltr"))
+    mlm, ltr = (finished(name)[0] for name in ("mlm", "ltr"))
     line = change(data, tmp_path, output_dir=mlm)
     assert "belongs to a run with objective = mlm, not mlm_nsp" in line
     line = change(data, tmp_path, output_dir=mlm, objective="ltr")
@@ -236,14 +241,14 @@ def test_a_run_keeps_its_objective(finished, data, tmp_path):
     assert "is of a run with --objective=ltr, not mlm_nsp" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_weights_of_the_other_direction_are_not_scored(
     finished, data, tmp_path
 ):
     """Copied without their run, by a version that did not name objectives."""
     model = tmp_path / "model"
     model.mkdir()
-    for path in finished["ltr"][0].glob("bert_*"):
+    for path in finished("ltr")[0].glob("bert_*"):
         (model / path.name).write_bytes(path.read_bytes())
     config = json.loads((model / "bert_config.json").read_text())
     del config["objective"]

@@ -10,6 +10,7 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from marks import nightly
 from squad_runs import flags_for, read, squad, write, write_data
 
 run_squad = scripts.load("run_squad")
@@ -72,7 +73,7 @@ def test_the_script_of_another_data_set(tmp_path, capsys, scoring, f1):
     assert f"f1 = {f1}\n" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
     for out, score, most in (
         (finished, "exact_match", 40),
@@ -100,7 +101,7 @@ def test_steps_can_be_counted_by_questions(folder, tmp_path):
         scripts.run(run_squad, **flags, strict=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_saved_model_with_any_number_of_windows(finished):
     """No token, one window, many: each row answered as if alone."""
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
@@ -159,7 +160,7 @@ def test_another_threshold_needs_no_pass_of_the_model(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", [nightly("1"), "2"])
 def test_scores_of_a_file_without_a_model(request, folder, version, capsys):
     out = request.getfixturevalue(
         "finished_2" if version == "2" else "finished"

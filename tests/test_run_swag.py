@@ -59,7 +59,7 @@ def strings() -> dict[str, tf.Tensor]:
 # --- Results -----------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_choices_in_json_lines(finished, tmp_path):
     """A fine-tuned model answers questions with another number of choices."""
     lines = [

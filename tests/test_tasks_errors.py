@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import scripts
+from marks import nightly
 from task_cases import CASES, TaskCase
 
 from finetuning import flags as finetuning_flags
@@ -18,6 +19,10 @@ SCRIPTS = ("run_classifier", "run_squad", "run_ner", "run_swag")
 OF_SCRIPTS = [next(c for c in CASES if c.script == name) for name in SCRIPTS]
 
 every_script = pytest.mark.parametrize("case", OF_SCRIPTS, ids=SCRIPTS)
+# What the scripts share with each other.
+first_script = pytest.mark.parametrize(
+    "case", [OF_SCRIPTS[0], *map(nightly, OF_SCRIPTS[1:])], ids=SCRIPTS
+)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +175,7 @@ def check_refused(case: TaskCase, flags: dict, out: Path, words: str) -> None:
     assert not list(out.glob("*model.ckpt*"))
 
 
-@every_script
+@first_script
 @pytest.mark.parametrize("flags, words", EVERYWHERE, ids=str)
 def test_flags_of_all_scripts(flags_of, tmp_path, case, flags, words):
     flags = flags_of(case) | {"output_dir": tmp_path / "out"} | flags
@@ -193,7 +198,7 @@ def test_flags_of_one_script(flags_of, tmp_path, case, flags, words):
 # --- Files -------------------------------------------------------------------
 
 
-@every_script
+@first_script
 @pytest.mark.parametrize(
     "name, content, words",
     [
@@ -270,7 +275,7 @@ FILES = {
 
 @every_script
 @pytest.mark.parametrize("part", [0, 1, 2], ids=["train", "dev", "test"])
-@pytest.mark.parametrize("sweep", [{}, {"num_restarts": 2}], ids=str)
+@pytest.mark.parametrize("sweep", [{}, nightly({"num_restarts": 2})], ids=str)
 def test_damaged_data(flags_of, tmp_path, case, part, sweep):
     """The files of every job that is asked for, in a sweep too."""
     flags = flags_of(case)

@@ -47,7 +47,7 @@ def change(prefix: Path, name: str) -> None:
     weight_files.write(str(prefix), tensors)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_steps_give_the_same_bits(run, capsys):
     """From a checkpoint, and from the start; a changed end is named."""
     lines = ledger.read(str(run / "out"))
@@ -72,7 +72,7 @@ def test_a_changed_checkpoint_is_found(run, tmp_path, capsys):
     assert f"Checkpoint of step 12: {variable}" in found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_checkpoint_that_was_deleted_is_none(run, tmp_path):
     out = copy_of(run, tmp_path)
     (out / "model.ckpt-5.index").unlink()

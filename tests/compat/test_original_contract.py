@@ -32,7 +32,7 @@ def test_all_tests_of_the_original_pass():
     assert not result.returncode
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_folder_is_one_line(tmp_path):
     result = run(tmp_path)
     assert result.returncode == 1

@@ -121,7 +121,7 @@ def test_labels_that_are_numbers_are_their_words(in_folder):
     assert [x.label for x in found.examples("train")] == ["1"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_processor_trains_as_its_data_would(in_folder, tmp_path):
     """The same scores, predictions and SavedModel as of --task_name=tsv."""
     for name, more in (

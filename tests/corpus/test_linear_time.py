@@ -35,6 +35,7 @@ def pages(piece):
     return [start + piece * (LENGTH // len(piece)) for start in ("", "(", "a ")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_expression(pattern):
     for piece in PIECES:

@@ -53,13 +53,14 @@ def run(*command) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize("cases", [10, nightly(0)])
+@pytest.mark.parametrize("cases", [3, nightly(0)])
 def test_damaged_files_end_in_a_result_or_in_a_line(tmp_path, cases):
     flags = [f"--findings={tmp_path / 'findings'}", f"--cases={cases}"]
     found = run("tests/fuzz/fuzz.py", *flags)
     assert found.returncode == 0, found.stdout + found.stderr[-2000:]
 
 
+@pytest.mark.nightly
 def test_what_no_reader_may_do_is_found(tmp_path):
     findings = f"--findings={tmp_path / 'findings'}"
     found = run("-c", WRONG, findings, str(tmp_path / "outside"))

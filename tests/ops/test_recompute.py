@@ -56,7 +56,7 @@ def test_compiled_parts_give_the_same_bits(dtype, direction):
         assert_equal_bits(gradients(model, batch, choice), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_a_compiler_they_agree_to_rounding():
     """TensorFlow fuses a product and its bias where neither is kept."""
     model = create_model()

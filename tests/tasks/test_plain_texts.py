@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from marks import nightly
 from paths import GOLDEN
 
 import tokenization
@@ -49,9 +50,9 @@ def write_vocab(folder, tokens: list[str]) -> str:
     [
         UNCASED,
         CASED,
-        TokenizerSettings(True, False, True),
-        TokenizerSettings(False, True, True),
-        TokenizerSettings(True, True, False),
+        nightly(TokenizerSettings(True, False, True)),
+        nightly(TokenizerSettings(False, True, True)),
+        nightly(TokenizerSettings(True, True, False)),
     ],
 )
 def test_every_plain_character_has_the_ids_of_the_tokenizer(tmp_path, settings):

@@ -117,7 +117,7 @@ def test_ids_signature_uses_no_text_operation(encoder):
     assert not any("Wordpiece" in name or "Unicode" in name for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_outputs_of_a_masked_lm_are_its_probabilities(tmp_path, ask):
     tf.keras.utils.set_random_seed(3)
     model = pretraining_model.BertForPreTraining(CONFIG)
@@ -154,8 +154,8 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     "head, first, second",
     [
         ("pairs", "text_a", "text_b"),
-        ("question_answering", "question", "context"),
-        ("multiple_choice", "context", "choices"),
+        nightly("question_answering", "question", "context"),
+        nightly("multiple_choice", "context", "choices"),
     ],
 )
 def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):

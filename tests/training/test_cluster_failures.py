@@ -64,7 +64,7 @@ def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
     assert not list(folder.rglob("*tmp*"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_survivors_name_the_machine_that_failed_first(data, tmp_path):
     """Not the neighbour that ended because of it."""
     with Cluster(

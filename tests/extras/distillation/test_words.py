@@ -125,6 +125,7 @@ def test_the_loss_of_words_by_hand():
     np.testing.assert_allclose(loss, (0.25 * soft + 0.75 * label) / 2, 1e-6)
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_learned(places, tmp_path):
     """Other tags, another number of words, no answers at all."""
     lines = prediction_runs.predictions(places / "answers")

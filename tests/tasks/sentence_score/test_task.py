@@ -11,6 +11,7 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from marks import nightly
 
 from tasks.sentence_score import model as sentence_model
 
@@ -93,7 +94,7 @@ def check_same(found: list[dict], wanted: list[dict]) -> None:
 
 @pytest.mark.parametrize(
     "whole_words, batch_size, step_tokens",
-    [(False, 32, 4096), (False, 1, 1), (True, 2, 40)],
+    [(True, 2, 40), nightly(False, 32, 4096), nightly(False, 1, 1)],
 )
 def test_scores_by_hand(
     model_dir,
