@@ -5,9 +5,9 @@ need it are left out, and all others run. A finished step has a marker too, so
 that the same command, given again, runs the steps that are missing.
 
 Each step has a process group of its own. Ctrl-C therefore reaches this process
-alone, which asks the steps once to save and end, and waits for them. On Linux
-they are asked again when this process ends, also by a second Ctrl-C or by
-kill -9: a second signal ends them at once.
+alone, which asks the steps once to save and end, and waits for them. A second
+Ctrl-C ends them at once. On Linux they are also asked when this process is
+killed.
 """
 
 import os
@@ -78,9 +78,13 @@ def run(plan: Plan, work: WorkDir, keep_models: bool) -> None:
                 )
             for _, process, _ in running:
                 process.terminate()
-            for step, process, began in running:  # what was saved is continued
-                process.wait()
-                work.note(step, time.monotonic() - began)
+            try:
+                for step, process, began in running:
+                    process.wait()  # what was saved is continued
+                    work.note(step, time.monotonic() - began)
+            finally:  # also at a second Ctrl-C
+                for _, process, _ in running:
+                    process.kill()
 
 
 def _start(step: Step, work: WorkDir) -> subprocess.Popen:

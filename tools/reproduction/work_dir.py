@@ -60,10 +60,8 @@ class WorkDir(NamedTuple):
             f"--{name}" if value is True else f"--{name}={value}"
             for name, value in step.flags.items()
         ]
-        return [
-            step.script,
-            *(string.Template(f).safe_substitute(self.places) for f in flags),
-        ]
+        paths = (string.Template(f).safe_substitute(self.places) for f in flags)
+        return [step.script, *paths]
 
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
