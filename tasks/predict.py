@@ -21,7 +21,7 @@ records that it keeps on disk (job.py, `outputs`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -62,12 +62,8 @@ def run_units(
     run: Model,
     units: Sequence[Unit],
     batch_size: int,
-    update: Callable[[int], None] = lambda count: None,
 ) -> list[Outputs]:
-    """Return the model's outputs for each unit of rows.
-
-    `update` is called with the number of units of each batch.
-    """
+    """Return the model's outputs for each unit of rows."""
     found: list[Outputs] = [{}] * len(units)
     sizes = np.array([len(unit) for unit in units])
     # A batch has one number of choices.
@@ -82,7 +78,6 @@ def run_units(
             outputs = run(features)
             for row, place in enumerate(places[taken].tolist()):
                 found[place] = {name: v[row] for name, v in outputs.items()}
-            update(len(taken))
     return found
 
 

@@ -45,8 +45,6 @@ class TaskCase(NamedTuple):
             None if the input is longer than a row.
         served: (SavedModel's signatures, inputs) -> its predictions.
         options: flags of whatever predicts with the checkpoint.
-        evaluation: flags of litert_model.py --do_eval; None: it scores no such
-            task.
         head: the variable of the output layer.
     """
 
@@ -61,7 +59,6 @@ class TaskCase(NamedTuple):
     by_hand: Callable[[by_hand.Model, dict, dict], dict | None]
     served: Callable[..., Predictions]
     options: dict = {}
-    evaluation: Callable[[Path], dict] | None = None
     head: str = "output_weights"
 
 
@@ -266,10 +263,6 @@ def _served(signatures, inputs: list[dict], *_) -> Predictions:
     return _rows_of(signatures["serving_default"](**_strings(inputs)))
 
 
-def _evaluation_of(**flags) -> Callable[[Path], dict]:
-    return lambda folder: {"task_name": "tsv", "data_dir": str(folder)} | flags
-
-
 # --- Any number of labels ----------------------------------------------------
 
 _LABELS = ("bad", "film", "good")  # those of a text are its words
@@ -455,7 +448,6 @@ def _question_case(name: str, version: str, **more) -> TaskCase:
         _answer_by_hand,
         _served_answers,
         _LENGTHS,
-        lambda folder: {"predict_file": str(folder / f"dev{version}.json")},
         "cls/squad/output_weights",
     )
 
@@ -542,8 +534,6 @@ def _tagger_case(name: str, **more) -> TaskCase:
         ("f1", 0.9),
         _tags_by_hand,
         _served_tags,
-        {},
-        lambda folder: {"dev_file": str(folder / "dev.txt")},
     )
 
 
@@ -661,7 +651,6 @@ _CLASSIFIER = TaskCase(
     ("accuracy", 0.8),
     _class_by_hand,
     _served_classes,
-    evaluation=_evaluation_of(),
 )
 
 CASES = [
@@ -672,7 +661,6 @@ CASES = [
         inputs=[{"text_a": a, "text_b": b} for a, b, _ in _PAIRS],
         truths=[label for *_, label in _PAIRS],
         good=("accuracy", 0.9),
-        evaluation=_evaluation_of(text_a_column="a", text_b_column="b"),
     ),
     _CLASSIFIER._replace(
         name="regression",
@@ -694,7 +682,6 @@ CASES = [
         good=("micro_f1", 0.85),
         by_hand=_labels_by_hand,
         served=_served_labels,
-        evaluation=_evaluation_of(multi_label=True),
     ),
     _question_case("squad_1", "1"),
     _question_case(

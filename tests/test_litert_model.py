@@ -1,4 +1,4 @@
-"""litert_model.py: no TensorFlow, scores, lines that are bad, errors."""
+"""litert_model.py: no TensorFlow, lines that are bad, errors."""
 
 import io
 import json
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import zipfile
 
-import classifier_runs
 import litert_files
 import numpy as np
 import pytest
@@ -107,9 +106,6 @@ def test_a_bad_text_of_a_program_is_numbered(files):
 # --- Errors ------------------------------------------------------------------
 
 
-EVAL = {"do_eval": True, "task_name": "mnli"}
-
-
 @pytest.mark.parametrize(
     "flags, words",
     [
@@ -117,27 +113,9 @@ EVAL = {"do_eval": True, "task_name": "mnli"}
         ({"model": "/proc/nowhere"}, "cannot be read: No such file"),
         ({"model": "/proc"}, "cannot be read: Is a directory"),
         ({"model": __file__}, "is not a LiteRT file"),
-        ({"do_eval": True}, "--do_eval needs --task_name or --predict_file or"),
-        (EVAL | {"dev_file": "x"}, "give --dev_file or --task_name, not both"),
-        ({"dev_file": "x"}, "--dev_file needs --do_eval"),
-        (EVAL | {"input_file": "y"}, "not both: that is for predictions"),
-        (
-            EVAL | {"data_dir": "x", "label_column": "y"},
-            "--label_column needs --task_name=tsv, found --task_name=mnli",
-        ),
-        (EVAL, "needs --data_dir"),
         ({"output_file": "/proc/nowhere/x"}, "cannot be written"),
         ({"output_file": "/tmp"}, "is a directory: name a file"),
         ({"model": "x", "output_file": "./x"}, "is a file of --model too"),
-        (
-            EVAL | {"data_dir": ".", "output_file": "dev_mismatched.tsv"},
-            "is a file of --data_dir too",
-        ),
-        (
-            EVAL
-            | {"task_name": "tsv", "data_dir": ".", "output_file": "dev.jsonl"},
-            "is a file of --data_dir too",
-        ),
     ],
     ids=str,
 )
@@ -153,20 +131,12 @@ def test_errors_of_flags_that_do_not_fit_the_model(tmp_path, files):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     out = str(tmp_path / "out")
-    folder = str(classifier_runs.write_data(tmp_path))
     for flags, words in (
         ({"input_file": "/proc/nowhere"}, "is not a file"),
         ({"input_file": str(empty)}, "it is empty"),
         ({"text_columns": "a,b"}, "the model reads 1 (text)"),
-        ({"do_eval": True, "predict_file": "x"}, "is for question_answering"),
-        ({"do_eval": True, "dev_file": "x"}, "is for token_classification"),
-        (EVAL | {"task_name": "xnli"}, "labels contradiction, entailment, neu"),
-        (EVAL | {"task_name": "mrpc"}, "the task has pairs, but"),
-        (EVAL | {"task_name": "sts-b"}, "labels of a regression, but"),
     ):
         given = {"model": str(files("classifier")), "output_file": out} | flags
-        if "task_name" in flags:
-            given["data_dir"] = folder
         line = scripts.error_of(litert_model, **given)
         assert words in line, line
         assert not (tmp_path / "out").exists(), flags
@@ -221,27 +191,8 @@ def test_damaged_files_are_named(tmp_path, files):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "module, flags, words",
-    [
-        (
-            "tasks.classifier.scores",
-            {"do_eval": True, "task_name": "tsv"},
-            "pip install 'scikit-learn",
-        ),
-        (
-            "ai_edge_litert.interpreter",
-            {"input_file": __file__},
-            "pip install -r requirements-litert.txt",
-        ),
-    ],
-)
-def test_what_is_missing_says_how_to_install_it(
-    tmp_path, files, monkeypatch, module, flags, words
-):
-    folder = classifier_runs.write_data(tmp_path)
-    monkeypatch.setitem(sys.modules, module, None)
-    if "task_name" in flags:
-        flags = flags | {"data_dir": str(folder)}
-    given = {"model": str(files("classifier"))}
-    assert words in scripts.error_of(litert_model, **given, **flags)
+def test_what_is_missing_says_how_to_install_it(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    flags = {"model": str(files("classifier")), "input_file": __file__}
+    line = scripts.error_of(litert_model, **flags)
+    assert "pip install -r requirements-litert.txt" in line

@@ -285,22 +285,6 @@ def test_litert(made_of, case, tmp_path):
 
 
 @every_task
-def test_litert_scores(made_of, case, tmp_path):
-    pytest.importorskip("ai_edge_litert")
-    made = made_of(case)
-    if case.evaluation is None:
-        pytest.skip("litert_model.py --do_eval has no data of this task")
-    flags = {"model": made.litert, "output_file": tmp_path / "scores"}
-    flags |= case.evaluation(made.data)
-    assert scripts.run(litert_model, **flags, do_eval=True) == 0
-    found = json.loads((tmp_path / "scores").read_text())
-    wanted = tiny.results_of(made.model)
-    wanted = {k: v for k, v in wanted.items() if k in found}
-    assert case.good[0] in wanted
-    assert found == pytest.approx(wanted, rel=1e-4)
-
-
-@every_task
 def test_the_page(made_of, case):
     """What tools.playground shows of an input."""
     made = made_of(case)

@@ -8,7 +8,6 @@ reads their rows.
 import dataclasses
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from base import logs, tables, text_files
@@ -100,16 +99,6 @@ def read_files(
     return own_files(
         values.data_dir, columns, is_regression, labels, values.multi_label
     )
-
-
-def paths_of(values: FlagValues) -> list[str]:
-    """Return the paths of --data_dir that files of --task_name may have."""
-    if _is_own(values):
-        names = sum(_OWN_NAMES.values(), [])
-    else:
-        files = glue.find(values.task_name, values.xnli_language)
-        names = [split.file for split in files.splits]
-    return [os.path.join(values.data_dir, name) for name in names]
 
 
 def _is_own(values: FlagValues) -> bool:
