@@ -91,11 +91,9 @@ def main(_: list[str]) -> int:
     """Find the model and its task, write it."""
     is_litert = FLAGS.format == "litert"
     path = FLAGS.export_dir.rstrip("/")
+    saved_model.check_new(path)
     if is_litert:
         convert.check_converter()
-        litert.check_new(path)
-    else:
-        saved_model.check_new(path)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(
         checkpoint,

@@ -148,16 +148,16 @@ def _suggestion(directory: str) -> str:
 
 
 def check_new(directory: str) -> None:
-    """Check that an export directory does not exist and can be created.
+    """Check that the path of an export does not exist and can be created.
 
     Creates its parent, so that a run fails before it trains, not after.
 
     Raises:
-        UserError: the directory exists, or its parent cannot be created.
+        UserError: the path exists, or its parent cannot be created.
     """
     if tf.io.gfile.exists(directory):
         raise UserError(
-            f"--export_dir={directory} exists already: give a new one (TF "
-            "Serving takes the directory with the highest number)"
+            f"--export_dir={directory} exists already: give a new one, such "
+            "as a directory with a higher number or another file name"
         )
     file_system.make_directory(os.path.dirname(directory) or ".", "export_dir")

@@ -174,7 +174,7 @@ def encoder(tmp_path_factory):
     [
         ({"init_checkpoint": None}, "--init_checkpoint is required"),
         ({"export_dir": None}, "--export_dir is required"),
-        ({"export_dir": "/tmp"}, "is a directory"),
+        ({"export_dir": "/tmp"}, "exists already: give a new one"),
         ({"export_dir": "/proc/nowhere/m.tflite"}, "cannot be written"),
         ({"export_dir": __file__}, "exists already"),
         ({"dtype": "bfloat16"}, "give --dtype or --format=litert, not both"),

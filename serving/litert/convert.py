@@ -28,6 +28,8 @@ from base.errors import UserError
 import numpy as np
 import tensorflow as tf
 
+from serving.litert import metadata
+
 # What the weights become -> bytes of each. int8 is dynamic-range: the weights
 # of matrix products are int8, activations are quantized while it runs. Full
 # int8, with activations in fixed ranges, is not offered: see docs/litert.md.
@@ -91,15 +93,12 @@ def convert(module: tf.Module, function: Callable, quantize: str) -> bytes:
 
 
 def with_metadata(
-    data: bytes,
-    name: str,
-    describe: Callable[[list[str], list[str]], bytes],
-    length: int,
+    data: bytes, description: str, has_labels: bool, length: int
 ) -> bytes:
-    """Return a LiteRT file with one more piece of metadata inside.
+    """Return a LiteRT file with the metadata that MediaPipe reads.
 
-    `describe` makes the metadata from the names of the inputs and the outputs
-    of the graph: the converter does not keep the signature's order.
+    It names the inputs and outputs as the graph has them: the converter does
+    not keep the signature's order.
 
     The inputs, which may have any size, get the shape [1, length], and can be
     resized as before. MediaPipe cuts and pads texts to the length of the
@@ -110,7 +109,12 @@ def with_metadata(
     from tensorflow.lite.python import schema_py_generated as schema
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
-    content = describe(_names(model, "inputs"), _names(model, "outputs"))
+    content = metadata.describe(
+        description,
+        _names(model, "inputs"),
+        _names(model, "outputs"),
+        has_labels,
+    )
     graph = model.subgraphs[0]
     for index in graph.inputs:
         tensor = graph.tensors[index]
@@ -119,7 +123,8 @@ def with_metadata(
     buffer.data = np.frombuffer(content, np.uint8)
     model.buffers.append(buffer)
     entry = schema.MetadataT()
-    entry.name, entry.buffer = name.encode(), len(model.buffers) - 1
+    entry.name = metadata.NAME.encode()
+    entry.buffer = len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
     builder = flatbuffers.Builder(len(data) + len(content) + (1 << 16))
     builder.Finish(model.Pack(builder), b"TFL3")

@@ -5,10 +5,8 @@ too. Batch and length of the signature `ids` are free.
 """
 
 import json
-import os
 
 from base import file_system
-from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
@@ -26,24 +24,8 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
 
     `quantize` is a key of convert.BYTES_PER_WEIGHT.
     """
-    settings = graph.task.settings
-    logging.info(
-        "Converting %s (%s)", settings.checkpoint.prefix, settings.task
-    )
-    data = _create(graph, quantize)
-    with file_system.atomic_file(path) as file:
-        file.write(data)
-    _log_mediapipe(settings)
-    logging.info(
-        "Wrote %s: %s, weights %s, %.1f MB",
-        path,
-        settings.task,
-        {"none": "float32"}.get(quantize, quantize),
-        len(data) / 1e6,
-    )
-
-
-def _create(graph: TaskGraph, quantize: str) -> bytes:
+    task = graph.task
+    logging.info("Converting %s (%s)", task.checkpoint.prefix, task.name)
 
     def numbers(**features: tf.Tensor) -> Outputs:
         with recurrence.without_arrays():
@@ -62,44 +44,35 @@ def _create(graph: TaskGraph, quantize: str) -> bytes:
     # See serving/litert/convert.py: variables must hang on the saved module.
     module.weights = graph.weights
     data = convert.convert(module, function, quantize)
-    settings = graph.task.settings
-    labels = graph.task.labels
     data = convert.with_metadata(
         data,
-        metadata.NAME,
-        lambda inputs, outputs: metadata.describe(
-            f"{settings.task}; see {metadata.DESCRIPTION}",
-            inputs,
-            outputs,
-            has_labels=settings.task == "classifier" and bool(labels),
-        ),
-        graph.task.checkpoint.row_length,
+        f"{task.name}; see {metadata.DESCRIPTION}",
+        has_labels=task.name == "classifier" and bool(task.labels),
+        length=task.checkpoint.row_length,
     )
     described = {
         "version": metadata.VERSION,
-        **graph.task.description(),
+        **task.description(),
         "quantize": quantize,
         "max_position_embeddings": graph.model.config.max_position_embeddings,
     }
     text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
-    files = {metadata.VOCAB: graph.task.tokenizer.vocabulary.content}
-    if labels:
-        files[metadata.LABELS] = "".join(f"{x}\n" for x in labels).encode()
-    return metadata.with_files(
-        data, files | {metadata.DESCRIPTION: text.encode()}
+    files = {metadata.VOCAB: task.tokenizer.vocabulary.content}
+    if task.labels:
+        lines = "".join(f"{label}\n" for label in task.labels)
+        files[metadata.LABELS] = lines.encode()
+    files[metadata.DESCRIPTION] = text.encode()
+    data = metadata.with_files(data, files)
+    with file_system.atomic_file(path) as file:
+        file.write(data)
+    _log_mediapipe(task.settings)
+    logging.info(
+        "Wrote %s: %s, weights %s, %.1f MB",
+        path,
+        task.name,
+        {"none": "float32"}.get(quantize, quantize),
+        len(data) / 1e6,
     )
-
-
-def check_new(path: str) -> None:
-    """Check that the file of --export_dir can be written and is new."""
-    if file_system.is_directory(path):
-        raise UserError(
-            f"--export_dir={path} is a directory: give a file name in it, "
-            f"such as {os.path.join(path, 'model.tflite')}"
-        )
-    if file_system.exists(path):
-        raise UserError(f"--export_dir={path} exists already: give a new name")
-    file_system.make_directory(os.path.dirname(path) or ".", "export_dir")
 
 
 def _log_mediapipe(settings: TaskSettings) -> None:
@@ -119,36 +92,23 @@ def _log_mediapipe(settings: TaskSettings) -> None:
         "keeps accents and splits special tokens, whatever the vocabulary",
         "TextClassifier" if settings.task == "classifier" else "TextEmbedder",
     )
-    if trained_for.sentence_pairs:
+    differences = {
+        "was fine-tuned on pairs, of which it gets one text": (
+            trained_for.sentence_pairs
+        ),
+        f"begins each text with {settings.prompt!r}": settings.prompt,
+        f"reads long texts with --long_texts={checkpoint.long_texts.how}": (
+            checkpoint.long_texts.how in (HEAD_TAIL, TAIL)
+        ),
+        f"calls special tokens {', '.join(text.token_names)}": (
+            text.token_names != tokenization.SPECIAL_TOKENS
+        ),
+        "is cased": not text.do_lower_case,
+        "leaves ideographs to WordPiece": not text.tokenize_chinese_chars,
+    }
+    if found := [words for words, is_so in differences.items() if is_so]:
         logging.warning(
-            "The model was fine-tuned on pairs, which MediaPipe cannot give "
-            "it: it reads one text"
-        )
-    if settings.prompt:
-        logging.warning(
-            "MediaPipe puts no prompt before a text: give it texts that begin "
-            "with %r",
-            settings.prompt,
-        )
-    if checkpoint.long_texts.how in (HEAD_TAIL, TAIL):
-        logging.warning(
-            "MediaPipe reads the beginning of a long text, the model was "
-            "trained with --long_texts=%s",
-            checkpoint.long_texts.how,
-        )
-    if text.token_names != tokenization.SPECIAL_TOKENS:
-        logging.warning(
-            "MediaPipe finds no %s: in the vocabulary they are called %s",
-            ", ".join(tokenization.SPECIAL_TOKENS),
-            ", ".join(text.token_names),
-        )
-    if not text.do_lower_case:
-        logging.warning(
-            "The model is cased: MediaPipe lower-cases its texts, which gives "
-            "wrong ids"
-        )
-    if not text.tokenize_chinese_chars:
-        logging.warning(
-            "The model leaves ideographs to WordPiece: MediaPipe makes a word "
-            "of each, which gives wrong ids"
+            "MediaPipe gives the model other ids than it was trained with: it "
+            "%s (docs/litert.md#run-it-elsewhere)",
+            ", ".join(found),
         )

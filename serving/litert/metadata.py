@@ -14,12 +14,15 @@ import os
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from base import text_files
 from base.errors import UserError
 
 from tasks import registry
+
+if TYPE_CHECKING:
+    import flatbuffers
 
 # The name of the metadata in the LiteRT file, and its flatbuffer identifier.
 NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
@@ -28,9 +31,8 @@ NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
 VOCAB, LABELS, DESCRIPTION = "vocab.txt", "labels.txt", "export.json"
 
 # Version of export.json. Raise it when an older serving/litert/model.py would
-# misunderstand the file. Version 1 has no strip_accents, 2 no special_tokens.
+# misunderstand the file.
 VERSION = 3
-_READABLE = (1, 2, VERSION)
 
 # Input of the signature -> the name by which MediaPipe finds it.
 INPUT_NAMES = {
@@ -48,60 +50,6 @@ _FEATURE = 1  # ContentProperties
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-class _Writer:
-    """Writes tables of a flatbuffer, whose fields have numbers, not names.
-
-    Every method returns the place of what it has written. Children are written
-    before their parents, as flatbuffers demand.
-    """
-
-    def __init__(self):
-        # Optional: only exports need it, and the converter brings it along.
-        import flatbuffers
-
-        self.builder = flatbuffers.Builder(4096)
-
-    def text(self, value: str) -> int:
-        return self.builder.CreateString(value)
-
-    def vector(self, places: Sequence[int]) -> int:
-        """Write a vector of what was written to these places."""
-        self.builder.StartVector(4, len(places), 4)
-        for place in reversed(places):
-            self.builder.PrependUOffsetTRelative(place)
-        return self.builder.EndVector()
-
-    def table(
-        self,
-        places: Mapping[int, int],
-        codes: Mapping[int, int] | None = None,
-    ) -> int:
-        """Write a table of {field: place} and {field: value of a byte}."""
-        codes = codes or {}
-        self.builder.StartObject(max([*places, *codes], default=0) + 1)
-        for field, place in places.items():
-            self.builder.PrependUOffsetTRelativeSlot(field, place, 0)
-        for field, code in codes.items():
-            self.builder.PrependByteSlot(field, code, 0)
-        return self.builder.EndObject()
-
-    def file(self, name: str, description: str, kind: int) -> int:
-        """Write an AssociatedFile (name, description, type)."""
-        places = {0: self.text(name), 1: self.text(description)}
-        return self.table(places, {2: kind})
-
-    def tensor(
-        self, name: str, description: str, files: Sequence[int] = ()
-    ) -> int:
-        """Write a TensorMetadata (name, description, content, files)."""
-        places = {0: self.text(name), 1: self.text(description)}
-        # Numbers without a meaning of their own, unlike pixels or samples.
-        places[3] = self.table({1: self.table({})}, {0: _FEATURE})
-        if files:
-            places[6] = self.vector(files)
-        return self.table(places)
-
-
 def describe(
     description: str,
     inputs: Sequence[str],
@@ -113,39 +61,76 @@ def describe(
     Inputs and outputs are names of the signature, in the order of the graph.
     With labels the output has a value per line of labels.txt.
     """
-    write = _Writer()
-    input_places = [
-        write.tensor(INPUT_NAMES[one], f"{one}, int32 [batch, length]")
-        for one in inputs
-    ]
-    output_places = []
-    for one in outputs:
-        files = []
-        if has_labels:
-            files = [write.file(LABELS, "a label per line", _AXIS_LABELS)]
-        shown = "probability" if has_labels else one
-        output_places.append(write.tensor(shown, one, files))
-    vocabulary = write.file(VOCAB, "a token per line", _VOCABULARY)
-    options = write.table({0: write.vector([vocabulary])})
-    tokenizer = write.table({1: options}, {0: _BERT_TOKENIZER})
-    graph = write.table(
-        {
-            0: write.text("BERT"),
-            2: write.vector(input_places),
-            3: write.vector(output_places),
-            5: write.vector([tokenizer]),
-        }
-    )
-    root = write.table(
-        {
-            0: write.text("BERT"),
-            1: write.text(description),
-            3: write.vector([graph]),
-            7: write.text("1.3.0"),  # the first version with this tokenizer
-        }
-    )
-    write.builder.Finish(root, file_identifier=IDENTIFIER)
-    return bytes(write.builder.Output())
+    # Optional: only exports need it, and the converter brings it along.
+    import flatbuffers
+
+    # Fields of a Content are properties and their kind: numbers without a
+    # meaning of their own, unlike pixels or samples.
+    content = {1: {}, 0: _FEATURE}
+    # Of an AssociatedFile: name, description, type.
+    labels = {0: LABELS, 1: "a label per line", 2: _AXIS_LABELS}
+    vocabulary = {0: VOCAB, 1: "a token per line", 2: _VOCABULARY}
+    # Of a SubGraphMetadata: name, inputs, outputs, processors of the inputs. Of
+    # a TensorMetadata: name, description, content, files.
+    graph = {
+        0: "BERT",
+        2: [
+            {
+                0: INPUT_NAMES[one],
+                1: f"{one}, int32 [batch, length]",
+                3: content,
+            }
+            for one in inputs
+        ],
+        3: [
+            {0: "probability", 1: one, 3: content, 6: [labels]}
+            if has_labels
+            else {0: one, 1: one, 3: content}
+            for one in outputs
+        ],
+        5: [{1: {0: [vocabulary]}, 0: _BERT_TOKENIZER}],
+    }
+    # Of a ModelMetadata: name, description, graphs, first version.
+    root = {
+        0: "BERT",
+        1: description,
+        3: [graph],
+        7: "1.3.0",  # which has this tokenizer
+    }
+    builder = flatbuffers.Builder(4096)
+    builder.Finish(_write(builder, root), file_identifier=IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _write(builder: "flatbuffers.Builder", value: str | dict[int, Any]) -> int:
+    """Write a text or a table, {number of a field: value}; return its place.
+
+    A field holds a text, a table, a list of tables or the value of a byte.
+    Children are written before their parents, as flatbuffers demand.
+    """
+    if isinstance(value, str):
+        return builder.CreateString(value)
+    items = {
+        field: [_write(builder, item) for item in part]
+        for field, part in value.items()
+        if isinstance(part, list)
+    }
+    places = {}
+    for field, part in value.items():
+        if field in items:
+            builder.StartVector(4, len(part), 4)
+            for place in reversed(items[field]):
+                builder.PrependUOffsetTRelative(place)
+            places[field] = builder.EndVector()
+        elif not isinstance(part, int):
+            places[field] = _write(builder, part)
+    builder.StartObject(max(value, default=0) + 1)
+    for field, part in value.items():
+        if field in places:
+            builder.PrependUOffsetTRelativeSlot(field, places[field], 0)
+        else:
+            builder.PrependByteSlot(field, part, 0)
+    return builder.EndObject()
 
 
 def with_files(data: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -223,7 +208,7 @@ def read_description(path: str) -> tuple[dict[str, Any], bytes]:
         )
     place = f"--model={path}: {DESCRIPTION} inside"
     found = text_files.json_object(place, files[DESCRIPTION])
-    if found.get("version") not in _READABLE:
+    if found.get("version") != VERSION:
         raise UserError(
             f"--model={path} has version {found.get('version')!r} of "
             f"{DESCRIPTION}, this program reads {VERSION}: export it with the "

@@ -81,7 +81,7 @@ def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind):
 
 def test_files_are_stored_behind_the_model_and_read_again(tmp_path):
     head = b"\x1c\0\0\0TFL3" + bytes(range(256))
-    details = {"version": 1, "max_position_embeddings": 9}
+    details = {"version": metadata.VERSION, "max_position_embeddings": 9}
     files = {
         "vocab.txt": b"a\nb\n",
         "export.json": json.dumps(details).encode(),
