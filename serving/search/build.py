@@ -300,19 +300,22 @@ def _add_graph(folder: str, fingerprint: dict[str, Any]) -> None:
         return
     metric, dtype = _OF_GRAPH[fingerprint.get("similarity_fn_name")]
     with jobs_run.open_run(job) as run:
-        vectors = Index(folder).finite_vectors()
+        index = Index(folder)
+        vectors = index.vectors
         graph = load_usearch().Index(
             ndim=vectors.shape[1], metric=metric, dtype=dtype
         )
         with progress.Bar(len(vectors), "vectors", "Making graph") as bar:
             for at in range(0, len(vectors), _PART):
-                block = vectors[at : at + _PART]
+                block = np.asarray(vectors[at : at + _PART])
+                if not np.isfinite(block).all():
+                    raise index.damaged(VECTORS)
                 # Threads do not see the vectors that others are adding. In a
                 # small graph that leaves vectors to which no way leads, so its
                 # first vectors are added one after the other.
                 graph.add(
                     np.arange(at, at + len(block)),
-                    np.asarray(block),
+                    block,
                     threads=0 if at else 1,
                 )
                 bar.update(len(block))

@@ -31,8 +31,6 @@ GRAPH = "graph.usearch"
 
 REQUIREMENTS = "requirements-search.txt"
 
-_PART = 4096  # vectors checked together
-
 # How many candidates the graph names: at least, and per sentence asked for.
 _LEAST, _MORE = 128, 4
 
@@ -65,7 +63,7 @@ class Index:
             try:
                 self._graph = restore(os.path.join(folder, GRAPH), view=True)
             except ValueError as error:
-                raise self._damaged(GRAPH) from error
+                raise self.damaged(GRAPH) from error
 
     def search(
         self, queries: np.ndarray, count: int
@@ -108,16 +106,7 @@ class Index:
                     self.vectors, query, places, count, self.similarity
                 )
         except UserError as error:  # a number that is not finite
-            raise self._damaged(VECTORS) from error
-
-    def finite_vectors(self) -> np.ndarray:
-        """Return the vectors; a UserError if a number is not finite."""
-        try:
-            for at in range(0, len(self.vectors), _PART):
-                nearest.check_finite(self.vectors[at : at + _PART])
-        except UserError as error:
-            raise self._damaged(VECTORS) from error
-        return self.vectors
+            raise self.damaged(VECTORS) from error
 
     def _sentence(self, place: int) -> dict[str, Any]:
         start, end = map(int, self._offsets[place : place + 2])
@@ -125,15 +114,16 @@ class Index:
             self._texts.seek(start)
             return json.loads(self._texts.read(end - start))
         except (OSError, ValueError) as error:
-            raise self._damaged(TEXTS) from error
+            raise self.damaged(TEXTS) from error
 
     def _array(self, name: str) -> np.ndarray:
         try:
             return np.load(os.path.join(self.folder, name), mmap_mode="r")
         except (OSError, ValueError, EOFError) as error:
-            raise self._damaged(name) from error
+            raise self.damaged(name) from error
 
-    def _damaged(self, name: str) -> UserError:
+    def damaged(self, name: str) -> UserError:
+        """Return the error for a file that is not as it was written."""
         return UserError(
             f"{os.path.join(self.folder, name)} is damaged: delete the folder, "
             "and build the index again with --input_file"
