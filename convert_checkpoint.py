@@ -38,6 +38,7 @@ from checkpoints.checkpoint import (
     open_checkpoint,
     read_weights,
     write_checkpoint,
+    write_tokenizer,
 )
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
@@ -120,13 +121,10 @@ def main(_: list[str]) -> int:
         write_checkpoint(FLAGS.output, weights, checkpoint, vocabulary)
     else:
         if vocabulary is not None:
-            huggingface.write_tokenizer(
-                FLAGS.output,
-                vocabulary,
-                for_transformers(checkpoint.tokenizer_settings, architecture),
-                checkpoint.config,
-                checkpoint.trained_for,
+            settings = for_transformers(
+                checkpoint.tokenizer_settings, architecture
             )
+            write_tokenizer(FLAGS.output, checkpoint, vocabulary, settings)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
     logging.info(
@@ -140,16 +138,18 @@ def architecture_of(checkpoint: Checkpoint) -> str:
     names, task = checkpoint.shapes, checkpoint.trained_for.task
     if task in _OUTPUT_HEADS and "output_weights" in names:
         return _OUTPUT_HEADS[task]
-    for pattern, architecture in _ARCHITECTURES:
-        if any(re.search(pattern, name) for name in names):
-            if architecture not in _MASKED:
-                return architecture
-            if is_left_to_right(checkpoint.config):
-                return "BertLMHeadModel"  # the same head, for next tokens
-            if checkpoint.trained_for.objective:
-                return "BertForMaskedLM"  # the other head is untrained
-            return architecture
-    raise AssertionError(names)
+    found = next(
+        architecture
+        for pattern, architecture in _ARCHITECTURES
+        if any(re.search(pattern, name) for name in names)
+    )
+    if found not in _MASKED:
+        return found
+    if is_left_to_right(checkpoint.config):
+        return "BertLMHeadModel"  # the same head, for next tokens
+    if checkpoint.trained_for.objective:
+        return "BertForMaskedLM"  # the other head is untrained
+    return found
 
 
 def for_transformers(

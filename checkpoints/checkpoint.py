@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from base import cluster, file_system, machine_memory, text_files
 from base.errors import UserError
@@ -25,16 +25,13 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-import tokenization
-from checkpoints import casing, lookup, published, weight_files
+from checkpoints import lookup, published, weight_files
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
+from checkpoints.tokenizer_folder import TOKEN_KEYS, Folder
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
-from tokenization import Vocabulary
-
-if TYPE_CHECKING:
-    from checkpoints.tokenizer_folder import Folder
+from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
 
 
 def open_checkpoint(
@@ -55,18 +52,8 @@ def open_checkpoint(
             not its own.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
-    folder = casing.read_folder(lookup.folder_of(prefix)) if prefix else None
-    config, trained_for = read_config(prefix, bert_config_file, folder)
-    if prefix and not bert_config_file:
-        names = lookup.BERT_CONFIG_NAME, published.CONFIG_NAME
-        if all(lookup.beside(prefix, name) for name in names):
-            logging.info(
-                "%s and %s are beside %s: read is %s, which belongs to the "
-                "format of the weights",
-                *names,
-                prefix,
-                os.path.basename(lookup.config_beside(prefix)),
-            )
+    folder = Folder(lookup.folder_of(prefix)) if prefix else None
+    config, trained_for = _read_config(prefix, bert_config_file, folder)
     vocabulary = own = folder and folder.vocabulary
     if vocab_file and not (own and own.path == vocab_file):
         vocabulary = Vocabulary(vocab_file)
@@ -89,18 +76,15 @@ def _check_same_vocabulary(vocabulary: Vocabulary, own: Vocabulary) -> None:
     except UserError:
         return  # it is damaged, and the flag names a mended copy
     given = list(vocabulary.tokens)
-    pairs = itertools.zip_longest(given, wanted)
+    pairs = itertools.zip_longest(given, wanted, fillvalue="")
     for line, (token, known) in enumerate(pairs, 1):
-        is_word = token and re.fullmatch(r"\[unused\d+\]", known or "")
+        is_word = token and re.fullmatch(r"\[unused\d+\]", known)
         if token != known and not is_word:
-            found = (
-                f"{token!r} in line {line}" if token else f"{line - 1} lines"
-            )
-            there = repr(known) if known else f"{line - 1} lines"
             raise UserError(
-                f"--vocab_file={vocabulary.path} has {found}, and the model's "
-                f"own vocabulary {own.path} {there}: leave --vocab_file out "
-                "(tools.extend_checkpoint adds words to a model)"
+                f"--vocab_file={vocabulary.path} has {token!r} in line {line}, "
+                f"and the model's own vocabulary {own.path} {known!r}: leave "
+                "--vocab_file out (tools.extend_checkpoint adds words to a "
+                "model)"
             )
 
 
@@ -128,7 +112,7 @@ class Loaded(NamedTuple):
     """A pre-trained encoder and what belongs to it."""
 
     config: BertConfig
-    tokenizer: tokenization.FullTokenizer
+    tokenizer: FullTokenizer
     model: modeling.BertModel
 
 
@@ -170,14 +154,12 @@ def load(
     return Loaded(checkpoint.config, tokenizer, model)
 
 
-def read_config(
-    prefix: str,
-    bert_config_file: str | None = None,
-    folder: "Folder | None" = None,
+def _read_config(
+    prefix: str, bert_config_file: str | None, folder: Folder | None
 ) -> tuple[BertConfig, TrainedFor]:
     """Return the configuration that a flag names or a checkpoint has.
 
-    `folder` has the files beside the checkpoint if they were read already.
+    `folder` has the files beside the checkpoint; None: there is none.
     """
     path = bert_config_file or (prefix and lookup.config_beside(prefix))
     if not path and not prefix:
@@ -191,8 +173,15 @@ def read_config(
             f"no {lookup.BERT_CONFIG_NAME} beside {prefix}: name it with "
             "--bert_config_file"
         )
-    if prefix and not folder:
-        folder = casing.read_folder(lookup.folder_of(prefix))
+    names = lookup.BERT_CONFIG_NAME, published.CONFIG_NAME
+    if not bert_config_file and all(lookup.beside(prefix, x) for x in names):
+        logging.info(
+            "%s and %s are beside %s: read is %s, which belongs to the "
+            "format of the weights",
+            *names,
+            prefix,
+            os.path.basename(path),
+        )
     is_theirs = path == os.path.join(prefix, published.CONFIG_NAME)
     if is_theirs and not bert_config_file:
         from checkpoints import huggingface  # where the format is theirs
@@ -266,26 +255,49 @@ def write_checkpoint(
     Files of the same names are replaced. Without a vocabulary, its file and
     that of its tokenizer's settings are not written.
     """
-    config, trained_for = checkpoint.config, checkpoint.trained_for
-    keys = config.to_dict() | trained_for.to_dict()
-    file_system.write_text(
-        os.path.join(directory, lookup.BERT_CONFIG_NAME),
-        json.dumps(keys, indent=2, sort_keys=True) + "\n",
-    )
+    keys = checkpoint.config.to_dict() | checkpoint.trained_for.to_dict()
+    _write_json(directory, lookup.BERT_CONFIG_NAME, keys)
     if vocabulary is not None:
-        from checkpoints import huggingface  # where a model is written
-
-        huggingface.write_tokenizer(
-            directory,
-            vocabulary,
-            checkpoint.tokenizer_settings,
-            config,
-            trained_for,
-        )
+        settings = checkpoint.tokenizer_settings
+        write_tokenizer(directory, checkpoint, vocabulary, settings)
     # Last: the weights' index makes the model visible to find_checkpoint.
     prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
     weight_files.write(prefix, tensors)
     return prefix
+
+
+def write_tokenizer(
+    directory: str,
+    checkpoint: Checkpoint,
+    vocabulary: bytes,
+    settings: TokenizerSettings,
+) -> None:
+    """Write vocab.txt and tokenizer_config.json.
+
+    Transformers cuts texts to model_max_length, from truncation_side on: as in
+    fine-tuning the model, or to its positions.
+    """
+    path = os.path.join(directory, published.VOCAB_NAME)
+    with file_system.atomic_file(path) as file:
+        file.write(vocabulary)
+    keys = settings._asdict()
+    names, special = keys.pop("token_names"), keys.pop("special_tokens")
+    keys |= {
+        "tokenizer_class": "BertTokenizer",
+        "model_max_length": checkpoint.max_seq_length,
+        **dict(zip(TOKEN_KEYS, names, strict=True)),
+        "split_special_tokens": not special,
+    }
+    if more := [token for token in special if token not in names]:
+        keys["additional_special_tokens"] = more
+    if checkpoint.long_texts.how == TAIL:
+        keys["truncation_side"] = "left"
+    _write_json(directory, published.TOKENIZER_CONFIG_NAME, keys)
+
+
+def _write_json(directory: str, name: str, keys: Mapping[str, Any]) -> None:
+    text = json.dumps(keys, indent=2, sort_keys=True) + "\n"
+    file_system.write_text(os.path.join(directory, name), text)
 
 
 def write_model(

@@ -18,7 +18,6 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from base import file_system
 from base.errors import UserError
 
 from absl import logging
@@ -45,8 +44,6 @@ _WEIGHTS = (
 )
 
 _NAME = re.compile(r"hf://(?:models/)?([\w.-]+/[\w.-]+)(?:@([^@\s]+))?/?")
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # Endings of weights in other formats.
 _OTHER_WEIGHTS = (".bin", ".msgpack", ".h5", ".pt", ".ckpt", ".onnx")
@@ -88,17 +85,14 @@ def with_commit(text: str, flag: str = "init_checkpoint") -> str:
 # --- Fetching ----------------------------------------------------------------
 
 
+@functools.cache  # a process asks once, and keeps to the commit it was told
 def fetch(text: str, flag: str = "init_checkpoint") -> str:
     """Return the folder of hf://owner/name[@revision]; fetch it if needed.
 
     It is a Hugging Face directory in the client's cache, named after the
     commit.
     """
-    return _fetch(parse(text, flag), flag)
-
-
-@functools.cache  # a process asks once, and keeps to the commit it was told
-def _fetch(name: Name, flag: str) -> str:
+    name = parse(text, flag)
     what = f"--{flag}={name}"
     folder = _snapshot(name, _SMALL, what)
     _check_is_bert(folder, what)
@@ -108,7 +102,6 @@ def _fetch(name: Name, flag: str) -> str:
         _snapshot(commit, _WEIGHTS, what)
         if not _has_weights(folder):
             raise _without_safetensors(name, commit, flag)
-        _check_hashes(folder, what)
     logging.info("%s is commit %s in %s", name, commit.revision, folder)
     return folder
 
@@ -167,26 +160,6 @@ def _has_weights(folder: str) -> bool:
         return False
     names = set(huggingface.read_index(folder).values())
     return all(os.path.exists(os.path.join(folder, name)) for name in names)
-
-
-def _check_hashes(folder: str, what: str) -> None:
-    """Check the weights against their SHA-256, by which the cache names them.
-
-    A file that differs is removed from the cache.
-    """
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(".safetensors"):
-            continue
-        blob = os.path.realpath(os.path.join(folder, name))
-        wanted = os.path.basename(blob)
-        # Where a file system has no links, the name is not a hash.
-        if _SHA256.fullmatch(wanted) and file_system.sha256(blob) != wanted:
-            os.remove(blob)
-            os.remove(os.path.join(folder, name))
-            raise UserError(
-                f"{what}: {name} arrived damaged (its SHA-256 is not the "
-                "hub's) and was removed: give the same command again"
-            )
 
 
 def _without_safetensors(name: Name, commit: Name, flag: str) -> UserError:

@@ -31,10 +31,7 @@ import safetensors.numpy
 from absl import logging
 
 from checkpoints import known_settings, published, sentence_transformers
-from checkpoints.tokenizer_folder import TOKEN_KEYS
-from checkpoints.trained_for import TAIL, TrainedFor
 from modeling import LEFT_TO_RIGHT, BertConfig
-from tokenization import TokenizerSettings
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
 # x * Phi(x), computed with erf, in transformers, and its tanh approximation in
@@ -359,7 +356,9 @@ def write_config(
         theirs[_CROSS_ENCODER] = {
             "activation_fn": sentence_transformers.TORCH_NAMES[activation]
         }
-    _write_json(directory, published.CONFIG_NAME, theirs)
+    text = json.dumps(theirs, indent=2, sort_keys=True) + "\n"
+    path = os.path.join(directory, published.CONFIG_NAME)
+    file_system.write_text(path, text)
 
 
 def check_activation(config: BertConfig, path: str) -> None:
@@ -393,11 +392,6 @@ def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
             "last token, so the two cannot be converted "
             "(--output_format=original keeps such a model)"
         )
-
-
-def _write_json(directory: str, name: str, value: Mapping[str, Any]) -> None:
-    text = json.dumps(value, indent=2, sort_keys=True) + "\n"
-    file_system.write_text(os.path.join(directory, name), text)
 
 
 # --- Weights -----------------------------------------------------------------
@@ -515,10 +509,6 @@ class Reader:
         """Return {key: shape}, in the original's orientation."""
         return dict(self._shapes)
 
-    def has_tensor(self, key: str) -> bool:
-        """Whether the directory holds a variable of this name."""
-        return key in self._names
-
     def get_tensor(self, key: str) -> np.ndarray:
         """Return a tensor as float32, in the original's orientation."""
         value = _read(*self._names[key])
@@ -566,35 +556,3 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
         os.path.join(directory, published.WEIGHTS_NAME)
     ) as file:
         file.write(data)
-
-
-def write_tokenizer(
-    directory: str,
-    vocabulary: bytes,
-    tokenizer_settings: TokenizerSettings,
-    config: BertConfig,
-    trained_for: TrainedFor,
-) -> None:
-    """Write vocab.txt and tokenizer_config.json.
-
-    Transformers cuts texts to model_max_length, from truncation_side on: as in
-    fine-tuning the model, or to its positions.
-    """
-    with file_system.atomic_file(
-        os.path.join(directory, published.VOCAB_NAME)
-    ) as file:
-        file.write(vocabulary)
-    settings = tokenizer_settings._asdict()
-    names, special = settings.pop("token_names"), settings.pop("special_tokens")
-    own = trained_for.max_seq_length
-    settings |= {
-        "tokenizer_class": "BertTokenizer",
-        "model_max_length": own or config.max_position_embeddings,
-        **dict(zip(TOKEN_KEYS, names, strict=True)),
-        "split_special_tokens": not special,
-    }
-    if more := [token for token in special if token not in names]:
-        settings["additional_special_tokens"] = more
-    if trained_for.long_texts and trained_for.long_texts.how == TAIL:
-        settings["truncation_side"] = "left"
-    _write_json(directory, published.TOKENIZER_CONFIG_NAME, settings)

@@ -18,6 +18,10 @@ APPLIED, CHANGES_NOTHING = "applied", "changes nothing"
 REFUSED, WARNED = "refused", "warned of"
 
 
+class Refused(UserError):
+    """Raised for a setting with which a model computes something else."""
+
+
 class Setting(NamedTuple):
     """What is done with a setting.
 
@@ -69,7 +73,7 @@ def check(name: str, path: str, found: Mapping[str, Any]) -> None:
         found: its JSON object.
 
     Raises:
-        UserError: a setting has a value that is refused.
+        Refused: a setting has a value that is refused.
     """
     known = SETTINGS[name]
     unknown = []
@@ -90,7 +94,7 @@ def check(name: str, path: str, found: Mapping[str, Any]) -> None:
             f"{wanted}: {setting.why}"
         )
         if setting.treatment == REFUSED:
-            raise UserError(words)
+            raise Refused(words)
         logs.warn_once(words)
     if unknown:
         logs.warn_once(

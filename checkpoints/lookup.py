@@ -64,7 +64,10 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
 
 
 def _find_in_directory(directory: str, flag: str) -> str:
-    is_huggingface = published.is_directory(directory)
+    is_huggingface = any(
+        tf.io.gfile.exists(os.path.join(directory, name))
+        for name in (published.WEIGHTS_NAME, published.INDEX_NAME)
+    )
     if not is_huggingface:
         check_is_no_pattern(directory, flag)
     # A finished run has `bert_model.ckpt` beside its training checkpoints. It
@@ -190,20 +193,24 @@ def check_no_checkpoint(directory: str, flag: str) -> None:
     replaced too, whatever its own name is. The directory need not exist.
     """
     check_is_no_pattern(directory, flag)
-    names = (published.WEIGHTS_NAME, published.INDEX_NAME, "checkpoint")
-    found = [
-        name
-        for name in names
-        if tf.io.gfile.exists(os.path.join(directory, name))
-    ]
-    for path in tf.io.gfile.glob(os.path.join(directory, "*.index")):
-        if not path.endswith(".tmp.index"):  # left behind by a killed run
-            found.append(os.path.basename(path))
+    found = files_of_models(directory)
+    if tf.io.gfile.exists(os.path.join(directory, "checkpoint")):
+        found.append("checkpoint")
     if found:
         raise UserError(
-            f"--{flag}={directory} holds a checkpoint already ({found[0]}); "
-            "name a new directory"
+            f"--{flag}={directory} holds a checkpoint already "
+            f"({os.path.basename(found[0])}); name a new directory"
         )
+
+
+def files_of_models(directory: str) -> list[str]:
+    """Return the paths of the weights, or their index, of models in it."""
+    endings = ("index", "safetensors", "safetensors.index.json")
+    found = tf.io.gfile.glob(
+        [os.path.join(directory, f"*.{ending}") for ending in endings]
+    )
+    # A killed run may have left a checkpoint that is not complete.
+    return [path for path in found if not path.endswith(".tmp.index")]
 
 
 def beside(prefix: str, name: str) -> str | None:

@@ -4,10 +4,7 @@ This file is all that most runs need of them: what reads or fetches such a model
 is imported where there is one.
 """
 
-import os
 import re
-
-from base import file_system
 
 SCHEME = "hf://"
 
@@ -36,11 +33,3 @@ def repository_of(path: str) -> str | None:
     """Return owner/name if a path is in the hub's cache; None otherwise."""
     match = _CACHED.search(path)
     return f"{match[1]}/{match[2]}" if match else None
-
-
-def is_directory(path: str) -> bool:
-    """Whether `path` is a directory with weights in safetensors files."""
-    return any(
-        file_system.exists(os.path.join(path, name))
-        for name in (WEIGHTS_NAME, INDEX_NAME)
-    )

@@ -20,8 +20,6 @@ from checkpoints import lookup, published
 
 CONFIG_NAME = "training_config.json"
 
-_OF_MODELS = ("index", "safetensors")  # endings of files
-
 # How long to wait for the end of a run that was told to stop, and saves.
 _LOCK_SECONDS = 60.0
 
@@ -66,7 +64,6 @@ def claim_output_dir(
     output_dir: str,
     fingerprint: Mapping[str, object],
     adjustable: Mapping[str, object],
-    is_chief: bool = True,
     hints: Mapping[str, str] = _NONE,
 ) -> None:
     """Check that output_dir has no other run; write this run's settings to it.
@@ -118,7 +115,7 @@ def claim_output_dir(
         return
     if not tf.io.gfile.exists(path):
         check_free(output_dir)
-    if is_chief:
+    if cluster.is_chief():
         write_settings(output_dir, fingerprint, adjustable)
 
 
@@ -189,10 +186,7 @@ def check_free(output_dir: str) -> None:
     """
     if lookup.listed_checkpoints(output_dir):
         return
-    found = tf.io.gfile.glob(
-        [os.path.join(output_dir, f"*.{name}") for name in _OF_MODELS]
-    )
-    if found:
+    if found := lookup.files_of_models(output_dir):
         raise UserError(
             f"output_dir {output_dir} holds a model ({found[0]}) and no run "
             "to resume; training would replace the model: use another "
@@ -296,14 +290,12 @@ def _differing(name: str, old: object, new: object) -> str:
     A fingerprint may hold a whole configuration, hundreds of input files or
     checksums, which would tell nobody anything: long values are only named.
     """
+    entries = ""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [n for n in {**old, **new} if old.get(n) != new.get(n)]
-        old = {name: old.get(name) for name in names}
-        new = {name: new.get(name) for name in names}
+        old, new = ({n: part.get(n) for n in names} for part in (old, new))
         more = ["..."] * (len(names) > _MOST_NAMES)
         entries = f" ({', '.join(names[:_MOST_NAMES] + more)})"
-    else:
-        entries = ""
     if max(len(f"{old}"), len(f"{new}")) > _LONGEST_VALUE:
         return f"other {name}{entries}"
     return f"{name} = {old}, not {new}"

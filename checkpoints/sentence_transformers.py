@@ -23,6 +23,7 @@ from base import file_system, logs, text_files
 from base.errors import UserError
 
 from checkpoints import known_settings, published
+from checkpoints.known_settings import Refused
 from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import SIMILARITIES, TrainedFor
 
@@ -102,7 +103,7 @@ def read(
             path = os.path.join(folder.path, _PROMPTS)
             return fields | _cross_encoder(path, others, num_outputs)
         found = _vectors(folder, modules, sizes, others)
-    except _Lacking as error:
+    except Refused as error:
         logs.warn_once(
             f"{folder.path}: {error}, which this project lacks: the model is "
             "used without its sentence vectors, or scores of pairs"
@@ -128,17 +129,13 @@ def _length(
     return int(min(value, positions))
 
 
-class _Lacking(Exception):
-    """Raised for vectors that are made in a way that this project lacks."""
-
-
 def _check_kinds(
     modules: Sequence[Mapping[str, Any]], *wanted: Sequence[str]
 ) -> list[str]:
     """Return the classes of the modules behind the encoder.
 
     Raises:
-        _Lacking: they are none of those wanted.
+        Refused: they are none of those wanted.
     """
     # Other packages' modules may have the same names.
     kinds = [
@@ -148,7 +145,7 @@ def _check_kinds(
         for one in modules
     ]
     if kinds[:1] != ["Transformer"] or kinds[1:] not in wanted:
-        raise _Lacking(f"its modules are {', '.join(kinds)}")
+        raise Refused(f"its modules are {', '.join(kinds)}")
     return kinds[1:]
 
 
@@ -158,23 +155,24 @@ def _vectors(
     sizes: Mapping[str, Any],
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the fields of a model whose task is TASK; else raise _Lacking.
+    """Return the fields of a model whose task is TASK; else raise Refused.
 
     `sizes` and `others` are the objects in _LENGTH and _PROMPTS.
     """
     kinds = _check_kinds(modules, ["Pooling"], ["Pooling", "Normalize"])
     for one in modules:
-        _check(folder.path, _MODULES, one, _MODULES)
+        path = os.path.join(folder.path, _MODULES)
+        known_settings.check(_MODULES, path, one)
     encoder, *paths = [one.get("path", "") for one in modules]
     if encoder:
-        raise _Lacking(f"its encoder is in the folder {encoder}")
+        raise Refused(f"its encoder is in the folder {encoder}")
     files = [os.path.join(path, "config.json") for path in paths]
     pooling, *_ = [
         _object(folder.path, file, name)
         for file, name in zip(files, (_POOLING, _NORMALIZE), strict=False)
     ]
     if not pooling:
-        raise _Lacking(f"it has no {files[0]}")
+        raise Refused(f"it has no {files[0]}")
     modes = pooling.get("pooling_mode")
     if modes is None:
         modes = [
@@ -185,17 +183,17 @@ def _vectors(
     if isinstance(modes, list) and len(modes) <= 1:
         modes = modes[0] if modes else "mean"
     if modes not in POOLINGS:
-        raise _Lacking(f"its pooling is {modes}")
+        raise Refused(f"its pooling is {modes}")
     prompts = others.get("prompts") or {}
     if (
         pooling.get("include_prompt") is False
         and isinstance(prompts, dict)
         and any(prompts.values())
     ):
-        raise _Lacking("its pooling leaves the tokens of prompts out")
+        raise Refused("its pooling leaves the tokens of prompts out")
     is_cased = not folder.said.get("do_lower_case", True)
     if sizes.get("do_lower_case") and is_cased:
-        raise _Lacking(f"{_LENGTH} lower-cases texts of a cased model")
+        raise Refused(f"{_LENGTH} lower-cases texts of a cased model")
     similarity = others.get("similarity_fn_name")
     if similarity not in (None, *SIMILARITIES):
         raise UserError(
@@ -263,29 +261,15 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
 
 
 def _object(directory: str, file: str, name: str) -> dict[str, Any]:
-    """Return the object in a file, empty without one; see `_check`."""
+    """Return the object in a file, empty without one, checked by a name."""
     path = os.path.join(directory, file)
     found = text_files.read_json(path) if file_system.exists(path) else {}
     if not isinstance(found, dict | None):
         raise UserError(
             f"{path}: found {type(found).__name__}, wanted a JSON object"
         )
-    _check(directory, file, found or {}, name)
+    known_settings.check(name, path, found or {})
     return found or {}
-
-
-def _check(
-    directory: str, file: str, found: Mapping[str, Any], name: str
-) -> None:
-    """Check an object of a file that known_settings knows by a name.
-
-    Raises:
-        _Lacking: a setting is refused.
-    """
-    try:
-        known_settings.check(name, os.path.join(directory, file), found)
-    except UserError as error:
-        raise _Lacking(str(error)) from error
 
 
 def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:

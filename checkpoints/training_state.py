@@ -13,7 +13,7 @@ import shutil
 import zlib
 from collections.abc import Mapping, Sequence
 
-from base import file_system
+from base import cluster, file_system
 from base.errors import UserError, counted
 
 import numpy as np
@@ -28,6 +28,8 @@ TRAINING_NAME = "model.ckpt"
 class TrainingState:
     """The training checkpoints of a run: weights, slots and step.
 
+    Of several processes only the chief writes.
+
     Random numbers and the order of the data are functions of the seed and the
     step, so these three, and the loss scale of a run in float16, are the whole
     state of a run: killed and started again, it ends with the same bits.
@@ -36,7 +38,6 @@ class TrainingState:
         slots: {variable path: {slot name: tf.Variable}} of the optimizer. As
             in the original, a slot is saved as `<variable path>/<slot name>`.
         keep_checkpoint_max: 0 keeps all.
-        is_chief: whether this process writes; of several only one does.
         loss_scale: {name: variable} of a run in float16, saved as
             `loss_scale/<name>`. Runs in other types have none.
     """
@@ -47,12 +48,10 @@ class TrainingState:
         variables: Sequence,
         slots: Mapping[str, Mapping[str, tf.Variable]],
         keep_checkpoint_max: int = 5,
-        is_chief: bool = True,
         loss_scale: Mapping[str, tf.Variable] | None = None,
     ):
         self.output_dir = output_dir
         self.keep_checkpoint_max = keep_checkpoint_max
-        self.is_chief = is_chief
         self._passing: str | None = None  # what the next save removes
         self._weights = {variable.path: variable for variable in variables}
         self._slots = {
@@ -73,7 +72,7 @@ class TrainingState:
     def save(self, step: int) -> str:
         """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
         prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
-        if not self.is_chief:
+        if not cluster.is_chief():
             return prefix
         tensors = weight_files.as_tensors(self._weights.values())
         others = {**self._slots, **self._loss_scale}
@@ -117,7 +116,7 @@ class TrainingState:
         Raises:
             UserError: it has not.
         """
-        if not self.is_chief or file_system.is_remote(self.output_dir):
+        if not cluster.is_chief() or file_system.is_remote(self.output_dir):
             return
         size, alone = (
             sum(4 * math.prod(variable.shape) for variable in some.values())
@@ -196,7 +195,7 @@ class TrainingState:
 
     def clean(self) -> None:
         """Remove the unfinished files of a run that was killed."""
-        if self.is_chief:
+        if cluster.is_chief():
             pattern = os.path.join(self.output_dir, f"{TRAINING_NAME}-*.tmp*")
             for path in tf.io.gfile.glob(pattern):
                 logging.info("Removing the unfinished %s", path)

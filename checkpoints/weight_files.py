@@ -335,7 +335,15 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     temporary = prefix + ".tmp"
     try:
         _remove_unfinished(temporary)
-        _save(temporary, tensors)
+        names = sorted(tensors)
+        # The operation of TensorFlow 1's Saver. tf.train.Checkpoint would write
+        # an object graph, whose names the original cannot read.
+        tf.raw_ops.SaveV2(
+            prefix=tf.constant(temporary),
+            tensor_names=tf.constant(names),
+            shape_and_slices=tf.constant([""] * len(names)),
+            tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+        )
         # The index appears last, when its data are complete. An old one goes
         # first: killed in between, there is no checkpoint rather than one
         # whose index contradicts its data.
@@ -355,19 +363,6 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
             f"{prefix} cannot be written: {why}; mend that "
             "(a full disk needs free space), then give the same command again"
         ) from error
-
-
-def _save(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write the files of a checkpoint under a name that no reader looks for."""
-    names = sorted(tensors)
-    # The operation of TensorFlow 1's Saver. tf.train.Checkpoint would write an
-    # object graph, whose names the original cannot read.
-    tf.raw_ops.SaveV2(
-        prefix=tf.constant(prefix),
-        tensor_names=tf.constant(names),
-        shape_and_slices=tf.constant([""] * len(names)),
-        tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
-    )
 
 
 def _remove_unfinished(prefix: str) -> None:

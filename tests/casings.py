@@ -1,7 +1,8 @@
 """How the text of a model is normalized, by its path and flags."""
 
 from checkpoints import lookup
-from checkpoints.casing import TokenizerFiles, read_folder
+from checkpoints.casing import TokenizerFiles
+from checkpoints.tokenizer_folder import Folder
 from tokenization import TokenizerSettings, Vocabulary
 
 
@@ -9,7 +10,7 @@ def settings_of(
     flag: bool | None, prefix: str, vocab_file: str | None
 ) -> TokenizerSettings:
     return TokenizerFiles(
-        read_folder(lookup.folder_of(prefix)) if prefix else None,
+        Folder(lookup.folder_of(prefix)) if prefix else None,
         Vocabulary(vocab_file) if vocab_file else None,
         flag,
         prefix,

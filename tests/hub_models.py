@@ -55,14 +55,14 @@ def client_of(
     url = server if isinstance(server, str) else server.url
     environment = {"HF_ENDPOINT": url, "HF_HOME": str(cache), **variables}
     before = _remove_client()
-    hub._fetch.cache_clear()
+    hub.fetch.cache_clear()
     try:
         with mock.patch.dict(os.environ, environment):
             yield
     finally:
         _remove_client()
         sys.modules.update(before)
-        hub._fetch.cache_clear()
+        hub.fetch.cache_clear()
 
 
 def _remove_client() -> dict[str, ModuleType]:

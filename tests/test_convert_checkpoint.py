@@ -16,9 +16,10 @@ from marks import nightly
 from paths import GOLDEN
 
 import modeling
-from checkpoints import casing, huggingface, lookup, weight_files
+from checkpoints import huggingface, lookup, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
+from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import LongTexts, TrainedFor
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT, BertConfig
 from pretraining import model as pretraining_model
@@ -648,4 +649,4 @@ def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):
     vocab_file = GOLDEN / "vocab" / "cased.txt"
     out = tmp_path / "out"
     convert(directory, out, "huggingface", vocab_file=str(vocab_file))
-    assert not casing.read_folder(str(out)).said["do_lower_case"]
+    assert not Folder(str(out)).said["do_lower_case"]

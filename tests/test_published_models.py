@@ -86,7 +86,7 @@ def replace(server, name: str, files: dict[str, bytes]) -> None:
     before = server.repositories[name]
     server.add(name, main=files)
     server.repositories[name].files.update(before.files)
-    hub._fetch.cache_clear()
+    hub.fetch.cache_clear()
 
 
 @pytest.mark.nightly
@@ -151,13 +151,12 @@ def test_readers_that_start_together(server, tmp_path):
     The client's locks are on files, so that threads stand for processes.
     """
     before = len(server.requests)
-    fetch = hub._fetch.__wrapped__
+    fetch = hub.fetch.__wrapped__
     with (
         hub_models.client_of(server, tmp_path),
         concurrent.futures.ThreadPoolExecutor(4) as pool,
     ):
-        asked = [hub.parse(NAME)] * 4
-        found = set(pool.map(fetch, asked, ["init_checkpoint"] * 4))
+        found = set(pool.map(fetch, [NAME] * 4))
     assert len(found) == 1 and found.pop().startswith(str(tmp_path))
     weights = [r for r in server.requests[before:] if "safetensors" in r]
     assert len([r for r in weights if r.startswith("GET")]) == 1

@@ -90,7 +90,6 @@ def train(run: Training) -> int:
         run.model.variables,
         step.optimizer.slots,
         settings.keep_checkpoint_max,
-        cluster.is_chief(),
         step.loss_scale and step.loss_scale.variables,
     )
     first = done = start.resume_or_start(

@@ -5,7 +5,6 @@ import types
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
-from base import cluster
 from base.errors import UserError
 
 import tensorflow as tf
@@ -73,7 +72,6 @@ def claim_output_dir(
         settings.output_dir,
         identity.fixed,
         identity.adjustable,
-        cluster.is_chief(),
         {
             "bias_correction": "the moments are corrected from here on; "
             "--nobias_correction trains as the run began"

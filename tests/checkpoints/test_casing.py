@@ -14,6 +14,7 @@ from tiny import SPECIAL
 import tokenization
 from checkpoints import casing
 from checkpoints.casing import TokenizerFiles
+from checkpoints.tokenizer_folder import Folder
 from tokenization import TokenizerSettings, Vocabulary
 
 CHINESE = [chr(0x4E00 + number) for number in range(200)]
@@ -133,7 +134,7 @@ def whole_with(part: str, key: str, value) -> dict:
 def read(folder, files: dict) -> dict[str, Any]:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
-    return dict(casing.read_folder(str(folder)).said)
+    return dict(Folder(str(folder)).said)
 
 
 GERMAN = {"do_lower_case": True, "strip_accents": False}
@@ -381,7 +382,7 @@ def test_what_one_class_alone_applies_is_warned_of(tmp_path, caplog):
 )
 def test_which_end_of_a_text_is_read(tmp_path, files, is_left):
     read(tmp_path, files)
-    assert casing.read_folder(str(tmp_path)).reads_end is is_left
+    assert Folder(str(tmp_path)).reads_end is is_left
 
 
 TOKENS = [*SPECIAL, "the", "cat"]
@@ -400,7 +401,7 @@ TOKENS = [*SPECIAL, "the", "cat"]
 )
 def test_the_vocabulary_of_a_folder(tmp_path, plain, whole_ids, found):
     write_vocabularies(tmp_path, plain, whole_ids)
-    vocabulary = casing.read_folder(str(tmp_path)).vocabulary
+    vocabulary = Folder(str(tmp_path)).vocabulary
     assert bool(vocabulary) == bool(found)
     if found:
         assert vocabulary.path == str(tmp_path / found)
@@ -415,7 +416,7 @@ def test_the_vocabulary_of_a_folder(tmp_path, plain, whole_ids, found):
 def test_tokens_behind_the_vocabulary(tmp_path):
     """tokenizer.json adds one to those of vocab.txt, and leaves an id out."""
     write_vocabularies(tmp_path, TOKENS, TOKENS, [{"content": "x", "id": 8}])
-    vocabulary = casing.read_folder(str(tmp_path)).vocabulary
+    vocabulary = Folder(str(tmp_path)).vocabulary
     assert vocabulary.path == str(tmp_path / WHOLE)
     vocab = vocabulary.tokens
     assert vocab["x"] == 8 and vocab["[blank line 8]"] == 7
@@ -452,7 +453,7 @@ def test_vocabularies_that_cannot_be_used(tmp_path, plain, ids, added, words):
         theirs["model"]["vocab"] |= ids
     path.write_text(json.dumps(theirs))
     with pytest.raises(UserError) as error:
-        _ = casing.read_folder(str(tmp_path)).vocabulary.tokens
+        _ = Folder(str(tmp_path)).vocabulary.tokens
     line = str(error.value)
     assert words in line and str(path) in line and "\n" not in line
     assert plain is None or str(tmp_path / PLAIN) in line

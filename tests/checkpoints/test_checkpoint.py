@@ -18,7 +18,6 @@ from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import (
     num_weights,
     open_checkpoint,
-    read_config,
     write_model,
 )
 from checkpoints.model import Checkpoint
@@ -72,10 +71,12 @@ def test_what_a_model_was_trained_for_is_no_part_of_the_encoder(tmp_path):
     path = tmp_path / "bert_config.json"
     encoder = config_with(pooler_type="first").to_dict()
     path.write_text(json.dumps(encoder | given))
-    config, trained_for = read_config(str(tmp_path / "model.ckpt"))
-    assert config.to_dict() == encoder
-    assert trained_for.to_dict() == given
-    assert trained_for.sentence_pairs is None
+    prefix = str(tmp_path / "model.ckpt")
+    weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
+    found = open_checkpoint(prefix)
+    assert found.config.to_dict() == encoder
+    assert found.trained_for.to_dict() == given
+    assert found.trained_for.sentence_pairs is None
 
 
 @pytest.mark.parametrize(
@@ -142,8 +143,8 @@ def test_flags_come_before_files_beside_the_checkpoint(tmp_path):
         ("[PAD] [unused1] a b", None),
         ("[PAD] word a b", None),
         ("[PAD] [unused1] b a", "has 'b' in line 3, and 'a'"),
-        ("[PAD] [unused1] a", "has 3 lines, and 'b'"),
-        ("[PAD] [unused1] a b c", "has 'c' in line 5, and 4 lines"),
+        ("[PAD] [unused1] a", "has '' in line 4, and 'b'"),
+        ("[PAD] [unused1] a b c", "has 'c' in line 5, and ''"),
     ],
 )
 def test_a_vocabulary_is_that_of_the_model(tmp_path, tokens, words):
@@ -165,8 +166,9 @@ def test_a_vocabulary_is_that_of_the_model(tmp_path, tokens, words):
 
 def test_missing_files_are_asked_for_by_their_flag(tmp_path):
     prefix = str(tmp_path / "model.ckpt")
+    weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
     for function, flag, name in (
-        (read_config, "--bert_config_file", "bert_config.json"),
+        (open_checkpoint, "--bert_config_file", "bert_config.json"),
         (
             lambda prefix: Checkpoint(prefix, config_with()).tokenizer,
             "--vocab_file",

@@ -70,7 +70,7 @@ def client(server, home) -> Iterator[None]:
 @pytest.fixture
 def new_process(client) -> None:
     """Nothing is known of what was fetched before, but for the cache."""
-    hub._fetch.cache_clear()
+    hub.fetch.cache_clear()
 
 
 def requests_of(server, name: str) -> list[str]:
@@ -149,7 +149,7 @@ def test_what_is_asked_for(server, tmp_path):
         assert found[10:] == [f"HEAD {weights}", f"GET {weights}"]
         # The same process asks nothing, another one for the commit alone.
         assert requests_of(server, f"hf://{TINY}") == []
-        hub._fetch.cache_clear()
+        hub.fetch.cache_clear()
         assert requests_of(server, f"hf://{TINY}") == found[:1]
         assert requests_of(server, f"hf://{TINY}@{commit}") == []
 
@@ -182,7 +182,8 @@ def test_a_model_in_several_files(new_process, server, hub_folder):
     files["model-00001-of-00001.safetensors"] = files.pop("model.safetensors")
     server.add("a/sharded", main=files)
     prefix = lookup.find_checkpoint("hf://a/sharded")
-    assert huggingface.Reader(prefix).has_tensor("bert/pooler/dense/bias")
+    shapes = huggingface.Reader(prefix).get_variable_to_shape_map()
+    assert "bert/pooler/dense/bias" in shapes
 
 
 @pytest.mark.parametrize(
@@ -209,18 +210,6 @@ def test_without_network_the_cache_is_used(server, home, new_process):
         line = error_of("hf://a/other")
     assert "check your internet connection" in line and "refused" in line
     assert len(server.requests) == before
-
-
-def test_damage_on_the_way_is_found(new_process, server, hub_folder):
-    server.add("a/damaged", main=hub_server.read_folder(hub_folder))
-    server.damages.add("model.safetensors")
-    # The cache is shared by content: the same file must not be in it.
-    files = server.repositories["a/damaged"].files
-    files[next(iter(files))]["model.safetensors"] += b" "
-    line = error_of("hf://a/damaged")
-    assert "model.safetensors arrived damaged" in line
-    server.damages.clear()
-    assert lookup.find_checkpoint("hf://a/damaged")
 
 
 # --- What cannot be used -----------------------------------------------------

@@ -248,7 +248,7 @@ def _sample_hub(folder: Path) -> None:
 @_reader(_sample_hub, cases=20)
 def hub_model(folder):
     constants.HF_HUB_CACHE = str(folder)
-    hub._fetch.cache_clear()
+    hub.fetch.cache_clear()
     checkpoint.read_weights(checkpoint.open_checkpoint("hf://a/b"))
 
 

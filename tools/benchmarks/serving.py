@@ -25,6 +25,8 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
+from checkpoints.checkpoint import write_tokenizer
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks.encoder.model import TextEncoder
 from tokenization import TokenizerSettings, Vocabulary
@@ -169,12 +171,11 @@ def write_models(
     huggingface.write_weights(
         str(theirs), {v.path: v.numpy() for v in variables}
     )
-    huggingface.write_tokenizer(
+    write_tokenizer(
         str(theirs),
+        Checkpoint("", config, TrainedFor(max_seq_length=MAX_SEQ_LENGTH)),
         Path(vocab_file).read_bytes(),
         TokenizerSettings.of(),
-        config,
-        TrainedFor(max_seq_length=MAX_SEQ_LENGTH),
     )
     for spec in map(SERVERS.__getitem__, names):
         if spec.flags is not None:

@@ -19,7 +19,7 @@ from fine_tuned_models import changed, distilled_data
 from marks import nightly
 
 from checkpoints import hub, sentence_transformers
-from checkpoints.checkpoint import read_config
+from checkpoints.checkpoint import open_checkpoint
 from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import TrainedFor
 from records import tfrecord
@@ -205,7 +205,7 @@ def test_the_hub_gives_the_files(hub_folder, tmp_path):
     server.add("a/sentences", main=files)
     with hub_models.client_of(server, tmp_path / "home"):
         folder = hub.fetch("hf://a/sentences")
-        _, found = read_config(folder)
+        found = open_checkpoint(folder).trained_for
     server.close()
     assert found.pooling == "cls" and found.prompts == {"query": "query: "}
 
