@@ -54,11 +54,10 @@ _NUMBER = re.compile(r"(-(?=[0-9.]))?([0-9]+|(?=\.[0-9]))(\.[0-9]*)?")
 _EXPONENT = re.compile(r"[0-9][eE][-+]?[0-9]")
 
 
-def formatted(text: str, language: str, separates: bool = True) -> str | None:
+def formatted(text: str, language: str) -> str | None:
     """Return "12.345,6" for "12345.6" in German, None if it is not known how.
 
-    As in MediaWiki, the numbers within other text are written so, too. Without
-    `separates` the digits are in one group.
+    As in MediaWiki, the numbers within other text are written so, too.
     """
     code = language.lower()
     style = _FORMATS.get(code) or _FORMATS.get(code.partition("-")[0])
@@ -68,7 +67,7 @@ def formatted(text: str, language: str, separates: bool = True) -> str | None:
 
     def write(match: re.Match[str]) -> str:
         sign, whole, fraction = match[1] or "", match[2], match[3] or ""
-        if separates and len(whole) >= 3 + style.least:
+        if len(whole) >= 3 + style.least:
             head, last = whole[:-3], whole[-3:]
             size = 2 if style.has_lakhs else 3
             first = len(head) % size

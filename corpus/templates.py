@@ -10,12 +10,9 @@ remark, such as {{citation needed}}.
 import functools
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from corpus import measures, numbers, words
-
-# From positional and named arguments, as text, to the text of a template.
-Renderer = Callable[[list[str], dict[str, str]], str | None]
-
 
 _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 _PARTS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\||=")
@@ -144,6 +141,28 @@ def is_remark(before: str, after: str, with_text: bool) -> bool:
     return before.isalpha() and before < "\u0e00"
 
 
+# --- Text of templates -------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """A template with its arguments as text: {{name|value|key=value}}."""
+
+    name: str
+    values: list[str]
+    named: dict[str, str]
+    language: str
+
+    def argument(self, number: int) -> str:
+        """Return a positional argument, which may be named 1, 2, ..."""
+        values = self.values
+        default = values[number - 1] if len(values) >= number else ""
+        return self.named.get(str(number), default)
+
+
+# Returns the text of a template, None or "" if its arguments do not tell it.
+Renderer = Callable[[Call], str | None]
+
+
 def render(
     name: str, values: list[str], named: dict[str, str], language: str
 ) -> str | None:
@@ -151,58 +170,47 @@ def render(
     renderer = renderer_of(name, language)
     if renderer is None:
         return None
-    return renderer([value.strip() for value in values], named) or None
+    stripped = [value.strip() for value in values]
+    return renderer(Call(name, stripped, named, language)) or None
 
 
-def _argument(number: int, values: list[str], named: dict[str, str]) -> str:
-    default = values[number - 1] if len(values) >= number else ""
-    return named.get(str(number), default)
-
-
-def _text(text: str) -> Renderer:
-    """Return a renderer for templates that always show the same text."""
-    return lambda values, named: text
-
-
-def _around(left: str, right: str) -> Renderer:
-    """Return a renderer for the first argument between two texts."""
-
-    def render_around(values: list[str], named: dict[str, str]) -> str:
-        value = _argument(1, values, named)
-        return left + value + right if value else ""
-
-    return render_around
+def _filled(pattern: str, call: Call) -> str:
+    """Return a pattern with the first argument in place of {}, if it has {}."""
+    value = call.argument(1)
+    return pattern.format(value) if value or "{}" not in pattern else ""
 
 
 def _joined(between: str, prefix: str = "", most: int = 99) -> Renderer:
     """Return a renderer that joins the first positional arguments."""
 
-    def render_joined(values: list[str], named: dict[str, str]) -> str:
-        filled = list(filter(None, values))[:most]
+    def render_joined(call: Call) -> str:
+        filled = list(filter(None, call.values))[:most]
         return prefix + between.join(filled) if filled else ""
 
     return render_joined
 
 
-def _language(values: list[str], named: dict[str, str]) -> str:
+def _in_language(call: Call) -> str:
     """Return the text of {{lang|de|Text}}."""
-    return named.get("2") or named.get("text") or _argument(2, values, named)
+    named = call.named
+    return named.get("2") or named.get("text") or call.argument(2)
 
 
-def _local_link(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the label of {{link-en|名|Name|label}}, 名 without one."""
-    return next(filter(None, (*values[2:3], *values[:1])), None)
+def _transliterated(call: Call) -> str | None:
+    """Return the text of {{transl|ar|DIN|al-jabr}}."""
+    return next(filter(None, reversed(call.values)), call.named.get("text"))
 
 
 _MONTHS = """January February March April May June July August September
     October November December""".split()
 
 
-def _as_of(values: list[str], named: dict[str, str]) -> str | None:
+def _as_of(call: Call) -> str | None:
     """Return "As of 5 March 2014" for {{as of|2014|3|5}}."""
+    named = call.named
     if named.get("alt"):
         return named["alt"]
-    parts = list(filter(None, values))
+    parts = list(filter(None, call.values))
     if not parts or named.get("bare") or named.get("post"):
         return None
     if len(parts) > 1 and parts[1].isdigit() and 1 <= int(parts[1]) <= 12:
@@ -215,17 +223,9 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
     return start + " ".join(parts[2::-1])
 
 
-def _old_date(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "2 May [O.S. 20 April] 1705"."""
-    day, year, old, *more = [*values, "", "", ""]
-    if not (day and year and old) or any(more) or named:
-        return None
-    return f"{day} [O.S. {old}] {year}"
-
-
-def _fraction(values: list[str], named: dict[str, str]) -> str | None:
+def _fraction(call: Call) -> str | None:
     """Return "2 1/4" for {{frac|2|1|4}}, "1/4" for {{frac|4}}."""
-    parts = list(filter(None, values))
+    parts = list(filter(None, call.values))
     if not parts or len(parts) > 3:
         return None
     if len(parts) == 1:
@@ -237,80 +237,71 @@ def _fraction(values: list[str], named: dict[str, str]) -> str | None:
 RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 
 
-def _raised(prefix: str) -> Renderer:
-    """Return a renderer for raised digits, such as "×10²⁴" for {{e|24}}."""
-
-    def render_raised(values: list[str], named: dict[str, str]) -> str:
-        value = _argument(1, values, named)
-        return prefix + value.translate(RAISED) if value else ""
-
-    return render_raised
+def _raised(call: Call) -> str:
+    """Return "×10²⁴" for {{e|24}}, "10⁶" for {{10^|6}}, "²" for {{sup|2}}."""
+    prefix = {"10^": "10", "sup": "", "exp": ""}.get(call.name, "×10")
+    value = call.argument(1).translate(RAISED)
+    return prefix + value if value else ""
 
 
-def _scientific(
-    values: list[str], named: dict[str, str], language: str
-) -> str | None:
+def _scientific(call: Call) -> str | None:
     """Return "6.24×10¹⁸ kg" for {{val|6.24|e=18|u=kg}}."""
-    if not 1 <= len(values) <= 2 or named.keys() - {"e", "u"}:
+    if not 1 <= len(call.values) <= 2 or call.named.keys() - {"e", "u"}:
         return None
-    parts = [numbers.formatted(value, language) for value in values]
+    parts = [numbers.formatted(value, call.language) for value in call.values]
     if None in parts or not parts[-1][-1:].isdecimal():
         return None
     text = "±".join(parts)
-    if power := named.get("e", "").strip():
+    if power := call.named.get("e", "").strip():
         text = f"({text})" if len(parts) > 1 else text
         text += "×10" + power.translate(RAISED)
-    unit = named.get("u", "").strip()
+    unit = call.named.get("u", "").strip()
     return f"{text} {unit}" if unit else text
 
 
-def _abbreviated_measure(
-    values: list[str], named: dict[str, str], language: str
-) -> str | None:
-    """Return "5 km" for {{cvt|5|km|mi}}."""
-    return measures.convert(values, {"abbr": "on", **named}, language)
+def _measure(call: Call) -> str | None:
+    """Return "5 miles" for {{convert|5|mi|km}}, "5 mi" for {{cvt|5|mi|km}}."""
+    abbreviated = {} if call.name == "convert" else {"abbr": "on"}
+    named = abbreviated | call.named
+    return measures.convert(call.values, named, call.language)
 
 
-def _magic_number(
-    values: list[str], named: dict[str, str], language: str, text: str
-) -> str | None:
+def _formatted_number(call: Call) -> str | None:
     """Return "12.345" for {{formatnum:12345}} in German."""
-    if values == ["R"]:
-        return text
-    if values not in ([], ["NOSEP"]):
+    if call.values:
         return None
-    return numbers.formatted(text, language, separates=not values)
+    text = call.name.partition(":")[2].strip()
+    return numbers.formatted(text, call.language)
 
 
-def _number_with_unit(
-    values: list[str], named: dict[str, str], language: str
-) -> str | None:
+def _number_with_unit(call: Call) -> str | None:
     """Return "10 km²" for {{unité|10|km|2}}."""
-    number, unit, power, *more = [*values, "", "", ""]
+    number, unit, power, *more = [*call.values, "", "", ""]
     is_number = re.fullmatch(r"[-−]?[\d ]+(?:[.,]\d+)?", number)
-    if not is_number or any(more) or named or unit.isdigit():
+    if not is_number or any(more) or call.named or unit.isdigit():
         return None
     if unit in _BETWEEN_NUMBERS:
         return None
     if power and not re.fullmatch(r"[-−]?\d", power):
         return None
     number = number.replace(" ", "").replace("−", "-").replace(",", ".")
-    text = numbers.formatted(number, language)
+    text = numbers.formatted(number, call.language)
     return text and f"{text} {unit}{power.translate(RAISED)}".strip()
 
 
 _BETWEEN_NUMBERS = frozenset("à a et e y ou o x × - – / + ± par por".split())
 
 
-def _french_date(values: list[str], named: dict[str, str]) -> str | None:
+def _french_date(call: Call) -> str | None:
     """Return "3 mars 1850" for {{date|3|mars|1850|en politique}}."""
+    values = call.values
     if values and values[0].isalpha():  # {{date|mars|1850}}
         values = ["", *values]
     day, month, year, *_ = [*values, "", "", ""]
     if re.fullmatch("0?[1-9]|1[012]", month):
         month = _FRENCH_MONTHS[int(month) - 1]
     is_day = re.fullmatch("(?:1er|0?[1-9]|[12][0-9]|3[01])?", day)
-    if named or not is_day or month.lower() not in _FRENCH_MONTHS:
+    if call.named or not is_day or month.lower() not in _FRENCH_MONTHS:
         return None
     day = "1er" if day in ("1", "01") else day.lstrip("0")
     return " ".join(filter(None, (day, month, year)))
@@ -320,376 +311,236 @@ _FRENCH_MONTHS = """janvier février mars avril mai juin juillet août septembre
     octobre novembre décembre""".split()
 
 
-def _french_time(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "14 h 30" for {{heure|14|30}}, "8 h 5 min 3 s" with seconds."""
-    filled = list(filter(None, values))
-    if named or not filled or filled != values[: len(filled)]:
-        return None  # {{heure||30}} is 30 min.
-    if len(filled) > 3 or not "".join(filled).isdigit():
+def _french_century(call: Call) -> str | None:
+    """Return "XIXe siècle" for {{s-|XIX|e}}, and with its era for {{-s-|I}}."""
+    number, ordinal, *more = [*call.values, "", ""]
+    number = number.upper()
+    ordinal = ordinal or ("er" if number == "I" else "e")
+    is_century = re.fullmatch("[IVX]+", number) and ordinal in ("e", "er")
+    if not is_century or any(more) or call.named:
         return None
-    units = ("h", "min", "s") if len(filled) == 3 else ("h", "")
-    parts = zip(filled, units, strict=False)
-    return " ".join(f"{number} {unit}".strip() for number, unit in parts)
+    era = " av. J.-C." if call.name.startswith("-") else ""
+    return f"{number}{ordinal} siècle{era}"
 
 
-def _century(after: str = "siècle", era: str = "") -> Renderer:
-    """Return a renderer for {{s-|XIX|e}}, "XIXe siècle"."""
-
-    def render_century(values: list[str], named: dict[str, str]) -> str | None:
-        number, ordinal, *more = [*values, "", ""]
-        number = number.upper()
-        ordinal = ordinal or ("er" if number == "I" else "e")
-        is_century = re.fullmatch("[IVX]+", number) and ordinal in ("e", "er")
-        if not is_century or any(more) or named:
-            return None
-        return f"{number}{ordinal} {after}{era}"
-
-    return render_century
-
-
-def _spanish_century(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "siglo V a. C." for {{siglo|V|a|s}}."""
-    number, era, word, *_ = [*values, "", "", ""]
-    word = {"s": "siglo", "S": "Siglo"}.get(word)
-    eras = {"": "", "a": " a. C.", "d": " d. C."}
-    if not number or word is None or era not in eras or named or values[3:]:
-        return None
-    return f"{word} {number}{eras[era]}"
-
-
-def _centuries(values: list[str], named: dict[str, str]) -> str | None:
+def _french_centuries(call: Call) -> str | None:
     """Return "XVe au XVIe siècle" for {{sp-|XV|e|au|XVI|e}}."""
-    if len(values) < 5 or any(values[5:]) or named:
+    if len(call.values) < 5 or any(call.values[5:]) or call.named:
         return None
-    first, ordinal, between, last, last_ordinal = values[:5]
+    first, ordinal, between, last, last_ordinal = call.values[:5]
     between = between if between in "-–" else f" {between} "
     return f"{first}{ordinal}{between}{last}{last_ordinal} siècle"
 
 
-def _harvard(pattern: str) -> Renderer:
-    """Return a renderer for citations, such as {{harvtxt|Ahmes|1905}}."""
-
-    def render_harvard(values: list[str], named: dict[str, str]) -> str | None:
-        *names, year = list(filter(None, values)) or [""]
-        if not names or not re.fullmatch(r"\d{4}[a-z]?", year):
-            return None
-        if len(names) > 3:
-            names = [f"{names[0]} et al."]
-        authors = " & ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-        for key, label in (("p", "p. "), ("pp", "pp. "), ("loc", "")):
-            if named.get(key):
-                year += f", {label}{named[key]}"
-        return pattern.format(authors, year)
-
-    return render_harvard
+def _french_ordinal(call: Call) -> str:
+    """Return "2e" for {{2e}}, "XIXe siècle" for {{XIXe siècle}}."""
+    text = call.name
+    if match := _FRENCH_CENTURY.fullmatch(text):
+        number, ordinal, century, era = match.groups("")
+        era = " av. J.-C." if era else ""
+        text = f"{number.upper()}{ordinal}{century}{era}"
+    return " ".join([text, *filter(None, call.values)])
 
 
-def _with_error(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "goverment" for {{sic|goverm|ent}}, as it stood in the source."""
-    return "".join(values)
-
-
-def _nihongo(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}.
-
-    With lead=yes it is "Tokyo (Japanese: 東京, Hepburn: Tōkyō)".
-    """
-    if named.keys() - {"lead"} or any(values[4:]):
+def _spanish_century(call: Call) -> str | None:
+    """Return "siglo V a. C." for {{siglo|V|a|s}}."""
+    number, era, word, *_ = [*call.values, "", "", ""]
+    word = {"s": "siglo", "S": "Siglo"}.get(word)
+    eras = {"": "", "a": " a. C.", "d": " d. C."}
+    if not number or word is None or era not in eras:
         return None
-    parts = values[1:4]
-    if named:
-        labels = ("Japanese: ", "Hepburn: ", "")
-        parts = [v and a + v for a, v in zip(labels, parts, strict=False)]
-    inside = ", ".join(filter(None, parts))
-    if not values or not values[0]:
-        return inside
-    return f"{values[0]} ({inside})" if inside else values[0]
+    if call.named or call.values[3:]:
+        return None
+    return f"{word} {number}{eras[era]}"
 
 
-def _link(values: list[str], named: dict[str, str]) -> str | None:
+def _link(call: Call) -> str | None:
     """Return the label of a link to another wiki, as {{ill|Name|de}}."""
     for key in ("lt", "label", "نص", "عر", "texte", "fr", "text", "redigir"):
-        if named.get(key):
-            return named[key]
-    filled = list(filter(None, values))
+        if call.named.get(key):
+            return call.named[key]
+    filled = list(filter(None, call.values))
     # The older form has the code first: {{ill|de|Name|label}}.
     if len(filled) > 1 and re.fullmatch(r"[a-z]{2,3}", filled[0]):
         return filled[2] if len(filled) > 2 else filled[1]
     return re.sub(r" \([^()]*\)$", "", filled[0]) if filled else None
 
 
-def _translated_link(values: list[str], named: dict[str, str]) -> str | None:
+def _local_link(call: Call) -> str | None:
+    """Return the label of {{link-en|名|Name|label}}, 名 without one."""
+    values = call.values
+    return next(filter(None, (*values[2:3], *values[:1])), None)
+
+
+def _translated_link(call: Call) -> str | None:
     """Return the label of {{tsl|en|Name|名|label}} and {{нп5|Name|label}}."""
+    values = call.values
     if len(values) > 1 and re.fullmatch(r"[a-z]{2,3}", values[0]):
         return next(filter(None, reversed(values[1:])), None)
     return next(filter(None, (*values[1:2], *values[:1])), None)
 
 
-def _labelled(
-    code: str, values: list[str], named: dict[str, str]
-) -> str | None:
-    """Return "German: Text" for {{lang-de|Text}} in English.
-
-    {{lang-ru|текст|tekst|text}} is "Russian: текст, romanized: tekst, lit.
-    'text'".
-    """
-    language = _WORDS["languages"]["en"].get(code.partition("-")[0])
-    text, romanized, meaning, *more = [*values, "", "", ""]
-    if not (language and text) or any(more):
-        return None
-    if romanized and text < "\u0250":  # Latin letters: it means something else
-        return None
-    text = f"{language}: {text}"
-    if romanized := romanized or named.get("translit", ""):
-        text += f", romanized: {romanized}"
-    if meaning := meaning or named.get("lit", ""):
-        text += f", lit. '{meaning}'"
-    return text
-
-
-def _country(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the name of a country, None for a code such as FRA."""
-    value = _argument(1, values, named)
-    return None if value.isupper() else value
-
-
-def _height(values: list[str], named: dict[str, str]) -> str | None:
+def _height(call: Call) -> str | None:
     """Return "115,5 m" for {{Höhe|115.5|DE-NHN}}."""
-    value = _argument(1, values, named)
-    return None if named or not value else f"{value.replace('.', ',')} m"
+    value = call.argument(1)
+    return None if call.named or not value else f"{value.replace('.', ',')} m"
 
 
-def _quotation(values: list[str], named: dict[str, str]) -> str:
+def _quotation(call: Call) -> str:
     """Return the quoted text, without its source."""
     for key in ("text", "quote", "Text"):
-        if named.get(key):
-            return named[key]
-    return _argument(1, values, named)
+        if call.named.get(key):
+            return call.named[key]
+    return call.argument(1)
 
 
 _MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
 
-
-def _ship(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "USS Hornet (CV-12)" for {{ship|USS|Hornet|CV-12}}.
-
-    A fourth argument of 2 shows the name alone, of 6 all but the number.
-    """
-    prefix, name, number, shown, *_ = [*values, "", "", "", ""]
-    if not name or named or shown not in ("", "2", "6"):
-        return None
-    text = name if shown == "2" else f"{prefix} {name}"
-    return f"{text} ({number})" if number and not shown else text
-
-
-def _ship_of(prefix: str) -> Renderer:
-    """Return a renderer for {{USS|Hornet|CV-12}}."""
-    return lambda values, named: _ship([prefix, *values], named)
-
-
-_SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
-    ijn hmt rrs rfa ov"""
-
 # Names, with underscores for spaces, and what renders them, by the language of
-# the wiki; "" for the names that mean the same in all of them.
-_RENDERED: dict[str, list[tuple[str, Renderer]]] = {
-    "": [
-        (
-            """nowrap nobr nobreak small smaller big large larger sc smallcaps
-            small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub
-            mono var mvar math strong em bold ital noitalic noitalics center
-            underline u keypress kbd key samp tt crossreference comment
-            abréviation abréviation_discrète cp932フォント jis2004フォント
-            補助漢字フォント 要出典範囲 ルビ ruby nts
-            text typo not_a_typo as_written bdi dfn term
-            إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
-            tlit script vr uni hebrew polytonic pre2 пнл""",
-            _around("", ""),
-        ),
-        (
-            """lang langue lang2 rtl-lang script/arabic wikt-lang langwithname
-            lang-short color colour font_color fontcolor resize fontsize langi
-            font لغ lingua""",
-            _language,
-        ),
-        ("quote quotation bquote blockquote cquote zitat cytat", _quotation),
-        (
-            "transl transliteration translit xlit",
-            lambda v, n: next(filter(None, reversed(v)), n.get("text")),
-        ),
-        ("linktext chem chem2", _joined("")),
-        ("frac sfrac fraction", _fraction),
-        ("e x10^ x10", _raised("×10")),
-        ("10^", _raised("10")),
-        ("sup", _raised("")),
-        ("harvtxt harvp harvcoltxt", _harvard("{} ({})")),
-        ("harv harvcol", _harvard("({} {})")),
-        ("harvnb harvcolnb", _harvard("{} {}")),
-        ("ill interlanguage_link interlanguage_link_multi illm", _link),
-        ("le internal_link_helper", _local_link),
-        ("仮リンク وإو وصلة_إنترويكي lien ill2 liên_kết_ngôn_ngữ", _link),
-        (
-            """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2
-            нп1 не_переведено_3 не_переведено_5 ll 內部連結""",
-            _translated_link,
-        ),
-        (
-            "読み仮名 読み仮名_ruby不使用 読み",
-            lambda v, n: f"{v[0]}（{v[1]}）" if len(v) > 1 else None,
-        ),
-        ("angbr angle", _around("⟨", "⟩")),
-        ("' '- apostrophe", _text("'")),
-        ("'s", _text("'s")),
-        ("'_\" -'_\"", _text("'\"")),
-        ("\"_' -\"_'", _text("\"'")),
-        ('-" "-', _text('"')),
-        ("-' '-", _text("'")),
-        (
-            """nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp
-            pipe !""",
-            _text(" "),
-        ),
-        ("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – ")),
-        ("– ndash en_dash", _text("–")),
-        ("mdash mdashb em_dash —- ---", _text("—")),
-        ("тире — spaced_mdash spaced_em_dash", _text(" — ")),
-        ("· dot middot • bull bullet", _text(" · ")),
-        ("=", _text("=")),
-        ("ellipsis ...", _text("…")),
-        ("minus", _text("−")),
-        ("times", _text("×")),
-        ("zwj", _text("\u200d")),
-        ("zwnj", _text("\u200c")),
-        (
-            "bibleref bibleverse",
-            lambda values, named: " ".join(filter(None, values[:2])),
-        ),
-        ("music", lambda v, n: _MUSIC.get((v or [""])[0].lower())),
-        ("ship", _ship),
-        *((name, _ship_of(name.upper())) for name in _SHIPS.split()),
-    ],
-    "de": [('"', _around("„", "“")), ("höhe", _height)],
-    "en": [
-        ("as_of asof", _as_of),
-        ("oldstyledate", _old_date),
-        ("j", _around("", "")),
-        ("circa c. c ca. ca", _joined(" – c. ", "c. ")),
-        ("floruit fl. fl", _joined(" – ", "fl. ", most=2)),
-        ("reign r.", _joined(" – ", "r. ", most=2)),
-        ("nihongo nihongo_core", _nihongo),
-        ("flag flagcountry flagu", _country),
-        ("langx", lambda v, n: _labelled((v or [""])[0], v[1:], n)),
-        (
-            """citation_needed_span cn-span clarify_span fact_span dubious_span
-            disputed_span""",
-            _around("", ""),
-        ),
-        ("sic", _with_error),
-        ("eqm", _text("⇌")),
-        ("us$ usd", _around("US$", "")),
-        ("a$ aud", _around("A$", "")),
-        ("gbp £ pound", _around("£", "")),
-        ("euro €", _around("€", "")),
-        ("inr ₹ indian_rupee", _around("₹", "")),
-        ("us_patent", _around("U.S. Patent ", "")),
-    ],
-    "es": [
-        ("siglo", _spanish_century),
-        ("esd", _around("", "")),
-        ("cita", _quotation),
-    ],
-    "fr": [
-        ("date date- date_rapide jour", _french_date),
-        ("heure", _french_time),
-        ("s- s siècle", _century()),
-        ("-s- -s", _century(era=" av. J.-C.")),
-        ("sp- sp", _centuries),
-        ("exp", _raised("")),
-        ("av_jc av_j.-c.", _text("av. J.-C.")),
-        ("ap_jc ap_j.-c.", _text("apr. J.-C.")),
-        ("n° numéro", _around("no ", "")),
-        ("citation", _around("« ", " »")),
-        (_WORDS["remarks"]["fr"], _around("", "")),
-    ],
-    "it": [(_WORDS["remarks"]["it"], _around("", ""))],
-    "nl": [("bron? feit", _around("", ""))],
-}
-_RENDERERS = {
-    code: {
-        name: renderer for names, renderer in table for name in _names(names)
-    }
-    for code, table in _RENDERED.items()
-}
-# The same of templates that write numbers as the wiki does.
-_WITH_NUMBERS = {
+# the wiki; "" for the names that mean the same in all of them. A text stands
+# for itself, with the first argument in place of {}.
+_RENDERED: dict[str, dict[str, Renderer | str]] = {
     "": {
-        "convert": measures.convert,
-        "cvt": _abbreviated_measure,
+        """nowrap nobr nobreak small smaller big large larger sc smallcaps
+        small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub
+        mono var mvar math strong em bold ital noitalic noitalics center
+        underline u keypress kbd key samp tt crossreference comment
+        abréviation abréviation_discrète cp932フォント jis2004フォント
+        補助漢字フォント 要出典範囲 読み仮名 読み仮名_ruby不使用 読み
+        ルビ ruby nts
+        text typo not_a_typo as_written bdi dfn term
+        إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
+        tlit script vr uni hebrew polytonic pre2 пнл""": "{}",
+        """lang langue lang2 rtl-lang script/arabic wikt-lang langwithname
+        lang-short color colour font_color fontcolor resize fontsize langi
+        font لغ lingua""": _in_language,
+        "quote quotation bquote blockquote cquote zitat cytat": _quotation,
+        "transl transliteration translit xlit": _transliterated,
+        "linktext chem chem2": _joined(""),
+        "frac sfrac fraction": _fraction,
+        "e x10^ x10 10^ sup": _raised,
+        "ill interlanguage_link interlanguage_link_multi illm": _link,
+        "le internal_link_helper": _local_link,
+        "仮リンク وإو وصلة_إنترويكي lien ill2 liên_kết_ngôn_ngữ": _link,
+        """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2
+        нп1 не_переведено_3 не_переведено_5 ll 內部連結""": _translated_link,
+        "angbr angle": "⟨{}⟩",
+        "' '- apostrophe": "'",
+        "'s": "'s",
+        "'_\" -'_\"": "'\"",
+        "\"_' -\"_'": "\"'",
+        '-" "-': '"',
+        "-' '-": "'",
+        """nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp
+        pipe !""": " ",
+        "snd snds spnd sndash spaced_ndash spaced_en_dash dash": " – ",
+        "– ndash en_dash": "–",
+        "mdash mdashb em_dash —- ---": "—",
+        "тире — spaced_mdash spaced_em_dash": " — ",
+        "· dot middot • bull bullet": " · ",
+        "=": "=",
+        "ellipsis ...": "…",
+        "minus": "−",
+        "times": "×",
+        "zwj": "\u200d",
+        "zwnj": "\u200c",
+        "bibleref bibleverse": _joined(" ", most=2),
+        "music": lambda call: _MUSIC.get(call.argument(1).lower()),
+        "convert cvt": _measure,
         "val": _scientific,
     },
-    "de": {"formatzahl": _number_with_unit},
-    "es": {"unidad": _number_with_unit},
-    "fr": dict.fromkeys(("unité", "nombre", "nb"), _number_with_unit),
+    "ar": {
+        """ألمانية إنجليزية إنكليزية فرنسية إيطالية إسبانية روسية لاتينية
+        يونانية فارسية تركية عبرية برتغالية هولندية بولندية""": "{}"
+    },
+    "de": {
+        '"': "„{}“",
+        "höhe": _height,
+        "formatzahl": _number_with_unit,
+        """ens las frs els grcs rus its ess pls ars hes trs css jas zhs nls pts
+        svs das nos fis hus ros uks fas srs hrs sls sks bgs kos his""": "{}",
+    },
+    "en": {
+        "as_of asof": _as_of,
+        "j": "{}",
+        "circa c. c ca. ca": _joined(" – c. ", "c. "),
+        "floruit fl. fl": _joined(" – ", "fl. ", most=2),
+        "reign r.": _joined(" – ", "r. ", most=2),
+        "nihongo nihongo_core": "{}",
+        "langx": _in_language,
+        """citation_needed_span cn-span clarify_span fact_span dubious_span
+        disputed_span""": "{}",
+        "sic": _joined(""),
+        "eqm": "⇌",
+        "us$ usd": "US${}",
+        "a$ aud": "A${}",
+        "gbp £ pound": "£{}",
+        "euro €": "€{}",
+        "inr ₹ indian_rupee": "₹{}",
+        "us_patent": "U.S. Patent {}",
+    },
+    "es": {
+        "siglo": _spanish_century,
+        "esd": "{}",
+        "cita": _quotation,
+        "unidad": _number_with_unit,
+    },
+    "fr": {
+        "date date- date_rapide jour": _french_date,
+        "s- s siècle -s- -s": _french_century,
+        "sp- sp": _french_centuries,
+        "unité nombre nb": _number_with_unit,
+        "exp": _raised,
+        "av_jc av_j.-c.": "av. J.-C.",
+        "ap_jc ap_j.-c.": "apr. J.-C.",
+        "n° numéro": "no {}",
+        "citation": "« {} »",
+        _WORDS["remarks"]["fr"]: "{}",
+    },
+    "it": {_WORDS["remarks"]["it"]: "{}"},
+    "nl": {"bron? feit": "{}"},
     "pl": {"liczba": _number_with_unit},
     "pt": {"fmtn": _number_with_unit},
 }
+_RENDERERS = {
+    code: {
+        name: functools.partial(_filled, shown)
+        if isinstance(shown, str)
+        else shown
+        for names, shown in table.items()
+        for name in _names(names)
+    }
+    for code, table in _RENDERED.items()
+}
 
-_ARABIC_LANGUAGE = re.compile(
-    "(ألمانية|إنجليزية|إنكليزية|فرنسية|إيطالية|إسبانية|روسية|لاتينية|يونانية"
-    "|فارسية|تركية|عبرية|برتغالية|هولندية|بولندية)"
-)
-_LANGUAGE_TEMPLATE = re.compile(r"lang-([a-z-]+)")
-_LINK_TEMPLATE = re.compile(r"link-[a-z-]+|internal link helper.*")
-_GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s")
-# {{1er}}, {{2e}} and {{e}}, {{me}} in M{{me}}; {{XIXe siècle}} and {{Ve siècle
-# av. J.-C.}}.
-_FRENCH_ORDINAL = re.compile(
-    r"\A(?:\d*(?:er|re|e|nd|nde|ème)|o|os|me|mes|lle|lles|gr)"
-)
-_FRENCH_CENTURY = re.compile(r"\A([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
+_FRENCH_CENTURY = re.compile(r"([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
+# Patterns of names, and what renders them.
+_FAMILIES: dict[str, list[tuple[re.Pattern[str], Renderer]]] = {
+    "": [
+        (re.compile(r"formatnum:.*"), _formatted_number),
+        (re.compile(r"lang-[a-z-]+"), functools.partial(_filled, "{}")),
+        (re.compile(r"link-[a-z-]+|internal link helper.*"), _local_link),
+    ],
+    # {{1er}}, {{2e}} and {{e}}, {{me}} in M{{me}}; {{XIXe siècle}} and {{Ve
+    # siècle av. J.-C.}}.
+    "fr": [
+        (
+            re.compile(
+                r"\d*(?:er|re|e|nd|nde|ème)|o|os|me|mes|lle|lles|gr|"
+                + _FRENCH_CENTURY.pattern
+            ),
+            _french_ordinal,
+        )
+    ],
+}
 
 
 def renderer_of(name: str, language: str) -> Renderer | None:
     """Return the function that renders templates of this name, if any."""
-    code = _code(language)
-    if found := _renderer_of_family(name, code):
-        return found
-    for key in (code, ""):
-        if found := _RENDERERS.get(key, {}).get(name):
+    for code in (_code(language), ""):
+        if found := _RENDERERS.get(code, {}).get(name):
             return found
-        if found := _WITH_NUMBERS.get(key, {}).get(name):
-            return functools.partial(found, language=language)
-    if name.startswith("formatnum:"):
-        text = name.partition(":")[2].strip()
-        return functools.partial(_magic_number, language=language, text=text)
-    if match := _LANGUAGE_TEMPLATE.fullmatch(name):
-        if code == "en":
-            return lambda values, named: _labelled(match[1], values, named)
-        return _around("", "")
-    if _LINK_TEMPLATE.fullmatch(name):
-        return _local_link
-    return None
-
-
-def _renderer_of_family(name: str, code: str) -> Renderer | None:
-    """Return the renderer of one of many templates of a kind in a wiki."""
-    if code == "ar" and (match := _ARABIC_LANGUAGE.fullmatch(name)):
-        return _around(f"(بال{match[1]}: ", ")")
-    if code == "de" and (match := _GERMAN_LANGUAGE.fullmatch(name)):
-        # {{enS|Text}} names the language.
-        if named := _WORDS["languages"]["de"].get(match[1]):
-            show = _around(named + " ", "")
-            # A translation may follow.
-            return lambda values, named: (
-                None
-                if any(values[1:]) or "de" in named
-                else show(values, named)
-            )
-    if code == "fr" and _FRENCH_ORDINAL.fullmatch(name):
-        return lambda values, named: " ".join([name, *filter(None, values)])
-    if code == "fr" and (match := _FRENCH_CENTURY.fullmatch(name)):
-        number, ordinal, century, era = match.groups("")
-        era = " av. J.-C." if era else ""
-        text = f"{number.upper()}{ordinal}{century}{era}"
-        return lambda values, named: " ".join([text, *filter(None, values)])
+        for pattern, renderer in _FAMILIES.get(code, ()):
+            if pattern.fullmatch(name):
+                return renderer
     return None

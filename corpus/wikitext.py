@@ -140,17 +140,12 @@ def _render_template(node: nodes.Template, site: Site) -> str:
         return GAP
     if not templates.renderer_of(name, site.language):
         return LOST
-    values, named = [], {}
-    for parameter in node.params:
-        value = _render(parameter.value, site)
-        if parameter.showkey:
-            key = str(parameter.name).strip()
-            named[key] = value.strip()
-        else:
-            values.append(value)
+    arguments = {
+        str(parameter.name).strip(): _render(parameter.value, site).strip()
+        for parameter in node.params
+    }
+    values = []
     # {{lang|1=fr|2=texte}} numbers its arguments.
-    for number in range(len(values) + 1, len(values) + 4):
-        if str(number) not in named:
-            break
-        values.append(named[str(number)])
-    return templates.render(name, values, named, site.language) or LOST
+    while (number := str(len(values) + 1)) in arguments:
+        values.append(arguments.pop(number))
+    return templates.render(name, values, arguments, site.language) or LOST
