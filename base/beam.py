@@ -1,4 +1,4 @@
-"""Run a pipeline of Apache Beam: its flags, its errors and its counters.
+"""Run a pipeline of Apache Beam: its flags and its errors.
 
 Scripts with --runner=beam build their pipeline from the functions that the
 local runner uses, and hand it to `run`. Apache Beam is optional and imported
@@ -14,7 +14,7 @@ import logging as standard_logging
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from base import packages
@@ -90,11 +90,10 @@ def check_flags(values: FlagValues, output: str) -> None:
 
 
 def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
-    """Build a pipeline, run it to its end, and log its counters.
+    """Build a pipeline, and run it to its end.
 
     `build` adds all steps to the `apache_beam.Pipeline` it is given. `job_name`
-    is the namespace of the counters. Runners that repeat failed work may have
-    counted it twice: for exact numbers, write them beside the output.
+    is the name in the runner's lists.
     """
     beam = _import_beam()
     kinds = beam.options.pipeline_options
@@ -120,8 +119,7 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
         with _importable():
             pipeline = beam.Pipeline(options=options)
             build(pipeline)
-            result = pipeline.run()
-            state = result.wait_until_finish()
+            state = pipeline.run().wait_until_finish()
     except (Exception, SystemExit) as error:
         raise _one_line(error, runner) from error
     if state not in ("DONE", None):
@@ -129,24 +127,6 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
             f"Beam's {runner} ended with state {state}; see its logs, and "
             "give the same command again"
         )
-    counters = {}
-    for found in result.metrics().query()["counters"]:
-        if found.key.metric.namespace == job_name:
-            # Some runners report attempted values only.
-            value = found.committed or found.attempted or 0
-            name = found.key.metric.name
-            counters[name] = counters.get(name, 0) + value
-    for name, value in sorted(counters.items()):
-        logging.info("  Beam counter %s: %s", name, f"{value:,}")
-
-
-def count(job_name: str, counts: Mapping[str, int]) -> None:
-    """Add numbers to counters of the running pipeline, in a worker."""
-    from apache_beam.metrics import Metrics
-
-    for name, number in counts.items():
-        if number:
-            Metrics.counter(job_name, name).inc(int(number))
 
 
 def _import_beam() -> Any:

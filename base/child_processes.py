@@ -4,25 +4,21 @@ import contextlib
 import ctypes
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # Looked up here, since code between fork and exec should do as little as it
 # can.
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_PRCTL = ctypes.CDLL(None).prctl
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Ask the kernel, in a child, for a SIGTERM when the parent ends.
+
+    Also by kill -9. It is for preexec_fn of subprocess, too.
+    """
     _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-# For preexec_fn of subprocess: in the child, asks the kernel for a SIGTERM when
-# the parent ends, also by kill -9. None where the kernel has no such thing.
-end_with_parent: Callable[[], None] | None = (
-    _end_with_parent if _PRCTL else None
-)
 
 
 def run(command: Sequence[str]) -> int:
@@ -31,8 +27,7 @@ def run(command: Sequence[str]) -> int:
     SIGTERM and Ctrl-C are passed on to it, each once: a run that trains saves
     at the first signal and ends at once at the second. The command has a
     process group of its own, so that it does not also get the signals that are
-    sent to this group. On Linux it is also asked to end when this process is
-    killed.
+    sent to this group. It is also asked to end when this process is killed.
 
     Raises:
         KeyboardInterrupt: there was such a signal; the command has ended.

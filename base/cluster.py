@@ -88,11 +88,8 @@ def check_own_address() -> str | None:
             ) from error
     try:
         found = socket.getaddrinfo(host.strip("[]"), None)
-    except OSError as error:
-        return (
-            f"TF_CONFIG: this process is {mine}, but {host} cannot be resolved "
-            f"({error.strerror}); the other machines need to reach it there"
-        )
+    except OSError:  # it cannot be resolved
+        found = []
     for family, _, _, _, address in found:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             try:

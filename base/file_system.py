@@ -387,13 +387,8 @@ def make_directories(path: str) -> None:
 
 def make_directory(path: str, flag: str = "output_dir") -> None:
     """Create the directory of a flag; check that it can be written to."""
-    # Runs that share the directory must not remove each other's probe.
-    probe = os.path.join(path, f".writable.{os.getpid()}")
     try:
         make_directories(path)
-        with atomic_file(probe, sync=False) as file:
-            file.write(b"")
-        remove(probe)
     except file_errors() as error:
         if os.path.isfile(path):
             raise UserError(
@@ -402,6 +397,7 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
         raise UserError(
             f"--{flag}={path} cannot be written: {errors.reason(error)}"
         ) from error
+    check_writable(path, flag)
 
 
 def check_writable(path: str, flag: str) -> None:

@@ -10,6 +10,7 @@ A job of more than 30 seconds ends with one line of this kind in both cases.
 Bars have no colour.
 """
 
+import dataclasses
 import math
 import sys
 import time
@@ -32,10 +33,11 @@ _BAR_WITHOUT_TOTAL = (
 )
 
 
+@dataclasses.dataclass
 class Bar:
     """Shows the progress of a job; a context manager.
 
-    Args:
+    Attributes:
         total: units of the whole job; None if unknown.
         unit: plural of what is counted ("records"), or "B" for bytes.
         what: the job, first word of the bar or the line.
@@ -45,30 +47,27 @@ class Bar:
             line; False for jobs that write their own.
     """
 
-    def __init__(
-        self,
-        total: int | None,
-        unit: str,
-        what: str,
-        unit_scale: bool = False,
-        first: int = 0,
-        has_lines: bool = True,
-    ):
-        self.total, self.unit, self.what = total, unit, what
-        self.unit_scale, self.has_lines = unit_scale, has_lines
-        self.first = self.done = first
+    total: int | None
+    unit: str
+    what: str
+    unit_scale: bool = False
+    first: int = 0
+    has_lines: bool = True
+
+    def __post_init__(self) -> None:
+        self.done = self.first
         self.text = ""
         self.began = self.written = time.monotonic()
         self._bar = None
         if logs.is_terminal():
             _draw_log_lines_above_bars()
             self._bar = tqdm.tqdm(
-                desc=what,
-                bar_format=_BAR if total is not None else _BAR_WITHOUT_TOTAL,
-                total=total,
-                initial=first,
-                unit=unit if unit_scale else f" {unit}",
-                unit_scale=unit_scale,
+                desc=self.what,
+                bar_format=_BAR_WITHOUT_TOTAL if self.total is None else _BAR,
+                total=self.total,
+                initial=self.first,
+                unit=self.unit if self.unit_scale else f" {self.unit}",
+                unit_scale=self.unit_scale,
                 dynamic_ncols=True,
                 leave=False,
                 file=sys.stderr,

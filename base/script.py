@@ -4,8 +4,7 @@ Every script ends in `script.run(main)`. An error that a user can cause (base/
 errors.py) becomes one line on standard error; any other exception is a bug of
 this project and keeps its stack trace.
 
-At the end of a script whose --output is a directory, a log line lists its
-files.
+At the end of a script whose --output is a local directory, a log line says so.
 
 Exit status of every script:
 
@@ -18,7 +17,6 @@ import errno
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -29,16 +27,7 @@ from base.errors import OPERATION, UserError, reason
 from absl import app, flags, logging
 
 # What the system says of a full disk and of a full quota.
-_FULL = [
-    os.strerror(getattr(errno, name))
-    for name in ("ENOSPC", "EDQUOT")
-    if hasattr(errno, name)
-]
-
-# In names of files: the part of a checkpoint; the number of a checkpoint's step
-# or of a shard.
-_PART = re.compile(r"\.(index|data-\d+-of-\d+)$")
-_NUMBER = re.compile(r"(?<=-)\d+(?=$|[/.]|-of-\d)")
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 # A flag that is gone -> what to do now.
 _RETIRED = {
@@ -151,39 +140,10 @@ def _guarded(
 
 
 def _log_output() -> None:
-    """Log what is in the directory that --output names, if it names one.
-
-    Checkpoints and shards that differ in their number are one name, with a *.
-    """
+    """Log which directory --output names, if it names one."""
     output = flags.FLAGS["output"].value if "output" in flags.FLAGS else None
-    if not (output and cluster.is_chief()):
-        return
-    try:
-        if not file_system.is_directory(output):
-            return
-        if file_system.is_remote(output):
-            names = file_system.gfile().listdir(output)
-        else:
-            names = [i.name + "/" * i.is_dir() for i in os.scandir(output)]
-    except file_system.file_errors():
-        return  # what the flags ask for is done
-    alike: dict[str, set[str]] = {}
-    for name in (_PART.sub("", name) for name in sorted(names)):
-        if not name.startswith((".", "events.out.tfevents")):
-            alike.setdefault(_NUMBER.sub("*", name), set()).add(name)
-    shown = [
-        key if len(found) > 1 else found.pop() for key, found in alike.items()
-    ]
-    lines = textwrap.fill(
-        ", ".join(shown),
-        100,
-        initial_indent="  ",
-        subsequent_indent="  ",
-        break_on_hyphens=False,
-        max_lines=6,
-        placeholder=" ...",
-    )
-    logging.info("Files in %s:\n%s", output, lines)
+    if output and os.path.isdir(output) and cluster.is_chief():
+        logging.info("The files are in %s", output)
 
 
 def _file_failure(error: Exception) -> str | None:

@@ -8,6 +8,7 @@ by script.run, when the script has imported all it needs. In between
 - scikit-learn, SciPy, matplotlib and Pillow look uninstalled. Keras imports
   them, if they are installed, for wrappers and pictures of its own, which takes
   more than a second. Scripts import them where they need them;
+- Ctrl-C ends the script in one line, as it does from `main` on (script.py);
 - what TensorFlow's libraries write to standard error while they are loaded
   ("oneDNN custom operations are on", "Could not find cuda drivers") is left
   out. TF_CPP_MIN_LOG_LEVEL, TensorFlow's own variable, is read too late.
@@ -25,6 +26,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from types import TracebackType
 from typing import IO
 
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -69,10 +71,23 @@ def begin() -> None:
     if sys.getfilesystemencoding() != "utf-8" and not is_told:
         os.environ["PYTHONUTF8"] = "1"  # of child processes, too
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    sys.excepthook = _show
     for name in _OPTIONAL:
         sys.modules.setdefault(name, None)
     if os.environ[LEVEL] != "0":
         _hide_errors()
+
+
+def _show(
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Show an error that ends the process; Ctrl-C as one line."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("ERROR: interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def _hide_errors() -> None:

@@ -3,8 +3,9 @@
 If a worker process is killed, for example because the memory ran out, the run
 ends at once with an error; if the parent is killed, its workers end. For this,
 every worker has a pipe of its own to the parent, so that each end sees when the
-other is closed. The workers of concurrent.futures outlive a killed parent, and
-in Python 3.10 its pools hang if a worker is killed before it has read a job.
+other is closed; a worker that is busy is ended by the kernel. The workers of
+concurrent.futures outlive a killed parent, and in Python 3.10 its pools hang if
+a worker is killed before it has read a job.
 
 Workers are started as new processes ("spawn"), not forked: forking a process
 with threads, such as those of TensorFlow, can deadlock.
@@ -24,7 +25,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from base import logs
+from base import child_processes, logs
 from base.errors import UserError
 
 
@@ -33,15 +34,7 @@ def num_cores() -> int:
 
     In a container or a batch job these are fewer than the machine has.
     """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-class Progress(NamedTuple):
-    """A report of a worker during a job."""
-
-    value: Any
+    return len(os.sched_getaffinity(0))
 
 
 class Done(NamedTuple):
@@ -56,9 +49,9 @@ class WorkerPool:
 
     `setup` and `work` are functions of a module other than the script that
     runs: workers do not import the script, since it may import TensorFlow,
-    which takes 600 MB and seconds. `setup` is called with `settings`; `work`
-    with what it returned, a job, and a function that reports progress to the
-    parent. A process is started when there is a job for it.
+    which takes 600 MB and seconds. `setup` is called with `settings`, `work`
+    with what it returned and a job. A process is started when there is a job
+    for it.
     """
 
     def __init__(
@@ -66,7 +59,7 @@ class WorkerPool:
         num_workers: int,
         setup: Callable[[Any], Any],
         settings: Any,
-        work: Callable[[Any, Any, Callable[[Any], None]], Any],
+        work: Callable[[Any, Any], Any],
     ):
         self._num_workers = num_workers
         self._args = setup, settings, work
@@ -83,8 +76,8 @@ class WorkerPool:
         for process in self._processes.values():
             process.join()
 
-    def run(self, jobs: Iterable[Any]) -> Iterator[Progress | Done]:
-        """Hand out the jobs in order; yield reports and results as they come.
+    def run(self, jobs: Iterable[Any]) -> Iterator[Done]:
+        """Hand out the jobs in order; yield results as they come.
 
         Raises:
             UserError, OSError: a worker raised one, or was killed.
@@ -102,12 +95,11 @@ class WorkerPool:
                 message = self._receive(connection)
                 if isinstance(message, Exception):
                     raise message
-                if isinstance(message, Done):
-                    message = message._replace(job=busy.pop(connection))
-                    # The worker continues while the caller uses the result.
-                    for job in itertools.islice(waiting, 1):
-                        self._hand_out(connection, job, busy)
-                yield message
+                done = message._replace(job=busy.pop(connection))
+                # The worker continues while the caller uses the result.
+                for job in itertools.islice(waiting, 1):
+                    self._hand_out(connection, job, busy)
+                yield done
 
     def _start(self) -> multiprocessing.connection.Connection:
         """Start a worker and return our end of its pipe."""
@@ -134,7 +126,7 @@ class WorkerPool:
             connection.send_bytes(pickle.dumps(job))
         busy[connection] = job
 
-    def _receive(self, connection) -> Progress | Done | Exception:
+    def _receive(self, connection) -> Done | Exception:
         """Return a worker's next message."""
         try:
             return pickle.loads(connection.recv_bytes())
@@ -189,14 +181,12 @@ def _script_hidden() -> Iterator[None]:
 def _serve(connection, setup, settings, work) -> None:
     """Do jobs until the parent closes the pipe or ends; run in a worker."""
     logs.set_up()
+    child_processes.end_with_parent()
     try:
         state = setup(settings)
         while True:
             job = connection.recv()
-            result = work(
-                state, job, lambda value: connection.send(Progress(value))
-            )
-            connection.send(Done(None, result))
+            connection.send(Done(None, work(state, job)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The parent has ended, so nothing can be reported.
     except (UserError, OSError) as error:  # A full disk, for example.

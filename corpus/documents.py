@@ -9,20 +9,18 @@ import collections
 import functools
 import html
 import re
-import struct
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from base import text_files
+from base import tables, text_files
+from base.errors import UserError
 from base.hashing import hash64
 
 from corpus import dumps, items, paragraphs, sentences, site, wikitext
 from corpus.items import CorpusFlags, Item, Problem, Source, Unusable
 
 TRAIN, HELDOUT = "train", "heldout"
-
-_KEY = struct.Struct("<Q")
 
 
 class Document(NamedTuple):
@@ -81,40 +79,41 @@ def make_document(item: Item, flags: CorpusFlags) -> Outcome:
     return Outcome(None, counts)
 
 
+def key_of(text: str) -> int:
+    """Return the 64-bit hash of a document's text.
+
+    White space is left out, so that the key does not change when a sentence is
+    split otherwise.
+    """
+    return hash64("".join(text.split()))
+
+
 def document_of(lines: list[str], heldout_fraction: float) -> Document:
     """Return the document of clean sentences.
 
-    White space is left out of the hash, so the key does not change when a
-    sentence is split otherwise. What is held out at a fraction of 0.01 is held
-    out at 0.02 too.
+    What is held out at a fraction of 0.01 is held out at 0.02 too.
     """
     text = "".join(f"{line}\n" for line in lines)
-    key = hash64("".join(text.split()))
+    key = key_of(text)
     # A second hash: with the key itself, all held-out documents would have
     # small keys, and keys decide the shard.
     is_heldout = hash64("heldout", key) < heldout_fraction * 2**64
     return Document(key, HELDOUT if is_heldout else TRAIN, text.encode())
 
 
-def to_value(key: int, text: bytes) -> bytes:
-    """Return the key and text of a document as bytes."""
-    return _KEY.pack(key) + text
-
-
-def distinct_texts(values: Iterable[bytes]) -> tuple[list[bytes], int]:
+def distinct_texts(texts: Iterable[bytes]) -> tuple[list[bytes], int]:
     """Return a text for each key, sorted by key, and how many were left out.
 
     The texts of two documents with equal keys may differ in white space. The
     smaller one is kept, whichever comes first.
     """
-    texts: dict[int, bytes] = {}
-    num_values = 0
-    for value in values:
-        num_values += 1
-        (key,) = _KEY.unpack_from(value)
-        text = value[_KEY.size :]
-        texts[key] = min(text, texts.get(key, text))
-    return [texts[key] for key in sorted(texts)], num_values - len(texts)
+    by_key: dict[int, bytes] = {}
+    num_texts = 0
+    for text in texts:
+        num_texts += 1
+        key = key_of(text.decode())
+        by_key[key] = min(text, by_key.get(key, text))
+    return [by_key[key] for key in sorted(by_key)], num_texts - len(by_key)
 
 
 # Removed: control characters (C0, DEL, C1) that are not white space, soft
@@ -150,16 +149,6 @@ _COUNTED_AS = {
     items.PARQUET: "rows",
     items.TEXT: "texts",
     items.EXTRACTED: "texts",
-}
-
-_JSON_TYPES = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
 }
 
 
@@ -219,21 +208,17 @@ def _without_title(text: str, title: Any) -> str:
 def _text_of_json(line: str, column: str) -> str:
     """Return the text of a line of JSON, "" for null."""
     try:
-        value = text_files.parse_json(line)
+        row = text_files.parse_json(line)
     except ValueError as error:
         raise Unusable("broken_item", f"is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        detail = f"is {_JSON_TYPES[type(value)]}; wanted a JSON object"
-        raise Unusable("broken_item", detail)
-    if column not in value:
-        names = ", ".join(list(value)[:10])
-        detail = f"has no {column!r}, but {names}; name one by --text_column"
-        raise Unusable("broken_item", detail)
-    text = value[column]
-    if text is not None and not isinstance(text, str):
-        detail = f"has {_JSON_TYPES[type(text)]} as {column!r}; wanted text"
-        raise Unusable("broken_item", detail)
-    return _without_title(text or "", value.get("title"))
+    if isinstance(row, dict) and row.get(column, "") is None:
+        return ""
+    hint = "; name one by --text_column"
+    try:
+        text = tables.require(row, column, str, hint=hint)
+    except UserError as error:
+        raise Unusable("broken_item", str(error)) from None
+    return _without_title(text, row.get("title"))
 
 
 @functools.lru_cache(maxsize=64)
@@ -273,5 +258,6 @@ def _sentences_of_page(
         detail = f"cannot be parsed: {type(error).__name__}: {words}"
         raise Unusable("refused_page", detail) from error
     for name, number in more.items():
-        counts[f"wikitext_{name}"] = number
+        prefix = "" if name.startswith("sentences_") else "removed_"
+        counts[f"{prefix}{name}"] = number
     return lines

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import mwxml
-from mwxml.element_iterator import ElementIterator
 
 from corpus.items import Unusable
 
@@ -28,7 +27,10 @@ _BEGIN = re.compile(rb"<page[\s>]")
 _END = b"</page>"
 _TAG = re.compile(_BEGIN.pattern + b"|" + _END)
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
-_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_LANGUAGE = re.compile(r"""<mediawiki\b[^>]*\bxml:lang=["']([^"']*)["']""")
+_NAMESPACE = re.compile(
+    r"""<namespace\s[^>]*\bkey=["'](-?\d+)["'][^>]*>([^<]+)</namespace>"""
+)
 
 # The longest part of a tag that a block may end with: "</page".
 _TAG_BYTES = 6
@@ -48,30 +50,20 @@ class Page(NamedTuple):
 
 
 def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Return language and namespaces, (number, name), of a dump.
+    """Return language and namespaces with names, (number, name), of a dump.
 
-    A part of a dump that begins with a page has none, and neither has a dump
-    whose siteinfo is damaged. The language is "" where none is named.
+    A part of a dump that begins with a page has none. The language is "" where
+    none is named. The header need not be whole, nor well-formed.
     """
     first = _BEGIN.search(head)
     text = head[: first.start() if first else len(head)]
     text = text.decode("utf-8", "replace")
-    # An encoding declared for the file is not the one of this text.
-    text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text)
-    if "<mediawiki" not in text:
-        return "", ()
-    closed = text if "</mediawiki>" in text else text + "</mediawiki>"
-    language, namespaces = "", ()
-    try:
-        root = ElementIterator.from_file(io.StringIO(closed))
-        language = root.attr(_LANGUAGE, "")
-        site = mwxml.Dump.from_element(root).site_info
-        namespaces = tuple((int(n.id), n.name) for n in site.namespaces or ())
-    except Exception:
-        # mwxml raises many types, also where there is no siteinfo. The pages
-        # can be read without it.
-        pass
-    return language, namespaces
+    language = _LANGUAGE.search(text)
+    namespaces = (
+        (int(number), html.unescape(name))
+        for number, name in _NAMESPACE.findall(text)
+    )
+    return (language[1] if language else ""), tuple(namespaces)
 
 
 def split_pages(

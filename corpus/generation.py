@@ -1,33 +1,41 @@
 """Write the text files of a corpus, and their report corpus.json.
 
-Flags and input are checked before any work: a mistake should end the run in
-its first second.
+    input files --chunks of items--> documents, by bucket
+    documents of a bucket, in the order of their keys --> text
+
+The key of a document, a hash of its text, decides its file and its place in
+it. So equal documents meet, and the bytes of a file do not depend on the order
+in which documents are read, or on who reads them. A file may be larger than
+the memory: it is made of buckets, which are ranges of keys.
+
+Worker processes import this file: no flags here, and no TensorFlow.
 """
 
+import collections
 import dataclasses
 import importlib.metadata
 import json
 import math
 import os
-import time
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
 
 from base import file_system, workers
-from base.errors import UserError
+from base.errors import InputError, UserError
 from base.jobs import engine
-from base.jobs.run import create_job
+from base.jobs.run import Job
+from base.jobs.steps import Steps
 
 from absl import logging
 
-from corpus import reading, sentences, summary
+from corpus import documents, reading, sentences, summary
 from corpus.documents import HELDOUT, TRAIN
-from corpus.items import PARQUET, CorpusFlags
+from corpus.items import PARQUET, Chunk, CorpusFlags
 from corpus.sources import Blocks
-from corpus.steps import CorpusSteps
 
 # Raise it when the same flags no longer give the same bytes, or a run of this
 # version cannot resume one of the last. It is part of the fingerprint.
-_CORPUS_VERSION = 5
+_CORPUS_VERSION = 6
 
 # Libraries that the output depends on.
 _LIBRARIES = ("mwparserfromhell", "mwxml", "sentencex")
@@ -41,6 +49,15 @@ _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
 _BUCKET_BYTES = 2**23
 
 _MAX_WARNINGS = 20
+
+# Problems that are listed; all are counted.
+MAX_PROBLEMS = 100
+
+# What is counted of every input file.
+_SUMS = ("items", "bytes", "problems")
+
+
+# --- The run -----------------------------------------------------------------
 
 
 def generate(
@@ -63,12 +80,6 @@ def generate(
             files of a different command.
     """
     flags = dataclasses.replace(flags, language=flags.language.lower())
-    if flags.heldout_fraction >= 1:
-        raise UserError(
-            f"--heldout_fraction={flags.heldout_fraction}: must be less than 1"
-        )
-    if not flags.text_column:
-        raise UserError("--text_column is empty")
     if flags.language and not sentences.known_language(flags.language):
         raise UserError(
             f"--language={flags.language}: no rules for the sentences of this "
@@ -80,9 +91,13 @@ def generate(
     input_bytes = sum(size for _, size, _ in input_states)
     outputs = _output_files(output_dir, flags)
     paths = [path for some in outputs.values() for path in some]
-    _check_inputs(inputs, paths, flags.language)
+    for path in inputs:
+        with Blocks(path) as blocks:
+            source, _ = reading.find_source(path, blocks, flags.language)
+        if source.kind == PARQUET:
+            reading.require_pyarrow(path)
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-    job = create_job(
+    job = Job(
         paths,
         output_dir,
         "corpus",
@@ -98,36 +113,39 @@ def generate(
     steps = CorpusSteps(
         flags,
         is_strict,
-        {split: len(some) for split, some in outputs.items()},
-        math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
+        len(outputs[TRAIN]),
+        len(outputs[HELDOUT]),
+        len(paths)
+        * math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
         min(chunk_bytes, _MOST_CHUNK_BYTES),
         inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files",
     )
     file_system.make_directory(output_dir)
     report_file = os.path.join(output_dir, "corpus.json")
-    has_report = file_system.exists(report_file)
-    if has_report and not file_system.exists(job.manifest):
+    if file_system.exists(report_file) and not file_system.exists(job.manifest):
         raise UserError(
             f"{report_file} exists, but was not written by this command "
             f"(there is no {job.manifest}); delete it or name another "
             "--output_dir"
         )
     logging.info("Reading from %s", steps.input_name)
-    num_workers = num_workers or workers.num_cores()
-    start, seconds = time.monotonic(), 0.0
-    num_read = num_warnings = 0
+    num_warnings = 0
 
-    def on_result(result: dict[str, Any]) -> None:
-        nonlocal seconds, num_read, num_warnings
-        num_read += result["counts"].get("input_bytes", 0)
-        seconds = time.monotonic() - start
+    def warn(result: dict[str, Any]) -> None:
+        nonlocal num_warnings
         lines = summary.problem_lines(result)
         for line in lines[: _MAX_WARNINGS - num_warnings]:
             logging.warning("%s", line)
             num_warnings += 1
 
     run = engine.make_files(
-        job, steps, inputs, num_workers, beam_options, input_bytes, on_result
+        job,
+        steps,
+        inputs,
+        num_workers or workers.num_cores(),
+        beam_options,
+        input_bytes,
+        warn,
     )
     steps.check(run.total)  # --strict may be given once all is complete
     found = run.total["inputs"]
@@ -137,18 +155,9 @@ def generate(
         "versions": versions,
         "inputs": {path: found[path] for path in inputs if path in found},
     }
-    if run.todo or not has_report:
-        text = json.dumps(report, indent=1, ensure_ascii=False)
-        file_system.write_text(report_file, f"{text}\n")
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    file_system.write_text(report_file, f"{text}\n")
     file_system.remove_leftovers(report_file)
-    if num_read and beam_options is None:
-        rate = num_read / 1e6 / seconds
-        logging.info(
-            "Speed: %.2f MB/s, %.2f MB/s for each of %d workers",
-            rate,
-            rate / num_workers,
-            num_workers,
-        )
     return report
 
 
@@ -173,16 +182,137 @@ def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
     }
 
 
-def _check_inputs(inputs: list[str], outputs: list[str], language: str) -> None:
-    """Check the beginning of all input files, and that none is an output."""
-    written = set(map(os.path.realpath, outputs))
-    for path in inputs:
-        if os.path.realpath(path) in written:
-            raise UserError(
-                f"{path} is an input and would be an output too; name another "
-                "--output_dir"
+# --- Its steps ---------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class CorpusSteps(Steps):
+    """The steps of prepare_corpus.py.
+
+    The files of the training text come first, then the held-out ones.
+    `num_train` and `num_heldout` are the numbers of these files; `input_name`
+    is for messages.
+    """
+
+    flags: CorpusFlags
+    is_strict: bool
+    num_train: int
+    num_heldout: int
+    num_buckets: int
+    chunk_bytes: int
+    input_name: str
+
+    name = "prepare_corpus"
+
+    @property
+    def num_files(self) -> int:
+        """The number of files of both splits."""
+        return self.num_train + self.num_heldout
+
+    def bucket_of(self, key: int, split: str) -> int:
+        """Return the bucket of a document: ranges of keys of equal width."""
+        per_file = self.num_buckets // self.num_files
+        if split == TRAIN:
+            return key * self.num_train * per_file >> 64
+        first = self.num_train * per_file
+        return first + (key * self.num_heldout * per_file >> 64)
+
+    def chunks(
+        self, sources: Sequence[str], place: Any
+    ) -> Iterator[tuple[Chunk, tuple[int, int]]]:
+        """Yield the items of files, and the place behind them."""
+        return reading.read_chunks(
+            sources, self.flags, self.chunk_bytes, place or (0, 0)
+        )
+
+    def size_of(self, chunk: Chunk) -> int:
+        """Return the bytes of the input files that were read for a chunk."""
+        return chunk.num_bytes
+
+    def map(
+        self, chunk: Chunk
+    ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
+        """Return (bucket, text) of the documents of a chunk.
+
+        The result also has `counts` by name, the first `problems`, and
+        `inputs`: kind, language and numbers by path.
+
+        Raises:
+            UserError: there is a problem and the run is strict.
+        """
+        pairs, counts, problems, inputs = [], collections.Counter(), [], {}
+        for item in chunk.items:
+            source = item.source
+            document, found, problem = documents.make_document(item, self.flags)
+            if problem:
+                if self.is_strict:
+                    raise UserError(f"{problem.line()} (--strict)")
+                problems.append(list(problem))
+            if source.path not in inputs:
+                inputs[source.path] = {
+                    "kind": source.kind,
+                    "language": source.language,
+                    **dict.fromkeys(_SUMS, 0),
+                }
+            entry = inputs[source.path]
+            # The report of a damaged file is not one of its items.
+            entry["items"] += bool(item.data or not problem)
+            entry["bytes"] += len(item.data)
+            entry["problems"] += problem is not None
+            counts.update(found)
+            counts["input_bytes"] += len(item.data)
+            if document:
+                counts["documents"] += 1
+                bucket = self.bucket_of(document.key, document.split)
+                pairs.append((bucket, document.text))
+        problems = problems[:MAX_PROBLEMS]
+        return pairs, {"counts": counts, "problems": problems, "inputs": inputs}
+
+    def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        """Return the sum of the results of chunks, which come in any order."""
+        counts, problems, inputs = collections.Counter(), [], {}
+        for result in results:
+            counts.update(result["counts"])
+            problems = sorted(problems + result["problems"])[:MAX_PROBLEMS]
+            for path, entry in result["inputs"].items():
+                known = inputs.setdefault(
+                    path, {**entry, **dict.fromkeys(_SUMS, 0)}
+                )
+                for name in _SUMS:
+                    known[name] += entry[name]
+        return {"counts": counts, "problems": problems, "inputs": inputs}
+
+    def check(self, total: dict[str, Any]) -> None:
+        """Raise an error if there is no document, or a problem and --strict."""
+        problems = summary.problem_lines(total)
+        if problems and self.is_strict:
+            raise UserError(f"{problems[0]} (--strict)")
+        if not total["counts"].get("documents"):
+            reasons = summary.in_words(
+                total["counts"], summary.DROPPED + summary.REASONS
             )
-        with Blocks(path) as blocks:
-            source, _ = reading.find_source(path, blocks, language)
-        if source.kind == PARQUET:
-            reading.require_pyarrow(path)
+            why = f" ({reasons})" if reasons else ""
+            if problems:
+                why += f"; the first problem: {problems[0]}"
+            raise InputError(f"no document in {self.input_name}{why}")
+
+    def reduce(
+        self, bucket: int, values: Iterable[bytes], file: IO[bytes]
+    ) -> dict[str, Any]:
+        """Write the documents of a bucket in the order of their keys.
+
+        A blank line follows each, the last one too, so that `cat` can join
+        files.
+        """
+        del bucket
+        texts, num_duplicates = documents.distinct_texts(values)
+        counts = collections.Counter(duplicates=num_duplicates)
+        for text in texts:
+            num_sentences = text.count(b"\n")
+            num_characters = len(text.decode()) - num_sentences
+            file.write(text + b"\n")
+            counts["documents"] += 1
+            counts["sentences"] += num_sentences
+            counts["words"] += len(text.split())
+            counts["characters"] += num_characters
+        return {"bounds": [0, file.tell()], "counts": counts}

@@ -58,7 +58,7 @@ class CorpusFlags:
     min_document_chars: int = flag(0, low=0)
     """Drop documents with fewer characters of text."""
 
-    heldout_fraction: float = flag(0.0, low=0)
+    heldout_fraction: float = flag(0.0, 0, 1)
     """Share of the documents to put into heldout/, by the hash of their
     text."""
 
@@ -130,13 +130,8 @@ class Item(NamedTuple):
 class Chunk(NamedTuple):
     """Consecutive items of the input: the unit of work of a worker process.
 
-    Attributes:
-        end: (index of a file, number of its items that are read) where the
-            next chunk begins.
-        num_bytes: bytes of the input files, as they are on the disk, that were
-            read for it.
+    `num_bytes` of the input files, as they are on the disk, were read for it.
     """
 
     items: list[Item]
-    end: tuple[int, int]
     num_bytes: int

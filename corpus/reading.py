@@ -11,7 +11,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 from base import file_system, packages
 from base.errors import UserError
@@ -43,32 +42,34 @@ def read_chunks(
     flags: CorpusFlags,
     chunk_bytes: int,
     start: Sequence[int] = (0, 0),
-) -> Iterator[Chunk]:
-    """Yield the items of all files in chunks.
+) -> Iterator[tuple[Chunk, tuple[int, int]]]:
+    """Yield the items of all files in chunks, and where the next one begins.
 
     Small files share a chunk, and large ones have many: it ends with the item
-    that reaches chunk_bytes. `start` is the `end` of the chunk before the
-    first.
+    that reaches chunk_bytes. A place, such as `start`, is (index of a file,
+    number of its items that are read).
     """
     gathered, size, num_bytes = [], 0, 0
     first_file, skipped = start
     for number in range(first_file, len(files)):
         items_of_file = enumerate(read_items(files[number], flags), 1)
-        for count, (item, read) in items_of_file:
-            num_bytes += read
+        before = 0
+        for count, (item, position) in items_of_file:
+            num_bytes += position - before
+            before = position
             if number == first_file and count <= skipped:
                 continue
             gathered.append(item)
             size += len(item.data)
             if size >= chunk_bytes:
-                yield Chunk(gathered, (number, count), num_bytes)
+                yield Chunk(gathered, num_bytes), (number, count)
                 gathered, size, num_bytes = [], 0, 0
     if gathered:
-        yield Chunk(gathered, (len(files), 0), num_bytes)
+        yield Chunk(gathered, num_bytes), (len(files), 0)
 
 
 def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
-    """Yield (item, bytes of the file read since the item before).
+    """Yield (item, bytes of the file read so far).
 
     What cannot be read is an item too, with a problem and without data.
     """
@@ -80,11 +81,8 @@ def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
             yield from _read_rows(source, blocks, flags)
         else:
             read = _read_pages if source.kind == items.DUMP else _read_texts
-            before = 0
             for item in read(source, blocks, flags):
-                now = blocks.position()
-                yield item, now - before
-                before = now
+                yield item, blocks.position()
 
 
 def find_source(
@@ -101,7 +99,7 @@ def find_source(
         return Source(path, "", language), problem
     namespaces = ()
     if kind == items.DUMP:
-        own_language, namespaces = dumps.read_header(blocks.text_head)
+        own_language, namespaces = dumps.read_header(blocks.head)
         language = language or own_language.lower()
     if not language:
         raise UserError(
@@ -238,14 +236,14 @@ def require_pyarrow(path: str) -> ModuleType:
 def _read_rows(
     source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[tuple[Item, int]]:
-    """Yield (the text of a row, bytes of the file that it stands for).
+    """Yield (the text of a row, bytes of the file that it and all before take).
 
     One row group at most is in memory.
     """
     parquet = require_pyarrow(source.path)
     import pyarrow
 
-    number, detail = 0, ""
+    number, size, detail = 0, 0, ""
     try:
         with contextlib.ExitStack() as stack:
             if blocks.compression or file_system.is_remote(source.path):
@@ -260,19 +258,28 @@ def _read_rows(
                     file_system.open_for_reading(source.path)
                 )
             table = stack.enter_context(parquet.ParquetFile(plain))
-            _check_column(table.schema_arrow, flags.text_column)
+            column, names = flags.text_column, table.schema_arrow.names
+            if column not in names:
+                raise Unusable(
+                    "unreadable_file",
+                    f"has no column {column!r}, but {', '.join(names)}; name "
+                    "one by --text_column",
+                )
             size = os.fstat(plain.fileno()).st_size
-            per_row, done = size / max(1, table.metadata.num_rows), 0.0
-            for batch in table.iter_batches(256, columns=[flags.text_column]):
+            for batch in table.iter_batches(256, columns=[column]):
                 for text in batch.column(0).to_pylist():
+                    if not isinstance(text, str | None):
+                        raise Unusable(
+                            "unreadable_file",
+                            f"has values such as {text!r:.40} in column "
+                            f"{column!r}; wanted text",
+                        )
                     number += 1
-                    done += per_row
                     data = (text or "").encode("utf-8", "surrogatepass")
                     item = Item(source, number, data)
                     if len(data) > flags.max_item_bytes:
                         item = _too_long(source, number, flags, f"row {number}")
-                    yield item, int(done)
-                    done -= int(done)
+                    yield item, size * number // table.metadata.num_rows
         if not number:
             detail = "has no row"
     except Unusable as unusable:
@@ -281,28 +288,6 @@ def _read_rows(
         detail = f"is a damaged parquet file ({' '.join(str(error).split())})"
     if detail and number:
         detail += f"; the {number:,} rows before the damage are used"
-        yield _problem(source, number, "damaged_file", detail), 0
+        yield _problem(source, number, "damaged_file", detail), size
     elif detail:
-        yield _problem(source, 0, "unreadable_file", detail), 0
-
-
-def _check_column(schema: Any, column: str) -> None:
-    from pyarrow import types
-
-    if column not in schema.names:
-        raise Unusable(
-            "unreadable_file",
-            f"has no column {column!r}, but {', '.join(schema.names)}; name "
-            "one by --text_column",
-        )
-    found = schema.field(column).type
-    value = found.value_type if types.is_dictionary(found) else found
-    if not (
-        types.is_string(value)
-        or types.is_large_string(value)
-        or types.is_string_view(value)
-    ):
-        raise Unusable(
-            "unreadable_file",
-            f"has values of type {value} in column {column!r}; wanted text",
-        )
+        yield _problem(source, 0, "unreadable_file", detail), size

@@ -80,7 +80,6 @@ def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
     own = {
         name.replace("_", " ").strip().lower(): key
         for key, name in names.items()
-        if name
     }
     hidden = {name for name, key in own.items() if key in _HIDDEN_NUMBERS}
     return Site(language, _HIDDEN_NAMES.difference(own) | hidden)

@@ -135,8 +135,8 @@ class Blocks:
     file is damaged; `damage` says so afterwards.
 
     Attributes:
-        head: the first 64 kB, decompressed; they are yielded all the same.
-        text_head: the same as UTF-8; a character at its end may be cut.
+        head: the first 64 kB; they are yielded all the same. A character at
+            their end may be cut.
         damage: None, or what is wrong with the rest of the file.
         compression: "gzip", "bzip2", "xz", or "" for a plain file.
     """
@@ -155,19 +155,12 @@ class Blocks:
                     self.compression, self._file = name, opener(self._raw)
         except file_system.file_errors() as error:
             self._end(f"cannot be read: {errors.reason(error)}")
-        self.head = self._gather(_HEAD_BYTES)
-        self.text_head = self.head.removeprefix(codecs.BOM_UTF8)
-        self._encoding = next(
-            (
-                encoding
-                for mark, encoding in _UTF16_MARKS.items()
-                if self.head.startswith(mark)
-            ),
-            None,
-        )
-        if self._encoding:
-            text = self.head.decode(self._encoding, "replace")
-            self.text_head = text.removeprefix("\ufeff").encode()
+        data = self._gather(_HEAD_BYTES)
+        self._decoder: codecs.IncrementalDecoder | None = None
+        for mark, encoding in _UTF16_MARKS.items():
+            if data.startswith(mark):
+                self._decoder = codecs.getincrementaldecoder(encoding)()
+        self.head = self._in_utf8(data).removeprefix(codecs.BOM_UTF8)
 
     def __enter__(self) -> "Blocks":
         return self
@@ -181,24 +174,20 @@ class Blocks:
         UTF-8 is not checked here: a wrong byte concerns one page or one line,
         which the worker finds.
         """
-        decoder = None
-        if self._encoding:
-            decoder = codecs.getincrementaldecoder(self._encoding)()
-        block = self.head + self._gather(_BLOCK_BYTES)
-        block = block.removeprefix(codecs.BOM_UTF8)
+        block = self.head + self._in_utf8(self._gather(_BLOCK_BYTES))
         while block:
-            if decoder:
-                try:
-                    text = decoder.decode(block)
-                except UnicodeDecodeError as error:
-                    self._end(f"is not UTF-16 any more: {error.reason}")
-                    text = error.object[: error.start].decode(error.encoding)
-                block = text.removeprefix("\ufeff").encode()
-            if block:
-                yield block
-            block = self._gather(_BLOCK_BYTES)
-        if decoder and decoder.getstate()[0]:
-            self._end("ends in the middle of a character")
+            yield block
+            block = self._in_utf8(self._gather(_BLOCK_BYTES))
+
+    def _in_utf8(self, data: bytes) -> bytes:
+        """Return the next bytes of the file as UTF-8."""
+        if not self._decoder:
+            return data
+        try:
+            return self._decoder.decode(data, final=self._ended).encode()
+        except UnicodeDecodeError as error:
+            self._end(f"is not UTF-16 any more: {error.reason}")
+            return error.object[: error.start].decode(error.encoding).encode()
 
     def position(self) -> int:
         """Return how many bytes have been read, as they are on the disk."""
@@ -240,7 +229,7 @@ def find_kind(blocks: Blocks) -> tuple[str, str]:
     for mark, (name, _) in _COMPRESSIONS.items():
         if blocks.head.startswith(mark):
             return "", f"is compressed twice, inside by {name}"
-    text = blocks.text_head
+    text = blocks.head
     for pattern, kind, why in _KINDS:
         if pattern.match(text):
             return kind, f"is {why}" if why else ""

@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from corpus.documents import HELDOUT, TRAIN
-from corpus.items import DUMP, TEXT, Problem
+from corpus.items import TEXT, Problem
 
 if TYPE_CHECKING:
     from base.jobs.run import Run
 
-# Reasons of problems: what cannot be read, and is named in a warning.
-REASONS = {
-    "unreadable_file": "files that cannot be read",
-    "damaged_file": "files damaged in part",
-    "broken_item": "pages, lines or rows that are broken",
-    "refused_page": "pages that the parser refuses",
-    "refused_text": "texts whose sentences cannot be found",
-    "not_utf8": "lines or texts that are not UTF-8",
-    "too_long": "longer than --max_document_mb",
-}
+# Reasons of problems: files, pages, lines or texts that cannot be read. Each is
+# named in a warning. Of a refused one the libraries find no text or sentence.
+REASONS = tuple(
+    """unreadable_file damaged_file broken_item refused_page refused_text
+    not_utf8 too_long""".split()
+)
 
 # Reasons for dropping a page or text that can be read.
-DROPPED = {
-    "other_namespaces": "pages of other namespaces",
-    "redirects": "redirects",
-    "not_wikitext": "pages that are not wikitext",
-    "disambiguations": "disambiguation pages",
-    "without_text": "without text",
-    "too_short": "shorter than --min_document_chars",
-    "duplicates": "duplicates",
-}
+DROPPED = tuple(
+    """other_namespaces redirects not_wikitext disambiguations without_text
+    too_short duplicates""".split()
+)
 
-# Prefixes of what wikitext.to_sentences counts: parts of pages, by kind, and
-# sentences that lost words, by reason.
-_WIKITEXT, _SENTENCES = "wikitext_", "sentences_"
-
-_READ = {
-    "pages": "pages",
-    "json_lines": "JSON lines",
-    "rows": "rows",
-    "texts": "texts",
-}
+_READ = ("pages", "json_lines", "rows", "texts")
 
 _SIZES = ("documents", "sentences", "words", "characters", "bytes")
 
@@ -53,11 +35,11 @@ def problem_lines(result: dict[str, Any]) -> list[str]:
     return [Problem(*problem).line() for problem in result["problems"]]
 
 
-def in_words(counts: Mapping[str, int], names: Mapping[str, str]) -> str:
+def in_words(counts: Mapping[str, int], names: Iterable[str]) -> str:
     """Return the counts of some names that are not 0, in words."""
     return "; ".join(
-        f"{counts[name]:,} {words}"
-        for name, words in names.items()
+        f"{counts[name]:,} {name.replace('_', ' ')}"
+        for name in names
         if counts.get(name)
     )
 
@@ -84,11 +66,6 @@ def make_report(
         sizes = {name: sums.pop(name, 0) for name in _SIZES}
         splits[split] = {**sizes, "files": files}
         counts.update(sums)  # duplicates
-    lost = {
-        name.removeprefix(_WIKITEXT): number
-        for name, number in sorted(counts.items())
-        if name.startswith(_WIKITEXT)
-    }
     read = {name: counts[name] for name in ("articles", "input_bytes", *_READ)}
     tables = {
         "read": read,
@@ -100,17 +77,17 @@ def make_report(
         for title, table in tables.items()
     } | {
         "first_problems": problem_lines(run.total),
-        "sentences_dropped": {
-            name.removeprefix(_SENTENCES): number
-            for name, number in lost.items()
-            if name.startswith(_SENTENCES)
-        },
-        "removed_from_pages": {
-            name: number
-            for name, number in lost.items()
-            if not name.startswith(_SENTENCES)
-        },
+        "sentences_dropped": _with_prefix(counts, "sentences_"),
+        "removed_from_pages": _with_prefix(counts, "removed_"),
         **splits,
+    }
+
+
+def _with_prefix(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {
+        name.removeprefix(prefix): number
+        for name, number in sorted(counts.items())
+        if name.startswith(prefix)
     }
 
 
@@ -122,17 +99,16 @@ def summarize(report: dict[str, Any]) -> list[str]:
         line += f" (articles: {read.get('articles', 0):,})"
     megabytes = read.get("input_bytes", 0) / 1e6
     lines = [f"read: {line}; {megabytes:,.1f} MB decompressed"]
-    for title, names in (
-        ("dropped", DROPPED),
-        ("problems", REASONS),
-        ("removed_from_pages", {}),
-        ("sentences_dropped", {}),
+    for title in (
+        "dropped",
+        "problems",
+        "removed_from_pages",
+        "sentences_dropped",
     ):
         if counts := report[title]:
-            plain = {name: name.replace("_", " ") for name in counts}
             lines.append(
                 f"{title.replace('_', ' ')}: {sum(counts.values()):,} "
-                f"({in_words(counts, {**plain, **names})})"
+                f"({in_words(counts, counts)})"
             )
     for split in (TRAIN, HELDOUT):
         sizes = report[split]
@@ -177,8 +153,4 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
             "there is only one document: if blank lines separate documents, "
             "give --document_separator=blank_line"
         )
-    articles = report["read"].get("articles", 0)
-    empty = report["dropped"].get("without_text", 0)
-    if kinds == {DUMP} and empty > 0.05 * articles:
-        found.append(f"{empty:,} of {articles:,} articles have no text")
     return found

@@ -120,7 +120,6 @@ class _Handler(inference.ModelHandler):
             result = run.predict_window(
                 self._task, model, window, self.batch_size
             )
-            base_beam.count(_NAME, result.counts)
             yield index, (number, result)
 
 

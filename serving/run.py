@@ -119,7 +119,7 @@ def create_job(
         "input_format": files[0].kind,
         **options,
     }
-    return jobs_run.create_job(
+    return Job(
         [*outputs, os.path.join(folder, "errors.jsonl")],
         folder,
         "predictions",

@@ -8,10 +8,11 @@ from base.jobs.steps import Steps
 
 
 class WordSteps(Steps):
-    """Counts the words of texts; even and odd buckets make a file each."""
+    """Counts the words of texts; two buckets make a file."""
 
     name = "count"
     num_buckets = 4
+    num_files = 2
 
     def __init__(self, fails_in: int = -1):
         self.fails_in = fails_in
@@ -19,8 +20,10 @@ class WordSteps(Steps):
     def bucket(self, word):
         return zlib.crc32(word.encode()) % self.num_buckets
 
-    def map(self, chunk, report):
-        report(len(chunk))
+    def size_of(self, chunk):
+        return len(chunk)
+
+    def map(self, chunk):
         pairs = [(self.bucket(word), word.encode()) for word in chunk.split()]
         return pairs, {"counts": {"texts": 1}}
 
@@ -35,9 +38,3 @@ class WordSteps(Steps):
         for word in sorted(counts):
             file.write(b"%s %d\n" % (word, counts[word]))
         return {"bounds": [0, file.tell()], "counts": {"words": len(counts)}}
-
-    def parts(self, index):
-        return [(bucket, 0) for bucket in (index, index + 2)]
-
-    def files_of(self, bucket):
-        return [bucket % 2]

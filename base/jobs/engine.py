@@ -1,16 +1,46 @@
-"""Run a job from its beginning to its end, by either runner."""
+"""Run a job from its beginning to its end, with the processes of a machine.
 
+    chunks --worker processes--> units: files with the values by bucket
+    units --worker processes--> records of a bucket
+    buckets --this process--> output file
+
+A killed run can be resumed: a unit, a bucket and an output file are complete or
+not there. The next chunks are read in a thread while the workers are busy. The
+memory needed does not grow with the input. The scratch folder holds:
+
+    chunk-000012      values, each with its length before it, by bucket; then
+                      uint64 [buckets + 1], offsets at which the buckets begin
+    bucket-000003     what is made of bucket 3, until its files are written
+    *.json            sizes and counts of a file; written last, so it shows
+                      that the file is complete
+
+With Apache Beam, pipeline.py does the same work.
+"""
+
+import collections
+import contextlib
+import os
+import struct
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
+from typing import Any, NamedTuple
 
-from base.errors import counted
-from base.jobs import local
+from base import progress, text_files, workers
+from base.errors import InputError, counted
 from base.jobs import run as job_run
-from base.jobs.run import Job, Run
-from base.jobs.steps import Steps
+from base.jobs import steps as job_steps
+from base.jobs.run import Job, Run, Target
+from base.jobs.steps import Made, Steps
 
+import numpy as np
 from absl import logging
+
+_LENGTH = struct.Struct("<Q")
+
+_AHEAD = 3  # chunks that are read while the workers are busy
+
+OnResult = Callable[[dict[str, Any]], None]
 
 
 def make_files(
@@ -20,15 +50,16 @@ def make_files(
     num_workers: int,
     beam_options: str | None = None,
     input_bytes: int | None = None,
-    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
+    on_result: OnResult = lambda result: None,
 ) -> Run:
     """Write the output files of a job that are not complete yet.
 
     With `beam_options` a pipeline of Apache Beam does the work, else
-    `num_workers` processes of this machine. `input_bytes` are for the bar of
-    the progress. `on_result` is called with the result of every chunk that is
-    mapped, or with their total if Beam does the work. The total of the run that
-    is returned is that of the results of `Steps.map`.
+    `num_workers` processes of this machine. `input_bytes`, what the sizes of
+    all chunks add up to, are for the bar of the progress. `on_result` is called
+    with the result of every chunk that is mapped, or with their total if Beam
+    does the work. The total of the run that is returned is that of the results
+    of `Steps.map`.
 
     Raises:
         UserError: bad input, or output files of a different command.
@@ -39,9 +70,13 @@ def make_files(
         if not run.todo and total is not None:
             logging.info("All output files are complete; nothing to do.")
         elif beam_options is None:
-            total = local.make_files(
-                steps, sources, run, num_workers, input_bytes, on_result
-            )
+            scratch = Scratch(job.scratch_dir)
+            with workers.WorkerPool(
+                num_workers, _set_up, (steps, scratch), _work
+            ) as pool:
+                total = _Local(
+                    run, steps, sources, input_bytes, on_result, scratch, pool
+                ).make_files()
         else:
             from base.jobs import pipeline  # needs Apache Beam
 
@@ -55,3 +90,220 @@ def make_files(
             time.monotonic() - start,
         )
     return run
+
+
+class Scratch(NamedTuple):
+    """The files of the scratch folder."""
+
+    folder: str
+
+    def path(self, kind: str, index: int) -> str:
+        """Return the path of a file; `kind` is "chunk" or "bucket"."""
+        return os.path.join(self.folder, f"{kind}-{index:06}")
+
+    def result(self, kind: str, index: int) -> dict[str, Any] | None:
+        """Return what was written beside a file, None if it is incomplete."""
+        path = self.path(kind, index)
+        found = text_files.read_own_json(f"{path}.json")
+        # No file is synced to the disk. So after a power failure any of them
+        # may be incomplete.
+        with contextlib.suppress(FileNotFoundError):
+            if found and os.path.getsize(path) == found["bytes"]:
+                return found
+        return None
+
+    def open(self, kind: str, index: int):
+        """Open a file and its result for writing; see `job_run.publish`."""
+        path = self.path(kind, index)
+        return job_run.publish(Target(path, f"{path}.json"), sync=False)
+
+    def write_unit(
+        self,
+        index: int,
+        pairs: Iterable[tuple[int, bytes]],
+        num_buckets: int,
+        **result: Any,
+    ) -> None:
+        """Write the values of a chunk by bucket."""
+        buckets = collections.defaultdict(list)
+        for bucket, value in pairs:
+            buckets[bucket] += _LENGTH.pack(len(value)), value
+        bounds = np.zeros(num_buckets + 1, np.uint64)
+        with self.open("chunk", index) as (file, entry):
+            for bucket in sorted(buckets):
+                bounds[bucket + 1] = sum(map(len, buckets[bucket]))
+                file.writelines(buckets[bucket])
+            file.write(np.cumsum(bounds, dtype=np.uint64).tobytes())
+            entry.update(result)
+
+    def read_bucket(
+        self, num_units: int, bucket: int, num_buckets: int
+    ) -> Iterator[bytes]:
+        """Yield the values of a bucket from all units."""
+        for index in range(num_units):
+            with open(self.path("chunk", index), "rb") as file:
+                file.seek(8 * (bucket - num_buckets - 1), os.SEEK_END)
+                start, end = struct.unpack("<QQ", file.read(16))
+                file.seek(start)
+                data = file.read(end - start)
+            place = 0
+            while place < len(data):
+                (size,) = _LENGTH.unpack_from(data, place)
+                place += _LENGTH.size + size
+                yield data[place - size : place]
+
+
+# --- A worker process --------------------------------------------------------
+
+
+class _Work(NamedTuple):
+    """A job of a worker process.
+
+    Attributes:
+        kind: what file to make: "chunk" or "bucket".
+        index: the number of that file.
+        source: the chunk to map and the place behind it; or the number of
+            units that have values of the bucket.
+    """
+
+    kind: str
+    index: int
+    source: Any
+
+
+def _set_up(settings: tuple[Steps, Scratch]) -> tuple[Steps, Scratch]:
+    """Load what the steps need."""
+    settings[0].setup()
+    return settings
+
+
+def _work(
+    settings: tuple[Steps, Scratch], work: _Work
+) -> dict[str, Any] | None:
+    """Make the file of a job; return the result of a chunk."""
+    steps, scratch = settings
+    if work.kind == "chunk":
+        chunk, place = work.source
+        pairs, result = steps.map(chunk)
+        scratch.write_unit(
+            work.index, pairs, steps.num_buckets, place=place, result=result
+        )
+        return result
+    values = scratch.read_bucket(work.source, work.index, steps.num_buckets)
+    with scratch.open("bucket", work.index) as (file, entry):
+        entry.update(steps.reduce(work.index, values, file))
+    return None
+
+
+# --- The process that hands out the work -------------------------------------
+
+
+def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the items; a thread computes the next ones meanwhile.
+
+    This saves time if the items come from C code that releases the
+    interpreter's lock, such as decompression. An error of `items` is raised in
+    its place.
+    """
+    iterator, end = iter(items), object()
+    thread = futures.ThreadPoolExecutor(1)
+    try:
+        waiting = collections.deque(
+            thread.submit(next, iterator, end) for _ in range(_AHEAD)
+        )
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(thread.submit(next, iterator, end))
+            yield item
+    finally:
+        thread.shutdown(cancel_futures=True)
+
+
+class _Local(NamedTuple):
+    """A run, and the processes that do its work."""
+
+    run: Run
+    steps: Steps
+    sources: Sequence[Any]
+    input_bytes: int | None
+    on_result: OnResult
+    scratch: Scratch
+    pool: workers.WorkerPool
+
+    def make_files(self) -> dict[str, Any]:
+        """Write the output files of the run that are not complete yet.
+
+        Returns the total of the results of `Steps.map`.
+        """
+        try:
+            num_units = self._map()
+            total = self.steps.add(
+                self.scratch.result("chunk", index)["result"]
+                for index in range(num_units)
+            )
+            self.steps.check(total)
+            if self.run.todo:
+                self._reduce(num_units)
+        except InputError:
+            self.run.discard()
+            raise
+        return total
+
+    def _map(self) -> int:
+        """Make the units that are not complete; return the number of all."""
+        first, place = 0, None
+        while found := self.scratch.result("chunk", first):
+            first, place = first + 1, found["place"]
+        number = first
+
+        def missing() -> Iterator[_Work]:
+            nonlocal number
+            for chunk in self.steps.chunks(self.sources, place):
+                if self.scratch.result("chunk", number) is None:
+                    yield _Work("chunk", number, chunk)
+                number += 1
+
+        jobs = read_ahead(missing())
+        with (
+            progress.Bar(self.input_bytes, "B", "Reading", True) as bar,
+            contextlib.closing(jobs),
+        ):
+            for done in self.pool.run(jobs):
+                chunk, _ = done.job.source
+                bar.update(self.steps.size_of(chunk))
+                self.on_result(done.result)
+        return number
+
+    def _reduce(self, num_units: int) -> None:
+        """Make the buckets that are not complete, and write the files."""
+        steps, scratch = self.steps, self.scratch
+        waiting = set(self.run.todo)
+        made: dict[int, Made] = {}
+        missing = []
+
+        def publish(bucket: int, result: dict[str, Any]) -> None:
+            """Write the files for which this bucket is the last one."""
+            made[bucket] = scratch.path("bucket", bucket), result
+            for index in sorted(waiting.intersection(steps.files_of(bucket))):
+                buckets = steps.buckets_of(index)
+                if not all(map(made.__contains__, buckets)):
+                    continue
+                of_file = {b: made[b] for b in buckets}
+                target = self.run.job.target(index)
+                job_steps.publish(steps, index, target, of_file)
+                waiting.discard(index)
+                for b, (path, _) in of_file.items():
+                    if waiting.isdisjoint(steps.files_of(b)):
+                        os.remove(path)
+
+        needed = {b for index in waiting for b in steps.buckets_of(index)}
+        for bucket in sorted(needed):
+            if result := scratch.result("bucket", bucket):
+                publish(bucket, result)
+            else:
+                missing.append(bucket)
+        work = [_Work("bucket", bucket, num_units) for bucket in missing]
+        with progress.Bar(len(work), "buckets", "Writing") as bar:
+            for done in self.pool.run(work):
+                bar.update(1)
+                bucket = done.job.index
+                publish(bucket, scratch.result("bucket", bucket))

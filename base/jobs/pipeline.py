@@ -39,10 +39,6 @@ def make_files(
     sources; the run's files are at paths that all workers reach.
     """
     folder = run.job.shared_dir
-    # Files of a run that was killed.
-    for name, _ in list(file_system.files_below(folder)):
-        if name.startswith("bucket-"):
-            file_system.remove(os.path.join(folder, name))
     total = os.path.join(folder, _TOTAL)
     if run.todo or not file_system.exists(total):
         try:
@@ -61,10 +57,13 @@ def _build(
     pipeline: beam.Pipeline, steps: Steps, sources: Sequence[Any], run: Run
 ) -> None:
     """Add all steps to the pipeline."""
-    folder = run.job.shared_dir
+    folder, todo = run.job.shared_dir, frozenset(run.todo)
     mapped = (
         create(pipeline, sources, f"{folder}/sources.json")
-        | "Read" >> beam.FlatMap(_chunks_of, steps)
+        | "Read"
+        >> beam.FlatMap(
+            lambda source: (c for c, _ in steps.chunks([source], None))
+        )
         | "SpreadChunks" >> beam.Reshuffle()
         | "Map"
         >> beam.ParDo(_Map(steps)).with_outputs("results", main="values")
@@ -73,9 +72,10 @@ def _build(
     _ = total | "WriteTotal" >> beam.Map(_write_total, steps, folder)
     made = (
         mapped.values
-        | "Needed" >> beam.Filter(_IsNeeded(steps, run.todo))
+        | "Needed"
+        >> beam.Filter(lambda pair: todo.intersection(steps.files_of(pair[0])))
         | "GroupByBucket" >> beam.GroupByKey()
-        | "Reduce" >> beam.ParDo(_Reduce(steps, folder, run.todo))
+        | "Reduce" >> beam.ParDo(_Reduce(steps, folder, todo))
     )
     targets = create(
         pipeline,
@@ -108,11 +108,6 @@ def create(
     )
 
 
-def _chunks_of(source: Any, steps: Steps) -> Iterator[Any]:
-    for chunk, _ in steps.chunks([source], None):
-        yield chunk
-
-
 class _Map(beam.DoFn):
     """Yields (bucket, value), and to "results" what is known of the chunk."""
 
@@ -123,9 +118,8 @@ class _Map(beam.DoFn):
         self._steps.setup()
 
     def process(self, element: Any) -> Iterator[Any]:
-        pairs, result = self._steps.map(element, lambda num_bytes: None)
+        pairs, result = self._steps.map(element)
         yield from pairs
-        base_beam.count(self._steps.name, result["counts"])
         yield beam.pvalue.TaggedOutput("results", result)
 
 
@@ -136,16 +130,6 @@ def _write_total(total: dict[str, Any], steps: Steps, folder: str) -> None:
     file_system.write_text(path, json.dumps(total))
 
 
-class _IsNeeded:
-    """Whether an output file that is to be made has parts of a bucket."""
-
-    def __init__(self, steps: Steps, todo: Sequence[int]):
-        self._steps, self._todo = steps, frozenset(todo)
-
-    def __call__(self, element: tuple[int, Any]) -> bool:
-        return not self._todo.isdisjoint(self._steps.files_of(element[0]))
-
-
 class _Reduce(beam.DoFn):
     """Writes a bucket to a file of the scratch folder.
 
@@ -153,9 +137,8 @@ class _Reduce(beam.DoFn):
     that has parts of it.
     """
 
-    def __init__(self, steps: Steps, folder: str, todo: Sequence[int]):
-        self._steps, self._folder = steps, folder
-        self._todo = frozenset(todo)
+    def __init__(self, steps: Steps, folder: str, todo: frozenset[int]):
+        self._steps, self._folder, self._todo = steps, folder, todo
 
     def setup(self) -> None:
         self._steps.setup()
@@ -169,7 +152,6 @@ class _Reduce(beam.DoFn):
         path = f"{self._folder}/{name}"
         with file_system.atomic_file(path, sync=False) as file:
             result = self._steps.reduce(bucket, values, file)
-        base_beam.count(self._steps.name, result["counts"])
         for index in self._steps.files_of(bucket):
             if index in self._todo:
                 yield index, (bucket, path, result)
@@ -183,6 +165,6 @@ def _publish(element: tuple[int, Iterable], steps: Steps) -> None:
     # A bucket without values has no group.
     made = {
         bucket: found.get(bucket, job_steps.NOTHING)
-        for bucket in sorted({b for b, _ in steps.parts(index)})
+        for bucket in steps.buckets_of(index)
     }
     job_steps.publish(steps, index, target, made)

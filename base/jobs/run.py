@@ -13,10 +13,11 @@ An entry is written behind its file, so a file with an entry is complete.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from base import file_system, text_files
@@ -32,66 +33,63 @@ class Target(NamedTuple):
     entry: str
 
 
-class Job(NamedTuple):
-    """What a command writes. `create_job` makes one.
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What a command writes.
+
+    Manifest and scratch folder are hidden, so that patterns over the output do
+    not match them.
 
     Attributes:
         outputs: absolute paths of its files.
-        name: what messages call the output: its directory or first file.
-        flag: the flag that names it; "" for files that the command removes
-            again: then files of another command may be replaced.
+        folder: where the manifest and the scratch folder lie. If `flag` names
+            a directory, the outputs are below it.
+        name: after which these two are named.
+        flag: the flag that names the output; "" for files that the command
+            removes again: then files of another command may be replaced.
         fingerprint: everything the files depend on; the keys are names of
             flags, or words, since messages show them. A list of files names
             them by path or by [path, ...].
-        manifest: path of the manifest.
-        scratch_dir: local folder of unfinished work; locked during a run.
-        shared_dir: the same, beside the output, where all machines reach it.
-            It differs from `scratch_dir` if the output is remote.
     """
 
     outputs: list[str]
+    folder: str
     name: str
     flag: str
     fingerprint: dict[str, Any]
-    manifest: str
-    scratch_dir: str
-    shared_dir: str
+
+    @property
+    def label(self) -> str:
+        """What messages call the output: its directory or first file."""
+        return self.folder if self.flag == "output_dir" else self.outputs[0]
+
+    @property
+    def manifest(self) -> str:
+        """The path of the manifest."""
+        return os.path.join(self.folder, f".{self.name}.manifest.json")
+
+    @property
+    def shared_dir(self) -> str:
+        """The folder of unfinished work that all machines reach."""
+        return os.path.join(self.folder, f".{self.name}.scratch")
+
+    @property
+    def scratch_dir(self) -> str:
+        """The local folder of unfinished work; locked during a run.
+
+        It differs from `shared_dir` if the output is remote, since worker
+        processes read and write it in small pieces.
+        """
+        if not file_system.is_remote(self.folder):
+            return self.shared_dir
+        digest = hashlib.sha256("\n".join(self.outputs).encode()).hexdigest()
+        name = f"{self.name}_{digest[:16]}"
+        return os.path.join(file_system.private_folder(), name)
 
     def target(self, index: int) -> Target:
         """Return the paths for an output file, given its index."""
         entry = os.path.join(self.shared_dir, f"file-{index:05}.json")
         return Target(self.outputs[index], entry)
-
-
-def create_job(
-    outputs: Sequence[str],
-    folder: str,
-    name: str,
-    flag: str,
-    fingerprint: dict[str, Any],
-) -> Job:
-    """Return the job of a command; its fields are those of `Job`.
-
-    Manifest and scratch folder lie in `folder`, and are named after `name`.
-    Both are hidden, so that patterns over the output do not match them. If
-    `flag` names a directory, the outputs are below `folder`.
-    """
-    shared_dir = scratch_dir = os.path.join(folder, f".{name}.scratch")
-    if file_system.is_remote(folder):
-        # Worker processes read and write it in small pieces.
-        digest = hashlib.sha256("\n".join(outputs).encode()).hexdigest()
-        scratch_dir = os.path.join(
-            file_system.private_folder(), f"{name}_{digest[:16]}"
-        )
-    return Job(
-        list(outputs),
-        folder if flag == "output_dir" else outputs[0],
-        flag,
-        fingerprint,
-        os.path.join(folder, f".{name}.manifest.json"),
-        scratch_dir,
-        shared_dir,
-    )
 
 
 class Run:
@@ -185,7 +183,7 @@ def open_run(job: Job) -> Iterator[Run]:
     try:
         for folder in sorted({*map(os.path.dirname, job.outputs)}):
             file_system.make_directories(folder)
-        with file_system.locked_folder(job.scratch_dir, job.name):
+        with file_system.locked_folder(job.scratch_dir, job.label):
             manifest = _read_manifest(job)
             if not manifest:
                 _empty(job)
@@ -202,7 +200,7 @@ def open_run(job: Job) -> Iterator[Run]:
         raise
     except OSError as error:
         raise UserError(
-            f"{error.filename or job.name}: {error.strerror or error}; mend "
+            f"{error.filename or job.label}: {error.strerror or error}; mend "
             "that and give the same command again"
         ) from error
 
@@ -238,7 +236,10 @@ def remove(job: Job) -> None:
 def read_manifest(path: str) -> dict[str, Any]:
     """Return a manifest; {} if there is none or it is damaged."""
     manifest = text_files.read_own_json(path)
-    return manifest if _is_whole(manifest) else {}
+    if not isinstance(manifest, dict):
+        return {}
+    checksum = manifest.pop("checksum", None)
+    return manifest if checksum == _checksum(manifest) else {}
 
 
 def _read_manifest(job: Job) -> dict[str, Any]:
@@ -265,17 +266,9 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     if not (job.flag and is_begun):
         return {}
     raise UserError(
-        f"{job.name} was begun by a different command: {'; '.join(found)}. "
+        f"{job.label} was begun by a different command: {'; '.join(found)}. "
         f"Name another --{job.flag}, or delete the files and {job.manifest}"
     )
-
-
-def _is_whole(found: Any) -> bool:
-    """Whether a value of JSON is a manifest as it was written."""
-    if not isinstance(found, dict):
-        return False
-    rest = {name: part for name, part in found.items() if name != "checksum"}
-    return found.get("checksum") == _checksum(rest)
 
 
 def _checksum(content: dict[str, Any]) -> str:
@@ -288,8 +281,6 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     found = []
     for name in [*new, *(name for name in old if name not in new)]:
         before, now = old.get(name), new.get(name)
-        if isinstance(before, list):
-            before = list(map(_of_this_version, before))
         if before == now:
             continue
         shown = name if " " in name else f"--{name}"
@@ -313,19 +304,6 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
                     how = " (the same size, other content or time of change)"
         found.append(f"{shown}, first difference at {path}{how}")
     return found
-
-
-def _of_this_version(item: Any) -> Any:
-    """Return an item of an old fingerprint as this version writes it.
-
-    Earlier versions had [path, size, time of change] of a file: where that is
-    still right, it has the content that it had.
-    """
-    if isinstance(item, list) and len(item) == 3 and type(item[2]) is int:
-        path, *state = item
-        if file_system.file_state(path) == state:
-            return [path, *file_system.file_identity(path)]
-    return item
 
 
 def _write_manifest(job: Job, **content: Any) -> None:

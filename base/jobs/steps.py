@@ -7,15 +7,13 @@ or how often it was interrupted. So a bucket is made from the set of its values
 
 import collections
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from base import file_system
 from base.errors import InputError
 from base.jobs import run
 from base.jobs.run import Target
-
-Report = Callable[[int], None]
 
 # The file of a bucket, and what `Steps.reduce` has returned.
 Made = tuple[str, dict[str, Any]]
@@ -25,16 +23,33 @@ NOTHING: Made = ("", {"bounds": [0], "counts": {}})
 class Steps:
     """The work of a tool. Instances are pickled and sent to the workers.
 
+    Each of the files has the same number of buckets, one after the other; or
+    each bucket gives the same number of files a slice of its own.
+
     Attributes:
         name: the job's name in the lists of Beam's runners.
-        num_buckets: how many buckets there are.
+        num_buckets: how many buckets there are: a multiple or a divisor of the
+            number of files.
+        num_files: how many output files there are.
+        num_passes: how many slices a file has of each of its buckets. A file
+            begins with the first slice of all its buckets.
         empty_file: the error for an output file without a byte; "" if there
             may be such files.
     """
 
     name: str
     num_buckets: int
+    num_files: int
+    num_passes = 1
     empty_file = ""
+
+    def files_of(self, bucket: int) -> range:
+        """Return the output files that have slices of a bucket."""
+        return _share(bucket, self.num_buckets, self.num_files)
+
+    def buckets_of(self, index: int) -> range:
+        """Return the buckets that an output file is made of."""
+        return _share(index, self.num_files, self.num_buckets)
 
     def chunks(
         self, sources: Sequence[Any], place: Any
@@ -52,13 +67,16 @@ class Steps:
     def setup(self) -> None:
         """Load what `map` and `reduce` need; called once in each worker."""
 
+    def size_of(self, chunk: Any) -> int:
+        """Return the bytes of the input that a chunk stands for."""
+        raise NotImplementedError
+
     def map(
-        self, chunk: Any, report: Report
+        self, chunk: Any
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
         """Return (bucket, value) pairs, and what is known of the chunk.
 
         What is known has types of JSON; numbers to add up are under `counts`.
-        `report` is called with the bytes of the input that are done.
         """
         raise NotImplementedError
 
@@ -87,13 +105,14 @@ class Steps:
         """
         raise NotImplementedError
 
-    def parts(self, index: int) -> Iterable[tuple[int, int]]:
-        """Return (bucket, slice) for the parts of an output file."""
-        raise NotImplementedError
 
-    def files_of(self, bucket: int) -> Sequence[int]:
-        """Return the output files that have parts of a bucket."""
-        raise NotImplementedError
+def _share(number: int, total: int, others: int) -> range:
+    """Return which of some others belong to one of a total of things.
+
+    To number 1 of 2 belong 2 and 3 of 4; to number 1 of 4, and to 0, 0 of 2.
+    """
+    first = number * others // total
+    return range(first, first + max(1, others // total))
 
 
 def publish(
@@ -101,17 +120,21 @@ def publish(
 ) -> None:
     """Write an output file from its buckets.
 
-    `made` maps a bucket to (file, what `reduce` returned). The counts of a
-    bucket that several files share go to the first.
+    `made` maps each of its buckets, in order, to (file, what `reduce`
+    returned). The copies of a sentence in several passes lie as far apart as
+    they can: of buckets a, b in 3 passes the file has a0 b0 a1 b1 a2 b2. The
+    counts of a bucket that several files share go to the first.
     """
     counts = collections.Counter()
     for bucket, (_, result) in made.items():
         if steps.files_of(bucket)[0] == index:
             counts.update(result["counts"])
     parts = []
-    for bucket, number in steps.parts(index):
+    for number, bucket in itertools.product(range(steps.num_passes), made):
+        files = steps.files_of(bucket)
+        first = number * len(files) + files.index(index)
         path, result = made[bucket]
-        bounds = result["bounds"][number : number + 2]
+        bounds = result["bounds"][first : first + 2]
         if len(bounds) == 2 and bounds[0] < bounds[1]:
             parts.append((path, *bounds))
     if not parts and steps.empty_file:

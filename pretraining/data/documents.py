@@ -19,7 +19,7 @@ Worker processes import this file: no flags here, and no TensorFlow.
 
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
 from base import file_system, text_files
@@ -103,24 +103,25 @@ def split_files(
     return chunks
 
 
+def size_of(chunk: Iterable[Range]) -> int:
+    """Return the bytes of the ranges of a chunk."""
+    return sum(stop - start for _, start, stop in chunk)
+
+
 def read_parts(
     file_range: Range,
     part_bytes: int,
     max_line_bytes: int,
-    report: Callable[[int], None] = lambda num_bytes: None,
 ) -> Iterator[Part]:
     """Yield the parts of the documents that begin in a range of a file.
 
     A line of whitespace ends a document, and so does the end of the file. (In
     the original the last document of a file and the first of the next are one
     unless a blank line separates them.) A part ends with the line that reaches
-    part_bytes characters; a line longer than max_line_bytes is an error. The
-    bytes of every block read are reported.
+    part_bytes characters; a line longer than max_line_bytes is an error.
     """
     document, index = 0, 0
-    for is_first, text in _read_texts(
-        file_range, part_bytes, max_line_bytes, report
-    ):
+    for is_first, text in _read_texts(file_range, part_bytes, max_line_bytes):
         if is_first:
             document, index = hash64(text), 0
         yield Part(document, index, text)
@@ -131,16 +132,13 @@ def _read_texts(
     file_range: Range,
     part_bytes: int,
     max_line_bytes: int,
-    report: Callable[[int], None],
 ) -> Iterator[tuple[bool, bytes]]:
     """Yield (whether the part is the first of its document, text)."""
     lines, size, is_first = [], 0, True
     # A range that begins within a document skips the rest of that document.
     skips = file_range.start > 0
     with file_system.open_for_reading(file_range.path) as file:
-        for block, is_beyond in read_blocks(
-            file, file_range, max_line_bytes, report
-        ):
+        for block, is_beyond in read_blocks(file, file_range, max_line_bytes):
             for line in block.split("\n"):
                 is_blank = not line or line.isspace()
                 if skips:
@@ -169,7 +167,6 @@ def read_blocks(
     file: IO[bytes],
     file_range: Range,
     max_line_bytes: int,
-    report: Callable[[int], None],
 ) -> Iterator[tuple[str, bool]]:
     r"""Yield the text from a range on in blocks of whole lines.
 
@@ -188,7 +185,6 @@ def read_blocks(
         # Most documents that begin in a range end soon behind it.
         left = max(stop - place - len(rest), len(rest), 2**14)
         data = file.read(min(_BLOCK_BYTES, left))
-        report(len(data))
         end = data.rfind(b"\n")
         if data and end < 0:
             rest += data

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from base import file_system, workers
 from base.errors import UserError
 from base.jobs import engine
-from base.jobs.run import Job, create_job
+from base.jobs.run import Job
 
 from absl import logging
 
@@ -80,7 +80,7 @@ def make_plan(
         vocabulary=vocabulary, do_lower_case=do_lower_case
     ).settings
     folder, name = os.path.split(outputs[0])
-    job = create_job(
+    job = Job(
         outputs,
         folder,
         re.sub(r"-00000-of-\d{5}$", "", name),

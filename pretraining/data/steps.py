@@ -14,11 +14,11 @@ Worker processes import this file: no flags here, and no TensorFlow.
 import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import IO, Any
 
 from base.errors import InputError
-from base.jobs.steps import Report, Steps
+from base.jobs.steps import Steps
 
 import tokenization
 from pretraining.data import documents
@@ -35,8 +35,7 @@ _CHUNK_BYTES = 2**24
 class GeneratorSteps(Steps):
     """The steps of create_pretraining_data.py.
 
-    A file has the records of several buckets, or a bucket gives several files
-    a slice of its records each.
+    A file has a slice of its buckets for every pass over their documents.
 
     Attributes:
         vocabulary: the bytes of the vocabulary: workers on other machines need
@@ -75,6 +74,11 @@ class GeneratorSteps(Steps):
             "the documents and instances of the corpus can fill; name fewer"
         )
 
+    @property
+    def num_passes(self) -> int:
+        """The number of passes over the documents."""
+        return self.instances.dupe_factor
+
     def setup(self) -> None:
         """Load the vocabulary."""
         tokenizer = tokenization.FullTokenizer(
@@ -95,8 +99,12 @@ class GeneratorSteps(Steps):
         """Return the chunks of files, given as (path, bytes)."""
         return documents.split_files(files, _CHUNK_BYTES)
 
+    def size_of(self, chunk: list) -> int:
+        """Return the bytes of the ranges of a chunk."""
+        return documents.size_of(chunk)
+
     def map(
-        self, chunk: list, report: Report
+        self, chunk: list
     ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
         """Return the parts of documents, as often as used; count them."""
         pairs, num_documents, some = [], {}, set()
@@ -107,7 +115,6 @@ class GeneratorSteps(Steps):
                 file_range,
                 documents.part_size(self.bucket_bytes),
                 self.bucket_bytes,
-                report,
             ):
                 uses = self.mix.uses_of(file_range.path, part.document)
                 if part.index == 0:
@@ -162,24 +169,3 @@ class GeneratorSteps(Steps):
         """Write the records of a bucket."""
         parts = sorted(map(Part.from_bytes, values))
         return self._maker.write(bucket, parts, file)
-
-    def parts(self, index: int) -> Iterator[tuple[int, int]]:
-        """Yield the slices of records of an output file.
-
-        The first pass over the documents of all its buckets comes first, then
-        the second, and so on: the copies of a sentence lie as far apart as
-        they can. For two buckets a, b and dupe_factor 3: a0 b0 a1 b1 a2 b2.
-        """
-        first = index * self.num_buckets // self.num_files
-        buckets = range(
-            first, first + max(1, self.num_buckets // self.num_files)
-        )
-        for duplicate in range(self.instances.dupe_factor):
-            for bucket in buckets:
-                files = self.files_of(bucket)
-                yield bucket, duplicate * len(files) + files.index(index)
-
-    def files_of(self, bucket: int) -> range:
-        """Return the output files that have slices of a bucket."""
-        first = bucket * self.num_files // self.num_buckets
-        return range(first, first + max(1, self.num_files // self.num_buckets))

@@ -113,14 +113,11 @@ def count_divisor(counts: collections.Counter[str]) -> int:
     never joins those whose count has become negative. In English "th" occurs
     2^31 times in about 100 GB.
     """
-    # The number of all pairs is a bound for any one pair.
-    if sum(n * (len(word) - 1) for word, n in counts.items()) <= _MAX_PAIRS:
-        return 1
     pairs = collections.Counter()
     for word, count in counts.items():
         for pair in itertools.pairwise(word):
             pairs[pair] += count
-    return -(-max(pairs.values()) // _MAX_PAIRS)
+    return max(1, -(-max(pairs.values(), default=0) // _MAX_PAIRS))
 
 
 # --- Writing -----------------------------------------------------------------

@@ -13,14 +13,14 @@ import itertools
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from base import file_system, text_files, workers
 from base.errors import InputError
 from base.jobs import engine
 from base.jobs import run as jobs_run
-from base.jobs.steps import Report, Steps
+from base.jobs.steps import Steps
 
 from absl import logging
 
@@ -49,14 +49,11 @@ _WORDS_VERSION = 1
 # --- Reading -----------------------------------------------------------------
 
 
-def read_blocks(
-    file_range: Range, report: Callable[[int], None] = lambda num_bytes: None
-) -> Iterator[str]:
+def read_blocks(file_range: Range) -> Iterator[str]:
     """Yield the text of a range of a file in blocks that end between words.
 
     A range has the words that begin in it; spaces and line ends separate words.
-    Ranges [0, 4) and [4, 11) of "one two six" have "one two" and "six". The
-    bytes of every block read are reported.
+    Ranges [0, 4) and [4, 11) of "one two six" have "one two" and "six".
 
     Raises:
         UserError: the file cannot be read or is not UTF-8; names the line.
@@ -78,7 +75,6 @@ def read_blocks(
             if not data:
                 yield text
                 return
-            report(len(data))
             # Text without any space or line end is cut at the end of the block.
             cut = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
             rest = text[cut:]
@@ -153,13 +149,18 @@ class WordSteps(Steps):
 
     name = "build_vocab"
     num_buckets = 16
+    num_files = 1
 
     def setup(self) -> None:
         """Create the counter, which remembers what it has split."""
         self._counter = WordCounter(self.tokenizer_settings)
 
+    def size_of(self, chunk: list) -> int:
+        """Return the bytes of the ranges of a chunk."""
+        return documents.size_of(chunk)
+
     def map(
-        self, chunk: list, report: Report
+        self, chunk: list
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
         """Count the words of ranges of files, as often as they are used."""
         texts, counts = collections.defaultdict(list), collections.Counter()
@@ -167,16 +168,14 @@ class WordSteps(Steps):
         if self.mix.names:
             for file_range in ranges:
                 for part in documents.read_parts(
-                    file_range, _PART_CHARS, _MAX_LINE_BYTES, report
+                    file_range, _PART_CHARS, _MAX_LINE_BYTES
                 ):
                     uses = self.mix.uses_of(file_range.path, part.document)
                     texts[uses].append(part.text.decode())
                     if part.index == 0:
                         counts.update(self.mix.count(file_range.path, uses))
         else:
-            texts[1] = itertools.chain.from_iterable(
-                read_blocks(file_range, report) for file_range in ranges
-            )
+            texts[1] = itertools.chain.from_iterable(map(read_blocks, ranges))
         words = collections.Counter()
         for uses, some in texts.items():
             for word, number in self._counter.count(some).items():
@@ -204,16 +203,6 @@ class WordSteps(Steps):
         for word in sorted(words):
             file.write(f"{words[word]} {word}\n".encode())
         return {"bounds": [0, file.tell()], "counts": {}}
-
-    def parts(self, index: int) -> list[tuple[int, int]]:
-        """Return all buckets: there is one output file."""
-        del index
-        return [(bucket, 0) for bucket in range(self.num_buckets)]
-
-    def files_of(self, bucket: int) -> list[int]:
-        """Return the one output file."""
-        del bucket
-        return [0]
 
 
 def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
@@ -251,7 +240,7 @@ def count_words(
         inputs[0][0] if beam_options is not None else "", output_file
     )
     name = f"{os.path.basename(output_file)}.words"
-    job = jobs_run.create_job(
+    job = jobs_run.Job(
         [os.path.join(folder, f".{name}")],
         folder,
         name,

@@ -111,7 +111,7 @@ def job_of(folder: str, fingerprint: dict[str, Any]) -> Job:
     """Return the job of the texts and their vectors."""
     folder = file_system.absolute_path(folder)
     paths = [os.path.join(folder, name) for name in (TEXTS, OFFSETS, VECTORS)]
-    return jobs_run.create_job(paths, folder, "index", "index", fingerprint)
+    return Job(paths, folder, "index", "index", fingerprint)
 
 
 def build(
@@ -293,7 +293,7 @@ def _add_graph(folder: str, fingerprint: dict[str, Any]) -> None:
     """
     folder = file_system.absolute_path(folder)
     path = os.path.join(folder, GRAPH)
-    job = jobs_run.create_job([path], folder, "graph", "", fingerprint)
+    job = Job([path], folder, "graph", "", fingerprint)
     manifest = jobs_run.read_manifest(job.manifest)
     is_same = manifest.get("fingerprint") == job.fingerprint
     if is_same and not _missing(job, manifest):

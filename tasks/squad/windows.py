@@ -193,13 +193,11 @@ class _Chunk(NamedTuple):
 def _convert_chunk(
     state: tuple[tokenization.FullTokenizer, Lengths],
     chunk: _Chunk,
-    report: Any = None,
 ) -> tuple[np.ndarray, ...]:
     """Return the arrays of Windows of a chunk, with sizes for offsets.
 
     The first five are one table with a row per window.
     """
-    del report
     tokenizer, lengths = state
     ids, offsets = tokenizer.lines_to_ids(
         [example.question_text for example in chunk.examples]

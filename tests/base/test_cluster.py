@@ -119,7 +119,7 @@ def test_a_port_in_use_is_one_line(monkeypatch):
     ("host", "words"),
     [
         ("192.0.2.1", "is not an address of this machine"),  # RFC 5737
-        ("no-such-host.invalid", "no-such-host.invalid cannot be resolved"),
+        ("no-such-host.invalid", "no-such-host.invalid is not an add"),
     ],
 )
 def test_a_host_that_is_not_this_machine_is_a_warning(monkeypatch, host, words):

@@ -1,9 +1,9 @@
-"""base/read_ahead.py: order, bounds, errors and the end of the thread."""
+"""Reading ahead: order, bounds, errors and the end of the thread."""
 
 import itertools
 import threading
 
-from base.read_ahead import read_ahead
+from base.jobs.engine import read_ahead
 
 import pytest
 

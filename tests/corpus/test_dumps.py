@@ -63,7 +63,7 @@ def test_header_of_any_schema(version):
     head = dump([page("A", "b")], "de", version).encode()
     assert dumps.read_header(
         b"<?xml version='1.0' encoding='x'?>\n" + head
-    ) == ("de", ((-1, "Spezial"), (0, ""), (6, "Datei")))
+    ) == ("de", ((-1, "Spezial"), (6, "Datei")))
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,9 @@ def test_many_row_groups_and_their_share_of_the_bytes(tmp_path):
     from corpus import reading
 
     read = reading.read_items(str(path), corpus_runs.settings())
-    total = sum(num_bytes for _, num_bytes in read)
-    assert abs(total - path.stat().st_size) <= 1
+    places = [place for _, place in read]
+    assert places == sorted(places)
+    assert places[-1] == path.stat().st_size
 
 
 def test_a_compressed_file(tmp_path):
@@ -72,7 +73,7 @@ def test_files_without_the_column_are_named(tmp_path):
         "F: has no column 'text', but id, body, n; name one by --text_column"
     ]
     assert problems_of(path, text_column="id") == [
-        "F: has values of type int64 in column 'id'; wanted text"
+        "F: has values such as 1 in column 'id'; wanted text"
     ]
 
 

@@ -80,12 +80,12 @@ def test_bad_json_lines_are_named_and_the_others_are_used(tmp_path):
     )  # fmt: skip
     more = {"text_column": "body", "max_document_mb": 1}
     assert texts_of(path, **more) == ["A good line.\n"] * 2
-    found = problems_of(path, **more)
+    found, mend = problems_of(path, **more), "; name one by --text_column"
     assert found[0].startswith("F, line 2: is not JSON: ")
     assert found[1:5] == [
-        "F, line 3: is an array; wanted a JSON object",
-        "F, line 4: has no 'body', but text, id; name one by --text_column",
-        "F, line 5: has a number as 'body'; wanted text",
+        "F, line 3: found list, wanted an object with the key 'body'" + mend,
+        "F, line 4: no key 'body'; it has 'text', 'id'" + mend,
+        "F, line 5: 'body' is 7, wanted a string" + mend,
         "F, line 6: is not UTF-8: byte 0xff in its line 1",
     ]
     assert found[5].startswith("F, line 7: is not JSON: ")
@@ -181,23 +181,23 @@ SMALL = corpus_runs.settings(document_separator="blank_line")
 def test_chunks_hold_all_items_in_order(three_files):
     chunks = list(reading.read_chunks(three_files, SMALL, 1500))
     assert len(chunks) > 5
-    found = [item for chunk in chunks for item in chunk.items]
+    found = [item for chunk, _ in chunks for item in chunk.items]
     assert found == [
         item
         for path in three_files
         for item, _ in reading.read_items(path, SMALL)
     ]
     assert len(found) == 71  # one of them a problem
-    sizes = [sum(len(i.data) for i in chunk.items) for chunk in chunks]
+    sizes = [sum(len(i.data) for i in chunk.items) for chunk, _ in chunks]
     assert all(1500 <= size < 2000 for size in sizes[:-1])
-    total = sum(chunk.num_bytes for chunk in chunks)
+    total = sum(chunk.num_bytes for chunk, _ in chunks)
     assert total == sum(len(open(path, "rb").read()) for path in three_files)
 
 
 def test_reading_continues_behind_any_chunk(three_files):
     chunks = list(reading.read_chunks(three_files, SMALL, 1500))
-    for number, chunk in enumerate(chunks, 1):
-        rest = reading.read_chunks(three_files, SMALL, 1500, chunk.end)
-        assert [(c.items, c.end) for c in rest] == [
-            (c.items, c.end) for c in chunks[number:]
+    for number, (_, end) in enumerate(chunks, 1):
+        rest = reading.read_chunks(three_files, SMALL, 1500, end)
+        assert [(c.items, end) for c, end in rest] == [
+            (c.items, end) for c, end in chunks[number:]
         ]

@@ -540,9 +540,7 @@ def runs(folder):
 def _job(folder: Path) -> jobs_run.Job:
     outputs = [f"{folder}/out-{number}" for number in range(2)]
     fingerprint = {"a": 1, "files": [["x", 1]]}
-    return jobs_run.create_job(
-        outputs, str(folder), "out", "output_dir", fingerprint
-    )
+    return jobs_run.Job(outputs, str(folder), "out", "output_dir", fingerprint)
 
 
 def _sample_job(folder: Path) -> None:

@@ -1,7 +1,5 @@
 """create_pretraining_data.py --runner=beam: the local runner's bytes."""
 
-import json
-import logging
 import random
 
 from base import beam as base_beam
@@ -63,28 +61,6 @@ def test_the_bytes_are_those_of_the_local_runner(
     assert local[1]["documents"] == 47
     names = {path.name for path in (tmp_path / "beam").iterdir()}
     assert names == {*local[0], ".x.manifest.json"}
-
-
-@pytest.mark.nightly
-def test_counters_are_those_of_the_summary(corpus, tmp_path, caplog):
-    with caplog.at_level(logging.INFO):
-        generator_runs.run(
-            corpus, tmp_path / "x", runner="beam", beam_options=IN_PROCESS
-        )
-    lines = [record.getMessage().strip() for record in caplog.records]
-    counters = dict(
-        line.removeprefix("Beam counter ").split(": ")
-        for line in lines
-        if line.startswith("Beam counter ")
-    )
-    manifest = json.loads((tmp_path / ".x.manifest.json").read_text())
-    (entry,) = manifest["files"].values()
-    expected = {**manifest["total"]["counts"], **entry["counts"]}
-    assert counters == {
-        name: f"{value:,}" for name, value in expected.items() if value
-    }
-    assert f"instances: {counters['instances']}" in lines
-    assert sum("*** Example ***" in line for line in lines) == 1
 
 
 @pytest.mark.nightly
