@@ -100,11 +100,13 @@ class Flags:
     1e-3 suits it."""
 
     feature_layers: str = flag(
-        "concat_last_four", choices=table_7(num_layers=12)
+        "concat_last_four",
+        choices=table_7(num_layers=12),
+        needs={"feature_based": ""},
     )
     """With --feature_based: the encoder layers that the BiLSTM reads."""
 
-    lstm_units: int = flag(768, low=1)
+    lstm_units: int = flag(768, low=1, needs={"feature_based": ""})
     """With --feature_based: units of each direction in the BiLSTM's two layers.
     A BiLSTM that is trained together with the encoder has --bilstm_units
     instead."""
@@ -181,12 +183,7 @@ def check_flags() -> None:
             f"--token_column and --label_column are both {FLAGS.token_column}: "
             "word and tag need a column each"
         )
-    if not FLAGS.do_train:
-        return
-    if not FLAGS.feature_based:
-        for name in ("feature_layers", "lstm_units"):
-            if FLAGS[name].present:
-                raise UserError(f"--{name} is for --feature_based")
+    if not (FLAGS.do_train and FLAGS.feature_based):
         return
     if not FLAGS.init_checkpoint:
         raise UserError(

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 from hypothesis import strategies as st
 
 import tokenization
+from tasks.ner import windows
 from tasks.ner.data import Sentence
 from tasks.ner.windows import Converter
 
@@ -28,5 +28,4 @@ def tokenizer_in(folder: Path) -> tokenization.FullTokenizer:
 
 def features(converter: Converter, *sentences: Sentence) -> dict:
     """Return the features of all records of sentences, {name: [n, S]}."""
-    parts = list(converter(sentences, size=2))
-    return {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+    return windows.features(list(converter(sentences)), converter.length)

@@ -101,8 +101,9 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
         sentences = list(_json_sentences(path, text))
     else:
         separator = "\t" if "\t" in _first_row(lines)[1] else " "
-        rows = _rows(path, lines, separator, columns.token)
-        sentences = list(_column_sentences(path, rows, columns, needs_tags))
+        sentences = list(
+            _column_sentences(path, lines, separator, columns, needs_tags)
+        )
     if not sentences:
         raise UserError(
             f"{path} holds no sentence; wanted a word and its tag on each "
@@ -165,96 +166,80 @@ def _cells(line: str, separator: str) -> list[str]:
     return [cell for cell in cells if cell] if separator == " " else cells
 
 
-def _rows(
-    path: str, lines: Sequence[str], separator: str, token: int
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) of each line; no cells for a blank line.
+def _column_sentences(
+    path: str,
+    lines: Sequence[str],
+    separator: str,
+    columns: Columns,
+    needs_tags: bool,
+) -> Iterator[Sentence]:
+    """Yield the sentences of a column file.
 
-    Comments and rows that are no words are left out. The cells of a line that
-    begins a document are [DOCUMENT_START]. It may have any number of columns,
-    with the word in the first one or in the column `token`.
+    Comments and rows that are no words are left out. A line that begins a
+    document may have any number of columns, with the word in the first one or
+    in the column of words.
     """
     first, row = _first_row(lines)
     width = len(_cells(row, separator))
+    token, label = columns
+    if not needs_tags and not -width <= label < width:
+        label = token
+    for flag, column in (("token_column", token), ("label_column", label)):
+        if width and not -width <= column < width:
+            raise UserError(
+                f"{path}, line {first}: {counted(width, 'column')}, "
+                f"--{flag}={column} is none of them; the first column is 0, "
+                "the last one -1"
+            )
+    # The column of tags may be missing, or be the column of words: -1 is, in a
+    # file with one column.
+    has_tags = bool(width) and (label - token) % width != 0
     numbered = token and re.match(r"1[-\t ]", row)
-    count = num_left_out = 0  # words of the sentence, lines of the file
-    for number, line in enumerate(lines, 1):
+    document = num_left_out = 0
+    sentence = Sentence([], [] if has_tags else None, [], document)
+    # A blank line ends the last sentence.
+    for number, line in enumerate((*lines, ""), 1):
+        at = f"{path}, line {number}"
         if "\r" in line:
             raise UserError(
-                f"{path}, line {number}: a carriage return within the line; "
-                "lines have to end in \\n or \\r\\n: convert the file"
+                f"{at}: a carriage return within the line; lines have to end "
+                "in \\n or \\r\\n: convert the file"
             )
-        if _is_blank(line):
-            yield number, []
-            count = 0
+        cells = [] if _is_blank(line) else _cells(line, separator)
+        begins = DOCUMENT_START in (*cells[:1], *cells[token:][:1])
+        if begins or not cells:
+            if sentence.words:
+                yield sentence
+            document += begins
+            sentence = Sentence([], [] if has_tags else None, [], document)
             continue
-        row = _cells(line, separator)
-        if DOCUMENT_START in (row[0], *row[token:][:1]):
-            yield number, [DOCUMENT_START]
-            count = 0
-            continue
-        no_word = _NO_WORD.fullmatch(row[0]) if numbered else None
+        count = len(sentence.words)
+        no_word = _NO_WORD.fullmatch(cells[0]) if numbered else None
         # 3-4 comes before word 3, and 3.1 after it.
-        if (not count and _is_comment(row, width)) or (
-            no_word and int(no_word[1]) - ("-" in row[0]) == count
+        if (not count and _is_comment(cells, width)) or (
+            no_word and int(no_word[1]) - ("-" in cells[0]) == count
         ):
             num_left_out += 1
             continue
-        count += 1
-        if len(row) != width:
+        if len(cells) != width:
             kind = "tabs" if separator == "\t" else "spaces"
             raise UserError(
-                f"{path}, line {number}: {counted(len(row), 'column')}, wanted "
-                f"{width} as in line {first} (they are separated by {kind})"
+                f"{at}: {counted(len(cells), 'column')}, wanted {width} as in "
+                f"line {first} (they are separated by {kind})"
             )
-        yield number, row
+        if not cells[token]:
+            raise UserError(
+                f"{at}: the word (column {token % width}) is empty; the line "
+                "between two sentences has to be blank"
+            )
+        sentence.words.append(cells[token])
+        sentence.lines.append(number)
+        if has_tags:
+            sentence.tags.append(cells[label])
     if num_left_out:
         logging.info(
             "%s: %d lines are comments or no words", path, num_left_out
         )
-
-
-def _column_sentences(
-    path: str,
-    rows: Iterable[tuple[int, list[str]]],
-    columns: Columns,
-    needs_tags: bool,
-) -> Iterator[Sentence]:
-    """Yield the sentences of the rows of a column file."""
-    document, sentence = 0, Sentence([], [], [], 0)
-    for number, row in (*rows, (0, [])):  # a blank line ends the last sentence
-        if not row or row == [DOCUMENT_START]:
-            if sentence.words:
-                yield sentence
-            document += bool(row)
-            sentence = Sentence([], [], [], document)
-            continue
-        at, width = f"{path}, line {number}", len(row)
-        places = [columns.token, columns.label]
-        if not needs_tags and not -width <= columns.label < width:
-            places[1] = columns.token
-        for flag, place in zip(
-            ("token_column", "label_column"), places, strict=True
-        ):
-            if not -width <= place < width:
-                raise UserError(
-                    f"{at}: {counted(width, 'column')}, --{flag}={place} is "
-                    "none of them; the first column is 0, the last one -1"
-                )
-        token, label = (place % width for place in places)
-        if not row[token]:
-            raise UserError(
-                f"{at}: the word (column {token}) is empty; the line between "
-                "two sentences has to be blank"
-            )
-        sentence.words.append(row[token])
-        sentence.lines.append(number)
-        # The column of tags is missing, or is the column of words: -1 is, in a
-        # file with one column.
-        if label == token:
-            sentence = sentence._replace(tags=None)
-        else:
-            sentence.tags.append(row[label])
 
 
 def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
@@ -414,33 +399,23 @@ def entities(tags: Iterable[str]) -> list[Entity]:
     return found
 
 
-def entity_types(file: File) -> list[str]:
-    """Return the types of the entities in a file, sorted.
+def iob2_labels(file: File) -> tuple[str, ...]:
+    """Return the names of the classes: O, then B- and I- of each type, sorted.
+
+    A file with entities of the types PER and LOC gives O, B-LOC, I-LOC, B-PER,
+    I-PER.
 
     Raises:
         UserError: the file has no entity.
     """
-    found = {
-        tag[2:]
-        for sentence in file.sentences
-        for tag in sentence.tags or ()
-        if tag != "O"
-    }
-    if not found:
+    tags = {tag for s in file.sentences for tag in s.tags or ()} - {"O"}
+    if not tags:
         raise UserError(
             f"{file.path}: every tag is O: there is no entity to learn; check "
             "--label_column"
         )
-    return sorted(found)
-
-
-def iob2_labels(types: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the classes: O, then B- and I- of each type, sorted.
-
-    ["PER", "LOC"] gives O, B-LOC, I-LOC, B-PER, I-PER.
-    """
-    names = sorted(set(types))
-    return "O", *(f"{place}-{name}" for name in names for place in "BI")
+    types = sorted({tag[2:] for tag in tags})
+    return "O", *(f"{place}-{name}" for name in types for place in "BI")
 
 
 def class_ids(labels: Sequence[str]) -> dict[str, int]:

@@ -99,7 +99,9 @@ class SentenceActivations(in_memory.ShortRecords):
         is_word = np.arange(self.full_length) < self.lengths[:, None]
         labels = np.full(is_word.shape, IGNORED, np.int32)
         labels[is_word] = label_ids
-        self.features = {"input_mask": is_word, "label_ids": labels}
+        mask = is_word.astype(np.int32)
+        self.features = {"input_mask": mask, "label_ids": labels}
+        self.sequences = list(self.features)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
         """Return the features of sentences [B], padded: [B, length, ...]."""
@@ -108,21 +110,12 @@ class SentenceActivations(in_memory.ShortRecords):
         for place, row in enumerate(rows):
             start, size = self.starts[row], self.lengths[row]
             activations[place, :size] = self.activations[start : start + size]
-        return {
-            "activations": activations,
-            **{
-                name: value[rows, :length].astype(np.int32)
-                for name, value in self.features.items()
-            },
-        }
+        return {"activations": activations, **super().gather(rows, length)}
 
     def signature(
         self, size: int, length: int | None
     ) -> dict[str, tf.TensorSpec]:
         """Return the shapes of a batch; `length` None: of any length."""
-        inner = self.activations.shape[1:]
-        return {
-            "activations": tf.TensorSpec([size, length, *inner], tf.float32),
-            "input_mask": tf.TensorSpec([size, length], tf.int32),
-            "label_ids": tf.TensorSpec([size, length], tf.int32),
-        }
+        shape = [size, length, *self.activations.shape[1:]]
+        activations = tf.TensorSpec(shape, tf.float32)
+        return {"activations": activations, **super().signature(size, length)}

@@ -44,6 +44,8 @@ _TEST_RESULTS = "test_results.txt"
 
 _SHOWN = 5  # records in the log
 
+_PART = 1024  # records padded together
+
 
 class NerJob(FineTuningJob):
     """A tag for each word of the files to train on, to score and to tag."""
@@ -80,8 +82,7 @@ class NerJob(FineTuningJob):
             files,
         )
         if settings.do_train:
-            types = ner_data.entity_types(self.examples(train))
-            self.labels = ner_data.iob2_labels(types)
+            self.labels = ner_data.iob2_labels(self.examples(train))
         else:
             self.labels = fine_tuned_labels(source, settings.output_dir)
         self.open_data(
@@ -109,17 +110,17 @@ class NerJob(FineTuningJob):
         file = ner_data.read_file(
             data.source, self.columns, needs_tags=not is_test
         )
-        if data.name == "train":
-            return ner_data.with_iob2_tags(file)
-        types = sorted({label[2:] for label in self.labels} - {""})
-        if not is_test:
-            return ner_data.with_iob2_tags(file, types)
-        if all(sentence.tags is None for sentence in file.sentences):
+        types = None
+        if data.name != "train":
+            types = sorted({label[2:] for label in self.labels} - {""})
+        if is_test and all(s.tags is None for s in file.sentences):
             logging.info("test_file has no tags: predictions are not scored")
             return file
         try:
             return ner_data.with_iob2_tags(file, types)
         except UserError as error:
+            if not is_test:
+                raise
             logging.warning("test_file is tagged, but not scored: %s", error)
             without = [s._replace(tags=None) for s in file.sentences]
             return file._replace(sentences=without)
@@ -159,16 +160,17 @@ class NerJob(FineTuningJob):
         converter = ner_windows.Converter(
             self.tokenizer, self.labels, length, context
         )
+        records = list(converter(sentences))
         names = [*self.labels, "-"]  # the last one stands for IGNORED, -1
-        for part, features in enumerate(converter(sentences)):
-            for row, ids in enumerate(features["label_ids"][:_SHOWN]):
-                if not part:
-                    used = ids[features["input_mask"][row] > 0]
-                    log_example(
-                        row,
-                        ("tokens", self.tokens_of(features, row)),
-                        ("labels", " ".join(names[number] for number in used)),
-                    )
+        for at in range(0, len(records), _PART):
+            features = ner_windows.features(records[at : at + _PART], length)
+            for row in range(0 if at else min(_SHOWN, len(records))):
+                labels = [names[number] for number in records[row][1]]
+                log_example(
+                    row,
+                    ("tokens", self.tokens_of(features, row)),
+                    ("labels", " ".join(labels)),
+                )
             yield features
         logging.info(
             "%s: %d sentences, %d words; %d sentences split into windows of "
@@ -215,7 +217,7 @@ class NerJob(FineTuningJob):
         """
         if data.name in self._sentences:
             return self._sentences[data.name]
-        records = self.records(data)
+        records, labels = self.records(data), self.label_ids(data)
         layers = "_".join(map(str, self._layers))
         path = os.path.join(
             self.settings.records_dir, f"{data.name}_{layers}.npy"
@@ -236,31 +238,48 @@ class NerJob(FineTuningJob):
                 training.jit_compile,
             )
             size = self.settings.predict_batch_size
+            word = (len(self._layers), self.config.hidden_size)
+            bytes_per_word = 4 * math.prod(word)  # float32
+            header = {
+                "descr": "<f4",
+                "fortran_order": False,
+                "shape": (len(labels), *word),
+            }
             with file_system.atomic_file(path) as file:
-                array = word_outputs(
-                    run, records, size, "activations", file.name
-                )
-                array.flush()
+                np.lib.format.write_array_header_1_0(file, header)
+                begin = file.tell()
+                num_bytes = begin + len(labels) * bytes_per_word
+                # A full disk is found now.
+                os.posix_fallocate(file.fileno(), 0, num_bytes)
+                for first, values in word_outputs(
+                    run, records, size, "activations"
+                ):
+                    file.seek(begin + first * bytes_per_word)
+                    file.write(values.tobytes())
             logging.info(
                 "Wrote the activations of %d words to %s, %.1f MB",
-                len(array),
+                len(labels),
                 path,
-                array.nbytes / 1e6,
+                num_bytes / 1e6,
             )
 
         self.cache.make(
             path, {**self.fingerprint(data), "encoder": encoder}, write
         )
-        labels = records.features["label_ids"]
         self._sentences[data.name] = SentenceActivations(
             np.load(path, mmap_mode="r"),
-            labels[labels >= 0],
+            labels,
             [len(x.words) for x in self.examples(data).sentences],
             records.pad_to_max_length,
         )
         return self._sentences[data.name]
 
     # --- Scores and predictions ----------------------------------------------
+
+    def label_ids(self, data: DataSet) -> np.ndarray:
+        """Return the class of every word of a file, [words]."""
+        found = self.records(data).features["label_ids"]  # [n, S]
+        return found[found >= 0]
 
     def outputs(
         self, loaded: LoadedModel, data: DataSet, batch_size: int
@@ -270,21 +289,26 @@ class NerJob(FineTuningJob):
             records = self._activations(loaded, data)
         else:
             records = self.records(data)
-        logits = word_outputs(loaded.run, records, batch_size, data.title)
+        shape = [len(self.label_ids(data)), len(self.labels)]
+        logits = np.zeros(shape, np.float32)
+        for first, values in word_outputs(
+            loaded.run, records, batch_size, data.title
+        ):
+            logits[first : first + len(values)] = values
         check_finite({"logits": logits}, data)
         return {"logits": logits}
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Score the development file; look for the same tag everywhere."""
-        logits, file = outputs["logits"], self.examples(data)
+        logits = outputs["logits"]
         sign = signs.same_class(
             logits.argmax(-1),
-            ner_scores.label_ids(file, self.labels),
+            self.label_ids(data),
             self.labels,
             "words are tagged",
         )
         return Scored(
-            self._scores(file, logits), [sign] if sign else [], logits
+            self._scores(data, logits), [sign] if sign else [], logits
         )
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
@@ -294,7 +318,7 @@ class NerJob(FineTuningJob):
         self.write_lines(_PREDICTIONS[0 if file.separator else 1], lines)
         if file.sentences[0].tags is None:
             return
-        results = self._scores(file, logits)
+        results = self._scores(data, logits)
         table = ["Test results", *reporting.results_table(results)]
         logging.info("%s", "\n".join(table))
         lines = [f"{name} = {results[name]}" for name in sorted(results)]
@@ -306,13 +330,11 @@ class NerJob(FineTuningJob):
         sentences = ner_scores.by_sentence(file, tags)
         return [ner_data.normalized_tags(tags) for tags in sentences]
 
-    def _scores(
-        self, file: ner_data.File, logits: np.ndarray
-    ) -> dict[str, float]:
+    def _scores(self, data: DataSet, logits: np.ndarray) -> dict[str, float]:
         """Return the scores of a file's tags, and the mean loss of words."""
+        file, right = self.examples(data), self.label_ids(data)
         gold = [sentence.tags for sentence in file.sentences]
         scores = ner_scores.entity_scores(gold, self.tags(file, logits))
-        right = ner_scores.label_ids(file, self.labels)
         loss = -log_softmax(logits)[np.arange(len(right)), right].mean()
         return scores | {"loss": float(loss)}
 
@@ -360,54 +382,20 @@ def _encoder_hash(model: TaskModel) -> str:
 
 
 def word_outputs(
-    run: Model,
-    data: in_memory.ShortRecords,
-    batch_size: int,
-    what: str,
-    path: str | None = None,
-) -> np.ndarray:
-    """Return a model's output for every word, float32 [words, ...].
+    run: Model, data: in_memory.ShortRecords, batch_size: int, what: str
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield a model's outputs for the words of each record, float32 [n, ...].
 
     Every word is classified in one record, and the records keep the order of
-    the words: the outputs at the labelled positions, read record by record,
-    are those of the words. Batches come in another order, so each record's
-    place in the result is counted beforehand. With a path of a .npy file the
-    result is written there and mapped, else it is in memory.
+    the words. Batches come in another order, so the number of the record's
+    first word comes with the outputs.
     """
-    is_word = data.features["label_ids"] >= 0  # [n, S]
-    ends = np.cumsum(is_word.sum(axis=1))  # [n]
-    result = None
+    is_word = data.features["label_ids"] >= 0  # [records, S]
+    counts = is_word.sum(axis=1)
+    firsts = (np.cumsum(counts) - counts).tolist()
     with progress.Bar(data.num_records, "records", what) as bar:
         for rows, features in predict.batches(run, data, batch_size):
-            found = run(features)["logits"][: len(rows)]  # [n, S, ...]
-            if result is None:
-                shape = (int(ends[-1]), *found.shape[2:])
-                result = (
-                    _new_npy(path, shape)
-                    if path
-                    else np.zeros(shape, np.float32)
-                )
-            for row, values in zip(rows, found, strict=True):
-                at = np.flatnonzero(is_word[row])
-                result[ends[row] - len(at) : ends[row]] = values[at]
+            found = run(features)["logits"]  # [B, S, ...]
+            for row, values in zip(rows, found, strict=False):
+                yield firsts[row], values[np.flatnonzero(is_word[row])]
             bar.update(len(rows))
-    return result
-
-
-def _new_npy(path: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a float32 array that is mapped to a new .npy file."""
-    try:
-        array = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-        # The new file is sparse. A write to it when the disk is full would
-        # end the process with SIGBUS, so its blocks are allocated first.
-        if hasattr(os, "posix_fallocate"):  # macOS lacks it
-            with open(path, "r+b") as file:
-                size = os.fstat(file.fileno()).st_size
-                os.posix_fallocate(file.fileno(), 0, size)
-    except OSError as error:
-        raise UserError(
-            f"{os.path.dirname(path)}: cannot hold the activations, "
-            f"{4 * math.prod(shape) / 1e6:.1f} MB: {error.strerror}; free "
-            "space, or give another --records_dir"
-        ) from error
-    return array

@@ -42,22 +42,19 @@ class BertForTokenClassification(HeadModel):
     def loss(
         self, logits: tf.Tensor, features: dict[str, tf.Tensor]
     ) -> losses.Loss:
-        """Return the cross entropy of words; features as for `word_loss`."""
-        return word_loss(logits, features)
+        """Return the cross entropy of the words, of logits [B, S, K].
+
+        Positions whose label_ids [B, S] are negative are no words. If there
+        are `example_weights` [B], they are 0 for rows that only fill a batch.
+        """
+        # Any class will do where the weight is 0, but -1 is out of range.
+        labels = tf.maximum(features["label_ids"], 0)
+        return losses.classification_loss(
+            logits, labels, word_weights(features)
+        )
 
 
 # --- Objective: a mean over words --------------------------------------------
-
-
-def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> losses.Loss:
-    """Return the cross entropy of the words, of logits [B, S, K].
-
-    Positions whose label_ids [B, S] are negative are no words. If there are
-    `example_weights` [B], they are 0 for rows that only fill a batch.
-    """
-    # Any class will do where the weight is 0, but -1 is out of range.
-    labels = tf.maximum(features["label_ids"], 0)
-    return losses.classification_loss(logits, labels, word_weights(features))
 
 
 def word_weights(features: dict[str, tf.Tensor]) -> tf.Tensor:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.ner.data import DOCUMENT_START, File, as_classes, class_ids
+from tasks.ner.data import DOCUMENT_START, File
 
 
 def entity_scores(
@@ -42,13 +42,6 @@ def entity_scores(
         for name in ("precision", "recall", "f1")
     }
     return scores | {"accuracy": float(words.accuracy)}
-
-
-def label_ids(file: File, labels: Sequence[str]) -> np.ndarray:
-    """Return the right class of every word of a file, [words]."""
-    ids = class_ids(labels)
-    tags = (as_classes(sentence.tags, labels) for sentence in file.sentences)
-    return np.array([ids[tag] for part in tags for tag in part])
 
 
 def by_sentence(file: File, values: Sequence) -> list[Sequence]:

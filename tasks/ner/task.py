@@ -17,7 +17,6 @@ import tokenization
 from checkpoints.model import Checkpoint
 from tasks.ner import data as ner_data
 from tasks.ner import windows as ner_windows
-from tasks.rows import Row
 from tasks.task import (
     NOT_FINITE,
     TEXT_COLUMNS,
@@ -119,14 +118,9 @@ class Entities(Task):
             for place, item in enumerate(inputs)
         ]
         units = []
-        for features in self.converter(sentences):
-            sizes = features["input_mask"].sum(axis=1)
-            for ids, labels, size in zip(
-                features["input_ids"], features["label_ids"], sizes, strict=True
-            ):
-                segments = np.zeros([size], np.int32)
-                units.append([Row(ids[:size], segments)])
-                positions.append(np.flatnonzero(labels >= 0))
+        for row, labels in self.converter(sentences):
+            units.append([row])
+            positions.append(np.flatnonzero(labels >= 0))
         counts = [len(sentence.words) for sentence in sentences]
         return Encoded(units, nothing_cut, (positions, counts))
 

@@ -30,6 +30,7 @@ import tokenization
 from records import tfrecord
 from tasks import rows
 from tasks.ner.data import Sentence, as_classes, class_ids
+from tasks.rows import Row
 
 IGNORED = -1  # the label of positions that are not classified
 
@@ -145,9 +146,9 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
 
 
 class Converter:
-    """Converts sentences to features, [CLS] pieces [SEP].
+    """Converts sentences to rows, [CLS] pieces [SEP].
 
-    With `document_context` a record is filled with the sentences around.
+    With `document_context` a row is filled with the sentences around.
 
     Attributes:
         num_split: how many sentences needed several windows so far.
@@ -167,23 +168,17 @@ class Converter:
         self.num_split = self.num_unknown = 0
 
     def __call__(
-        self, sentences: Sequence[Sentence], size: int = 1024
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of up to `size` records at a time, in order."""
+        self, sentences: Sequence[Sentence]
+    ) -> Iterator[tuple[Row, np.ndarray]]:
+        """Yield the row of each record, and the label of each of its pieces."""
         # Sentences that may be in one window: a document's, or a single one.
         key = operator.attrgetter("document") if self.document_context else id
-        records = [
-            row
-            for _, scope in itertools.groupby(sentences, key)
-            for row in self._rows(list(scope))
-        ]
-        for at in range(0, len(records), size):
-            yield self._features(records[at : at + size])
+        for _, scope in itertools.groupby(sentences, key):
+            yield from self._rows(list(scope))
 
     def _rows(
         self, scope: Sequence[Sentence]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (pieces, label of each) of every record of a scope."""
+    ) -> Iterator[tuple[Row, np.ndarray]]:
         limit = self.length - 2  # without [CLS] and [SEP]
         words = [word for sentence in scope for word in sentence.words]
         ids, starts, num_unknown = to_word_pieces(words, self.tokenizer)
@@ -202,7 +197,7 @@ class Converter:
         # Sentence s has the pieces from bounds[s] to bounds[s + 1].
         ends = np.cumsum([len(s.words) for s in scope], dtype=np.int64)
         bounds = [0, *np.append(starts, len(labels))[ends].tolist()]
-        for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+        for begin, end in itertools.pairwise(bounds):
             windows = split_into_windows(end - begin, limit)
             self.num_split += len(windows) > 1
             for window in windows:
@@ -210,29 +205,27 @@ class Converter:
                 window = Window(*(begin + place for place in window))
                 if self.document_context:
                     window = widened(window, len(labels), limit)
-                seen = slice(window.start, window.end)
-                # A copy: other windows classify the words ignored here.
-                targets = labels[seen].copy()
-                targets[: window.first - window.start] = IGNORED
-                targets[window.last - window.start :] = IGNORED
+                # Other windows classify the words ignored here.
+                targets = np.full(window.end - window.start + 2, IGNORED)
+                own = slice(window.first, window.last)
+                at = 1 + window.first - window.start  # behind [CLS]
+                targets[at : at + own.stop - own.start] = labels[own]
                 # A window in the middle of a word longer than a window has
                 # no first piece to classify: no record.
                 if (targets != IGNORED).any():
-                    yield ids[seen], targets
+                    seen = ids[window.start : window.end]
+                    row, _ = rows.row_of_ids(
+                        seen, (), self.length, self.tokenizer.vocab
+                    )
+                    yield row, targets
 
-    def _features(
-        self, records: Sequence[tuple[np.ndarray, np.ndarray]]
-    ) -> dict[str, np.ndarray]:
-        """Return features [n, S] of n records."""
-        vocab = self.tokenizer.vocab
-        features = rows.pad(
-            [
-                rows.row_of_ids(pieces, (), self.length, vocab)[0]
-                for pieces, _ in records
-            ],
-            self.length,
-        )
-        labels = np.full_like(features["input_ids"], IGNORED)
-        for row, (_, targets) in enumerate(records):
-            labels[row, 1 : len(targets) + 1] = targets
-        return features | {"label_ids": labels}
+
+def features(
+    records: Sequence[tuple[Row, np.ndarray]], max_seq_length: int
+) -> dict[str, np.ndarray]:
+    """Return the features [n, S] of n rows and their labels."""
+    found = rows.pad([row for row, _ in records], max_seq_length)
+    labels = np.full_like(found["input_ids"], IGNORED)
+    for number, (_, targets) in enumerate(records):
+        labels[number, : len(targets)] = targets
+    return found | {"label_ids": labels}

@@ -347,7 +347,7 @@ def _named_entities(path: str) -> None:
     tags = [["O"] * len(sentence.words) for sentence in file.sentences]
     ner_scores.prediction_lines(file, tags)
     file = ner_data.with_iob2_tags(file)
-    labels = ner_data.iob2_labels(ner_data.entity_types(file))
+    labels = ner_data.iob2_labels(file)
     list(ner_windows.Converter(_tokenizer(), labels, 16, True)(file.sentences))
 
 

@@ -55,7 +55,9 @@ def test_conll_2003_as_it_is_distributed(tmp_path):
             2,
         ),
     ]
-    assert ner_data.entity_types(file) == ["LOC", "MISC", "ORG", "PER"]
+    assert ner_data.iob2_labels(file)[1::2] == (
+        *("B-LOC", "B-MISC", "B-ORG", "B-PER"),
+    )
     file = read(tmp_path, CONLL, token=1, label=-2)
     assert file.sentences[1].words == ["NNP", "NNP"]
     assert file.sentences[1].tags == ["I-NP", "I-NP"]
@@ -303,4 +305,4 @@ def test_damaged_files_name_the_line(tmp_path, name, data, words):
 def test_a_file_without_entities_cannot_be_learned(tmp_path):
     file = ner_data.with_iob2_tags(read(tmp_path, "a O\nb O\n"))
     with pytest.raises(UserError, match="every tag is O"):
-        ner_data.entity_types(file)
+        ner_data.iob2_labels(file)
