@@ -31,7 +31,6 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 import dataclasses
 
 from base import file_system, lazy, script
-from base.errors import UserError
 from base.flags import define, flag, read
 
 from absl import flags, logging
@@ -46,7 +45,6 @@ from tasks.settings import RunSettings
 from tasks.source import read_source
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
-from tasks.squad import ensemble as squad_ensemble
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
@@ -118,23 +116,23 @@ class Flags:
 
     ensemble_dirs: tuple[str, ...] = flag(
         (),
-        needs={"predict_file": ""},
+        exists="directory",
+        needs={"predict_file": "", "output_dir": ""},
         excludes=dict.fromkeys(_OF_A_MODEL, "it runs no model"),
     )
-    """Answer with the mean of the logits, or of the n-best lists, in these
-    output directories; runs no model."""
+    """Answer with the mean of the logits in these output directories, whose
+    runs have read the same windows; runs no model."""
 
 
 define(Flags)
 define(QuestionReader)
 define(Lengths)
-define(AnswerOptions, defaults={"null_score_diff_threshold": 0.0})
+define(AnswerOptions)
 define(DistillationFlags)
 
 
 def main(_: list[str]) -> int:
     """Train, answer, score and export; return the exit status."""
-    check_flags()
     if FLAGS.predictions_file:
         return score_file()
     if FLAGS.ensemble_dirs:
@@ -184,22 +182,20 @@ def answer_together() -> int:
     With --do_eval the answers are scored too.
     """
     folders = FLAGS.ensemble_dirs
-    squad_ensemble.check_folders(folders, FLAGS.output_dir)
-    prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
-    model_source = read_source(finetuning_flags.read(FLAGS), prefix)
-    questions = create_reader(model_source).questions(FLAGS.predict_file)
-    answered = squad_ensemble.combined_answers(
+    squad_answers.check_folders(folders, FLAGS.output_dir)
+    prefix = squad_answers.find_model(folders, FLAGS.init_checkpoint)
+    data, answered = squad_answers.answer_together(
         folders,
-        questions,
-        model_source.tokenizer,
+        create_reader(read_source(finetuning_flags.read(FLAGS), prefix)),
+        FLAGS.predict_file,
         answer_options(),
         FLAGS.output_dir,
     )
     if FLAGS.do_eval:
-        results = answered.scores(questions.data)
-        if answered.sign_of_failure(questions.data):
+        results = answered.scores(data)
+        if answered.sign_of_failure(data):
             results["degenerate"] = 1
-        write_scores(questions.data, answered, results)
+        write_scores(data, answered, results)
         reporting.log_results(FLAGS.output_dir, results)
     return 0
 
@@ -238,27 +234,9 @@ def create_reader(model_source: Checkpoint) -> QuestionReader:
 
 def answer_options() -> AnswerOptions:
     """Return how to answer from logits."""
-    options = read(
+    return read(
         AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
     )
-    if FLAGS["null_score_diff_threshold"].present:
-        return options
-    return dataclasses.replace(options, null_score_diff_threshold=None)
-
-
-def check_flags() -> None:
-    """Check what can be checked before any file is read."""
-    is_given = FLAGS["null_score_diff_threshold"].present
-    if is_given and FLAGS.tune_null_threshold:
-        raise UserError(
-            "--tune_null_threshold finds the value of "
-            "--null_score_diff_threshold: give one of them"
-        )
-    if is_given and FLAGS.predictions_file:
-        raise UserError(
-            "--predictions_file is scored as it is: leave "
-            "--null_score_diff_threshold out"
-        )
 
 
 if __name__ == "__main__":

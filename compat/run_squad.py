@@ -153,9 +153,8 @@ def convert_examples_to_features(
 ) -> None:
     """Call output_fn with the features of every window."""
     lengths = windows.Lengths(max_seq_length, doc_stride, max_query_length)
-    squad_data = _squad_data(examples)
-    found = windows.convert(squad_data, tokenizer, lengths)
-    rows = windows.rows(found, tokenizer.vocab, max_seq_length)
+    found = windows.convert(_squad_data(examples), tokenizer, lengths)
+    rows = windows.features(found, tokenizer.vocab, max_seq_length)
     is_max_context = decoding.max_context(
         found.example, found.doc_start, found.doc_length
     )
@@ -163,20 +162,21 @@ def convert_examples_to_features(
     for number in range(len(found)):
         example = int(found.example[number])
         size = int(found.doc_length[number])
-        first = int(found.query_length()[number]) + 2  # behind [CLS], [SEP]
-        doc = int(found.doc_place()[number])
+        first = int(found.doc_offset[number])
+        start = int(found.doc_start[number])
+        of_word = found.words[found.data.examples[example].paragraph]
         ids = rows["input_ids"][number].tolist()
         features = InputFeatures(
             int(rows["unique_ids"][number]),
             example,
             spans[example],
             tokenizer.convert_ids_to_tokens(ids[: first + size + 1]),
-            dict(enumerate(found.doc_words[doc : doc + size].tolist(), first)),
+            dict(enumerate(of_word[start : start + size].tolist(), first)),
             dict(enumerate(is_max_context[at : at + size].tolist(), first)),
             ids,
             rows["input_mask"][number].tolist(),
             rows["segment_ids"][number].tolist(),
-            source=(squad_data, found, tokenizer),
+            source=(found, tokenizer),
         )
         if is_training:
             features.start_position = int(found.start_positions[number])
@@ -277,7 +277,7 @@ def write_predictions(
     ids = [feature.unique_id for feature in all_features]
     if (
         not source
-        or len(ids) != len(source[1])
+        or len(ids) != len(source[0])
         or not results.keys() >= set(ids)
     ):
         raise UserError(
@@ -285,15 +285,15 @@ def write_predictions(
             "results, wanted a result for each window that "
             "convert_examples_to_features made"
         )
-    squad_data, found, tokenizer = source
+    found, tokenizer = source
     start_logits, end_logits = (
         np.array([getattr(results[number], name) for number in ids], np.float32)
         for name in ("start_logits", "end_logits")
     )
     is_version_2 = bool(_flag("version_2_with_negative"))
+    asked = found.data._replace(is_version_2=is_version_2)
     decoded = decoding.decode(
-        squad_data._replace(is_version_2=is_version_2),
-        found,
+        dataclasses.replace(found, data=asked),
         start_logits,
         end_logits,
         tokenizer,

@@ -35,10 +35,9 @@ def golden_decoded(
     data = squad_data.read_squad(
         [golden_file(version, folder)], False, is_version_2
     )
-    windows = squad_windows.convert(data, tokenizer, GOLDEN_LENGTHS[version], 1)
+    windows = squad_windows.convert(data, tokenizer, GOLDEN_LENGTHS[version])
     logits = np.load(GOLDEN / f"squad_{version}" / "logits.npz")["logits"]
     return squad_decoding.decode(
-        data,
         windows,
         logits[:, 0],
         logits[:, 1],

@@ -57,7 +57,8 @@ class SpanDistillation(students.Distillation[SquadJob]):
     def texts_of(self, keys: Sequence[str]) -> Iterator[str]:
         """Yield the questions that have these windows."""
         train = self.job.train
-        data, windows, _ = self.job.examples(train)
+        windows = self.job.examples(train)
+        data = windows.data
         own = self.keys(self.job.records(train))
         lacking = {*keys}
         for key, number in zip(own, windows.example, strict=True):

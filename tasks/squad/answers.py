@@ -9,7 +9,8 @@ The steps, one function each:
       Decoded.chosen          n-best lists, threshold -> answers
     Answered.scores         answers -> scores of the official script
 
-ensemble.py has another source of n-best lists: the output of several runs.
+`answer_together` has another source of logits: the mean of what several runs
+have kept.
 """
 
 import json
@@ -33,6 +34,7 @@ from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.scores import Tuned
+from tasks.squad.windows import QuestionReader
 
 PREDICTIONS = "predictions.json"  # {question id: answer}
 
@@ -56,23 +58,19 @@ Logits = dict[str, np.ndarray]
 def kept_logits(
     output_dir: str, fingerprint: Mapping[str, Any], num_windows: int
 ) -> Logits | None:
-    """Return the logits that `keep_logits` has written; None: not these.
-
-    They need the same fingerprint, and one row for each window.
-    """
+    """Return the logits that `keep_logits` has written; None: not these."""
     path = os.path.join(output_dir, LOGITS)
-    if record_cache.has_fingerprint(path, fingerprint):
-        try:
-            logits = read_logits(path)
-            if len(logits["start_logits"]) == num_windows:
-                logging.info(
-                    "Reusing %s: same weights, same data, no pass of the model",
-                    path,
-                )
-                return logits
-        except UserError as error:
-            logging.warning("%s; the model runs again", error)
-    return None
+    if not record_cache.has_fingerprint(path, fingerprint):
+        return None
+    try:
+        logits = read_logits(path, num_windows)
+    except UserError as error:
+        logging.warning("%s; the model runs again", error)
+        return None
+    logging.info(
+        "Reusing %s: same weights, same data, no pass of the model", path
+    )
+    return logits
 
 
 def keep_logits(
@@ -93,21 +91,29 @@ def keep_logits(
         record_cache.write_with_fingerprint(path, fingerprint, write)
 
 
-def read_logits(path: str) -> Logits:
-    """Return the logits in a file; an error if it is missing or damaged."""
-    try:
-        with file_system.open_for_reading(path) as file:
+def read_logits(path: str, num_windows: int) -> Logits:
+    """Return the logits in a file.
+
+    Raises:
+        UserError: it is missing, damaged or of another number of windows.
+    """
+    with file_system.open_for_reading(path) as file:
+        try:
             arrays = np.load(file)
             found = {n: arrays[n] for n in ("start_logits", "end_logits")}
-        for name, values in found.items():
-            if values.ndim != 2 or values.dtype.kind != "f":
-                raise ValueError(f"{name} is {values.dtype} {values.shape}")
-        return found
-    except UserError:
-        raise
-    # Damage raises errors of numpy, zipfile, zlib and tokenize, MemoryError too
-    except Exception as error:
-        raise UserError(f"{path} is not a file of logits: {error}") from error
+            for name, values in found.items():
+                is_table = values.ndim == 2 and values.dtype.kind == "f"
+                if not is_table or len(values) != num_windows:
+                    raise ValueError(
+                        f"{name} is {values.dtype} {values.shape}, wanted "
+                        f"{num_windows} windows"
+                    )
+        # Damage raises errors of numpy, zipfile, zlib, tokenize; MemoryError.
+        except Exception as error:
+            raise UserError(
+                f"{path} is not a file of logits: {error}"
+            ) from error
+    return found
 
 
 # --- Answers -----------------------------------------------------------------
@@ -138,8 +144,7 @@ class Answered(NamedTuple):
         places = {
             key: found.span.piece
             for key, found in self.chosen.items()
-            # Of an n-best list that was read the place is not known.
-            if found.text and found.span
+            if found.text
         }
         answers = self.texts
         scores = squad_scores.score_each(data, answers)
@@ -305,3 +310,85 @@ def read_values(path: str, kind: type, what: str) -> dict:
                 f"{kind.__name__}; is this a file of {what}?"
             )
     return values
+
+
+# --- Several runs together ---------------------------------------------------
+# The paper's ensemble (Table 2) has 7 systems with different pre-training
+# checkpoints and fine-tuning seeds; it does not state how they are combined.
+# Here their logits are averaged, for which all must have read the same windows.
+
+
+def check_folders(folders: Sequence[str], output_dir: str) -> None:
+    """Check that the runs' directories are different, and none output_dir."""
+    places = [file_system.real_path(folder) for folder in folders]
+    for number, (folder, place) in enumerate(zip(folders, places, strict=True)):
+        if place == file_system.real_path(output_dir):
+            raise UserError(
+                f"--output_dir={output_dir} is one of --ensemble_dirs, whose "
+                "own answers would be overwritten: name another directory"
+            )
+        if place in places[:number]:
+            raise UserError(f"--ensemble_dirs names {folder!r} twice")
+
+
+def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
+    """Return the checkpoint whose vocabulary and casing are to be used.
+
+    The first one in the directories, else init_checkpoint.
+    """
+    for folder in folders:
+        weights = os.path.join(folder, lookup.WEIGHTS_NAME)
+        if tf.io.gfile.exists(weights + ".index"):
+            return lookup.find_checkpoint(folder)
+    if init_checkpoint:
+        return lookup.find_checkpoint(init_checkpoint)
+    raise UserError(
+        "none of --ensemble_dirs holds a model, whose vocabulary and casing "
+        "the answers need: name one of the models by --init_checkpoint"
+    )
+
+
+def answer_together(
+    folders: Sequence[str],
+    reader: QuestionReader,
+    files: Sequence[str],
+    options: AnswerOptions,
+    output_dir: str,
+) -> tuple[SquadData, Answered]:
+    """Answer the questions of files with what several runs have kept.
+
+    The answers are written to `output_dir`.
+
+    Raises:
+        UserError: a run has no logits, or those of other windows.
+    """
+    # A fingerprint read from JSON has lists for tuples.
+    wanted = json.loads(json.dumps(reader.fingerprint(files, False)))
+    windows, weights, parts = reader.windows(files), [], []
+    for folder in folders:
+        path = os.path.join(folder, LOGITS)
+        found = text_files.read_own_json(path + ".json")
+        if not isinstance(found, dict) or found.get("windows") != wanted:
+            raise UserError(
+                f"--ensemble_dirs: {folder} has no {LOGITS} of these windows. "
+                "All runs need the same --predict_file, vocabulary, casing, "
+                "--max_seq_length, --doc_stride and --max_query_length: give "
+                "them here too, and run --do_predict there"
+            )
+        weights.append(found.get("weights"))
+        parts.append(read_logits(path, len(windows)))
+    logging.info("Ensemble: the mean of %d runs' logits", len(folders))
+    # Rows are cut to the shortest width. That loses nothing but padding: each
+    # run padded its rows to the longest one or to max_seq_length.
+    width = min(part["start_logits"].shape[1] for part in parts)
+    logits = (
+        np.mean([part[name][:, :width] for part in parts], axis=0)
+        for name in ("start_logits", "end_logits")
+    )
+    decoded = squad_decoding.decode(windows, *logits, reader.tokenizer, options)
+    file_system.make_directory(output_dir)
+    # A tuned threshold is stored for these weights.
+    answered = write_answers(
+        windows.data, decoded, options, output_dir, weights
+    )
+    return windows.data, answered

@@ -249,17 +249,9 @@ class _Reader:
         found["impossible"] += is_impossible
         found["with answers"] += bool(answers)
         found["with key"] += "is_impossible" in qa
-        example = SquadExample(
-            qas_id,
-            text,
-            len(self.data.paragraphs) - 1,
-            answers=tuple(answer for answer, _ in answers),
-            place=self._place(*answers[0]) if answers else None,
-            is_impossible=is_impossible,
-        )
+        place = self._place(*answers[0]) if answers else None
         if self.is_training and is_impossible:
-            # It is trained on with [CLS] for an answer.
-            example = example._replace(place=None)
+            place = None  # it is trained on with [CLS] for an answer
         elif self.is_training:
             if not answers:
                 raise UserError(
@@ -267,11 +259,20 @@ class _Reader:
                     "the question, or in SQuAD 2.0 set is_impossible and give "
                     "--version_2_with_negative"
                 )
-            self.num_several += len(set(example.answers)) > 1
-            if not example.place:
+            self.num_several += len({answer for answer, _ in answers}) > 1
+            if not place:
                 self.num_dropped += 1
                 return
-        self.data.examples.append(example)
+        self.data.examples.append(
+            SquadExample(
+                qas_id,
+                text,
+                len(self.data.paragraphs) - 1,
+                tuple(answer for answer, _ in answers),
+                place,
+                is_impossible,
+            )
+        )
 
     def _answers(
         self, qa: dict, where: str, qas_id: str

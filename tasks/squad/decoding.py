@@ -39,7 +39,7 @@ from base.flags import flag
 import numpy as np
 
 import tokenization
-from tasks.squad.data import SquadData, split_words
+from tasks.squad.data import split_words
 from tasks.squad.windows import Windows
 from tasks.task import softmax
 
@@ -65,8 +65,12 @@ class AnswerOptions:
     max_answer_length: int = flag(30, low=1)
     """Largest number of tokens in an answer."""
 
-    # None: not given, so that a stored threshold is used.
-    null_score_diff_threshold: float | None = flag()
+    null_score_diff_threshold: float | None = flag(
+        excludes={
+            "tune_null_threshold": "that finds the threshold",
+            "predictions_file": "answers are scored as they are",
+        }
+    )
     """A question has no answer if the score of no answer exceeds that of the
     best answer by more than this; default: the tuned threshold, else 0."""
 
@@ -197,7 +201,7 @@ def _find_spans(
     `part` selects the n windows that the logits [n, S] belong to.
     """
     size, width = start_logits.shape
-    at = np.arange(width) - windows.query_length()[part, None] - 2  # [n, S]
+    at = np.arange(width) - windows.doc_offset[part, None]  # [n, S]
     lengths = windows.doc_length[part, None]  # [n, 1]
     if options.ignore_padding:
         is_padding = at > lengths  # the piece behind the last is [SEP]
@@ -233,13 +237,6 @@ def _find_spans(
 # --- The text of a span, from pieces back to the paragraph -------------------
 
 
-def joined_pieces(tokens: Sequence[str]) -> str:
-    """Return the text of word pieces, "unable" for "un", "##able"."""
-    return " ".join(
-        " ".join(tokens).replace(" ##", "").replace("##", "").split()
-    )
-
-
 class SpanTexts:
     """Looks up the characters and the text of spans.
 
@@ -248,23 +245,8 @@ class SpanTexts:
     of the words where there is none.
     """
 
-    def __init__(
-        self,
-        data: SquadData,
-        windows: Windows,
-        tokenizer: tokenization.FullTokenizer,
-    ):
-        self.data, self.windows = data, windows
-        # [W], plus a position in the row: the position in doc_ids.
-        self.shift = windows.doc_place() - windows.query_length() - 2
-        self.of_window = windows.paragraph[windows.example]
-        # Which piece of its word each piece of doc_ids is.
-        words, at = windows.doc_words, np.arange(len(windows.doc_words))
-        is_first = np.ones(len(at) + 1, bool)
-        is_first[1:-1] = words[1:] != words[:-1]
-        is_first[windows.doc_offsets] = True
-        first = np.maximum.accumulate(np.where(is_first[:-1], at, 0))
-        self.in_word = at - first
+    def __init__(self, windows: Windows, tokenizer: tokenization.FullTokenizer):
+        self.windows = windows
         # The 20 best spans of a question consist of few different words.
         self.pieces_in = functools.lru_cache(maxsize=2**12)(tokenizer.spans)
 
@@ -274,27 +256,29 @@ class SpanTexts:
         The span is from start to end, inclusive, of a window's row. Its text
         has a blank between words, whatever the paragraph has there.
         """
-        shift, number = int(self.shift[window]), self.of_window[window]
-        paragraph = self.data.paragraphs[number]
+        windows = self.windows
+        number = windows.data.examples[windows.example[window]].paragraph
+        paragraph = windows.data.paragraphs[number]
+        of_word = windows.words[number]  # [pieces of the paragraph]
+        shift = int(windows.doc_start[window] - windows.doc_offset[window])
         found = []
-        for at in (start + shift, end + shift):
-            word = self.windows.doc_words[at]
+        for piece in (start + shift, end + shift):
+            word = of_word[piece]
             begins = int(paragraph.starts[word])
             pieces = self.pieces_in(
                 paragraph.text[begins : paragraph.ends[word]]
             )
-            found += [begins + x for x in pieces[self.in_word[at]]]
+            in_word = piece - int(np.searchsorted(of_word, word))
+            found += [begins + x for x in pieces[in_word]]
         first, last = found[0], found[-1]
-        piece = start + shift - int(self.windows.doc_offsets[number])
         text = " ".join(split_words(paragraph.text[first:last]))
-        return text, Span(piece, first, last)
+        return text, Span(start + shift, first, last)
 
 
 # --- N-best lists ------------------------------------------------------------
 
 
 def decode(
-    data: SquadData,
     windows: Windows,
     start_logits: np.ndarray,
     end_logits: np.ndarray,
@@ -306,7 +290,7 @@ def decode(
 
     Logits are [W, S], of the windows of all questions.
     """
-    texts = SpanTexts(data, windows, tokenizer)
+    texts, data = SpanTexts(windows, tokenizer), windows.data
     result = Decoded({}, {})
     count = len(data.examples)
     # Question q has the windows from bounds[q] to bounds[q + 1]: none if its
@@ -366,7 +350,7 @@ def _add_question(
     options: AnswerOptions,
 ) -> None:
     """Add the n-best list and the null odds of a question to `result`."""
-    is_version_2 = texts.data.is_version_2
+    is_version_2 = texts.windows.data.is_version_2
     scores = spans.start_logit + spans.end_logit
     if is_version_2:
         scores = np.append(scores, sum(null))  # last, so last of equals

@@ -20,7 +20,7 @@ from tasks.squad import model as squad_model
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.windows import QuestionReader, Questions
+from tasks.squad.windows import QuestionReader, Windows
 
 _SHOWN = 5  # windows written to the log
 
@@ -69,18 +69,11 @@ class SquadJob(FineTuningJob):
             # The records that are there may be of a run without --strict.
             self.examples(self.train)
         is_scored = settings.do_eval or settings.training.eval_steps
-        self.questions: Questions | None = None
-        if (
-            is_scored
-            or settings.do_predict
-            or answer_options.tune_null_threshold
-        ):
-            self.questions = self.examples(asked)
-            if is_scored and not self.questions.data.has_answers():
-                raise UserError(
-                    f"--predict_file={','.join(predict_file)} has no "
-                    "answers: there is nothing to score"
-                )
+        if is_scored and not self.questions.data.has_answers():
+            raise UserError(
+                f"--predict_file={','.join(predict_file)} has no answers: "
+                "there is nothing to score"
+            )
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
 
@@ -108,30 +101,34 @@ class SquadJob(FineTuningJob):
 
     # --- Data ----------------------------------------------------------------
 
-    def read(self, data: DataSet) -> Questions:
+    def read(self, data: DataSet) -> Windows:
         """Return the questions of files with their windows."""
-        return self.reader.questions(data.source, data.name == "train")
+        return self.reader.windows(data.source, data.name == "train")
+
+    @property
+    def questions(self) -> Windows:
+        """The questions of predict_file, with their windows."""
+        return self.examples(self.dev[0])
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the windows depend on."""
         return self.reader.fingerprint(data.source, data.name == "train")
 
     def convert(
-        self, data: DataSet, examples: Questions
+        self, data: DataSet, examples: Windows
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of windows; log the first ones."""
         is_training = data == self.train
-        questions, windows = examples.data.examples, examples.windows
-        for at in range(0, len(windows), _PART):
-            features = squad_windows.rows(
-                windows,
+        for at in range(0, len(examples), _PART):
+            features = squad_windows.features(
+                examples,
                 self.tokenizer.vocab,
                 self.source.max_seq_length,
                 slice(at, at + _PART),
-                questions if is_training else None,
+                is_training,
             )
-            for row in range(0 if at else min(_SHOWN, len(windows))):
-                question = questions[windows.example[row]]
+            for row in range(0 if at else min(_SHOWN, len(examples))):
+                question = examples.data.examples[examples.example[row]]
                 lines = [
                     ("unique_id", features["unique_ids"][row]),
                     ("qas_id", question.qas_id),
@@ -172,34 +169,31 @@ class SquadJob(FineTuningJob):
         weights, folder = squad_answers.weights_of(loaded.prefix)
         if weights and self._answered and self._answered[0] == weights:
             return self._answered[1]
-        questions = self.questions
+        windows, output_dir = self.questions, self.settings.output_dir
         fingerprint = {
-            "windows": questions.fingerprint,
+            "windows": self.fingerprint(self.dev[0]),
             "weights": weights,
             "config": self.config.to_dict(),
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
-        output_dir, num_windows = (
-            self.settings.output_dir,
-            len(questions.windows),
+        logits = squad_answers.kept_logits(
+            output_dir, fingerprint, len(windows)
         )
-        logits = squad_answers.kept_logits(output_dir, fingerprint, num_windows)
         if logits is None:
-            logging.info("Running the model on %s windows", f"{num_windows:,}")
+            logging.info("Running the model on %s windows", f"{len(windows):,}")
             size = self.settings.predict_batch_size
             logits = self.outputs(loaded, self.dev[0], size)
             squad_answers.keep_logits(output_dir, fingerprint, logits)
         decoded = squad_decoding.decode(
-            questions.data,
-            questions.windows,
+            windows,
             logits["start_logits"],
             logits["end_logits"],
             self.tokenizer,
             self.answer_options,
         )
         answered = squad_answers.write_answers(
-            questions.data,
+            windows.data,
             decoded,
             self.answer_options,
             output_dir,

@@ -78,35 +78,22 @@ def without_padding(
     return logits + 10000.0 * is_padding
 
 
-def span_losses(
-    logits: tf.Tensor, features: dict[str, tf.Tensor]
-) -> tuple[losses.Loss, losses.Loss]:
-    """Return the cross entropies of the start and of the end.
-
-    Args:
-        logits: [2, B, S], see `without_padding`.
-        features: start_positions and end_positions [B], 0 ([CLS]) for no
-            answer; `example_weights` [B], if there, is 0 for rows that do not
-            count.
-    """
-    starts, ends = tf.unstack(logits)  # [B, S] each
-    weights = features.get("example_weights")
-    return (
-        losses.classification_loss(
-            starts, features["start_positions"], weights
-        ),
-        losses.classification_loss(ends, features["end_positions"], weights),
-    )
-
-
 def _forward(
     model: BertForQuestionAnswering,
     batch: Batch,
     seed: modeling.Seed,
 ) -> Sums:
-    """Return the losses and the accuracies of starts and ends."""
-    logits = model(batch, seed)
-    start, end = span_losses(without_padding(logits, batch), batch)
+    """Return the losses and the accuracies of starts and ends.
+
+    start_positions and end_positions [B] are 0 ([CLS]) for no answer.
+    """
+    logits = without_padding(model(batch, seed), batch)
+    weights = batch.get("example_weights")
+    names = ("start_positions", "end_positions")
+    start, end = (
+        losses.classification_loss(one, batch[name], weights)
+        for one, name in zip(tf.unstack(logits), names, strict=True)
+    )
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {
         "start_loss": (start.loss, start.weight),

@@ -25,7 +25,6 @@ from tasks.task import (
     Prediction,
     Task,
     TaskSettings,
-    is_record,
     number,
 )
 
@@ -49,6 +48,10 @@ class QuestionAnswering(Task):
     )
     head = "cls/squad/output_weights"
     text_names = ("question", "context")
+    why_no_records = (
+        "a record of a question lacks its text and its other windows: give "
+        "text or JSON lines"
+    )
 
     def __init__(self, settings: TaskSettings):
         if settings.max_query_length is None:
@@ -78,9 +81,6 @@ class QuestionAnswering(Task):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return the windows of all questions, each a unit."""
-        if any(map(is_record, inputs)):  # then all are
-            units = [[item.texts["row"]] for item in inputs]
-            return Encoded(units, [0] * len(inputs))
         is_version_2 = self.settings.null_threshold is not None
         data = squad_data.SquadData([], [], is_version_2=is_version_2)
         for item in inputs:
@@ -96,19 +96,10 @@ class QuestionAnswering(Task):
                 )
             )
         windows = squad_windows.convert(data, self.tokenizer, self.lengths)
-        features = squad_windows.rows(
-            windows, self.tokenizer.vocab, self.checkpoint.max_seq_length
+        rows = squad_windows.rows(windows, self.tokenizer.vocab)
+        return Encoded(
+            [[row] for row in rows], windows.left_out.tolist(), windows
         )
-        units = [
-            [Row(ids[:size], segments[:size])]
-            for ids, segments, size in zip(
-                features["input_ids"],
-                features["segment_ids"],
-                windows.length().tolist(),
-                strict=True,
-            )
-        ]
-        return Encoded(units, windows.left_out.tolist(), (data, windows))
 
     # --- Answers -------------------------------------------------------------
 
@@ -119,10 +110,7 @@ class QuestionAnswering(Task):
         outputs: Sequence[Outputs],
     ) -> Iterator[Prediction | str]:
         """Yield the answer to each question."""
-        if encoded.state is None:
-            yield from map(self._span_of_record, encoded.units, outputs)
-            return
-        data, windows = encoded.state
+        windows = encoded.state
         if not len(windows):  # there is nothing to decode
             yield from [_NO_TOKEN] * len(inputs)
             return
@@ -133,7 +121,6 @@ class QuestionAnswering(Task):
             starts[row, :size] = found["start_logits"]
             ends[row, :size] = found["end_logits"]
         decoded = squad_decoding.decode(
-            data,
             windows,
             starts,
             ends,
@@ -185,39 +172,6 @@ class QuestionAnswering(Task):
             for name in ("start_logits", "end_logits")
         }
         return {"digest": window_digest(tokens), **logits}
-
-    def _span_of_record(
-        self, unit: list[Row], outputs: Outputs
-    ) -> Prediction | str:
-        """Return the best span of a single window, in positions and pieces.
-
-        A record has neither the text nor the other windows of its question.
-        """
-        row = unit[0]
-        size = len(row.input_ids)
-        starts = outputs["start_logits"][:size].astype(np.float64)
-        ends = outputs["end_logits"][:size].astype(np.float64)
-        if not (np.isfinite(starts) & np.isfinite(ends)).all():
-            return NOT_FINITE
-        at = np.flatnonzero(row.segment_ids)[:-1]  # without the last [SEP]
-        if not len(at):
-            return "the record has no token of a paragraph (segment_ids)"
-        sums = starts[at][:, None] + ends[at][None]  # [p, p]
-        distance = at[None] - at[:, None]
-        allowed = (distance >= 0) & (distance < self.settings.max_answer_length)
-        sums = np.where(allowed, sums, -np.inf)
-        first, last = np.unravel_index(sums.argmax(), sums.shape)
-        start, end = int(at[first]), int(at[last])
-        tokens = self.tokenizer.convert_ids_to_tokens(
-            row.input_ids[start : end + 1].tolist()
-        )
-        return {
-            "pieces": squad_decoding.joined_pieces(tokens),
-            "start_position": start,
-            "end_position": end,
-            "score": number(sums[first, last]),
-            "null_score": number(starts[0] + ends[0]),
-        }
 
     # --- Model ---------------------------------------------------------------
 

@@ -20,7 +20,6 @@ Here it becomes the pieces that these are in.
 
 Windows stores only where a window is: ids are stored once per paragraph and
 once per question, and the rows of records are built when they are written.
-Worker processes import this module, so it must not import TensorFlow.
 
 Dimensions: W windows, E questions (examples), D paragraphs (documents), S
 tokens of a row.
@@ -31,9 +30,8 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
-from base import file_system, workers
+from base import file_system
 from base.errors import UserError
 from base.flags import flag
 
@@ -43,21 +41,14 @@ from absl import logging
 import tokenization
 from records import tfrecord
 from tasks import rows as task_rows
+from tasks.rows import Row
 from tasks.squad import data as squad_data
 from tasks.squad import scores as squad_scores
 from tasks.squad import triviaqa
-from tasks.squad.data import Paragraph, SquadData, SquadExample
+from tasks.squad.data import Paragraph, SquadData
 
 # The unique_id of the first window, as in the original.
 FIRST_UNIQUE_ID = 1_000_000_000
-
-# Paragraphs converted at once, in a worker for large data: about a thousand
-# windows.
-_CHUNK = 256
-
-# With fewer paragraphs than this, starting processes takes longer than the
-# conversion does. SQuAD's training set has 19,000.
-_WORTH_WORKERS = 10_000
 
 
 def query_length(max_seq_length: int) -> int:
@@ -97,150 +88,72 @@ class Lengths:
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """W windows on the paragraphs of E questions, in the order of the files.
+    """W windows on the paragraphs of E questions, in the order of the files."""
 
-    Ragged arrays are flat, with an array of offsets: row i is
-    flat[offsets[i]:offsets[i + 1]].
-    """
-
+    data: SquadData
+    queries: list[np.ndarray]  # E, the ids of each, cut to max_query_length
+    left_out: np.ndarray  # [E] tokens of a question beyond max_query_length
+    documents: list[np.ndarray]  # D, the ids of each paragraph
+    words: list[np.ndarray]  # D, the word of the paragraph of each piece
     example: np.ndarray  # [W] index of the question
-    doc_start: np.ndarray  # [W] first piece of the paragraph in the window
+    doc_offset: np.ndarray  # [W] position in the row of the first piece
+    doc_start: np.ndarray  # [W] index of that piece in the paragraph
     doc_length: np.ndarray  # [W] how many pieces of it
     start_positions: np.ndarray  # [W] of the answer, in the row; 0: none
     end_positions: np.ndarray  # [W] inclusive; 0 ([CLS]) where it has none
-    paragraph: np.ndarray  # [E] index of the question's paragraph
-    query_ids: np.ndarray  # flat, questions, cut to max_query_length
-    query_offsets: np.ndarray  # [E + 1]
-    doc_ids: np.ndarray  # flat, paragraphs
-    doc_words: np.ndarray  # flat, the word of the paragraph of each piece
-    doc_offsets: np.ndarray  # [D + 1] of doc_ids and doc_words
-    left_out: np.ndarray  # [E] tokens of a question beyond max_query_length
 
     def __len__(self) -> int:
         return len(self.example)
-
-    def query_length(self) -> np.ndarray:
-        """Return the number of question tokens in each window, [W]."""
-        return np.diff(self.query_offsets)[self.example]
-
-    def length(self) -> np.ndarray:
-        """Return the number of tokens in each row, without padding, [W]."""
-        # [CLS] question [SEP] part of the paragraph [SEP]
-        return self.query_length() + self.doc_length + 3
-
-    def doc_place(self) -> np.ndarray:
-        """Return where each window's part of doc_ids begins, [W]."""
-        return self.doc_offsets[self.paragraph[self.example]] + self.doc_start
 
 
 # --- Paragraphs to windows ---------------------------------------------------
 
 
 def convert(
-    data: SquadData,
-    tokenizer: tokenization.FullTokenizer,
-    lengths: Lengths,
-    num_workers: int = 1,
+    data: SquadData, tokenizer: tokenization.FullTokenizer, lengths: Lengths
 ) -> Windows:
-    """Return the windows of all questions.
-
-    They do not depend on the number of worker processes. 0: one per core for
-    large data, else none; 1: none.
-    """
-    if not num_workers and len(data.paragraphs) < _WORTH_WORKERS:
-        num_workers = 1
-    # Questions are in the order of their paragraphs: a chunk's are neighbors.
-    numbers = np.array([example.paragraph for example in data.examples])
-    chunks = []
-    for first in range(0, max(1, len(data.paragraphs)), _CHUNK):
-        low, high = np.searchsorted(numbers, [first, first + _CHUNK]).tolist()
-        paragraphs = data.paragraphs[first : first + _CHUNK]
-        examples = data.examples[low:high]
-        chunks.append(_Chunk(low, first, examples, paragraphs))
-    if num_workers == 1:
-        parts = [_convert_chunk((tokenizer, lengths), c) for c in chunks]
-    else:
-        count = min(num_workers or workers.num_cores(), len(chunks))
-        with workers.WorkerPool(
-            count, tuple, (tokenizer, lengths), _convert_chunk
-        ) as pool:
-            done = sorted(pool.run(chunks), key=lambda x: x.job.first_paragraph)
-        parts = [each.result for each in done]
-    cells, queries, query_sizes, left_out, ids, words, sizes = map(
-        np.concatenate, zip(*parts, strict=True)
-    )
-    return Windows(
-        *cells.T,
-        numbers.astype(np.int32),
-        queries,
-        np.cumsum([0, *query_sizes]),
-        ids,
-        words,
-        np.cumsum([0, *sizes]),
-        left_out,
-    )
-
-
-class _Chunk(NamedTuple):
-    """Consecutive paragraphs with their questions."""
-
-    first_example: int  # index in SquadData
-    first_paragraph: int
-    examples: list[SquadExample]
-    paragraphs: list[Paragraph]
-
-
-def _convert_chunk(
-    state: tuple[tokenization.FullTokenizer, Lengths],
-    chunk: _Chunk,
-) -> tuple[np.ndarray, ...]:
-    """Return the arrays of Windows of a chunk, with sizes for offsets.
-
-    The first five are one table with a row per window.
-    """
-    tokenizer, lengths = state
+    """Return the windows of all questions."""
+    documents, words = [], []
+    for paragraph in data.paragraphs:
+        # Words are tokenized one by one, so that the word of each piece is
+        # known. The ids are those of the whole text: the tokenizer too splits
+        # at white space first.
+        ids, offsets = tokenizer.lines_to_ids(paragraph.words())
+        documents.append(ids)
+        sizes = np.diff(offsets)
+        words.append(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
     ids, offsets = tokenizer.lines_to_ids(
-        [example.question_text for example in chunk.examples]
+        example.question_text for example in data.examples
     )
-    whole = np.diff(offsets)
-    place = np.arange(len(ids)) - np.repeat(offsets[:-1], whole)  # in its query
-    queries = ids[place < lengths.max_query_length]
-    query_sizes = np.minimum(whole, lengths.max_query_length)
-    # Words are tokenized one by one, so that the word of each piece is known.
-    # The ids are those of the whole text: the tokenizer too splits at white
-    # space first.
-    words = [paragraph.words() for paragraph in chunk.paragraphs]
-    doc_ids, offsets = tokenizer.lines_to_ids(itertools.chain(*words))
-    counts = [len(part) for part in words]
-    number = np.concatenate([np.arange(n) for n in counts] or [[]])
-    of_word = np.repeat(number.astype(np.int32), np.diff(offsets))
-    offsets = offsets[np.cumsum([0, *counts])]  # of the paragraphs
+    queries = [
+        ids[start:end][: lengths.max_query_length]
+        for start, end in itertools.pairwise(offsets.tolist())
+    ]
     pieces_in = functools.lru_cache(maxsize=2**12)(tokenizer.spans)
-    cells: list[tuple[int, int, int, int, int]] = []
-    for at, (example, query_size) in enumerate(
-        zip(chunk.examples, query_sizes.tolist(), strict=True)
-    ):
-        own = example.paragraph - chunk.first_paragraph
-        part = slice(offsets[own], offsets[own + 1])
+    cells: list[tuple[int, ...]] = []  # a row per window
+    for number, example in enumerate(data.examples):
+        of_word = words[example.paragraph]
         answer = example.place and answer_pieces(
-            example.place, chunk.paragraphs[own], of_word[part], pieces_in
+            example.place,
+            data.paragraphs[example.paragraph],
+            of_word,
+            pieces_in,
         )
+        offset = len(queries[number]) + 2  # behind [CLS] and [SEP]
         for start, length in spans(
-            int(part.stop - part.start),
-            lengths.max_seq_length - query_size - 3,  # [CLS], two [SEP]
+            len(of_word),
+            lengths.max_seq_length - offset - 1,  # the last [SEP]
             lengths.doc_stride,
         ):
             # As in the original, a window without all of the answer is trained
             # on with [CLS] for an answer, in SQuAD 1.1 too.
             first = last = 0
             if answer and start <= answer[0] and answer[1] < start + length:
-                shift = query_size + 2 - start
-                first, last = answer[0] + shift, answer[1] + shift
-            cells.append((chunk.first_example + at, start, length, first, last))
-    table = np.array(cells, np.int32).reshape(-1, 5)
-    left_out = whole - query_sizes
-    sizes = np.diff(offsets)
-    return table, queries, query_sizes, left_out, doc_ids, of_word, sizes
+                first, last = (offset - start + piece for piece in answer)
+            cells.append((number, offset, start, length, first, last))
+    left_out = np.diff(offsets) - [len(query) for query in queries]
+    table = np.array(cells, np.int32).reshape(-1, 6)
+    return Windows(data, queries, left_out, documents, words, *table.T)
 
 
 def spans(
@@ -320,62 +233,48 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
 
 
 def rows(
+    windows: Windows, vocab: Mapping[str, int], part: slice = slice(None)
+) -> list[Row]:
+    """Return the rows of some windows: question and part of the paragraph."""
+    found = []
+    for number in range(len(windows))[part]:
+        question = windows.example[number]
+        document = windows.documents[windows.data.examples[question].paragraph]
+        start = windows.doc_start[number]
+        pieces = document[start : start + windows.doc_length[number]]
+        ids = [vocab["[CLS]"], *windows.queries[question].tolist()]
+        ids += [vocab["[SEP]"], *pieces.tolist(), vocab["[SEP]"]]
+        found.append(task_rows.make_row(ids, windows.doc_offset[number]))
+    return found
+
+
+def features(
     windows: Windows,
     vocab: Mapping[str, int],
     max_seq_length: int,
     part: slice = slice(None),
-    examples: Sequence[SquadExample] | None = None,
+    is_training: bool = False,
 ) -> dict[str, np.ndarray]:
     """Return the features of some windows, n of them.
 
-    They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S]; with
-    the examples also what these are trained on, start_positions, end_positions
-    and is_impossible [n].
+    They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S]; for
+    training also start_positions, end_positions and is_impossible [n].
     """
-    query = windows.query_length()[part][:, None]  # [n, 1]
-    query_place = windows.query_offsets[windows.example[part]][:, None]
-    doc = windows.doc_length[part][:, None]  # [n, 1]
-    doc_place = windows.doc_place()[part][:, None]
-    # A row is [CLS] question [SEP] part of the paragraph [SEP] and zeros. With
-    # a question of 2 tokens and 3 pieces:
-    #
-    #     at           0      1  2  3      4   5   6   7      8
-    #     token        [CLS]  q  q  [SEP]  p   p   p   [SEP]  0
-    #     segment_ids  0      0  0  0      1   1   1   1      0
-    at = np.arange(max_seq_length)[None]  # [1, S]
-    in_query = (at > 0) & (at <= query)  # [n, S]
-    in_doc = (at >= query + 2) & (at < query + 2 + doc)  # [n, S]
-    is_token = at < query + doc + 3  # [n, S]
-    ids = np.zeros([len(query), max_seq_length], np.int32)
-    ids[:, 0] = vocab["[CLS]"]
-    ids[(at == query + 1) | (at == query + 2 + doc)] = vocab["[SEP]"]
-    ids[in_query] = windows.query_ids[(query_place + at - 1)[in_query]]
-    ids[in_doc] = windows.doc_ids[(doc_place + at - query - 2)[in_doc]]
-    features = {
+    found = {
         "unique_ids": FIRST_UNIQUE_ID + np.arange(len(windows))[part],
-        "input_ids": ids,
-        "input_mask": is_token.astype(np.int32),
-        "segment_ids": (is_token & (at >= query + 2)).astype(np.int32),
+        **task_rows.pad(rows(windows, vocab, part), max_seq_length),
     }
-    if examples is not None:
-        own = (examples[number] for number in windows.example[part])
-        features |= {
+    if is_training:
+        own = (windows.data.examples[at] for at in windows.example[part])
+        found |= {
             "start_positions": windows.start_positions[part],
             "end_positions": windows.end_positions[part],
             "is_impossible": np.array([int(x.is_impossible) for x in own]),
         }
-    return features
+    return found
 
 
 # --- Files to windows --------------------------------------------------------
-
-
-class Questions(NamedTuple):
-    """Questions with their windows and the fingerprint of these."""
-
-    data: SquadData
-    windows: Windows
-    fingerprint: dict[str, Any]
 
 
 @dataclasses.dataclass
@@ -407,34 +306,30 @@ class QuestionReader:
     characters for korquad, and for cmrc, which is for Chinese, the longest run
     of characters that two answers share."""
 
-    num_workers: int = flag(0, 0, 1024)
-    """Processes that cut paragraphs into windows; 0: one per core for large
-    files, else 1. The windows do not depend on it."""
-
-    _fingerprints: dict[tuple, dict] = dataclasses.field(default_factory=dict)
-
     def fingerprint(self, files: Sequence[str], is_training: bool) -> dict:
         """Return everything that the windows of some files depend on."""
-        key = (*files, is_training)
-        if key not in self._fingerprints:  # reads the files, lists evidence
-            evidence = is_training and self.triviaqa_evidence_dir
-            self._fingerprints[key] = {
-                "data": [file_system.sha256(path) for path in files],
-                "is_training": is_training,
-                "version_2_with_negative": self.version_2_with_negative,
-                "triviaqa": evidence
-                and {
-                    "evidence": triviaqa.evidence_in(evidence),
-                    "max_tokens": self.triviaqa_max_tokens,
-                },
-                "lengths": dataclasses.asdict(self.lengths),
-                **task_rows.text_fingerprint(
-                    self.tokenizer, self.lengths.max_seq_length
-                ),
-            }
-            if is_training:  # they were once found by a search
-                self._fingerprints[key]["labels"] = "by character"
-        return self._fingerprints[key]
+        found = {
+            "data": [file_system.sha256(path) for path in files],
+            "is_training": is_training,
+            "version_2_with_negative": self.version_2_with_negative,
+            "lengths": dataclasses.asdict(self.lengths),
+            **task_rows.text_fingerprint(
+                self.tokenizer, self.lengths.max_seq_length
+            ),
+        }
+        if is_training:
+            # Labels were once found by a search.
+            found |= {"labels": "by character", "triviaqa": self._triviaqa}
+        return found
+
+    @functools.cached_property
+    def _triviaqa(self) -> dict | None:
+        """What TriviaQA's examples depend on; lists all documents once."""
+        evidence = self.triviaqa_evidence_dir
+        return evidence and {
+            "evidence": triviaqa.evidence_in(evidence),
+            "max_tokens": self.triviaqa_max_tokens,
+        }
 
     def read(self, files: Sequence[str], is_training: bool) -> SquadData:
         """Return the questions of files; errors name file and place."""
@@ -447,12 +342,12 @@ class QuestionReader:
         )
         return data._replace(scoring=self.scoring)
 
-    def questions(
+    def windows(
         self, files: Sequence[str], is_training: bool = False
-    ) -> Questions:
+    ) -> Windows:
         """Return the questions of files with their windows; log how many."""
         data = self.read(files, is_training)
-        windows = convert(data, self.tokenizer, self.lengths, self.num_workers)
+        windows = convert(data, self.tokenizer, self.lengths)
         logging.info(
             "%d questions make %d windows", len(data.examples), len(windows)
         )
@@ -478,4 +373,4 @@ class QuestionReader:
                 f"the paragraphs of the {len(data.examples)} questions are "
                 "empty: there is nothing to read"
             )
-        return Questions(data, windows, self.fingerprint(files, is_training))
+        return windows

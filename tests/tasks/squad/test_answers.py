@@ -149,3 +149,21 @@ def test_files_without_answers(tmp_path, text, words):
     path = squad_files.write(tmp_path, text)
     with pytest.raises(UserError, match=words):
         squad_answers.read_answers(path, one_question(5.0)[0])
+
+
+# --- Several runs together ---------------------------------------------------
+
+
+def test_a_folder_with_two_names_is_one(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    folders = [str(tmp_path / "a"), str(tmp_path / "b")]
+    unused = str(tmp_path / "c")
+    squad_answers.check_folders(folders, unused)
+    for other in ("a/", "b/../a", "link"):
+        other = f"{tmp_path}/{other}"
+        with pytest.raises(UserError, match="is one of --ensemble_dirs"):
+            squad_answers.check_folders(folders, other)
+        with pytest.raises(UserError, match=r"names '.*' twice"):
+            squad_answers.check_folders([*folders, other], unused)

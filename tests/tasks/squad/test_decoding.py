@@ -82,19 +82,19 @@ def test_the_example_of_max_context():
     assert most_context((0, 5), (3, 5)) == [[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]]
 
 
-def windows_on(text: str, tokenizer) -> tuple:
-    """Return a question on a paragraph, and its only window."""
+def windows_on(text: str, tokenizer) -> squad_windows.Windows:
+    """Return the only window of a question on a paragraph."""
     data = squad_data.SquadData(
         [squad_data.make_paragraph(text)],
         [squad_data.SquadExample("a", "Who?", 0)],
     )
     lengths = squad_windows.Lengths(64, 16, 8)
-    return data, squad_windows.convert(data, tokenizer, lengths)
+    return squad_windows.convert(data, tokenizer, lengths)
 
 
 def test_padding_takes_no_place_among_the_best(tokenizer):
     """The best spans do not depend on how far a batch was padded."""
-    data, windows = windows_on("Paris is a city.", tokenizer)
+    windows = windows_on("Paris is a city.", tokenizer)
     logits = np.full([1, 64], 5.0, np.float32)  # padding looks best
     logits[0, :10] = np.arange(10)[::-1] / 10
 
@@ -103,12 +103,10 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
         options = squad_decoding.AnswerOptions(
             n_best_size=3, ignore_padding=ignore
         )
-        decoded = squad_decoding.decode(
-            data, windows, part, part, tokenizer, options
-        )
+        decoded = squad_decoding.decode(windows, part, part, tokenizer, options)
         return [candidate.text for candidate in decoded.nbest["a"]]
 
-    length = int(windows.length()[0])
+    length = int(windows.doc_offset[0] + windows.doc_length[0]) + 1
     assert texts(64, True) == texts(length, True)
     assert texts(64, False) == [""]  # as the original, which says "empty"
 
@@ -119,10 +117,10 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
 def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
     """Of two equal words the right one, with its white space between."""
     text = "He (Paul),  Paul\u00a0and Paul's\n dog."
-    data, windows = windows_on(text, tokenizer)
-    texts = squad_decoding.SpanTexts(data, windows, tokenizer)
-    pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
-    begins = int(windows.query_length()[0]) + 2
+    windows = windows_on(text, tokenizer)
+    texts = squad_decoding.SpanTexts(windows, tokenizer)
+    pieces = [tokenizer.inv_vocab[i] for i in windows.documents[0].tolist()]
+    begins = int(windows.doc_offset[0])
     pauls = [at for at, piece in enumerate(pieces) if piece == "paul"]
     found = [texts.find(0, begins + at, begins + at)[1][1:] for at in pauls]
     assert found == [(4, 8), (12, 16), (21, 25)]
@@ -161,8 +159,9 @@ def test_the_characters_of_one_of_several_equal_pieces(
     vocab = [*tokenization.SPECIAL_TOKENS, "who", "snow", *tokens]
     path = squad_files.write(tmp_path, "\n".join(vocab) + "\n", "vocab.txt")
     tokenizer = tokenization.FullTokenizer(path)
-    data, windows = windows_on(text, tokenizer)
-    texts = squad_decoding.SpanTexts(data, windows, tokenizer)
-    at = int(windows.length()[0]) - 1 + piece  # before the last [SEP]
+    windows = windows_on(text, tokenizer)
+    texts = squad_decoding.SpanTexts(windows, tokenizer)
+    end = int(windows.doc_offset[0] + windows.doc_length[0])
+    at = end + piece
     found, span = texts.find(0, at, at)
     assert (found, span[1:]) == (text[slice(*wanted)], wanted)

@@ -44,7 +44,7 @@ def test_the_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
     # Not the first "7" of the word that the answer is in.
     data = read(tmp_path, GOOD | {"Answer": {"Value": "7"}}, "It was a7-7.")
     windows = squad_windows.convert(data, tokenizer, lengths)
-    pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
+    pieces = [tokenizer.inv_vocab[i] for i in windows.documents[0].tolist()]
     assert pieces == ["it", "was", "a", "##7", "-", "7", "."]
     assert windows.start_positions.tolist() == [2 + 2 + 5]
 

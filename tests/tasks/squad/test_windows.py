@@ -33,12 +33,12 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
     path = str(tmp_path / "r")
     with open(path, "wb") as file, tfrecord.RecordWriter(file) as writer:
         for at in range(0, len(windows), 100):
-            features = squad_windows.rows(
+            features = squad_windows.features(
                 windows,
                 tokenizer.vocab,
                 lengths.max_seq_length,
                 slice(at, at + 100),
-                data.examples if kind == "train" else None,
+                is_training=kind == "train",
             )
             writer.write_examples(features)
     names = {n: n for n in ("input_ids", "input_mask", "segment_ids")}
@@ -124,25 +124,6 @@ def test_labels_that_differ_from_the_originals(tokenizer, tmp_path):
     ]
 
 
-def test_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
-    """The same arrays to the last bit, chunks of several paragraphs."""
-    data = squad_data.read_squad(
-        [squad_files.golden_file("v1", tmp_path)], True, False
-    )
-    # A chunk without questions.
-    paragraphs = [data.paragraphs[0]] * 4 + data.paragraphs
-    examples = [e._replace(paragraph=e.paragraph + 4) for e in data.examples]
-    data = squad_data.SquadData(paragraphs, examples)
-    lengths = squad_files.GOLDEN_LENGTHS["v1"]
-    whole = squad_windows.convert(data, tokenizer, lengths)
-    monkeypatch.setattr(squad_windows, "_CHUNK", 3)
-    for num_workers in (1, 2):
-        found = squad_windows.convert(data, tokenizer, lengths, num_workers)
-        for name, wanted in vars(whole).items():
-            np.testing.assert_array_equal(getattr(found, name), wanted, name)
-            assert getattr(found, name).dtype == wanted.dtype
-
-
 def test_examples_of_docstrings():
     assert doctest.testmod(squad_windows) == (0, 2)
 
@@ -158,7 +139,7 @@ def test_long_questions_are_cut_and_counted(tokenizer):
     lengths = squad_windows.Lengths(16, 4, 2)
     windows = squad_windows.convert(data, tokenizer, lengths)
     assert windows.left_out.tolist() == [2, 0]
-    assert windows.query_length().tolist() == [2, 2]
+    assert windows.doc_offset.tolist() == [4, 4]  # behind [CLS] q q [SEP]
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 25))
