@@ -34,7 +34,9 @@ from absl import flags
 from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from tasks.embeddings.data import Columns
 from tasks.embeddings.job import EmbeddingsJob, Options
+from tasks.embeddings.learning import Learning
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
 
@@ -59,28 +61,31 @@ finetuning_flags.define(
 
 define(LongTextFlags)
 define(Options)
+define(Columns)
+define(Learning)
 
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    check_flags()
+    finetuning_flags.check(FLAGS)
     return runner.run_script(FLAGS, __file__, create_job)
 
 
 def create_job(settings: RunSettings, source: Checkpoint) -> EmbeddingsJob:
     """Return the job the flags describe, its files read and checked."""
-    job = EmbeddingsJob(settings, source, read(Options, FLAGS))
+    options = read(
+        Options,
+        FLAGS,
+        columns=read(Columns, FLAGS),
+        learning=read(Learning, FLAGS),
+    )
+    job = EmbeddingsJob(settings, source, options)
     if job.is_taught:
         # Only runs that ask for an extra import it.
         from extras.distillation.vectors import VectorDistillation
 
         job.wrapper = VectorDistillation(job)
     return job
-
-
-def check_flags() -> None:
-    """Check what can be checked before any file is read."""
-    finetuning_flags.check(FLAGS)
 
 
 if __name__ == "__main__":

@@ -180,8 +180,7 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         **settings.training.adjustable(),
         **job.adjustable(),
     }
-    execution = {**settings.training.execution(), **job.execution()}
-    return start.Identity(fixed, results, execution)
+    return start.Identity(fixed, results, settings.training.execution())
 
 
 # --- Training ----------------------------------------------------------------

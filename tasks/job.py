@@ -384,10 +384,6 @@ class FineTuningJob(abc.ABC):
         """Return settings of the task that a resumed run may change."""
         return {}
 
-    def execution(self) -> dict[str, Any]:
-        """Return those that leave what the model learns as it is."""
-        return {}
-
     def tokens_of(self, features: Mapping[str, np.ndarray], row: int) -> str:
         """Return the tokens of a record, without padding, for the log."""
         used = features["input_mask"][row] > 0

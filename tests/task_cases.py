@@ -615,7 +615,7 @@ def _write_like(folder: Path, out: Path) -> dict:
     return (
         flags
         | files
-        | {"max_seq_length": 12, "max_score": 5, "cache_chunk": 6}
+        | {"max_seq_length": 12, "max_score": 5}
         | {"long_texts": "windows", "doc_stride": 4, "max_windows": 3}
         | {"pooling": "mean", "normalize": True}
     )

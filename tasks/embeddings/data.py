@@ -8,6 +8,7 @@ like meaning; the others, and the items of a list in JSON, are hard negatives:
      "negative": ["It was built in ...", "It is in ..."]}
 """
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from base import file_system, tables, text_files
 from base.errors import UserError, counted
+from base.flags import flag
 
 # Names of the first columns of texts, where no flag names them.
 _TEXTS = (
@@ -28,25 +30,31 @@ _TEXTS = (
 )
 
 
-class Columns(NamedTuple):
-    """What the columns of a file hold.
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """What the columns of a file hold."""
 
-    Attributes:
-        texts: names of the columns of texts; empty: those of _TEXTS, and those
-            whose names begin with "negative".
-        score: name of the score of a pair, where the file has it.
-        max_score: the score that stands for the cosine 1.
-        label: name of the label of a pair; None: all are positives.
-        positive: the label of a positive.
-        negative: the label of a hard negative.
-    """
+    text_columns: tuple[str, ...] = flag(())
+    """Columns of the anchor, its positive and its hard negatives; default:
+    anchor or query and positive, sentence1 and sentence2, question1 and
+    question2, premise and hypothesis, text_a and text_b, or text; and all whose
+    names begin with negative."""
 
-    texts: tuple[str, ...] = ()
-    score: str = "score"
-    max_score: float = 1.0
-    label: str | None = None
-    positive: str = "entailment"
-    negative: str = "contradiction"
+    score_column: str = flag("score")
+    """Column with the score of a pair; without this column, all pairs of a file
+    have like meaning."""
+
+    max_score: float = flag(1.0, low=1e-6)
+    """The score that stands for the cosine 1: 5 for STS-B."""
+
+    label_column: str | None = flag()
+    """Column with the label of a pair, such as gold_label."""
+
+    positive_label: str = flag("entailment")
+    """Label of pairs of like meaning."""
+
+    negative_label: str = flag("contradiction")
+    """Label of pairs whose second text is a hard negative of the first."""
 
 
 class Example(NamedTuple):
@@ -79,14 +87,11 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
     found: list[Example] = []
     labels: list[str] = []
     spellings: dict = {}
-    for label, flag in (
-        (columns.positive, "--positive_label"),
-        (columns.negative, "--negative_label"),
-    ):
-        tables.check_spelling(label, flag, spellings)
+    for name in ("positive_label", "negative_label"):
+        tables.check_spelling(getattr(columns, name), f"--{name}", spellings)
     names: tuple[str, ...] = ()
     for at, row in tables.rows(path):
-        names = names or columns.texts or _text_columns(at, row)
+        names = names or columns.text_columns or _text_columns(at, row)
         texts: list[str] = []
         for name in names:
             value = row.get(name)
@@ -99,20 +104,21 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
                 )
             texts += many
         score = None
-        if columns.score in row:
-            score = _score(row[columns.score], columns, at)
+        if columns.score_column in row:
+            score = _score(row[columns.score_column], columns, at)
             if len(texts) != 2:
                 raise UserError(
                     f"{at}: {counted(len(texts), 'text')} and a score, wanted "
                     "2 texts"
                 )
-        if columns.label:
-            if columns.label not in row or len(texts) != 2:
+        if columns.label_column:
+            if columns.label_column not in row or len(texts) != 2:
                 raise UserError(
-                    f"{at}: wanted 2 texts and the label {columns.label!r}, "
-                    f"found the columns {', '.join(map(repr, row))}"
+                    f"{at}: wanted 2 texts and the label "
+                    f"{columns.label_column!r}, found the columns "
+                    f"{', '.join(map(repr, row))}"
                 )
-            labels.append(str(row[columns.label]))
+            labels.append(str(row[columns.label_column]))
             tables.check_spelling(labels[-1], at, spellings)
         elif found and (score is None) != (found[0].score is None):
             raise UserError(
@@ -122,7 +128,7 @@ def read_examples(path: str, columns: Columns) -> list[Example]:
         found.append(Example(tuple(texts), score))
     if not found:
         raise UserError(f"{path} holds no example")
-    if columns.label:
+    if columns.label_column:
         return _of_labels(path, found, labels, columns)
     return found
 
@@ -147,7 +153,7 @@ def _score(value: Any, columns: Columns, at: str) -> float:
         score = float("nan")
     if not -1 <= score <= 1:
         raise UserError(
-            f"{at}: {columns.score} is {value!r}, wanted a number from "
+            f"{at}: {columns.score_column} is {value!r}, wanted a number from "
             f"-{columns.max_score:g} to {columns.max_score:g} (--max_score)"
         )
     return score
@@ -164,11 +170,11 @@ def _of_labels(
     """
     negatives: dict[str, list[str]] = {}
     for pair, label in zip(pairs, labels, strict=True):
-        if label == columns.negative:
+        if label == columns.negative_label:
             negatives.setdefault(pair.texts[0], []).append(pair.texts[1])
     found, used = [], dict.fromkeys(negatives, 0)
     for pair, label in zip(pairs, labels, strict=True):
-        if label != columns.positive:
+        if label != columns.positive_label:
             continue
         texts, anchor = pair.texts, pair.texts[0]
         if anchor in negatives:
@@ -178,8 +184,9 @@ def _of_labels(
         found.append(Example(texts))
     if not found:
         raise UserError(
-            f"{path}: no label in {columns.label!r} is {columns.positive!r}; "
-            f"found {', '.join(sorted(set(labels))[:5])} (--positive_label)"
+            f"{path}: no label in {columns.label_column!r} is "
+            f"{columns.positive_label!r}; found "
+            f"{', '.join(sorted(set(labels))[:5])} (--positive_label)"
         )
     return found
 
@@ -197,9 +204,8 @@ def read_collection(folder: str, part: str) -> Collection:
     Raises:
         UserError: a file is missing or damaged.
     """
-    documents = _texts_by_id(os.path.join(folder, "corpus.jsonl"))
-    queries = _texts_by_id(os.path.join(folder, "queries.jsonl"))
-    path = os.path.join(folder, "qrels", f"{part}.tsv")
+    *texts, path = files_of(folder, part)
+    documents, queries = map(_texts_by_id, texts)
     relevant: dict[str, dict[str, int]] = {}
     for at, query, document, relevance in _qrels(path):
         for name, texts, of in (
@@ -257,34 +263,24 @@ def _texts_by_id(path: str) -> dict[str, str]:
     return found
 
 
-def collection_of(
-    examples: Sequence[Example], group: int
-) -> tuple[Collection, list[int]]:
+def collection_of(examples: Sequence[Example]) -> Collection:
     """Return anchors as queries, and all other texts as documents.
 
-    The positives of an anchor are relevant for it. The second value has, for
-    each query and then for each document, the number of a record of its text;
-    an example has `group` records.
+    The positives of an anchor are relevant for it.
     """
-    queries: dict[str, int] = {}  # text -> its first record
-    documents: dict[str, int] = {}
-    for number, example in enumerate(examples):
-        anchor, *others = example.texts
-        queries.setdefault(anchor, number * group)
-        for record, text in enumerate(others, number * group + 1):
-            documents.setdefault(text, record)
-    of_query = {text: f"q{n}" for n, text in enumerate(queries)}
-    of_document = {text: f"d{n}" for n, text in enumerate(documents)}
+    queries: dict[str, str] = {}  # text -> id
+    documents: dict[str, str] = {}
     relevant: dict[str, dict[str, int]] = {}
-    for anchor, positive, *_ in (example.texts for example in examples):
-        own = relevant.setdefault(of_query[anchor], {})
-        own[of_document[positive]] = 1
-    collection = Collection(
-        {name: text for text, name in of_query.items()},
-        {name: text for text, name in of_document.items()},
+    for anchor, *others in (example.texts for example in examples):
+        query = queries.setdefault(anchor, f"q{len(queries)}")
+        for text in others:
+            documents.setdefault(text, f"d{len(documents)}")
+        relevant.setdefault(query, {})[documents[others[0]]] = 1
+    return Collection(
+        {name: text for text, name in queries.items()},
+        {name: text for text, name in documents.items()},
         relevant,
     )
-    return collection, [*queries.values(), *documents.values()]
 
 
 def files_of(path: str, part: str) -> list[str]:

@@ -1,11 +1,12 @@
 """Fine-tuning for sentence vectors: data, scores, vectors."""
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, flags
+from base import file_system
 from base.errors import UserError
 from base.flags import flag
 
@@ -24,6 +25,7 @@ from tasks import (
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
+from tasks.embeddings.learning import Learning
 from tasks.embeddings.task import (
     Embeddings,
     check_size,
@@ -38,7 +40,6 @@ from tasks.job import (
 from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import number
-from training import memory
 
 EMBEDDINGS = "embeddings.jsonl"
 
@@ -50,6 +51,9 @@ _SHOWN = 3  # examples in the log
 @dataclasses.dataclass(frozen=True)
 class Options:
     """The flags of run_embeddings.py; None: not given."""
+
+    columns: Columns
+    learning: Learning
 
     # Files
     train_file: str | None = flag(exists="file")
@@ -70,29 +74,6 @@ class Options:
 
     test_file: str | None = flag(exists="file")
     """Texts whose vectors --do_predict writes."""
-
-    # Columns
-    text_columns: tuple[str, ...] = flag(())
-    """Columns of the anchor, its positive and its hard negatives; default:
-    anchor or query and positive, sentence1 and sentence2, question1 and
-    question2, premise and hypothesis, text_a and text_b, or text; and all whose
-    names begin with negative."""
-
-    score_column: str = flag("score")
-    """Column with the score of a pair; without this column, all pairs of a file
-    have like meaning."""
-
-    max_score: float = flag(1.0, low=1e-6)
-    """The score that stands for the cosine 1: 5 for STS-B."""
-
-    label_column: str | None = flag()
-    """Column with the label of a pair, such as gold_label."""
-
-    positive_label: str = flag("entailment")
-    """Label of pairs of like meaning."""
-
-    negative_label: str = flag("contradiction")
-    """Label of pairs whose second text is a hard negative of the first."""
 
     # Vectors
     pooling: str | None = flag(choices=sentence_transformers.POOLINGS)
@@ -121,43 +102,12 @@ class Options:
     ones; default: as many as the model's truncate_dim says, else all."""
 
     # Learning
-    temperature: float = flag(0.05, low=1e-4)
-    """Divide cosines by this in the softmax over the texts of a batch."""
-
-    symmetric: bool = flag(False)
-    """Train positives to find their anchors, too."""
-
-    matryoshka_dims: tuple[int, ...] = flag(
-        (),
-        low=1,
-        excludes={"teacher_answers": "a teacher's vectors have one size"},
-    )
-    """Sizes, such as 384,128,64, to which vectors can be cut after training:
-    the loss is the mean of the losses at these sizes."""
-
-    cache_chunk: int = flag(0, low=0, resumed="execution")
-    """Texts that the encoder computes at once in training. A batch of any size
-    then takes the memory of these texts, for a third more time; 0: all texts of
-    a batch."""
-
     teacher_answers: tuple[str, ...] = flag(
         (), needs={"do_train": "answers are for training"}
     )
     """Vectors to learn for all texts of train_file: output_dir of
     batch_predict.py --as_teacher, or its files. Texts without a vector are
     written to unanswered.jsonl in output_dir."""
-
-    @property
-    def columns(self) -> Columns:
-        """What the columns of a file hold."""
-        return Columns(
-            self.text_columns,
-            self.score_column,
-            self.max_score,
-            self.label_column,
-            self.positive_label,
-            self.negative_label,
-        )
 
 
 class EmbeddingsJob(FineTuningJob):
@@ -189,24 +139,21 @@ class EmbeddingsJob(FineTuningJob):
         check_size(options.embedding_size, width, "embedding_size")
         if not options.embedding_size:
             width = min(width, own.truncate_dim or width)
-        for size in options.matryoshka_dims:
+        for size in options.learning.matryoshka_dims:
             check_size(size, width, "matryoshka_dims")
         self.width = options.embedding_size or width
         self.similarity = own.similarity_fn_name
         if settings.do_train and not self.is_taught:
             self.compare_by(None, "which the losses use")
-        dev = []
-        if options.dev_file:
-            dev.append(DataSet("eval", "dev", options.dev_file))
-        if options.retrieval_dir:
-            dev.append(
-                DataSet("eval_retrieval", "retrieval", options.retrieval_dir)
-            )
+        dev = [
+            DataSet("eval", "dev", options.dev_file),
+            DataSet("eval_retrieval", "retrieval", options.retrieval_dir),
+        ]
         others = {learning.TEXT_IDS: "int64", learning.SCORE: "float32"}
         self.open_data(
             rows.schema(source.row_length, **others),
             DataSet("train", "train", options.train_file),
-            dev,
+            [data for data in dev if data.source],
             [DataSet("predict", "test", options.test_file)],
         )
         if settings.do_train:
@@ -226,24 +173,12 @@ class EmbeddingsJob(FineTuningJob):
 
     def _choose_learning(self) -> None:
         """Set what is learned, which follows from the training file."""
-        own, examples = self.flags, self.examples(self.train)
-        kind = learning.RANKING
+        examples, kind = self.examples(self.train), learning.RANKING
         if self.is_taught:
             kind = learning.DISTILLATION
-        elif examples[0].score is not None:
+        elif has_scores(examples):
             kind = learning.SCORES
-        elif min(len(example.texts) for example in examples) < 2:
-            raise UserError(
-                f"{own.train_file} holds single texts, which only "
-                "--teacher_answers can train on: wanted pairs"
-            )
-        self.learning = learning.Learning(
-            kind,
-            own.temperature,
-            own.symmetric,
-            own.matryoshka_dims,
-            own.cache_chunk,
-        )
+        self.learning = dataclasses.replace(self.flags.learning, kind=kind)
         self.objective = learning.objective(self.learning)
         # All examples have as many rows as the longest.
         self.group = max(len(example.texts) for example in examples)
@@ -284,15 +219,6 @@ class EmbeddingsJob(FineTuningJob):
             )
         )
 
-    def row(self) -> memory.Rows:
-        """Return what an example costs: a sequence for each of its texts."""
-        row = super().row()
-        if self.flags.cache_chunk:
-            size = self.settings.training.train_batch_size
-            encoded = min(self.group, self.flags.cache_chunk / size)
-            row = row._replace(encoded=encoded)
-        return row
-
     def _prompt(self, name: str | None) -> str:
         """Return a prompt: the default one, query, or document."""
         own = self.source.trained_for._replace(prompts=self.prompts)
@@ -307,37 +233,42 @@ class EmbeddingsJob(FineTuningJob):
                 data.source, self.flags.qrels
             )
         columns = self.flags.columns
-        if data.name == "predict":  # which needs no labels and no scores
-            columns = columns._replace(label=None, score="")
-        elif data == self.train and self.is_taught:
-            columns = columns._replace(score="")
-        return embeddings_data.read_examples(data.source, columns)
+        is_taught = data == self.train and self.is_taught
+        if data.name == "predict" or is_taught:
+            # Neither vectors nor a teacher need labels or scores.
+            columns = dataclasses.replace(columns, score_column="")
+        if data.name == "predict":
+            columns = dataclasses.replace(columns, label_column=None)
+        found = embeddings_data.read_examples(data.source, columns)
+        if data.name == "predict" or is_taught:
+            return found
+        if min(len(example.texts) for example in found) < 2:
+            raise UserError(
+                f"{data.source} holds single texts, which only "
+                "--teacher_answers can train on: wanted pairs"
+            )
+        if data == self.train or has_scores(found):
+            return found
+        return embeddings_data.collection_of(found)
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         files = embeddings_data.files_of(data.source, self.flags.qrels)
-        prompts = [*map(self._prompt, (None, "query", "document"))]
-        # Earlier versions numbered the texts with their prompts.
-        numbered = {"text_ids": "of bare texts"} if any(prompts) else {}
         return {
-            **numbered,
             "data": [file_system.sha256(path) for path in files],
-            "columns": self.flags.columns._asdict(),
-            "prompts": prompts,
+            "columns": dataclasses.asdict(self.flags.columns),
+            "prompts": [*map(self._prompt, (None, "query", "document"))],
             "is_taught": data == self.train and self.is_taught,
             **self.text_fingerprint(),
         }
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return also what is learned."""
-        own = self.learning._asdict()
-        del own["chunk"]
-        found = super().data_fingerprint() | own
-        return found | {"pooling": self.pooling, "normalize": self.normalize}
-
-    def execution(self) -> dict[str, Any]:
-        """Return the rows that are computed together."""
-        return flags.recorded(self.flags, "execution")
+        return super().data_fingerprint() | {
+            **dataclasses.asdict(self.learning),
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+        }
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:
         """Return (prompt, text) of each record of a data set.
@@ -347,25 +278,22 @@ class EmbeddingsJob(FineTuningJob):
         """
         examples = self.examples(data)
         if isinstance(examples, Collection):
-            names = ["query"] * len(examples.queries)
-            names += ["document"] * len(examples.documents)
-            found = [*examples.queries.values(), *examples.documents.values()]
+            found = [("query", text) for text in examples.queries.values()]
+            found += [
+                ("document", text) for text in examples.documents.values()
+            ]
         else:
             group = max(len(example.texts) for example in examples)
+            roles = [None] * group
+            if data.name != "predict" and not has_scores(examples):
+                roles = ["query", *["document"] * (group - 1)]
             found = [
-                text
+                pair
                 for example in examples
-                for text in (*example.texts, *[None] * group)[:group]
+                for pair in itertools.zip_longest(roles, example.texts)
             ]
-            is_ranking = data.name != "predict" and not has_scores(examples)
-            roles = ["query", *["document"] * (group - 1)]
-            names = [role if is_ranking else None for role in roles]
-            names *= len(examples)
-        prompts = {name: self._prompt(name) for name in {*names}}
-        return [
-            (prompts[name], text)
-            for text, name in zip(found, names, strict=True)
-        ]
+        prompts = {name: self._prompt(name) for name in {n for n, _ in found}}
+        return [(prompts[name], text) for name, text in found]
 
     def convert(
         self, data: DataSet, examples: Sequence[Example] | Collection
@@ -382,7 +310,11 @@ class EmbeddingsJob(FineTuningJob):
             part = texts[at : at + _PART]
             found = [
                 rows.row_of_texts(
-                    prompted(prompt, text), None, length, self.tokenizer, how
+                    "" if text is None else prompt + text,
+                    None,
+                    length,
+                    self.tokenizer,
+                    how,
                 )
                 for prompt, text in part
             ]
@@ -422,15 +354,10 @@ class EmbeddingsJob(FineTuningJob):
                 [sign] if sign else [],
                 found,
             )
-        collection = examples
-        if not isinstance(examples, Collection):
-            group = len(vectors) // len(examples)
-            found = embeddings_data.collection_of(examples, group)
-            collection, vectors = found[0], vectors[found[1]]
-        ranked = ranked_documents(collection, vectors, self.similarity)
-        relevant = [collection.relevant[name] for name in collection.queries]
+        ranked = ranked_documents(examples, vectors, self.similarity)
+        relevant = [examples.relevant[name] for name in examples.queries]
         return Scored(
-            scores.retrieval(ranked, relevant), (), (collection, ranked)
+            scores.retrieval(ranked, relevant), (), (examples, ranked)
         )
 
     def write_predictions(
@@ -451,11 +378,6 @@ class EmbeddingsJob(FineTuningJob):
             )
         ]
         self.write_lines(EMBEDDINGS, lines)
-
-
-def prompted(prompt: str, text: str | None) -> str:
-    """Return a text after its prompt; "" for None."""
-    return "" if text is None else prompt + text
 
 
 def has_scores(examples: Sequence[Example] | Collection) -> bool:

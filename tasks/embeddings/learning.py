@@ -1,4 +1,4 @@
-"""What sentence vectors learn: three losses, and large batches by chunks.
+"""What sentence vectors learn: three losses.
 
     ranking       an anchor is to be nearer to its positive than to all other
                   texts of the batch but anchors: the cross entropy of
@@ -12,16 +12,17 @@
 The other texts of a batch are those on the same device, in the same
 micro-batch.
 
-Letters in shapes: B examples of G texts each, R = B * G rows, S tokens, D
-numbers of a vector.
+Letters in shapes: B examples of G texts each, D numbers of a vector.
 """
 
-from typing import NamedTuple
+import dataclasses
+
+from base.flags import flag
 
 import tensorflow as tf
 
 from modeling import Seed
-from ops.elementwise import fold_seed, shape_of
+from ops.elementwise import shape_of
 from records.streaming import Batch
 from tasks.classifier.model import num_tokens
 from tasks.embeddings.model import SentenceEncoder, unit_length
@@ -34,23 +35,25 @@ RANKING, SCORES, DISTILLATION = "ranking", "scores", "distillation"
 TEXT_IDS, SCORE, TEACHER = "text_ids", "scores", "teacher_vectors"
 
 
-class Learning(NamedTuple):
-    """How to learn.
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """How to learn."""
 
-    Attributes:
-        kind: RANKING, SCORES or DISTILLATION.
-        temperature: cosines are divided by it.
-        symmetric: whether a positive is to find its anchor, too.
-        sizes: the loss is the mean of the losses of vectors cut to these sizes
-            (Kusupati et al. 2022, arXiv:2205.13147); empty: of whole vectors.
-        chunk: rows that the encoder computes together; 0: all.
-    """
+    kind: str = RANKING  # or SCORES or DISTILLATION
 
-    kind: str
-    temperature: float = 0.05
-    symmetric: bool = False
-    sizes: tuple[int, ...] = ()
-    chunk: int = 0
+    temperature: float = flag(0.05, low=1e-4)
+    """Divide cosines by this in the softmax over the texts of a batch."""
+
+    symmetric: bool = flag(False)
+    """Train positives to find their anchors, too."""
+
+    matryoshka_dims: tuple[int, ...] = flag(
+        (),
+        low=1,
+        excludes={"teacher_answers": "a teacher's vectors have one size"},
+    )
+    """Sizes, such as 384,128,64, to which vectors can be cut after training:
+    the loss is the mean of the losses at these sizes."""
 
 
 def objective(learning: Learning) -> Objective:
@@ -65,9 +68,10 @@ def objective(learning: Learning) -> Objective:
         return tf.cast(tf.shape(ids)[0], tf.float32)
 
     def forward(model: SentenceEncoder, batch: Batch, seed: Seed) -> Sums:
-        vectors = vectors_of(model, batch, seed, learning.chunk)
+        vectors = model(batch, seed)
         losses = []
-        for size in learning.sizes or vectors.shape[-1:]:
+        # As in Kusupati et al. 2022, arXiv:2205.13147.
+        for size in learning.matryoshka_dims or vectors.shape[-1:]:
             loss, correct = _LOSSES[learning.kind](
                 vectors[..., :size], batch, learning
             )
@@ -148,86 +152,3 @@ def _distillation(
 
 
 _LOSSES = {RANKING: _ranking, SCORES: _scores, DISTILLATION: _distillation}
-
-
-# --- Vectors -----------------------------------------------------------------
-
-
-def vectors_of(
-    model: SentenceEncoder, batch: Batch, seed: Seed, chunk: int = 0
-) -> tf.Tensor:
-    """Return the vectors [B, G, D] of a batch, by `chunk` rows at a time.
-
-    The loss of a batch needs all its vectors, which are small, but not all
-    activations of the encoder. By chunks, activations are computed twice: first
-    for the vectors, without being kept; then, when the gradients of all vectors
-    are known, chunk by chunk for the gradients of the weights (Gao et al. 2021,
-    arXiv:2101.06983). The sums of these are the gradients of one pass. Chunk
-    number i has the dropout of fold_seed(seed, i), both times.
-    """
-    if not chunk:
-        return model(batch, seed)
-    *leading, length = shape_of(batch["input_ids"])
-    count = leading[0] * leading[1] if len(leading) > 1 else leading[0]
-    parts = -(-count // chunk)
-
-    def cut(value: tf.Tensor) -> tf.Tensor:  # [R, ...] to [parts, chunk, ...]
-        rest = value.shape[1:]
-        value = tf.pad(
-            value, [[0, parts * chunk - count]] + [[0, 0]] * len(rest)
-        )
-        return tf.reshape(value, [parts, chunk, *shape_of(value)[1:]])
-
-    rows = {
-        name: cut(tf.reshape(batch[name], [-1, length]))
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-
-    def encode(index: tf.Tensor) -> tf.Tensor:
-        part = {name: value[index] for name, value in rows.items()}
-        own = None if seed is None else fold_seed(seed, index)
-        return model(part, own)  # [chunk, D]
-
-    def loop(add_one, state):
-        # One after the other: in parallel they would need the memory of all.
-        _, *found = tf.while_loop(
-            lambda index, *_: index < parts,
-            lambda index, *state: (index + 1, *add_one(index, *state)),
-            (tf.constant(0), *state),
-            parallel_iterations=1,
-        )
-        return found
-
-    size = model.width
-
-    @tf.custom_gradient
-    def all_vectors(_):
-        empty = tf.TensorArray(tf.float32, parts, element_shape=[chunk, size])
-        (found,) = loop(
-            lambda index, found: (found.write(index, encode(index)),), [empty]
-        )
-
-        def gradient(upstream, variables):
-            upstream = cut(upstream)
-
-            def add_one(index, *totals):
-                with tf.GradientTape() as tape:
-                    vectors = encode(index)
-                more = tape.gradient(
-                    vectors,
-                    variables,
-                    upstream[index],
-                    unconnected_gradients="zero",
-                )
-                return [
-                    total + tf.convert_to_tensor(one)
-                    for total, one in zip(totals, more, strict=True)
-                ]
-
-            zeros = [tf.zeros(v.shape) for v in variables]
-            return tf.zeros([]), loop(add_one, zeros)
-
-        return tf.reshape(found.stack(), [-1, size])[:count], gradient
-
-    # custom_gradient wants an input; the gradients are those of variables.
-    return tf.reshape(all_vectors(tf.zeros([])), [*leading, size])

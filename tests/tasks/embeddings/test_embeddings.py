@@ -220,7 +220,7 @@ def test_labels_become_positives_and_hard_negatives(tmp_path):
     lines = [row.replace(" ", "\t") for row in rows]
     header = "premise\thypothesis\tgold_label"
     path.write_text("\n".join([header, *lines]))
-    found = data.read_examples(str(path), Columns(label="gold_label"))
+    found = data.read_examples(str(path), Columns(label_column="gold_label"))
     assert [example.texts for example in found] == [
         ("a", "p", "n"),
         ("a", "q", "n"),
@@ -232,7 +232,9 @@ def test_a_positive_label_in_two_spellings(tmp_path):
     """The pair of the other spelling was left out."""
     path = tmp_path / "pairs.tsv"
     path.write_text("text1\ttext2\tsame\na\tb\t1\na\tc\t1.0\n")
-    columns = Columns(("text1", "text2"), label="same", positive="1")
+    columns = Columns(
+        ("text1", "text2"), label_column="same", positive_label="1"
+    )
     with pytest.raises(UserError, match="line 3: .* '1' of --positive_label"):
         data.read_examples(str(path), columns)
 
@@ -384,63 +386,6 @@ def _batch(examples: int, texts: int) -> dict[str, tf.Tensor]:
         "segment_ids": tf.zeros(shape, tf.int32),
         "text_ids": tf.reshape(tf.range(1, examples * texts + 1), shape[:2]),
     }
-
-
-def _gradients(encoder, how, batch, seed):
-    variables = [v.value for v in encoder.trainable_variables]
-
-    @tf.function(autograph=False)
-    def compute():
-        with tf.GradientTape() as tape:
-            sums = learning.objective(how).forward(encoder, batch, seed)
-            loss = sums["ranking_loss"][0]
-        found = tape.gradient(loss, variables)
-        return [loss, *map(tf.convert_to_tensor, found)]
-
-    return [value.numpy() for value in compute()]
-
-
-@pytest.mark.parametrize("chunk", [1, 4, 15, 20])
-def test_chunks_give_the_gradients_of_one_pass(chunk):
-    tf.keras.utils.set_random_seed(1)
-    encoder = model.SentenceEncoder(CONFIG, normalize=True)
-    how = learning.Learning("ranking", symmetric=True, sizes=(16, 8))
-    batch = _batch(5, 3)
-    wanted = _gradients(encoder, how, batch, None)
-    found = _gradients(encoder, how._replace(chunk=chunk), batch, None)
-    for one, other in zip(found, wanted, strict=True):
-        scale = max(1, np.abs(other).max())
-        np.testing.assert_allclose(one, other, atol=1e-5 * scale)
-
-
-def test_chunks_have_the_same_dropout_in_both_passes(monkeypatch):
-    """One pass over chunks that keep their activations, same gradients."""
-    tf.keras.utils.set_random_seed(1)
-    encoder = model.SentenceEncoder(CONFIG)
-    how = learning.Learning("ranking", chunk=4)
-    batch, seed = _batch(4, 2), tf.constant(7, tf.uint32)
-    found = _gradients(encoder, how, batch, seed)
-
-    def kept(model, batch, seed, chunk):
-        rows = {
-            n: tf.reshape(batch[n], [2, 4, 8])
-            for n in ("input_ids", "input_mask", "segment_ids")
-        }
-        parts = [
-            model(
-                {n: v[i] for n, v in rows.items()},
-                learning.fold_seed(seed, i),
-            )
-            for i in range(2)
-        ]
-        return tf.reshape(tf.concat(parts, 0), [4, 2, -1])
-
-    monkeypatch.setattr(learning, "vectors_of", kept)
-    for one, other in zip(
-        found, _gradients(encoder, how, batch, seed), strict=True
-    ):
-        scale = max(1, np.abs(other).max())
-        np.testing.assert_allclose(one, other, atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
