@@ -23,18 +23,19 @@ from base import cluster, file_system, text_files
 from base.errors import UserError
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, weight_files
 from records import cache as record_cache
 from tasks import signs
+from tasks.source import kept_weights
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.scores import Tuned
 from tasks.squad.windows import QuestionReader
+from tasks.task import Outputs
 
 PREDICTIONS = "predictions.json"  # {question id: answer}
 
@@ -51,13 +52,9 @@ LOGITS = "logits.npz"  # of all windows, with their fingerprint in .json
 FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 
 
-# start_logits and end_logits of W windows, [W, S] each
-Logits = dict[str, np.ndarray]
-
-
 def kept_logits(
     output_dir: str, fingerprint: Mapping[str, Any], num_windows: int
-) -> Logits | None:
+) -> Outputs | None:
     """Return the logits that `keep_logits` has written; None: not these."""
     path = os.path.join(output_dir, LOGITS)
     if not record_cache.has_fingerprint(path, fingerprint):
@@ -74,7 +71,7 @@ def kept_logits(
 
 
 def keep_logits(
-    output_dir: str, fingerprint: Mapping[str, Any], logits: Logits
+    output_dir: str, fingerprint: Mapping[str, Any], logits: Outputs
 ) -> None:
     """Write logits for later runs, with all that they depend on.
 
@@ -91,8 +88,8 @@ def keep_logits(
         record_cache.write_with_fingerprint(path, fingerprint, write)
 
 
-def read_logits(path: str, num_windows: int) -> Logits:
-    """Return the logits in a file.
+def read_logits(path: str, num_windows: int) -> Outputs:
+    """Return the start_logits and end_logits [W, S] in a file.
 
     Raises:
         UserError: it is missing, damaged or of another number of windows.
@@ -241,7 +238,7 @@ def null_threshold(
         return given
     for folder in filter(None, folders):
         path = os.path.join(folder, THRESHOLD)
-        if not tf.io.gfile.exists(path):
+        if not file_system.exists(path):
             continue
         found = text_files.read_own_json(path)
         try:
@@ -336,12 +333,9 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
 
     The first one in the directories, else init_checkpoint.
     """
-    for folder in folders:
-        weights = os.path.join(folder, lookup.WEIGHTS_NAME)
-        if tf.io.gfile.exists(weights + ".index"):
-            return lookup.find_checkpoint(folder)
-    if init_checkpoint:
-        return lookup.find_checkpoint(init_checkpoint)
+    found = next(filter(None, map(kept_weights, folders)), init_checkpoint)
+    if found:
+        return found
     raise UserError(
         "none of --ensemble_dirs holds a model, whose vocabulary and casing "
         "the answers need: name one of the models by --init_checkpoint"
