@@ -12,6 +12,7 @@ are apart.
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,10 +54,9 @@ class Flags:
 define(Flags)
 
 
-# Flags of the run's command for what follows the training.
-_LEFT_OUT = ("do_predict", "do_export")
-
-_SHOWN = 5  # variables that differ
+# Flags of the run's command that are not repeated: for what follows the
+# training, and a type that would be chosen anew.
+_LEFT_OUT = re.compile(r"--?((do_predict|do_export)(=.*)?|dtype=auto)")
 
 Line = Mapping[str, Any]
 
@@ -146,25 +146,20 @@ def copy_state(step: int, folder: str) -> None:
     the ledger to say.
     """
     os.makedirs(folder)
-    names = []
     if fixed := run_settings.read_fingerprint(FLAGS.output_dir):
         for name in run_settings.IF_KNOWN:
             fixed.pop(name, None)
         adjustable = run_settings.read_adjustable(FLAGS.output_dir)
         run_settings.write_settings(folder, fixed, adjustable)
-    if step:
-        name = f"{TRAINING_NAME}-{step}"
-        files = tf.io.gfile.glob(os.path.join(FLAGS.output_dir, f"{name}.*"))
-        names = map(os.path.basename, files)
-        file_system.write_text(
-            os.path.join(folder, "checkpoint"),
-            f'model_checkpoint_path: "{name}"\n'
-            f'all_model_checkpoint_paths: "{name}"\n',
-        )
-    for name in names:
-        tf.io.gfile.copy(
-            os.path.join(FLAGS.output_dir, name), os.path.join(folder, name)
-        )
+    if not step:
+        return
+    name = f"{TRAINING_NAME}-{step}"
+    pattern = os.path.join(FLAGS.output_dir, f"{name}.*")
+    for path in tf.io.gfile.glob(pattern):
+        tf.io.gfile.copy(path, os.path.join(folder, os.path.basename(path)))
+    file_system.write_text(
+        os.path.join(folder, "checkpoint"), f'model_checkpoint_path: "{name}"\n'
+    )
 
 
 def repeat(begin: Line, folder: str, last: int) -> None:
@@ -174,12 +169,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
         UserError: the command ends before that.
     """
     program, *own = begin["command"]
-    own = [
-        word
-        for word in own
-        if word.lstrip("-").partition("=")[0] not in _LEFT_OUT
-        and word.lstrip("-") != "dtype=auto"
-    ]
+    own = [word for word in own if not _LEFT_OUT.fullmatch(word)]
     # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
     dtype = run_settings.read_adjustable(FLAGS.output_dir).get("dtype")
     own = [f"--dtype={dtype}"] * bool(dtype) + own
@@ -217,20 +207,17 @@ def compare(
     """
     # A step where a process began has several lines; the last one counts.
     states = {line["step"]: line for line in lines}
-    begin = replayed[0]
     for name in ("weights", "moments"):
-        if states[first][name] != begin[name]:
+        if states[first][name] != replayed[0][name]:
             yield (
                 f"Step {first:,}: the checkpoint has other {name} than the "
                 "ledger"
             )
     spans = {(x["from"], x["step"]): x for x in lines if "from" in x}
-    compared = set()
     for line in replayed:
         start, step = line.get("from"), line["step"]
         if start is None or step not in states or step > last:
             continue
-        compared.add(step)
         names = ["weights", "moments"]
         if (start, step) in spans:
             names = ["records", "order", *names]
@@ -241,7 +228,7 @@ def compare(
             differ.remove("order")
         if differ:
             yield f"Steps {start:,} to {step:,}: other {', '.join(differ)}"
-    if last not in compared:
+    if last not in [line["step"] for line in replayed if "from" in line]:
         yield (
             f"Step {last:,} was not compared: the run was interrupted there, "
             "and the repeated one has no line of it. Give --to_step another "
@@ -265,15 +252,16 @@ def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
         )
         if (theirs != ours).any():
             apart[name] = np.abs(theirs - ours).max(), np.abs(ours).max()
-    worst = sorted(apart, key=lambda name: -apart[name][0])
-    for name in worst[:_SHOWN]:
-        distance, size = apart[name]
-        yield (
-            f"Checkpoint of step {step:,}: {name} is {distance:.3g} apart, "
-            f"where its largest value is {size:.3g}"
-        )
-    if len(worst) > _SHOWN:
-        yield f"and {len(worst) - _SHOWN} more variables are less far apart"
+    if not apart:
+        return
+    name = max(apart, key=apart.get)
+    distance, size = apart[name]
+    yield (
+        f"Checkpoint of step {step:,}: {name} is {distance:.3g} apart, where "
+        f"its largest value is {size:.3g}"
+    )
+    if len(apart) > 1:
+        yield f"and {len(apart) - 1} more variables are less far apart"
 
 
 if __name__ == "__main__":
