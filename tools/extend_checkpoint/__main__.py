@@ -37,7 +37,7 @@ from checkpoints import lookup
 from checkpoints.checkpoint import read_weights, write_checkpoint
 from modeling import BertConfig
 from pretraining.data import words as pretraining_words
-from tools.extend_checkpoint import vocabulary, weights
+from tools.extend_checkpoint import vocabulary
 from tools.extend_checkpoint.vocabulary import NewWord
 from training import flags as training_flags
 from training.flags import ModelFlags
@@ -70,9 +70,10 @@ class Flags:
     """Add this many words of --input_file, those that cost the most extra
     pieces."""
 
-    min_frequency: int | None = flag(low=1, needs={"num_new_words": ""})
+    # The rows of rarer words would hardly be trained.
+    min_frequency: int = flag(2, low=1, needs={"num_new_words": ""})
     """With --num_new_words: choose no word of --input_file that occurs less
-    often; default: {min_frequency}."""
+    often."""
 
     max_position_embeddings: int | None = flag(low=1, high=10**6)
     """Largest number of tokens that the extended model can read: the learned
@@ -80,10 +81,14 @@ class Flags:
     some thousand steps of training."""
 
 
-define(Flags, words={"min_frequency": str(vocabulary.MIN_FREQUENCY)})
+define(Flags)
 
 
 WORDS_NAME = "new_words.tsv"
+
+TABLE = "bert/embeddings/word_embeddings"
+BIAS = "cls/predictions/output_bias"
+POSITIONS = "bert/embeddings/position_embeddings"
 
 # New words and notes that are shown in the log.
 _SHOWN = 10
@@ -115,17 +120,7 @@ def main(_: list[str]) -> int:
         report_splitting(tokenizer, counts, words, lines)
         values = add_words(values, config, tokenizer, words, lines, ids)
     if positions:
-        table = values[weights.POSITIONS]
-        table = weights.repeat_positions(table, positions)
-        values = {**values, weights.POSITIONS: table}
-        logging.warning(
-            "max_position_embeddings %d becomes %d, the learned positions "
-            "repeated: beyond the old limit the model is worth little before "
-            "some thousand steps of training",
-            config.max_position_embeddings,
-            positions,
-        )
-        config.max_position_embeddings = positions
+        values = add_positions(values, config, positions)
     file_system.make_directory(FLAGS.output_dir, flag="output_dir")
     if words:
         write_words(words, ids)
@@ -156,7 +151,7 @@ def choose_words(
             counts,
             tokenizer,
             FLAGS.num_new_words,
-            FLAGS.min_frequency or vocabulary.MIN_FREQUENCY,
+            FLAGS.min_frequency,
         )
         if len(words) < FLAGS.num_new_words:
             logging.warning(
@@ -187,15 +182,13 @@ def report_splitting(
 ) -> None:
     """Log the pieces per word before and after."""
     new_vocab = {line.strip(): number for number, line in enumerate(lines)}
-    longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+    old = tokenizer.wordpiece_tokenizer
     change = vocabulary.compare(
         counts or {word.word: 1 for word in words},
-        tokenizer.wordpiece_tokenizer,
+        old,
         tokenization.WordpieceTokenizer(
-            new_vocab,
-            max_input_chars_per_word=longest,
+            new_vocab, max_input_chars_per_word=old.max_input_chars_per_word
         ),
-        words,
     )
     logging.info(
         "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
@@ -206,14 +199,12 @@ def report_splitting(
         else "in the new words alone",
         100 * (change.after / change.before - 1),
     )
-    if change.others:
+    if change.longer:
         logging.info(
-            "  other words that are split in another way, as their beginning "
-            "is a new word: %d, such as %r; of them %d have more pieces than "
-            "before or are [UNK]",
-            len(change.others),
-            change.others[0],
+            "  words that have more pieces than before or are [UNK], as their "
+            "beginning is a new word: %d, such as %r",
             len(change.longer),
+            change.longer[0],
         )
 
 
@@ -225,11 +216,15 @@ def add_words(
     lines: Sequence[str],
     ids: Sequence[int],
 ) -> dict[str, np.ndarray]:
-    """Return the weights with rows for new words; set vocab_size."""
+    """Return the weights with rows for new words; set vocab_size.
+
+    A new word begins as the mean of the rows of its old pieces, as which the
+    model has read it so far; so does its bias of the masked LM.
+    """
     before = config.vocab_size
     config.vocab_size = max(before, len(lines))
-    old_ids = vocabulary.used_ids(tokenizer.vocab)
-    num_reused = min(len(words), len(tokenizer.vocab) - len(old_ids))
+    unused = list(filter(vocabulary.UNUSED.fullmatch, tokenizer.vocab))
+    num_reused = min(len(words), len(unused))
     logging.info(
         "%d words replace [unused] tokens, %d are appended; vocab_size %d "
         "becomes %d",
@@ -238,12 +233,39 @@ def add_words(
         before,
         config.vocab_size,
     )
-    return weights.extend_words(
-        values,
-        [tokenizer.convert_tokens_to_ids(word.pieces) for word in words],
-        ids,
-        config.vocab_size,
+    if BIAS not in values:
+        logging.info("The checkpoint has no masked LM: no bias to extend")
+    found = dict(values)
+    for name in {TABLE, BIAS} & values.keys():
+        old = values[name]  # [V, H]; of the bias [V]
+        new = np.zeros([config.vocab_size, *old.shape[1:]], np.float32)
+        new[: len(old)] = old
+        for number, word in zip(ids, words, strict=True):
+            rows = old[tokenizer.convert_tokens_to_ids(word.pieces)]
+            new[number] = rows.mean(axis=0, dtype=np.float64)
+        found[name] = new
+    return found
+
+
+def add_positions(
+    values: Mapping[str, np.ndarray], config: BertConfig, count: int
+) -> dict[str, np.ndarray]:
+    """Return the weights with so many positions; set the configuration's.
+
+    New positions repeat the learned ones (Beltagy et al. 2020,
+    arXiv:2004.05150, section 5), so that the model sees familiar positions
+    within each part of a long text.
+    """
+    logging.warning(
+        "max_position_embeddings %d becomes %d, the learned positions "
+        "repeated: beyond the old limit the model is worth little before "
+        "some thousand steps of training",
+        config.max_position_embeddings,
+        count,
     )
+    config.max_position_embeddings = count
+    table = values[POSITIONS]  # [old count, H]
+    return {**values, POSITIONS: table[np.arange(count) % len(table)]}
 
 
 def write_words(words: Sequence[NewWord], ids: Sequence[int]) -> None:

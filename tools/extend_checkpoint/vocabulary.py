@@ -20,10 +20,7 @@ import tokenization
 # What was noticed, the predicate of a sentence, -> the words it is said of.
 Notes = dict[str, list[str]]
 
-# Rarer words of a text are not chosen: their rows would hardly be trained.
-MIN_FREQUENCY = 2
-
-_UNUSED = re.compile(r"\[unused\d+\]")
+UNUSED = re.compile(r"\[unused\d+\]")
 
 
 class NewWord(NamedTuple):
@@ -111,7 +108,7 @@ def choose_from_text(
     counts: Mapping[str, int],
     tokenizer: tokenization.FullTokenizer,
     num_words: int,
-    min_frequency: int = MIN_FREQUENCY,
+    min_frequency: int,
 ) -> tuple[list[NewWord], Notes]:
     """Return the words of a text, {word: count}, that cost most extra pieces.
 
@@ -166,7 +163,7 @@ def extend(
     # have other names there.
     text = vocabulary.content.decode("utf-8-sig")
     lines = text.rstrip("\r\n").split("\n")
-    ids = [i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())]
+    ids = [i for i, line in enumerate(lines) if UNUSED.fullmatch(line.strip())]
     ids = ids[: len(words)]
     num_appended = len(words) - len(ids)
     ids += range(len(lines), len(lines) + num_appended)
@@ -176,21 +173,14 @@ def extend(
     return lines, ids
 
 
-def used_ids(vocab: Mapping[str, int]) -> list[int]:
-    """Return the ids of all tokens but the [unused] ones."""
-    return [i for token, i in vocab.items() if not _UNUSED.fullmatch(token)]
-
-
 class Change(NamedTuple):
     """How the splitting of a text changes."""
 
     num_words: int
     before: int  # pieces in all with the old vocabulary
     after: int  # the same with the new one
-    # Words that are not added themselves and are split in another way, since
-    # the longest token that they begin with is new.
-    others: list[str]
-    # Those of them that have more pieces than before, or are unknown now.
+    # Words that have more pieces than before, or are unknown now, since the
+    # longest token that they begin with is new.
     longer: list[str]
 
 
@@ -198,20 +188,16 @@ def compare(
     counts: Mapping[str, int],
     before: tokenization.WordpieceTokenizer,
     after: tokenization.WordpieceTokenizer,
-    new_words: Sequence[NewWord],
 ) -> Change:
     """Count the pieces of a text's words with the old and a new vocabulary."""
-    added = {word.word for word in new_words}
-    total = old_pieces = new_pieces = 0
-    others, longer = [], []
+    old_pieces = new_pieces = 0
+    longer = []
     for word, count in counts.items():
         old, new = before.split_word(word), after.split_word(word)
-        total += count
         old_pieces += count * len(old)
         new_pieces += count * len(new)
-        if old != new and word not in added:
-            others.append(word)
-            unknown = [after.unk_token]
-            if old != unknown and (len(new) > len(old) or new == unknown):
-                longer.append(word)
-    return Change(total, old_pieces, new_pieces, sorted(others), sorted(longer))
+        is_lost = new == [after.unk_token] != old
+        if len(new) > len(old) or is_lost:
+            longer.append(word)
+    total = sum(counts.values())
+    return Change(total, old_pieces, new_pieces, sorted(longer))
