@@ -10,8 +10,7 @@ import importlib
 import itertools
 import random
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from base import file_system
@@ -21,7 +20,7 @@ from absl import flags
 
 import tokenization
 from pretraining.data import documents, instances, masking
-from pretraining.data.buckets import BucketMaker
+from pretraining.data.buckets import tokenize_documents
 from pretraining.data.schema import InstanceConfig
 from pretraining.data.schema import schema as records_schema
 from records import tfrecord
@@ -62,7 +61,6 @@ def create_training_instances(
         max_predictions_per_seq,
         masked_lm_prob,
         short_seq_prob,
-        do_whole_word_mask=_whole_words(),
         dupe_factor=dupe_factor,
     )
     parts = sorted(
@@ -72,14 +70,8 @@ def create_training_instances(
             documents.Range(path), sys.maxsize, sys.maxsize
         )
     )
-    maker = BucketMaker(tokenizer, config, rng.getrandbits(32))
-    with tempfile.NamedTemporaryFile() as file:
-        maker.write(0, parts, file)
-        file.flush()
-        found = [
-            _instance(tfrecord.decode_example(record), tokenizer.inv_vocab)
-            for record in tfrecord.read_records(file.name)
-        ]
+    texts, _ = tokenize_documents(parts, tokenizer)
+    found = _draw(texts, len(texts.ids), config, tokenizer.vocab, rng)
     rng.shuffle(found)  # the passes too, as the original
     return found
 
@@ -106,15 +98,17 @@ def create_instances_from_document(
     if not texts[0]:
         return []
     texts = list(filter(None, texts))
-    tokens = list(itertools.chain.from_iterable(itertools.chain(*texts)))
+    tokens = itertools.chain.from_iterable(itertools.chain(*texts))
     lengths = [len(sentence) for text in texts for sentence in text]
-    drawn = instances.draw_instances(
+    vocab, _ = _vocabulary(tuple(vocab_words))
+    return _draw(
         instances.Documents(
-            np.arange(len(tokens)),
+            np.array(tokenization.convert_by_vocab(vocab, tokens), np.int32),
             np.cumsum([0, *lengths]),
             np.cumsum([0, *map(len, texts)]),
             np.arange(len(texts)),
         ),
+        sum(map(len, texts[0])),
         InstanceConfig(
             max_seq_length,
             max_predictions_per_seq,
@@ -122,28 +116,64 @@ def create_instances_from_document(
             short_seq_prob,
             dupe_factor=1,
         ),
-        np.random.default_rng(rng.getrandbits(64)),
+        vocab_words,
+        rng,
     )
-    found = []
-    for row in np.flatnonzero(drawn.a_start < sum(map(len, texts[0]))):
-        a_start, b_start = drawn.a_start[row], drawn.b_start[row]
-        a = tokens[a_start : a_start + drawn.a_length[row]]
-        b = tokens[b_start : b_start + drawn.b_length[row]]
-        masked, positions, labels = create_masked_lm_predictions(
-            ["[CLS]", *a, "[SEP]", *b, "[SEP]"],
-            masked_lm_prob,
-            max_predictions_per_seq,
-            vocab_words,
-            rng,
+
+
+def _draw(
+    texts: instances.Documents,
+    stop: int,
+    config: InstanceConfig,
+    words: Iterable[str],
+    rng: random.Random,
+) -> list[TrainingInstance]:
+    """Return masked instances whose first token is before the place `stop`."""
+    drawn = instances.draw_instances(texts, config, _generator(rng))
+    drawn = drawn.take(drawn.a_start < stop)
+    if not len(drawn.a_start):
+        return []
+    _, vocabulary = _vocabulary(tuple(words))
+    sequences = masking.assemble(
+        texts.ids, drawn, config.max_seq_length, vocabulary
+    )
+    return _masked(sequences, drawn.is_random_next, config, words, rng)
+
+
+def _masked(
+    sequences: masking.Sequences,
+    is_random_next: np.ndarray,
+    config: InstanceConfig,
+    words: Iterable[str],
+    rng: random.Random,
+) -> list[TrainingInstance]:
+    """Return N sequences, masked as --do_whole_word_mask says."""
+    name = "do_whole_word_mask"  # of the script; the original reads it here too
+    whole_words = name in flags.FLAGS and flags.FLAGS[name].value
+    config = dataclasses.replace(config, do_whole_word_mask=whole_words)
+    vocab, vocabulary = _vocabulary(tuple(words))
+    draws = masking.StreamDraws(_generator(rng))
+    features = masking.mask_sequences(
+        sequences, is_random_next, config, vocabulary, draws
+    )
+    names = np.array(list(vocab), object)
+    lengths = np.count_nonzero(features["input_mask"], axis=1)
+    counts = np.count_nonzero(features["masked_lm_weights"], axis=1)
+    return [
+        TrainingInstance(
+            names[features["input_ids"][row, :length]].tolist(),
+            features["segment_ids"][row, :length].tolist(),
+            features["masked_lm_positions"][row, :count].tolist(),
+            names[features["masked_lm_ids"][row, :count]].tolist(),
+            bool(is_random_next[row]),
         )
-        segment_ids = [0] * (len(a) + 2) + [1] * (len(b) + 1)
-        is_random_next = bool(drawn.is_random_next[row])
-        found.append(
-            TrainingInstance(
-                masked, segment_ids, positions, labels, is_random_next
-            )
-        )
-    return found
+        for row, (length, count) in enumerate(zip(lengths, counts, strict=True))
+    ]
+
+
+def _generator(rng: random.Random) -> np.random.Generator:
+    """Return a generator of numpy that continues another one."""
+    return np.random.default_rng(rng.getrandbits(64))
 
 
 def truncate_seq_pair(
@@ -177,32 +207,6 @@ def create_float_feature(values: Sequence[float]) -> Any:
     return tf.train.Feature(float_list=tf.train.FloatList(value=list(values)))
 
 
-def _whole_words() -> bool:
-    """Return --do_whole_word_mask, which the original reads here too."""
-    name = "do_whole_word_mask"
-    return name in flags.FLAGS and flags.FLAGS[name].value
-
-
-def _instance(
-    features: Mapping[str, np.ndarray],
-    names: Mapping[int, str] | Sequence[str],
-) -> TrainingInstance:
-    """Return the instance of the features of a record."""
-    length = int(features["input_mask"].sum())
-    count = int(features["masked_lm_weights"].sum())
-
-    def tokens(name: str, size: int) -> list[str]:
-        return [names[number] for number in features[name][:size].tolist()]
-
-    return TrainingInstance(
-        tokens("input_ids", length),
-        features["segment_ids"][:length].tolist(),
-        features["masked_lm_positions"][:count].tolist(),
-        tokens("masked_lm_ids", count),
-        bool(features["next_sentence_labels"][0]),
-    )
-
-
 def create_masked_lm_predictions(
     tokens: Sequence[str],
     masked_lm_prob: float,
@@ -215,28 +219,18 @@ def create_masked_lm_predictions(
     Returns:
         the masked tokens, the places of those to predict, and their labels.
     """
-    vocab, vocabulary = _vocabulary(tuple(vocab_words))
-    input_ids = tokenization.convert_by_vocab(vocab, tokens)
-    features = masking.mask_sequences(
-        masking.Sequences(
-            np.array([input_ids], np.int32),
-            np.array([tokens.index("[SEP]") - 1]),
-            np.array([len(tokens)]),
-        ),
-        np.array([False]),
-        InstanceConfig(
-            len(tokens),
-            max_predictions_per_seq,
-            masked_lm_prob,
-            do_whole_word_mask=_whole_words(),
-        ),
-        vocabulary,
-        masking.StreamDraws(np.random.default_rng(rng.getrandbits(64))),
+    vocab, _ = _vocabulary(tuple(vocab_words))
+    sequences = masking.Sequences(
+        np.array([tokenization.convert_by_vocab(vocab, tokens)], np.int32),
+        np.array([tokens.index("[SEP]") - 1]),
+        np.array([len(tokens)]),
     )
-    found = _instance(
-        {name: values.reshape(-1) for name, values in features.items()},
-        list(vocab),
+    config = InstanceConfig(
+        len(tokens),
+        max_predictions_per_seq,
+        masked_lm_prob,
     )
+    (found,) = _masked(sequences, np.array([False]), config, vocab_words, rng)
     return found.tokens, found.masked_lm_positions, found.masked_lm_labels
 
 

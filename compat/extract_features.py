@@ -49,14 +49,13 @@ def convert_examples_to_features(
         row, _ = rows.row_of_texts(
             example.text_a, example.text_b, seq_length, tokenizer
         )
-        padded = rows.pad([row], seq_length)
+        # input_ids, input_mask and segment_ids, the original's input_type_ids.
+        padded = rows.pad([row], seq_length).values()
         found.append(
             InputFeatures(
                 example.unique_id,
                 tokenizer.convert_ids_to_tokens(row.input_ids.tolist()),
-                padded["input_ids"][0].tolist(),
-                padded["input_mask"][0].tolist(),
-                padded["segment_ids"][0].tolist(),
+                *(values[0].tolist() for values in padded),
             )
         )
     return found

@@ -168,21 +168,20 @@ def convert_single_example(
     if isinstance(example, PaddingInputExample):
         zeros = [0] * max_seq_length
         return InputFeatures(zeros, list(zeros), list(zeros), 0, False)
-    row, _ = rows.row_of_texts(
-        example.text_a, example.text_b, max_seq_length, tokenizer
+    columns, _ = data.convert_examples(
+        [example], list(label_list).index, max_seq_length, tokenizer
     )
-    features = rows.pad([row], max_seq_length)
-    label_id = list(label_list).index(example.label)
+    names = ("input_ids", "input_mask", "segment_ids", "label_ids")
+    features = InputFeatures(*(columns[name][0].tolist() for name in names))
     if ex_index < _SHOWN:
-        tokens = tokenizer.convert_ids_to_tokens(row.input_ids.tolist())
+        ids = features.input_ids[: sum(features.input_mask)]
         rows.log_example(
             ex_index,
             ("guid", example.guid),
-            ("tokens", " ".join(tokens)),
-            ("label", f"{example.label} (id = {label_id})"),
+            ("tokens", " ".join(tokenizer.convert_ids_to_tokens(ids))),
+            ("label", f"{example.label} (id = {features.label_id})"),
         )
-    ids = {name: values[0].tolist() for name, values in features.items()}
-    return InputFeatures(label_id=label_id, **ids)
+    return features
 
 
 def convert_examples_to_features(

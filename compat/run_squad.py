@@ -83,11 +83,9 @@ def _squad_data(examples: Sequence[SquadExample]) -> data.SquadData:
     for example in examples:
         if example.doc_tokens != last:
             last = example.doc_tokens
-            ends = (
-                np.cumsum([len(word) + 1 for word in last], dtype=np.int32) - 1
-            )
-            starts = ends - np.array([len(word) for word in last], np.int32)
-            paragraph = data.Paragraph(" ".join(last), starts, ends)
+            sizes = np.array([len(word) for word in last], np.int32)
+            ends = np.cumsum(sizes + 1, dtype=np.int32) - 1
+            paragraph = data.Paragraph(" ".join(last), ends - sizes, ends)
             found.paragraphs.append(paragraph)
         found.examples.append(
             data.SquadExample(

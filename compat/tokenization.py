@@ -7,6 +7,9 @@ from base.errors import UserError
 import tokenization
 from checkpoints import casing
 
+# The original encodes in Python 2, which had another type of text to print.
+printable_text = tokenization.convert_to_unicode
+
 
 def convert_tokens_to_ids(
     vocab: Mapping[str, int], tokens: Iterable[str]
@@ -20,11 +23,6 @@ def convert_ids_to_tokens(
 ) -> list[str]:
     """Return the token of each id; see tokenization.convert_by_vocab."""
     return tokenization.convert_by_vocab(inv_vocab, ids)
-
-
-def printable_text(text: str | bytes) -> str:
-    """Return text as str, to print it."""
-    return tokenization.convert_to_unicode(text)
 
 
 def validate_case_matches_checkpoint(
