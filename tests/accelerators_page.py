@@ -24,19 +24,6 @@ _COLUMNS = (
     "temporaries",
     "estimate",
     "code",
-    "GFLOP",
-    "GB",
-    "of memory",
-    "fusions",
-    "copies",
-    "transposes",
-    "converts",
-    "gathers",
-    "scatters",
-    "custom calls",
-    "float32 products",
-    "constants",
-    "all-reduces",
 )
 
 
@@ -50,13 +37,6 @@ def number(value: float | None) -> str:
 def needed(row: Row) -> int:
     """Return the bytes of arguments and temporaries."""
     return row["arguments"] + row["temporaries"]
-
-
-def operations(row: Row) -> float | None:
-    """Return the operations of a row; None where they are not counted."""
-    if any("cublas" in name for name in row["targets"]):
-        return None
-    return row.get("flops")
 
 
 def name_of(row: Row) -> str:
@@ -125,43 +105,6 @@ def batches(all_rows: list[Row]) -> str:
     )
 
 
-def rooflines(all_rows: list[Row]) -> str:
-    """Return the table of operations and bytes in time."""
-    lines = []
-    for row in all_rows:
-        if row["dtype"] == "float32" or "accessed" not in row:
-            continue
-        card = compiler.DEVICES[row["device"]]
-        flops = operations(row)
-        computing = (flops or 0) / (card.tflops * 1e12)
-        moving = row.get("moved", row["accessed"]) / (card.bandwidth * 1e9)
-        seconds = max(computing, moving)
-        why = "memory" if "moved" in row else "bytes"
-        if computing > moving:
-            why = "operations"
-        cells = (
-            name_of(row),
-            row["device"],
-            f"{computing * 1e3:.3g} ms" if flops else "not counted",
-            f"{moving * 1e3:.3g} ms",
-            f"{seconds * 1e3:.3g} ms, {why}",
-        )
-        # libtpu counts the loop of micro-batches once.
-        if row["step"] != "accumulated":
-            lines.append(cells)
-    return table(["step", "device", "operations", "bytes", "roofline"], lines)
-
-
-def devices() -> str:
-    """Return the table of what data sheets say."""
-    cards = [
-        (name, f"{x.memory_gib} GiB", str(x.tflops), f"{x.bandwidth:,}")
-        for name, x in compiler.DEVICES.items()
-    ]
-    head = ["device", "memory", "peak, TFLOP/s", "bandwidth, GB/s"]
-    return table(head, cards, "---:", 1)
-
-
 def cells_of(row: Row) -> list[str]:
     """Return the cells of a row in the table of all."""
     if "error" in row:
@@ -169,35 +112,21 @@ def cells_of(row: Row) -> list[str]:
         empty = [""] * (len(_COLUMNS) - 3)
         return [name_of(row), row["device"], why, *empty]
     sizes = rows.sizes(row)
-    constants = row.get("constants")
-    if constants:
-        constants = f"{constants}: {number(row['constant bytes'] / 1e3)} kB"
     values = (
         row["seconds"],
         needed(row) / 1e6,
         row["temporaries"] / 1e6,
         memory.total_bytes(sizes) / 1e6 if sizes else None,
         row["code"] / 1e6,
-        (flops := operations(row)) and flops / 1e9,
-        row["accessed"] / 1e9 if "accessed" in row else None,
-        row["moved"] / 1e9 if "moved" in row else None,
-        *map(row.get, ("fusion", "copy", "transpose", "convert", "gather")),
-        *map(row.get, ("scatter", "custom-call", "float32 products")),
-        constants,
-        row.get("all-reduce"),
     )
-    cells = [v if isinstance(v, str) else number(v) for v in values]
-    return [name_of(row), row["device"], *cells]
+    return [name_of(row), row["device"], *map(number, values)]
 
 
 def table(
-    head: Sequence[str],
-    lines: Iterable[Sequence[str]],
-    align: str = "---:",
-    num_names: int = 2,
+    head: Sequence[str], lines: Iterable[Sequence[str]], align: str = "---:"
 ) -> str:
-    """Return a table in Markdown; the first columns are names."""
-    aligns = ["---"] * num_names + [align] * (len(head) - num_names)
+    """Return a table in Markdown; the first two columns are names."""
+    aligns = ["---"] * 2 + [align] * (len(head) - 2)
     found = [f"| {' | '.join(cells)} |" for cells in (head, *lines)]
     return "\n".join([found[0], f"|{'|'.join(aligns)}|", *found[1:]])
 
@@ -209,7 +138,5 @@ def tables() -> dict[str, str]:
     return {
         "versions": "; ".join(sorted({row["versions"] for row in all_rows})),
         "batches": batches(good),
-        "devices": devices(),
-        "rooflines": rooflines(good),
         "rows": table(_COLUMNS, map(cells_of, all_rows)),
     }

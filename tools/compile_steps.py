@@ -7,8 +7,9 @@ r"""Compile the project's steps for TPUs and GPUs that this machine lacks.
 
 Every combination of steps, sizes, lengths and devices is a row. It says whether
 the compiler for TPUs (libtpu) or for GPUs (XLA with CUDA) accepts the step, and
-what the step costs according to this compiler. No step runs. The table is
-Markdown. The last line on standard output is one JSON object with all figures.
+how much memory the step needs according to this compiler. No step runs. The
+table is Markdown. The last line on standard output is one JSON list with all
+figures.
 
 The interpreter belongs to an environment in which
 requirements-accelerators.txt is installed.
@@ -17,10 +18,13 @@ requirements-accelerators.txt is installed.
 import dataclasses
 import itertools
 import json
+import multiprocessing
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from base import interrupts, logs, script
+from base import interrupts, logs, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -29,8 +33,8 @@ from absl import flags, logging
 
 import modeling
 from tools.accelerators import compiler, rows, steps
-from tools.accelerators.jobs import Compiler
 from tools.benchmarks.measuring import Row
+from tools.json_process import JsonProcess
 from training import memory
 from training.settings import AUTO
 
@@ -92,8 +96,8 @@ def main(_: list[str]) -> int:
         interrupts.ending_on_sigterm(),
         Compiler(FLAGS.accelerator_python) as other,
     ):
-        found = {"tensorflow": tf.__version__, **other.first}
-        versions = ", ".join(f"{n} {version}" for n, version in found.items())
+        names = {"tensorflow": tf.__version__, **other.first}
+        versions = ", ".join(f"{n} {version}" for n, version in names.items())
         print(f"{versions}\n\n| step | compiled in | |\n|---|---|---|")
         new = []
         for program, device in jobs:
@@ -102,7 +106,9 @@ def main(_: list[str]) -> int:
             new.append({**row, "versions": versions})
             if FLAGS.rows_file:
                 rows.write(FLAGS.rows_file, rows.merged(kept, new))
-            print(_row(program, device, found), flush=True)
+            if sizes := rows.sizes(row):
+                found["estimate"] = memory.total_bytes(sizes)
+            print(_line(program, device, found), flush=True)
     print("\n" + json.dumps(new))
     return 1 if any("error" in row for row in new) else 0
 
@@ -119,8 +125,8 @@ def _jobs() -> Iterator[tuple[steps.Program, str]]:
         yield steps.Program(*sizes, int(FLAGS.replicas)), device
 
 
-def _row(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
-    """Return a row of the table, or why the step does not compile."""
+def _line(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
+    """Return a line of the table, or why the step does not compile."""
     replicas = f"{program.replicas} x " if program.replicas > 1 else ""
     name = (
         f"{program.size}, {program.step}, {replicas}{program.batch} x "
@@ -128,14 +134,52 @@ def _row(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
     )
     if "error" in found:
         return Row(name, note=f"no: {found['error']}")
-    figures = {"seconds": found["seconds"]} | {
-        name: value
-        for name, value in found.items()
-        if isinstance(value, int | float)
-    }
-    if sizes := rows.sizes({**program._asdict(), "device": device, **found}):
-        figures["estimate"] = memory.total_bytes(sizes)
-    return Row(name, figures)
+    return Row(name, found)
+
+
+class Compiler(JsonProcess):
+    """A process of compiler.py; `first` are the versions of its packages.
+
+    The program of the last job is kept for the next one, as the same step is
+    compiled for several devices.
+    """
+
+    def __init__(self, python: str):
+        name = f"--accelerator_python={python}"
+        super().__init__(name, [python, compiler.__file__])
+        self._folder = tempfile.TemporaryDirectory()
+        self._file = Path(self._folder.name) / "program"
+        self._program, self._known = None, {}
+        if "jax" not in self.first:
+            self.__exit__()
+            raise UserError(
+                f"{name}: has no jax; name an interpreter with "
+                "requirements-accelerators.txt"
+            )
+
+    def __exit__(self, *_: Any) -> None:
+        super().__exit__()
+        self._folder.cleanup()
+
+    def compile(self, program: steps.Program, device: str) -> dict[str, Any]:
+        """Return the compiler's answer, and the numbers of `steps.lower`.
+
+        The answer has the figures of compiler.py, or "error": the reason.
+        """
+        if program != self._program:
+            # In a process of its own, since TensorFlow keeps the variables and
+            # graphs of all programs: some 5 GB for each of Large.
+            spawn = multiprocessing.get_context("spawn")
+            with startup.importing(), spawn.Pool(1) as child:
+                lowered, self._known = child.apply(steps.lower, (program,))
+            self._file.write_bytes(lowered)
+            self._program = program
+        job = {
+            "program": str(self._file),
+            "device": device,
+            "replicas": program.replicas,
+        }
+        return {**self.ask(job), **self._known}
 
 
 if __name__ == "__main__":
