@@ -176,7 +176,7 @@ def test_a_subclassed_model_trains_and_keeps_its_weights(tmp_path):
     np.testing.assert_array_equal(model(ids), other(ids))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_dropout_is_on_in_fit_alone():
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5)
     model, features = create_model(config), features_of(8)

@@ -11,6 +11,7 @@ import feature_runs
 import mask_models
 import numpy as np
 import prediction_runs
+import pytest
 import scripts
 
 from checkpoints.checkpoint import open_checkpoint
@@ -39,6 +40,7 @@ def features_of(folder: Path, pooling: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.nightly
 def test_features_see_their_left_and_cls_is_the_last_token(tmp_path):
     feature_runs.write_model(tmp_path)
     turn(tmp_path)

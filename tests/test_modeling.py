@@ -42,9 +42,7 @@ def test_paths_and_shapes_are_those_of_the_checkpoint(golden_model):
     assert found == wanted
 
 
-@pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("jit_compile", [False, nightly(True)])
 def test_outputs_and_losses_are_the_originals(
     golden, golden_model, jit_compile
 ):

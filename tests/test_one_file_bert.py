@@ -240,7 +240,7 @@ def test_thirty_steps_of_run_pretraining(tmp_path):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fine_tuning_of_twenty_steps(tmp_path, monkeypatch):
     """run_classifier.py ends with the same weights, head included."""
     monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)

@@ -232,6 +232,7 @@ def test_mistakes_are_sentences(model_of, message, values, sentence):
     assert found.startswith(sentence)
 
 
+@pytest.mark.nightly
 @needs_gradio
 @pytest.mark.parametrize(
     ("query", "selected", "values"),

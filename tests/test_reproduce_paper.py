@@ -189,6 +189,7 @@ def test_seeds_and_tasks_use_what_is_there(run):
     assert run.cells()["BERT", "MRPC"] == [65]
 
 
+@pytest.mark.nightly
 def test_a_failed_step_is_in_its_cell_and_is_tried_again(run, caplog):
     run.set_stand_ins(fails="bilstm_layers")
     words = "it is broken"

@@ -432,6 +432,7 @@ def test_answers_that_cannot_be_used(places, tmp_path):
         assert not list((tmp_path / "out").glob("*ckpt*"))
 
 
+@pytest.mark.nightly
 def test_texts_without_an_answer_are_asked(places, tmp_path):
     """Of files that are not there, that are empty, or of other texts."""
     texts = train_texts(places["data"])

@@ -264,7 +264,7 @@ def test_interrupted_runs_end_with_the_same_bits(flags, monkeypatch):
         assert curves.read(str(parts), 100, ("loss",), "accuracy") == wanted
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_best_weights_are_chosen_by_scores_of_one_set(flags, monkeypatch):
     """Another development set is refused while the run is not finished."""
     flags |= {"eval_steps": 20, "save_checkpoints_steps": 16}
@@ -278,6 +278,7 @@ def test_best_weights_are_chosen_by_scores_of_one_set(flags, monkeypatch):
     assert "belongs to a run with other heldout_data" in error
 
 
+@pytest.mark.nightly
 def test_a_signal_during_the_last_evaluation_ends_the_run(flags, monkeypatch):
     """Nothing else begins; the same command does the rest."""
     flags |= {"eval_steps": 25, "do_predict": True}

@@ -55,7 +55,7 @@ def features(deep_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_features_are_learned_from(features, deep_dir):
     assert tiny.results_of(features, "eval_results.txt")["f1"] > 0.8
     config = json.loads((features / "bert_config.json").read_text())
@@ -72,7 +72,7 @@ def test_features_are_learned_from(features, deep_dir):
     assert not any(name.startswith("bert/") for name in slots)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_activations_are_those_of_the_first_pieces(
     features, deep_dir, data_dir
 ):
@@ -105,7 +105,7 @@ def test_activations_are_those_of_the_first_pieces(
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
     flags = feature_flags(deep_dir, data_dir, features)
     flags |= {"feature_layers": "weighted_sum_last_four"}

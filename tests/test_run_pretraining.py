@@ -204,7 +204,7 @@ def process_of(values: dict) -> subprocess.Popen:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     values = flags_for(
         data,
@@ -225,7 +225,7 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_size_takes_the_vocabulary_s(data, tmp_path, monkeypatch, caplog):
     """As from_size with the vocabulary's number of tokens; it is resumed."""
     monkeypatch.setitem(NAMED_SIZES, "tiny", (1, 64))
@@ -530,7 +530,7 @@ def test_two_phases_continue_weights_moments_and_step(
     assert "not both" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
     """A run that differs in one flag ends with different weights."""
     scripts.run(run_pretraining, **flags_for(data, tmp_path), optimizer="lamb")

@@ -180,7 +180,7 @@ def test_a_row_of_other_features_is_named(data, tmp_path):
     assert f"both, record {rows}: has no feature 'sequence_ids'" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_bad_ids_of_evaluation_files_of_the_other_kind_are_named(
     data, tmp_path
 ):

@@ -228,7 +228,7 @@ def test_the_predictions_of_packed_rows_may_not_change(folder):
     assert found == [5, 3] and places == 5
 
 
-@pytest.mark.parametrize("name", ["unmasked", "packed"])
+@pytest.mark.parametrize("name", ["unmasked", nightly("packed")])
 def test_workers_and_epochs(folder, name):
     """Two workers have the halves of one; every evaluation is the same.
 

@@ -82,7 +82,7 @@ def test_weights_with_a_bilstm_are_not_scored_without_one(tmp_path):
     assert "give --bilstm_layers and --bilstm_units as in training" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_starting_from_a_fine_tuned_model(fine_tuned, tmp_path, caplog):
     """Of the same size it is trained further; see test_bilstm.py too."""
     flags, model = fine_tuned

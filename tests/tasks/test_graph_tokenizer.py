@@ -196,8 +196,8 @@ def test_accents_and_ideographs(
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("casing", ["uncased", nightly("cased")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("casing", CASINGS)
 def test_ids_of_every_assigned_code_point(tokenizers, casing):
     """Without the surrogates, in a word; letters also alone."""
     graph, full = tokenizers[casing]
@@ -242,7 +242,7 @@ def test_ids_of_any_text(tokenizers, texts):
 PLACED = HARD.replace("\U0001d15f", "") + " İk7-\u00a0\ud55c\U0001f600"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

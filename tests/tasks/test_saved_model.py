@@ -269,10 +269,7 @@ def test_ids_longer_than_the_model_are_an_error(encoder):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(x, marks=[pytest.mark.slow] if x == "bilstm" else [])
-        for x in HEADS
-    ],
+    [nightly(x) if x == "bilstm" else x for x in HEADS],
 )
 def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     """Servers send such a batch to warm up."""

@@ -170,7 +170,7 @@ def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
         assert is_frozen == (value == trained[path]).all(), path
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     flags = knobs_for(folder, tmp_path, eval_steps=0, do_eval=True)
     scripts.run(run_classifier, **flags)

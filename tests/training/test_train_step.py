@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from marks import nightly
 from pretraining_runs import CONFIG, make_features
 
 import modeling
@@ -16,10 +15,8 @@ from training.compilation import Compilation
 from training.settings import TrainingSettings
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "parts, choice", [(1, "none"), nightly(2, "attention")]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("parts, choice", [(1, "none"), (2, "attention")])
 def test_whole_step_is_one_program(parts, choice):
     """As a GPU or TPU runs it: static shapes, dropout, update and all."""
     config = modeling.BertConfig.from_dict(CONFIG)

@@ -526,7 +526,7 @@ def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_student_compares_vectors_as_its_teacher(tmp_path):
     """Of single texts, which have no prompt; other vectors are refused."""
     run = scripts.load("run_embeddings")
@@ -570,7 +570,7 @@ def test_a_student_compares_vectors_as_its_teacher(tmp_path):
         assert words in scripts.error_of(run, **flags)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pairs_are_scored_by_the_similarity_of_the_model(tmp_path):
     """Of vectors that are cut, in run_embeddings.py, beside batch prediction.
 

@@ -77,7 +77,7 @@ def test_checkpoint_and_saved_model_agree(scheme, tmp_path):
         assert [tag.decode() for tag in answer] == one["tags"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_of_bioes_is_scored_on_any_scheme(tmp_path):
     """The entities of a file count, and the loss of the model's own classes."""
     labels = ["O"]
