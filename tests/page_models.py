@@ -8,7 +8,6 @@ import litert_files
 
 from checkpoints.checkpoint import open_checkpoint
 from tasks import loading
-from tools.page import inputs
 from tools.page.models import PageModel
 
 # Kind of litert_files.TEXTS -> the fields of Settings that it needs.
@@ -35,8 +34,3 @@ def load(path: str, task: str | None = None, **options) -> PageModel:
     """Return the model of a checkpoint."""
     settings = loading.describe(open_checkpoint(path), task, options)
     return PageModel(Path(path).name, settings)
-
-
-def predict(model: PageModel, **texts) -> dict:
-    """Return the prediction that a tab shows."""
-    return inputs.predict(model, **texts)

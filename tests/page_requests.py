@@ -10,6 +10,9 @@ from typing import Any
 from tools.page import views
 from tools.page.models import PageModel
 
+# The components of a model, in the order of site.py.
+NOTES, SHARES, MARKED, TABLE, FIGURE = range(5)
+
 
 def ask(address: str, title: str, *values: str) -> list[Any]:
     """Return what a tab shows, by the protocol of the browser.
@@ -20,7 +23,7 @@ def ask(address: str, title: str, *values: str) -> list[Any]:
         *values: of its fields.
 
     Returns:
-        The HTML of each model; in the tab of attention a figure behind each.
+        The updates of the components of each model.
     """
     with urllib.request.urlopen(f"{address}config") as answer:
         functions = json.load(answer)["dependencies"]
@@ -47,19 +50,24 @@ def check(address: str, models: Sequence[PageModel]) -> None:
     pairs, tagger = models
     texts = [f"good {'film ' * count}" for count in range(1, 7)]
 
-    def classes(text: str) -> str:
-        return ask(address, "Classes", text, "a")[0]
+    def classes(text: str) -> list[Any]:
+        return ask(address, "Classes", text, "a")
 
     with concurrent.futures.ThreadPoolExecutor() as users:
         for text, found in zip(texts, users.map(classes, texts), strict=True):
-            assert found == views.classes(pairs, text, "a")
+            shown = views.classes(pairs, text, "a")
+            rows = found[TABLE]["value"]["data"]
+            assert rows == [list(row) for row in shown.rows]
     # An error of a user is a result; the server goes on.
-    assert "Write something into “Text”" in classes("")
-    (html,) = ask(address, "Entities", "ann in rome <b>\x07")
-    assert html == views.entities(tagger, "ann in rome <b>\x07")
-    assert "&lt;U+0007&gt;" in html and "<b>" not in html
-    near = ask(address, "Neighbors", "bad film")
-    assert near[0].index("bad film") < near[0].index("good film")
+    assert classes("")[NOTES]["value"] == "text_a is empty"
+    text = "ann in rome <b>"
+    shown = views.entities(tagger, text)
+    marked = ask(address, "Entities", text)[MARKED]["value"]
+    assert "".join(part["token"] for part in marked) == text
+    marks = [p["class_or_confidence"] for p in marked]
+    assert [m for m in marks if m] == [kind for _, kind, _ in shown.rows]
+    near = ask(address, "Neighbors", "bad film")[TABLE]["value"]["data"]
+    assert [row[0] for row in near] == ["bad film", "good film"]
     values = ("bad film", "", "1", views.MEAN)
-    html, figure, *_ = ask(address, "Attention", *values)
-    assert not html and figure["visible"]
+    found = ask(address, "Attention", *values)
+    assert found[FIGURE]["visible"] and not found[NOTES]["visible"]

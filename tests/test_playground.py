@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -85,8 +84,7 @@ def encoder(tmp_path_factory):
     [
         ({"init_checkpoint": None}, "--init_checkpoint is required"),
         ({"init_checkpoint": "/proc/nowhere"}, "no such checkpoint"),
-        ({"init_checkpoint": "a,,b"}, "item 2 of 3 is empty"),
-        ({"init_checkpoint": "a,a"}, "item 2 of 2 is there twice"),
+        ({"init_checkpoint": ",a"}, "an item is empty"),
         ({"task": "classifier"}, "has no head for it"),
         ({"task": "masked_lm"}, "has no head for it"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
@@ -200,36 +198,26 @@ def test_its_temporary_files_are_the_users_own(tmp_path, monkeypatch):
     assert os.stat(folder).st_mode & 0o777 == 0o700
 
 
-def sentence_of(model, error: Exception, *values: str) -> str:
+def note_of(model, error: Exception) -> str:
     """Return what a tab shows whose view raises an error."""
 
-    def view(model, *values):
+    def view(model, text):
         raise error
 
-    fields = [tabs.Field("Text"), tabs.Field("Second", is_optional=True)]
-    tab = tabs.Tab("Classes", "", view, fields, [])
-    html, _ = site.shown_or_error(tab, model, values, threading.Event())
-    return re.fullmatch('<p class="error">(.*)</p>', html)[1]
+    tab = tabs.Tab("Classes", "", view, ["Text"], [])
+    (note,) = site.shown_or_error(tab, model, ["a"]).notes
+    return note
 
 
 def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
-    bug = RuntimeError("secret\ntrace")
-    found = sentence_of(model_of("pairs"), bug, "a", "")
+    found = note_of(model_of("pairs"), RuntimeError("secret\ntrace"))
     assert found == "RuntimeError, see the log of tools.playground"
     assert "secret" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("message", "values", "sentence"),
-    [
-        ("no <b> (--task): x", ("a", ""), "No &lt;b&gt;: x"),
-        ("", (" ", "a"), "Write something into “Text”"),
-        ("", ("a" * 30_000, "a" * 30_000), "60,000 characters are too long"),
-    ],
-)
-def test_mistakes_are_sentences(model_of, message, values, sentence):
-    found = sentence_of(model_of("pairs"), UserError(message), *values)
-    assert found.startswith(sentence)
+def test_a_mistake_is_a_sentence_without_flags(model_of):
+    found = note_of(model_of("pairs"), UserError("no <b> (--task): x"))
+    assert found == "no <b>: x"
 
 
 @pytest.mark.nightly
@@ -241,9 +229,8 @@ def test_mistakes_are_sentences(model_of, message, values, sentence):
         ({"tab": "Neighbors"}, "Neighbors", {}),
         ({"tab": "Attention"} | {str(n): v for n, v in enumerate("ab12")},)
         + ("Attention", {2: "a", 3: "b", 4: "1", 5: "2"}),
-        ({"tab": "Attention", "0": "a", "2": "1", "3": "9", "9": "1"},)
-        + ("Attention", {2: "a", 4: "1"}),
-        ({"tab": "<b>", "0": "a"}, "Word pieces", {}),
+        ({"tab": "Attention", "2": "1", "9": "1"}, "Attention", {4: "1"}),
+        ({"tab": "<b>", "0": "a"}, "Word pieces", {0: "a"}),
     ],
 )
 def test_an_address_has_tab_and_texts(model_of, query, selected, values):
@@ -278,7 +265,7 @@ def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
         address = found[1]
         assert address.startswith("http://127.0.0.1:")
         page = urllib.request.urlopen(address, timeout=60).read().decode()
-        assert '"title":"model - BERT playground"' in page
+        assert f'"title":"{encoder} - BERT playground"' in page
         # A page of the web that gives its name the address of this machine.
         foreign = urllib.request.Request(address, headers={"Host": "evil.org"})
         with pytest.raises(urllib.error.HTTPError, match="400"):

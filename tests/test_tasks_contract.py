@@ -303,7 +303,7 @@ def test_the_page(made_of, case):
             wanted = {
                 k: v for k, v in wanted.items() if k not in ("id", "nbest")
             }
-        check_agree(page_models.predict(model, **given), wanted)
+        check_agree(model.predict(**given), wanted)
 
 
 @of_cases([c for c in CASES if c.script == "run_classifier"], FIRST)

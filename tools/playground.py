@@ -28,7 +28,7 @@ from serving import flags as prediction_flags
 from serving.search import build
 from tasks import loading
 from tools.page import neighbors, site, tabs
-from tools.page.models import PageModel, named_paths
+from tools.page.models import PageModel
 from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
@@ -106,12 +106,17 @@ def load_models() -> list[PageModel]:
     """Return the models of --init_checkpoint."""
     options = prediction_flags.model_options(FLAGS)
     models = []
-    for name, path in named_paths(FLAGS.init_checkpoint).items():
+    for path in map(str.strip, FLAGS.init_checkpoint.split(",")):
+        if not path:
+            raise UserError(
+                f"--init_checkpoint={FLAGS.init_checkpoint}: an item is empty; "
+                "wanted checkpoints, separated by one comma"
+            )
         checkpoint = open_checkpoint(
             path, FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
         )
         settings = loading.describe(checkpoint, FLAGS.task, options)
-        models.append(PageModel(name, settings))
+        models.append(PageModel(path, settings))
     tasks = {model.settings.task for model in models}
     if len(tasks) == 1:
         prediction_flags.warn_of_ignored(FLAGS, tasks.pop())

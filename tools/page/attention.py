@@ -8,7 +8,6 @@ The picture is a figure of Plotly in JSON. Gradio brings the program that draws
 it, so Plotly's Python package is not needed.
 """
 
-import collections
 import html
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -62,12 +61,7 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         probs: [F, T]; each row sums to 1.
     """
     # Plotly tells tokens apart by their names, in which it obeys some tags.
-    seen: collections.Counter[str] = collections.Counter()
-    names = []
-    for token in map(_short, tokens):
-        seen[token] += 1
-        number = f" ({seen[token]})" if seen[token] > 1 else ""
-        names.append(html.escape(token) + number)
+    names = [f"{html.escape(t)} {place}" for place, t in enumerate(tokens)]
     levels = [step / 20 for step in range(21)]
     trace = {
         "type": "heatmap",
@@ -83,8 +77,6 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
     axis = {
         "type": "category",
         "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
         "automargin": True,
         # Every token has its name where there is space for it.
         "dtick": 1 if len(tokens) <= 40 else None,
@@ -94,14 +86,9 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         "yaxis": axis | {"autorange": "reversed"},
         "height": 460,
         "margin": {"l": 10, "t": 40, "r": 10, "b": 10},
-        "modebar": {"bgcolor": "rgba(0, 0, 0, 0)", "color": "#6b7280"},
+        "font": {"color": "#6b7280"},  # is read on white and on black
         "paper_bgcolor": "rgba(0, 0, 0, 0)",
         "plot_bgcolor": "rgba(0, 0, 0, 0)",
     }
     # The logo would be a link to another machine.
     return {"data": [trace], "layout": layout, "config": {"displaylogo": False}}
-
-
-def _short(token: str) -> str:
-    """Return a token with at most 20 characters."""
-    return token if len(token) <= 20 else token[:19] + "…"

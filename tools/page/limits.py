@@ -4,49 +4,43 @@ All users share one model. A request that nobody waits for any more, or that
 takes more than MAX_SECONDS, ends before its next batch.
 """
 
-import contextlib
+import math
 import threading
 import time
-from collections.abc import Iterator
 
 from base.errors import UserError
 
 from tasks.task import Model
 
-MAX_CHARS = 50_000  # of all texts of a request, some 20 pages
+MAX_SECONDS = 30  # with the compilation of the model by the very first one
 
-# Counted from the second batch on, as the very first one compiles the model.
-MAX_SECONDS = 10
-
-_request = threading.local()
+_ends: dict[str, float] = {}  # session -> when its request ends
+_thread = threading.local()  # which session's request runs in it
 
 
-@contextlib.contextmanager
-def limited(cancelled: threading.Event) -> Iterator[None]:
-    """Within the context, `check` can end what runs in this thread."""
-    _request.cancelled, _request.starts = cancelled, []
-    try:
-        yield
-    finally:
-        del _request.cancelled
+def start(session: str) -> None:
+    """Begin a session's request, which runs in this thread."""
+    _thread.session = session
+    _ends[session] = time.monotonic() + MAX_SECONDS
+
+
+def cancel(session: str) -> None:
+    """End a session's request at its next batch."""
+    _ends[session] = 0
 
 
 def check() -> None:
     """End a request that was cancelled or is too slow; called for each batch.
 
     Raises:
-        UserError: says which of the two it is.
+        UserError: says what to do.
     """
-    if not hasattr(_request, "cancelled"):
-        return  # not a request: --neighbors_file is encoded at the start
-    if _request.cancelled.is_set():
-        raise UserError("cancelled")
-    _request.starts.append(time.monotonic())
-    _, *others = _request.starts
-    if others and others[-1] - others[0] > MAX_SECONDS:
+    # What runs before the first request has no end: --neighbors_file.
+    session = getattr(_thread, "session", "")
+    if time.monotonic() > _ends.get(session, math.inf):
         raise UserError(
-            f"stopped after {MAX_SECONDS} seconds, as all users share the "
-            "model: try a shorter text"
+            f"stopped: it was cancelled, or took more than {MAX_SECONDS} "
+            "seconds, as all users share the model; try a shorter text"
         )
 
 

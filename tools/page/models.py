@@ -1,22 +1,33 @@
-"""The models of the page: a checkpoint and all that is computed with it."""
+"""The models of the page: a checkpoint and all that is computed with it.
+
+Predictions are those of batch_predict.py, vectors those of search.py.
+"""
 
 import copy
 import functools
-import os
-from pathlib import PurePath
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from base.errors import UserError, counted
 
+import numpy as np
+import tensorflow as tf
+
 from extras import attributions
-from serving.search.build import OUTPUTS
-from tasks import loading, registry
+from serving.search.build import OUTPUTS, task_for, vectors_of
+from tasks import loading, registry, rows
+from tasks import predict as tasks_predict
 from tasks.encoder.model import TextEncoder
-from tasks.task import Task, TaskSettings
+from tasks.masked_lm.task import sentence_to_ids
+from tasks.rows import Row
+from tasks.task import Input, Place, Prediction, Task, TaskSettings
 from tools.page import limits
 from training.task_model import TaskModel
 
 NUM_ANSWERS = 5  # of a question
+
+_BATCH_SIZE = 4  # rows; small, as requests end between batches
 
 NEXT_SENTENCE, REASONS = "next_sentence", "reasons"
 
@@ -31,7 +42,7 @@ class PageModel:
     """A checkpoint with everything that the page computes from it.
 
     Args:
-        name: a short name, unique on the page.
+        name: the path of the checkpoint.
         settings: what `loading.describe` returns for the checkpoint.
 
     Attributes:
@@ -94,6 +105,103 @@ class PageModel:
             f"at most {settings.checkpoint.max_seq_length} tokens"
         )
 
+    def predict(self, **texts: str | list[str]) -> Prediction:
+        """Return the prediction for the texts of an input.
+
+        It is the line that batch_predict.py writes for a line of JSON with
+        these texts, without the id.
+
+        Args:
+            **texts: the task's own names and values: text="...", or
+                question="..." and context="...", and so on.
+
+        Raises:
+            UserError: the input cannot be predicted; has the reason.
+        """
+        item = _parsed(self.task, **texts)
+        (found,) = tasks_predict.predict(
+            self.task, self.run, [item], _BATCH_SIZE
+        )
+        if isinstance(found, str):
+            raise UserError(found)
+        return found
+
+    def vectors(
+        self,
+        texts: Sequence[str],
+        use: str,
+        update: Callable[[int], None] = lambda count: None,
+    ) -> np.ndarray:
+        """Return the vectors of texts, float32 [n, D], as they are compared.
+
+        Args:
+            texts: n of them.
+            use: "query" or "document", as search.py has vectors for both.
+            update: called with the number of texts of each batch.
+        """
+        task = task_for(self.vector_settings, use)
+        inputs = [_parsed(task, text=text) for text in texts]
+        return vectors_of(task, self.run_vectors, inputs, update)
+
+    def row(
+        self, text_a: str, text_b: str = "", at_once: bool = False
+    ) -> tuple[Row, int]:
+        """Return [CLS] text_a [SEP] text_b [SEP], and how much was left out.
+
+        A masked LM reads "[MASK]" as one token, other models as any text.
+
+        Args:
+            text_a: the first text.
+            text_b: the second text; blank: there is none.
+            at_once: whether the row is as long as the encoder reads at once;
+                else it may have several windows.
+
+        Raises:
+            UserError: there is no text.
+        """
+        if not text_a.strip():
+            raise UserError("text is empty")
+        checkpoint, tokenizer = self.task.checkpoint, self.task.tokenizer
+        a, b = (
+            sentence_to_ids(text, tokenizer)[1:-1]
+            if self.settings.task == "masked_lm"
+            else tokenizer.text_to_ids(text)
+            for text in (text_a, text_b)
+        )
+        return rows.row_of_ids(
+            a,
+            b,
+            checkpoint.max_seq_length if at_once else checkpoint.row_length,
+            tokenizer.vocab,
+            checkpoint.long_texts.how,
+            tokenizer.settings.is_of_hub,
+        )
+
+    def tokens(self, row: Row) -> list[str]:
+        """Return the word pieces of a row."""
+        return self.task.tokenizer.convert_ids_to_tokens(row.input_ids.tolist())
+
+    def next_sentence(self, row: Row) -> list[float]:
+        """Return the probabilities that text B follows A, and that it does not.
+
+        They are those of the next sentence head of pre-training, so the model
+        has NEXT_SENTENCE.
+        """
+        features = features_of(row)
+        output = self.model.bert(**self.model.encoder_inputs(features))
+        logits = self.model.next_sentence_logits(output, features)
+        return tf.nn.softmax(logits)[0].numpy().tolist()
+
+
+def features_of(row: Row) -> dict[str, np.ndarray]:
+    """Return a row as a batch, int32 [1, S]."""
+    return rows.pad([row], len(row.input_ids))
+
+
+def _parsed(task: Task, **texts: str | list[str]) -> Input:
+    """Return texts as the input of a task."""
+    return task.parse(Place("page", 1), json.dumps(texts).encode(), "jsonl")
+
 
 def _has_next_sentence(settings: TaskSettings) -> bool:
     """Return whether a checkpoint has a next sentence head that was trained."""
@@ -102,37 +210,3 @@ def _has_next_sentence(settings: TaskSettings) -> bool:
     if settings.task != "masked_lm" or checkpoint.trained_for.objective:
         return False
     return {*_NEXT_SENTENCE_WEIGHTS} <= checkpoint.shapes.keys()
-
-
-def named_paths(value: str) -> dict[str, str]:
-    """Return the checkpoints of --init_checkpoint, a list with commas, by name.
-
-    A name is the last part of a path that is not a file of a checkpoint. If
-    several paths have the same one, each is named by the whole path.
-
-    >>> named_paths("out/mrpc/,out/base/bert_model.ckpt")
-    {'mrpc': 'out/mrpc/', 'base': 'out/base/bert_model.ckpt'}
-
-    Raises:
-        UserError: an item is empty, or is there twice.
-    """
-    paths = [path.strip() for path in value.split(",")]
-    for number, path in enumerate(paths, 1):
-        if not path or path in paths[: number - 1]:
-            raise UserError(
-                f"--init_checkpoint={value}: item {number} of {len(paths)} is "
-                f"{'there twice' if path else 'empty'}; wanted different "
-                "checkpoints, separated by one comma"
-            )
-    names = [_short_name(path) for path in paths]
-    return {
-        path if names.count(name) > 1 else name: path
-        for path, name in zip(paths, names, strict=True)
-    }
-
-
-def _short_name(path: str) -> str:
-    found = PurePath(path)
-    if ".ckpt" in found.name and not os.path.isdir(path) and found.parent.name:
-        found = found.parent
-    return found.name or path

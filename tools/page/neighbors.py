@@ -9,7 +9,6 @@ from base.errors import UserError
 import numpy as np
 
 from tasks import nearest
-from tools.page.inputs import vectors
 from tools.page.models import PageModel
 
 # Their vectors stay in memory: 300 MB for Base.
@@ -60,19 +59,15 @@ class Collection:
     Attributes:
         vectors: float32 [n, D], as they are compared.
         similarity: how they are compared; None: by the cosine.
-        num_cut: sentences of more tokens than the model reads.
     """
 
     def __init__(self, model: PageModel, sentences: Mapping[int, str]):
-        self.sentences = [*sentences.items()]
+        self.lines, self.texts = [*sentences], [*sentences.values()]
         trained_for = model.task.checkpoint.trained_for
         self.similarity = trained_for.similarity_fn_name
-        texts = [*sentences.values()]
         what = f"Encoding sentences with {model.name}"
-        with progress.Bar(len(texts), "sentences", what) as bar:
-            self.vectors, self.num_cut = vectors(
-                model, texts, "document", bar.update
-            )
+        with progress.Bar(len(self.texts), "sentences", what) as bar:
+            self.vectors = model.vectors(self.texts, "document", bar.update)
 
     def search(
         self, queries: np.ndarray, count: int
@@ -81,10 +76,8 @@ class Collection:
         for places, scores in nearest.nearest(
             self.vectors, queries, count, self.similarity
         ):
-            found = [self.sentences[place] for place in places.tolist()]
+            pairs = zip(places.tolist(), scores.tolist(), strict=True)
             yield [
-                {"score": score, "id": line, "text": text}
-                for score, (line, text) in zip(
-                    scores.tolist(), found, strict=True
-                )
+                {"score": s, "id": self.lines[place], "text": self.texts[place]}
+                for place, s in pairs
             ]

@@ -9,7 +9,6 @@ may use the network:
 - Fonts are those of the system, and no link leaves the page.
 """
 
-import functools
 import ipaddress
 import itertools
 import json
@@ -17,7 +16,6 @@ import os
 import re
 import socket
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -29,9 +27,9 @@ from base.errors import UserError
 from absl import logging
 
 from tools.page import limits
-from tools.page.markup import error, escaped
 from tools.page.models import PageModel
 from tools.page.tabs import Tab
+from tools.page.views import Shown
 
 _ENVIRONMENT = {
     "GRADIO_ANALYTICS_ENABLED": "False",
@@ -91,15 +89,9 @@ def make_page(
     """
     title = f"{', '.join(model.name for model in models)} - BERT playground"
     with gr.Blocks(title=title) as page:
-        names = "".join(
-            f"<p><b>{escaped(model.name)}</b> {escaped(model.summary())}</p>"
-            for model in models
-        )
-        gr.HTML(
-            f"<h1>BERT playground</h1>{names}",
-            elem_classes="models",
-            apply_default_css=False,
-        )
+        gr.Markdown("# BERT playground")
+        for model in models:
+            gr.Markdown(f"`{model.name}`: {model.summary()}")
         with gr.Tabs() as chooser:
             fields = [_add_tab(gr, tab) for tab in tabs]
 
@@ -116,19 +108,19 @@ def restored(
 ) -> list[Any]:
     """Return the tab that an address names, and updates of all fields.
 
-    In the address, the values of that tab are named 0, 1, ... (page.js). A
-    value that its list does not offer is ignored.
+    In the address, the values of that tab are named 0, 1, ... (page.js).
     """
-    chosen = next((t for t in tabs if t.title == query.get("tab")), None)
-    updates = [gr.Tabs(selected=(chosen or tabs[0]).title)]
-    for tab in tabs:
-        for place, field in enumerate(tab.fields):
-            value = query.get(str(place)) if tab is chosen else None
-            if value is None or field.choices and value not in field.choices:
-                updates.append(gr.skip())
-            else:
-                updates.append(gr.update(value=value))
-    return updates
+    chosen = next((t for t in tabs if t.title == query.get("tab")), tabs[0])
+    return [
+        gr.Tabs(selected=chosen.title),
+        *(
+            gr.update(value=query[str(place)])
+            if tab is chosen and str(place) in query
+            else gr.skip()
+            for tab in tabs
+            for place in range(len(tab.boxes) + len(tab.lists))
+        ),
+    ]
 
 
 def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
@@ -137,133 +129,104 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
     Returns:
         Its fields.
     """
-    html = functools.partial(gr.HTML, apply_default_css=False)
     with gr.Tab(tab.title, id=tab.title) as opened:
         gr.Markdown(tab.about)
         columns = gr.Row()
     with columns:
         with gr.Column(scale=2, min_width=320):
             texts = [
-                gr.Textbox(text, label=f.label, lines=f.lines, max_lines=14)
-                for f, text in zip(tab.fields, tab.examples[0], strict=False)
+                gr.Textbox(text, label=label, lines=3, max_lines=14)
+                for label, text in zip(tab.boxes, tab.examples[0], strict=True)
             ]
-            rest = tab.fields[len(texts) :]
-            with gr.Row(visible=bool(rest)):
-                lists = [
-                    gr.Dropdown(f.choices, label=f.label, min_width=90)
-                    for f in rest
-                ]
+            lists = [
+                gr.Dropdown(values, label=label)
+                for label, values in tab.lists.items()
+            ]
             with gr.Row():
-                run = gr.Button(
-                    "Run", variant="primary", elem_classes="run", min_width=120
-                )
-                cancel = gr.Button("Cancel", interactive=False, min_width=120)
-            # Screen readers say it when it changes.
-            status = html(
-                elem_classes="status",
-                html_template='<p role="status">${value}</p>',
+                run = gr.Button("Run", variant="primary", elem_classes="run")
+                cancel = gr.Button("Cancel")
+            labels = [" / ".join(filter(None, e))[:80] for e in tab.examples]
+            examples = gr.Examples(tab.examples, texts, example_labels=labels)
+        results = gr.Column(scale=3, min_width=320, elem_classes="results")
+        with results, gr.Row():
+            outputs = list(
+                itertools.chain(*(_add_results(gr, tab, m) for m in tab.models))
             )
-            examples = gr.Examples(
-                tab.examples,
-                texts,
-                example_labels=[
-                    " / ".join(filter(None, e))[:80] for e in tab.examples
-                ],
-            )
-        with gr.Column(scale=3, min_width=320, elem_classes="results"):
-            outputs = []
-            with gr.Row():
-                for model in tab.models:
-                    with gr.Column(min_width=300):
-                        if len(tab.models) > 1:
-                            html(f"<h2>{escaped(model.name)}</h2>")
-                        outputs.append(html())
-                        if tab.has_figure:
-                            figure = gr.Plot(
-                                show_label=False, container=False, visible=False
-                            )
-                            outputs.append(figure)
 
-    stops: dict[str, threading.Event] = {}  # of the sessions that wait
-
-    def show(request: gr.Request, *values: str) -> dict[Any, Any]:
-        stop = stops[request.session_hash] = threading.Event()
-        try:
-            shown = [shown_or_error(tab, m, values, stop) for m in tab.models]
-        finally:
-            stops.pop(request.session_hash, None)
-        found: list[Any] = []
-        for text, figure in shown:
-            found.append(text)
-            if tab.has_figure:
-                plot = figure and gr.components.plot.PlotData(
-                    type="plotly", plot=json.dumps(figure)
-                )
-                found.append(gr.Plot(plot, visible=bool(figure)))
-        return dict(zip(outputs, found, strict=True))
+    def show(request: gr.Request, *values: str) -> list[Any]:
+        limits.start(request.session_hash)
+        shown = [shown_or_error(tab, model, values) for model in tab.models]
+        return [update for found in shown for update in _updates(gr, found)]
 
     def stop(request: gr.Request) -> None:
-        if request.session_hash in stops:
-            stops[request.session_hash].set()
+        limits.cancel(request.session_hash)
 
-    triggers = [
-        run.click,
-        *(text.submit for text in texts),
-        *(chooser.input for chooser in lists),
-    ]
-    fields, state = texts + lists, [status, run, cancel]
-    gr.on(triggers, None, None, state, js="bert.started")
     shows = gr.on(
-        triggers,
+        [
+            run.click,
+            *(text.submit for text in texts),
+            *(chooser.input for chooser in lists),
+        ],
         show,
-        fields,
+        texts + lists,
         outputs,
         js=f"(...values) => bert.address({json.dumps(tab.title)}, values)",
         # All tabs wait for one another: a model uses all cores, so two requests
         # at once would take as long as one after the other, and more memory.
         concurrency_id="model",
         concurrency_limit=1,
-        show_progress="full",
-        show_progress_on=status,
+        trigger_mode="always_last",
+        show_progress="minimal",
+        show_progress_on=texts[0],
     )
-    shows.then(None, None, state, js="bert.ended")
     cancel.click(stop, cancels=[shows], queue=False)
-    cancel.click(None, None, state, js="bert.cancelled")
     opened.select(js="bert.opened")
     examples.load_input_event.then(js="bert.run")
-    return fields
+    return texts + lists
 
 
-def shown_or_error(
-    tab: Tab, model: PageModel, values: Sequence[str], stop: threading.Event
-) -> tuple[str, dict[str, Any] | None]:
-    """Return what a tab shows of a model: HTML, and a figure or None.
+def _add_results(gr: ModuleType, tab: Tab, model: PageModel) -> list[Any]:
+    """Add what shows a model's results; return it as `_updates` has it."""
+    with gr.Column(min_width=300):
+        if len(tab.models) > 1:
+            gr.Markdown(f"`{model.name}`")
+        options = {"visible": False, "show_label": False}
+        return [
+            gr.Textbox(label="Notes", visible=False),
+            gr.Label(**options),
+            gr.HighlightedText(show_legend=True, **options),
+            gr.Dataframe(wrap=True, **options),
+            gr.Plot(**options),
+        ]
+
+
+def _updates(gr: ModuleType, found: Shown) -> list[Any]:
+    """Return what a result changes in the components of `_add_results`."""
+    plot = found.figure and gr.components.plot.PlotData(
+        type="plotly", plot=json.dumps(found.figure)
+    )
+    notes = "\n".join(filter(None, found.notes))
+    table = found.rows and {"headers": found.headers, "data": found.rows}
+    parts = [notes, found.shares, found.marked, table, plot]
+    return [gr.update(value=part or None, visible=bool(part)) for part in parts]
+
+
+def shown_or_error(tab: Tab, model: PageModel, values: Sequence[str]) -> Shown:
+    """Return what a tab shows of a model.
 
     Whatever fails, the other models and users get their results: a mistake of
     the user is a sentence on the page; a bug is, with its trace, in the log
     too.
     """
     try:
-        for field, value in zip(tab.fields, values, strict=True):
-            if not (field.is_optional or value.strip()):
-                raise UserError(f"write something into “{field.label}”")
-        size = sum(map(len, values))
-        if size > limits.MAX_CHARS:
-            raise UserError(
-                f"{size:,} characters are too long for the page, which takes "
-                f"{limits.MAX_CHARS:,}: batch_predict.py reads files of any "
-                "size"
-            )
-        with limits.limited(stop):
-            found = tab.view(model, *values)
+        return tab.view(model, *values)
     except UserError as problem:
         # Hints for the command line are in brackets.
-        found = error(re.sub(r" \([^()]*--[^()]*\)", "", str(problem)))
+        return Shown([re.sub(r" \([^()]*--[^()]*\)", "", str(problem))])
     except Exception as problem:
         logging.exception("%s of %s failed", tab.title, model.name)
         kind = type(problem).__name__
-        found = error(f"{kind}, see the log of tools.playground")
-    return found if isinstance(found, tuple) else (found, None)
+        return Shown([f"{kind}, see the log of tools.playground"])
 
 
 # --- Server ------------------------------------------------------------------
@@ -299,7 +262,6 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
         quiet=True,
         footer_links=[],
         app_kwargs={"middleware": middleware},
-        css_paths=[_FOLDER / "style.css"],
         head=f"<script>{(_FOLDER / 'page.js').read_text()}</script>",
         favicon_path=_FOLDER / "icon.svg",
         theme=gr.themes.Default(

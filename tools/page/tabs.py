@@ -1,19 +1,11 @@
-"""The tabs of the page: for which models, with which fields and examples."""
+"""The tabs of the page: for which models, with which boxes and examples."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from tools.page import views
 from tools.page.models import NEXT_SENTENCE, REASONS, PageModel
-
-
-class Field(NamedTuple):
-    """An input of a tab: a box of text, or a list to choose from."""
-
-    label: str
-    lines: int = 3  # of a box
-    is_optional: bool = False  # whether the text may be blank
-    choices: Sequence[str] = ()  # of a list; empty: a box
+from tools.page.views import Shown
 
 
 class Tab(NamedTuple):
@@ -22,21 +14,20 @@ class Tab(NamedTuple):
     Attributes:
         title: its name on the page.
         about: what the model does, in a sentence.
-        view: a function of a model and the values of the fields, which returns
-            HTML; with `has_figure` also a figure of Plotly.
-        fields: its inputs, boxes of text before lists of choices.
+        view: a function of a model and the values of the boxes.
+        boxes: labels of its boxes of text.
         examples: texts for the boxes; the page opens with the first ones.
         models: those that have the ability.
-        has_figure: whether `view` returns a figure too.
+        lists: values to choose from, by label; they follow the texts.
     """
 
     title: str
     about: str
-    view: Callable[..., Any]
-    fields: list[Field]
+    view: Callable[..., Shown]
+    boxes: Sequence[str]
     examples: list[list[str]]
     models: Sequence[PageModel] = ()
-    has_figure: bool = False
+    lists: Mapping[str, Sequence[str]] = {}
 
 
 _FOREST = (
@@ -58,7 +49,7 @@ _CLASSES = Tab(
     "Classes",
     "The model gives each class a probability.",
     views.classes,
-    [Field("Text")],
+    ["Text"],
     [
         ["A warm, funny film with two wonderful actors."],
         ["The plot is thin and the jokes fall flat."],
@@ -67,7 +58,7 @@ _CLASSES = Tab(
 
 # In place of those of _CLASSES, for a model that reads pairs.
 _PAIRS = {
-    "fields": [Field("Text"), Field("Second text", is_optional=True)],
+    "boxes": ["Text", "Second text"],
     "examples": [
         ["The company bought the shop.", "The shop was sold to the firm."],
         ["He was born in Paris.", "The weather was fine."],
@@ -81,7 +72,7 @@ _HEADS = {
         "Write [MASK] in place of a word, and the model names the word pieces "
         "that it expects there.",
         views.masks,
-        [Field("Text with [MASK] for each word to find")],
+        ["Text with [MASK] for each word to find"],
         [
             ["Paris is the [MASK] of [MASK]."],
             ["Return [MASK] if the object is [MASK]."],
@@ -92,7 +83,7 @@ _HEADS = {
         "The model says how well each word fits the others. The perplexity is "
         "low where all of them fit.",
         views.scores,
-        [Field("Sentence")],
+        ["Sentence"],
         [["The cat sat on the mat."], ["The mat sat on the the cat."]],
     ),
     NEXT_SENTENCE: Tab(
@@ -100,7 +91,7 @@ _HEADS = {
         "The model says whether the second text follows the first, or is from "
         "another document.",
         views.follows,
-        [Field("Text"), Field("Second text, which may follow")],
+        ["Text", "Second text, which may follow"],
         [[_LETTER, _FITTING], [_LETTER, _HORSES]],
     ),
     "classifier": _CLASSES,
@@ -117,7 +108,7 @@ _HEADS = {
         "Questions",
         "The model marks the answer to a question in a text.",
         views.answers,
-        [Field("Question", lines=1), Field("Context", lines=8)],
+        ["Question", "Context"],
         [
             ["Which country has most of the forest?", _FOREST],
             ["Who discovered the Amazon?", _FOREST],
@@ -127,7 +118,7 @@ _HEADS = {
         "Entities",
         "The model marks names, and says of which type they are.",
         views.entities,
-        [Field("Text", lines=5)],
+        ["Text"],
         [
             ["Ada Lovelace met Charles Babbage in London in 1833."],
             ["Google opened an office in Zurich, near the Swiss Alps."],
@@ -137,24 +128,12 @@ _HEADS = {
         "Choices",
         "The model gives each continuation of a text a probability.",
         views.choices,
-        [Field("Context"), Field("Choices, one in each line", lines=4)],
+        ["Context", "Choices, one in each line"],
         [[_LETTER, f"{_FITTING}\n{_HORSES}\nA cannon was fired."]],
-    ),
-    "embeddings": Tab(
-        "Similarities",
-        "The model computes a vector for each sentence. Their cosine, or what "
-        "else the model compares by, is large for sentences of the same "
-        "meaning.",
-        views.similarities,
-        [
-            Field("Sentences, one in each line", lines=4),
-            Field(f"Compare with, at most {views.MAX_COLUMNS}", lines=4),
-        ],
-        [[_SENTENCES, "A dog is playing outside.\nThe market is down."]],
     ),
 }
 
-_TEXTS = [Field("Text"), Field("Second text, may be empty", 2, True)]
+_TEXTS = ["Text", "Second text, may be empty"]
 
 
 def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
@@ -167,8 +146,8 @@ def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
         if able:
             tabs.append(tab._replace(models=able))
     configs = [model.model.config for model in models]
-    layers = max(config.num_hidden_layers for config in configs)
-    heads = max(config.num_attention_heads for config in configs)
+    layers = min(config.num_hidden_layers for config in configs)
+    heads = min(config.num_attention_heads for config in configs)
     tabs += [
         Tab(
             "Word pieces",
@@ -183,36 +162,30 @@ def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
             "Each token looks at others, with weights that differ from head to "
             "head.",
             views.attention_of,
-            [
-                *_TEXTS,
-                Field("Layer", choices=[*map(str, range(1, layers + 1))]),
-                Field(
-                    "Head",
-                    choices=[views.MEAN, *map(str, range(1, heads + 1))],
-                ),
-            ],
+            _TEXTS,
             [
                 ["The cat sat on the mat because it was tired.", ""],
                 ["Where is the cat?", "The cat is on the mat."],
             ],
             models,
-            has_figure=True,
+            {
+                "Layer": [*map(str, range(1, layers + 1))],
+                "Head": [views.MEAN, *map(str, range(1, heads + 1))],
+            },
         ),
     ]
     searching = [model for model in models if model.searched]
-    fields, example = (
-        [Field("Sentence", lines=1)],
-        ["A dog is playing outside."],
-    )
+    boxes = ["Sentence"]
+    example = ["A dog is playing outside."]
     if not searching:
-        fields.append(Field("Sentences to search, one in each line", lines=6))
+        boxes.append("Sentences to search, one in each line")
         example.append(_SENTENCES)
     nearest = Tab(
         "Neighbors",
-        "The model finds the sentences whose vectors are nearest to that of "
-        "yours.",
+        "The model computes a vector for each sentence, and finds those that "
+        "are nearest to yours: by their cosine, or what else it compares by.",
         views.nearest,
-        fields,
+        boxes,
         [example],
         searching or models,
     )

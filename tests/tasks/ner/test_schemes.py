@@ -40,14 +40,13 @@ def test_the_words_of_a_text_and_their_tags(scheme, tmp_path):
     places = [text[start:end] for start, end in found["places"]]
     assert [place.replace("\u0007", "") for place in places] == words
     assert bool(found["entities"]) == (scheme == "bioes")
-    html = views.entities(page_models.load(str(model)), text)
+    rows = views.entities(page_models.load(str(model)), text).rows
+    kinds = [kind for _, kind, _ in rows]
     if scheme == "speech":
         assert set(found["tags"]) <= set(SCHEMES[scheme])
-        for word, tag in zip(words[1:], found["tags"][1:], strict=True):
-            assert f"{word}<small>{tag}</small>" in html
+        assert kinds == found["tags"]
     else:
-        for one in found["entities"]:
-            assert f"{one['type']}</small>" in html
+        assert kinds == [one["type"] for one in found["entities"]]
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""Names of checkpoints, and what is shared among the parts of a model."""
+"""Predictions are those of batch_predict.py; rows are what is read."""
 
 import json
 
@@ -7,45 +7,22 @@ from base.errors import UserError
 import litert_files
 import numpy as np
 import page_models
+import prediction_runs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checkpoints import weight_files
-from tools.page import inputs, models
+from tools.page import models
 
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["out/mrpc/"], ["mrpc"]),
-        (["out/base/bert_model.ckpt", "out/x/model.ckpt-10"], ["base", "x"]),
-        (["a/mrpc", "b/mrpc", "c"], ["a/mrpc", "b/mrpc", "c"]),
-        (["hf://google/bert@main"], ["bert@main"]),
-        (["bert_model.ckpt"], ["bert_model.ckpt"]),
-        (["/"], ["/"]),
-    ],
-)
-def test_names_are_short_and_differ(paths, names):
-    found = models.named_paths(", ".join(paths))
-    assert found == dict(zip(names, paths, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("a,,b", "item 2 of 3 is empty"),
-        ("a,", "item 2 of 2 is empty"),
-        ("a,b,a", "item 3 of 3 is there twice"),
-    ],
-)
-def test_a_list_with_mistakes(value, message):
-    with pytest.raises(UserError, match=message):
-        models.named_paths(value)
+WORDS = st.lists(st.sampled_from("good bad film nofilm the. <x>".split()))
 
 
 def test_the_encoder_of_a_classifier_is_that_of_its_head(tmp_path):
     """A weight that changes changes both."""
     model = page_models.made_once(tmp_path)("classifier")
-    batch = inputs.features_of(inputs.pieces_of(model, "good film"))
+    row, _ = model.row("good film")
+    batch = models.features_of(row)
     before = model.run(batch)["probabilities"]
     vectors = model.run_vectors(batch)["mean_output"]
     table = model.model.bert.embeddings.word_embeddings
@@ -79,3 +56,70 @@ def test_a_head_that_was_not_trained_has_no_tab(tmp_path, reason):
 def test_the_summary_names_sizes(model_of):
     summary = model_of("encoder").summary()
     assert "encoder, 1 layer of 16 units, 2 heads, 14 word" in summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pairs", "question_answering"])
+def test_a_prediction_is_the_line_of_batch_predict(kind, model_of, tmp_path):
+    model, texts = model_of(kind), litert_files.TEXTS[kind]
+    lines = prediction_runs.predict(
+        model.settings.checkpoint.prefix,
+        litert_files.write_texts(tmp_path / "in.jsonl", kind),
+        tmp_path / "out",
+        num_answers=5 if kind == "question_answering" else None,
+        batch_size=1,
+        **page_models.OPTIONS.get(kind, {}),
+    )
+    found = [{"id": n} | model.predict(**t) for n, t in enumerate(texts)]
+    prediction_runs.check_same(found, lines)
+    assert any("truncated" in line for line in lines) == (kind == "pairs")
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "message"),
+    [
+        ("classifier", {"text": " "}, "text is empty"),
+        ("classifier", {"text": "\ud800"}, "lone surrogate"),
+        ("masked_lm", {"text": "no mask"}, r"no \[MASK\]"),
+        ("masked_lm", {"text": "[MASK] " * 11}, "13 tokens, more than"),
+        ("question_answering", {"question": "", "context": "a"}, "question"),
+        ("question_answering", {"question": "a", "context": "\x07"}, "token"),
+        ("multiple_choice", {"context": "a", "choices": ["b"]}, "1 choices"),
+        ("token_classification", {"text": "\x07"}, "no word"),
+    ],
+)
+def test_an_input_without_prediction_has_a_reason(
+    model_of, kind, texts, message
+):
+    with pytest.raises(UserError, match=message) as found:
+        model_of(kind).predict(**texts)
+    assert "\n" not in str(found.value)
+
+
+@given(WORDS.map(" ".join), WORDS.map(" ".join))
+def test_a_row_is_that_of_the_scripts(model_of, text_a, text_b):
+    """Also where texts are cut: the row of tasks/rows.py."""
+    model = model_of("pairs")
+    if not text_a:
+        return
+    row, left_out = model.row(text_a, text_b)
+    wanted, wanted_left_out = model.task.row(text_a, text_b)
+    assert row.input_ids.tolist() == wanted.input_ids.tolist()
+    assert row.segment_ids.tolist() == wanted.segment_ids.tolist()
+    assert left_out == wanted_left_out
+
+
+def test_a_mask_is_one_token_of_a_masked_lm(model_of):
+    found = []
+    for kind in ("masked_lm", "classifier"):
+        model = model_of(kind)
+        row, _ = model.row("a [MASK]")
+        found.append(model.tokens(row))
+    assert found[0] == ["[CLS]", "a", "[MASK]", "[SEP]"]
+    assert found[1] == ["[CLS]", "a", *["[UNK]"] * 3, "[SEP]"]
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_no_text(model_of, text):
+    with pytest.raises(UserError, match="empty"):
+        model_of("classifier").row(text)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tools.page import inputs, neighbors, views
+from tools.page import models, neighbors
 
 TEXTS = ["good film", "a bad book", "the the the", "very good film"] * 3
 
@@ -18,7 +18,8 @@ def model(model_of):
 
 def vector_of(model, text: str) -> np.ndarray:
     """Compute a vector with the encoder itself."""
-    features = inputs.features_of(inputs.pieces_of(model, text))
+    row, _ = model.row(text)
+    features = models.features_of(row)
     features = {name: tf.constant(v) for name, v in features.items()}
     output = model.model.bert(**model.model.encoder_inputs(features))
     vector = output.sequence_output[0].numpy().mean(0)
@@ -37,11 +38,6 @@ def test_cosines_are_those_of_the_vectors(model):
         place = (near["id"] - 1) // 2  # blank lines are counted
         assert TEXTS[place] == near["text"]
         np.testing.assert_allclose(near["score"], cosines[place], atol=1e-5)
-
-
-def test_sentences_that_are_cut_are_counted(model):
-    html = views.nearest(model, "good", "good " * 99 + "\nbad")
-    assert "1 sentence cut to what the model reads" in html
 
 
 @pytest.mark.parametrize(
