@@ -18,14 +18,10 @@ import json
 import math
 import os
 import re
-import statistics
+import shlex
 import subprocess
 import sys
-import textwrap
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from base import child_processes, file_system, script, startup, text_files
 from base.errors import UserError
@@ -34,6 +30,7 @@ from base.flags import define, flag
 import numpy as np
 from absl import flags
 
+from records import tfrecord
 from tools import commands, demo_corpus
 
 FLAGS = flags.FLAGS
@@ -58,7 +55,6 @@ define(Flags)
 
 
 HERE = str(Path(__file__).resolve().parent.parent)
-NUM_STEPS = 6
 MAX_WIDTH = 100  # of the command lines, in columns
 
 SENTENCES = (
@@ -70,208 +66,141 @@ SENTENCES = (
 )
 
 
-class Scale(NamedTuple):
-    """The size of the demo; the defaults take minutes on two cores."""
-
-    documents: int | None = None  # all of them
-    vocab_size: int = 4096
-    max_seq_length: int = 64
-    max_predictions_per_seq: int = 10
-    dupe_factor: int = 20
-    train_batch_size: int = 32
-    num_train_steps: int = 3000
-
-
-QUICK = Scale(60, 600, 32, 5, 1, 8, 8)
-
-# Matches a report line of training; its groups are shown.
-TRAINING = (
+# What is shown of a log: files that were written, and reports of training.
+SHOWN = (
+    r"(Wrote [^;(]*\w)|"
     r"\b(step [\d,]+[^|]*) \| (loss [^|]*) .*\| (.*sequences/s).*(ETA .*)"
 )
 
 
-class Steps:
-    """Announces the steps, runs scripts and measures how long each took."""
+def run(work_dir: str, command: str) -> None:
+    """Run a script of this project; print its command line.
 
-    def __init__(self, work_dir: str):
-        self.work_dir = work_dir
-        self.began: list[tuple[str, float]] = []
-        self.num_runs = 0
-        file_system.make_directory(self.path("logs"), "work_dir")
+    Its standard error goes to a file in `logs`, of which what SHOWN matches is
+    printed; its standard output goes to the demo's.
 
-    def begin(self, title: str, note: str = "") -> None:
-        """Announce the next step; the line of durations names its title."""
-        blank = "\n" if self.began else ""
-        self.began.append((title, time.monotonic()))
-        print(
-            f"{blank}[{len(self.began)}/{NUM_STEPS}] {title}{note}", flush=True
+    Args:
+        work_dir: the work directory.
+        command: the script and its flags, where $dir is the work directory.
+
+    Raises:
+        UserError: the script failed; quotes its last line.
+    """
+    words = [w.replace("$dir", work_dir) for w in shlex.split(command)]
+    shown_command = commands.shell_lines(["python", *words], MAX_WIDTH - 2)
+    print(f"$ {shown_command}", flush=True)
+    script, *arguments = words
+    path = os.path.join(work_dir, "logs", f"{Path(script).stem}.log")
+    file_system.make_directory(os.path.dirname(path), "work_dir")
+    last = "no message"
+    # Append: a resumed run keeps the log of what came before.
+    with open(path, "a", encoding="utf-8") as log:
+        log.write(f"$ {shown_command}\n")
+        process = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, script), *arguments],
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            preexec_fn=child_processes.end_with_parent,
         )
-
-    def durations(self) -> str:
-        """Return how long all steps took, and each, in a line."""
-        times = [start for _, start in self.began] + [time.monotonic()]
-        minutes, seconds = divmod(round(times[-1] - times[0]), 60)
-        parts = [
-            f"{title.lower()} {end - start:.0f} s"
-            for (title, start), end in zip(self.began, times[1:], strict=True)
-        ]
-        return f"Took {minutes} min {seconds} s: {', '.join(parts)}"
-
-    def path(self, *names: str) -> str:
-        """Return a path in the work directory."""
-        return os.path.join(self.work_dir, *names)
-
-    def run(
-        self, command: str, show: str = "(?!)", texts: Sequence[str] = ()
-    ) -> None:
-        """Run a script of this project; print its command line.
-
-        Its standard error goes to a file in `logs`, its standard output to
-        the demo's.
-
-        Args:
-            command: the script and its flags, where $dir is the work directory.
-            show: regular expression; of each line of the log that it matches,
-                the match is printed, or its groups if it has any.
-            texts: values of --text.
-
-        Raises:
-            UserError: the script failed; quotes its last line.
-        """
-        script, *arguments = [
-            *(w.replace("$dir", self.work_dir) for w in command.split()),
-            *(f"--text={text}" for text in texts),
-        ]
-        words = ["python", script, *arguments]
-        shown_command = commands.shell_lines(words, MAX_WIDTH - len("$ "))
-        print(f"$ {shown_command}", flush=True)
-        self.num_runs += 1
-        name = f"{self.num_runs}_{script.removesuffix('.py')}.log"
-        path = self.path("logs", name)
-        last = "no message"
-        # Append: a resumed run keeps the log of what came before.
-        with open(path, "a", encoding="utf-8") as log:
-            log.write(f"$ {shown_command}\n")
-            process = subprocess.Popen(
-                [sys.executable, os.path.join(HERE, script), *arguments],
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                preexec_fn=child_processes.end_with_parent,
-            )
-            try:
-                for line in process.stderr:
-                    log.write(line)
-                    log.flush()
-                    last = line.strip() or last
-                    if shown := re.search(show, line.rstrip("\n")):
-                        parts = shown.groups() or [shown[0]]
-                        print(f"  {' | '.join(parts)}", flush=True)
-            except KeyboardInterrupt:
-                # Ctrl-C reached the script too: let it save its work.
-                log.write(process.communicate()[1])
-                raise
-        if process.wait():
-            last = last.removeprefix("ERROR: ")
-            raise UserError(f"{script} failed: {last} (its log: {path})")
+        try:
+            for line in process.stderr:
+                log.write(line)
+                log.flush()
+                last = line.strip() or last
+                if shown := re.search(SHOWN, line.rstrip("\n")):
+                    parts = filter(None, shown.groups())
+                    print(f"  {' | '.join(parts)}", flush=True)
+        except KeyboardInterrupt:
+            # Ctrl-C reached the script too: let it save its work.
+            log.write(process.communicate()[1])
+            raise
+    if process.wait():
+        last = last.removeprefix("ERROR: ")
+        raise UserError(f"{script} failed: {last} (its log: {path})")
 
 
 def main(_: list[str]) -> int:
     """Run the steps one after the other."""
-    scale = QUICK if FLAGS.quick else Scale()
-    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
-    claim(FLAGS.work_dir, scale)
-    steps = Steps(FLAGS.work_dir)
+    work_dir = FLAGS.work_dir
+    file_system.check_no_pattern(work_dir, "work_dir")
+    claim(work_dir, FLAGS.quick)
+    num_documents, num_steps = (60, 8) if FLAGS.quick else (None, 3000)
 
-    steps.begin("Writing the corpus")
-    texts = list(demo_corpus.documents().items())[: scale.documents]
-    for name, is_held_out in (("train", False), ("held_out", True)):
-        chosen = [
-            text
-            for title, text in texts
-            if demo_corpus.is_held_out(title) == is_held_out
-        ]
-        path = steps.path(f"{name}.txt")
+    print("[1/6] Writing the corpus", flush=True)
+    parts: dict[str, list[list[str]]] = {"train": [], "held_out": []}
+    for name, text in list(demo_corpus.documents().items())[:num_documents]:
+        is_held_out = demo_corpus.is_held_out(name)
+        parts["held_out" if is_held_out else "train"].append(text)
+    for name, chosen in parts.items():
+        path = os.path.join(work_dir, f"{name}.txt")
         # A file that is changed would have its records made again.
         if not os.path.exists(path):
             demo_corpus.write(path, chosen)
-        print(
-            f"  {path}: {len(chosen)} documents, {sum(map(len, chosen)):,} "
-            f"sentences, {os.path.getsize(path) / 1e6:.2f} MB"
-        )
+        print(f"  {path}: {len(chosen)} documents")
 
-    steps.begin("Learning a vocabulary")
-    steps.run(
+    print("\n[2/6] Learning a vocabulary")
+    run(
+        work_dir,
         "build_vocab.py --input_file=$dir/train.txt "
-        f"--output_file=$dir/vocab.txt --vocab_size={scale.vocab_size} "
-        "--num_unused_tokens=0",
-        r"Wrote [^;(]*\w",
+        "--output_file=$dir/vocab.txt --vocab_size=4096 --num_unused_tokens=0",
     )
 
-    lengths = (
-        f"--max_seq_length={scale.max_seq_length} "
-        f"--max_predictions_per_seq={scale.max_predictions_per_seq}"
-    )
-    steps.begin("Making masked records")
-    for name, passes in (("train", scale.dupe_factor), ("held_out", 2)):
-        steps.run(
+    lengths = "--max_seq_length=64 --max_predictions_per_seq=10"
+    print("\n[3/6] Making masked records")
+    for name, passes in (("train", 20), ("held_out", 2)):
+        run(
+            work_dir,
             f"create_pretraining_data.py --input_file=$dir/{name}.txt "
             f"--output_file=$dir/{name}.tfrecord --vocab_file=$dir/vocab.txt "
             f"--dupe_factor={passes} {lengths}",
-            r"Wrote [\d,]+ total .*",
         )
 
-    steps.begin("Pre-training and evaluating")
-    count = scale.num_train_steps
+    print("\n[4/6] Pre-training and evaluating")
     # The smallest of the published miniatures, with a smaller vocabulary. No
     # dropout: it prevents overfitting, which takes longer than minutes. Wider
     # initial weights than the usual 0.02: at a hidden size of 128 the loss
     # falls faster from the start.
-    steps.run(
+    run(
+        work_dir,
         "run_pretraining.py --size=tiny --dropout=0 --initializer_range=0.05 "
         "--vocab_file=$dir/vocab.txt --input_file=$dir/train.tfrecord "
         "--eval_input_file=$dir/held_out.tfrecord --output_dir=$dir/model "
         f"--do_train=True --do_eval=True {lengths} "
-        f"--train_batch_size={scale.train_batch_size} --learning_rate=0.002 "
-        f"--bias_correction=True --num_train_steps={count} "
-        f"--num_warmup_steps={max(1, count // 20)} "
-        f"--eval_steps={max(1, count // 10)} --eval_batch_size=64 "
+        "--train_batch_size=32 --learning_rate=0.002 "
+        f"--bias_correction=True --num_train_steps={num_steps} "
+        f"--num_warmup_steps={max(1, num_steps // 20)} "
+        f"--eval_steps={max(1, num_steps // 10)} --eval_batch_size=64 "
         "--max_eval_steps=10000 "
-        f"--save_checkpoints_steps={max(1, count // 5)} "
-        f"--log_steps={max(1, count // 20)}",
-        TRAINING,
+        f"--save_checkpoints_steps={max(1, num_steps // 5)} "
+        f"--log_steps={max(1, num_steps // 20)}",
     )
 
-    steps.begin("Filling masks", ": likeliest tokens and probabilities")
-    steps.run("fill_mask.py --init_checkpoint=$dir/model", texts=SENTENCES)
+    print("\n[5/6] Filling masks: likeliest tokens and probabilities")
+    masked = " ".join(f"--text={shlex.quote(text)}" for text in SENTENCES)
+    run(work_dir, f"fill_mask.py --init_checkpoint=$dir/model {masked}")
 
-    steps.begin("Results")
-    is_better = summarize(steps, scale)
-    if not is_better and not FLAGS.quick:
-        raise UserError(
-            "the model is not better than counting tokens on every score; "
-            "found the table above, wanted one like that in README.md"
-        )
+    print("\n[6/6] Results", flush=True)
+    summarize(work_dir)
     return 0
 
 
-def claim(work_dir: str, scale: Scale) -> None:
-    """Check that a directory is new, or was begun by the demo at this scale.
+def claim(work_dir: str, is_quick: bool) -> None:
+    """Check that a directory is new, or was begun by the demo as it runs now.
 
     Raises:
         UserError: it has other files, which the demo might replace.
     """
     file_system.make_directory(work_dir, "work_dir")
-    path = os.path.join(work_dir, "scale.json")
+    path = os.path.join(work_dir, "demo.json")
     found = text_files.read_own_json(path)
     if found is None:
         file_system.check_new_directory(work_dir, "work_dir", ())
-        file_system.write_text(path, json.dumps(scale._asdict()))
-    elif found != scale._asdict():
+        file_system.write_text(path, json.dumps({"quick": is_quick}))
+    elif found != {"quick": is_quick}:
         raise UserError(
             f"--work_dir={work_dir} was begun "
-            f"{'without' if FLAGS.quick else 'with'} --quick: give the same "
+            f"{'without' if is_quick else 'with'} --quick: give the same "
             "flags, or another --work_dir"
         )
 
@@ -279,39 +208,28 @@ def claim(work_dir: str, scale: Scale) -> None:
 # --- Results -----------------------------------------------------------------
 
 
-def summarize(steps: Steps, scale: Scale) -> bool:
-    """Print the table of scores; return whether they beat the baselines."""
-    train_ids, _ = read_labels(steps.path("train.tfrecord"), scale)
-    ids, labels = read_labels(steps.path("held_out.tfrecord"), scale)
-    vocabulary = text_files.read_text(steps.path("vocab.txt")).splitlines()
+def summarize(work_dir: str) -> None:
+    """Print the table of scores, beside those of what is most frequent."""
+    train_ids, _ = read_labels(f"{work_dir}/train.tfrecord")
+    ids, labels = read_labels(f"{work_dir}/held_out.tfrecord")
+    vocabulary = text_files.read_text(f"{work_dir}/vocab.txt").splitlines()
     counted = baseline(train_ids, ids, labels, len(vocabulary))
-    path = steps.path("model", "eval_results.txt")
-    pairs = re.findall("(.+) = (.+)", text_files.read_text(path))
-    scores = {name: float(value) for name, value in pairs}
-    print(f"{steps.path('model', 'curves.png')}: loss and accuracy by step")
-    print(f"{steps.path('logs')}: the whole logs of the scripts")
-    took = steps.durations()
-    print(textwrap.fill(took, MAX_WIDTH, subsequent_indent="    "))
+    results = text_files.read_text(f"{work_dir}/model/eval_results.txt")
+    scores = dict(re.findall("(.+) = (.+)", results))
+    print(f"{work_dir}/model/curves.png: loss and accuracy by step")
+    print(f"{work_dir}/logs: the whole logs of the scripts")
     print(
         f"\nHeld-out documents, {len(labels):,} sequences, {len(ids):,} masked "
         f"tokens:\n    {'':<25}{'BERT':<17}unigram"
     )
     for name, form, note in (
-        ("masked_lm_loss", ".2f", ""),
         ("masked_lm_perplexity", ".2f", ""),
         ("masked_lm_accuracy", ".1%", ""),
         ("next_sentence_accuracy", ".1%", " (the more frequent answer)"),
     ):
         title = name.replace("_", " ").replace("lm", "LM")
-        score, base = f"{scores[name]:{form}}", f"{counted[name]:{form}}"
-        print(f"    {title:<25}{score:<17}{base}{note}")
-    from training import scalars
-
-    curves = scalars.read_curves(steps.path("model"))
-    speeds = curves.get("sequences_per_second", {}).values()
-    speed = statistics.median(speeds) if speeds else math.nan
-    print(f"    {'training speed':<25}{speed:,.0f} sequences/s", flush=True)
-    return is_better(scores, counted)
+        score = f"{float(scores[name]):{form}}"
+        print(f"    {title:<25}{score:<17}{counted[name]:{form}}{note}")
 
 
 def baseline(
@@ -337,14 +255,13 @@ def baseline(
     loss = float(-np.log(counts / counts.sum())[held_out_ids].mean())
     share = float(held_out_labels.mean())
     return {
-        "masked_lm_loss": loss,
         "masked_lm_perplexity": math.exp(loss),
         "masked_lm_accuracy": float((held_out_ids == counts.argmax()).mean()),
         "next_sentence_accuracy": max(share, 1 - share),
     }
 
 
-def read_labels(path: str, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
+def read_labels(path: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the true tokens [masked tokens] and labels [records] of a file."""
     # Imported late, since TensorFlow takes seconds to import, and memory that
     # the scripts need until here.
@@ -354,9 +271,9 @@ def read_labels(path: str, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
         from pretraining.data import schema as pretraining_schema
         from records import streaming
 
-    schema = pretraining_schema.schema(
-        scale.max_seq_length, scale.max_predictions_per_seq
-    )
+    sizes = tfrecord.describe_first_record(path)
+    lengths = sizes["input_ids"], sizes["masked_lm_ids"]
+    schema = pretraining_schema.schema(*lengths)
     ids, labels = [], []
     for serialized in tf.data.TFRecordDataset(path).batch(1024):
         batch = streaming.parse_batch(serialized, schema)
@@ -364,16 +281,6 @@ def read_labels(path: str, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
         ids.append(tf.boolean_mask(batch["masked_lm_ids"], is_masked).numpy())
         labels.append(batch["next_sentence_labels"].numpy())
     return np.concatenate(ids), np.concatenate(labels)
-
-
-def is_better(
-    scores: Mapping[str, float], baseline: Mapping[str, float]
-) -> bool:
-    """Return whether the model's scores are all better than the baselines."""
-    return scores["masked_lm_loss"] < baseline["masked_lm_loss"] and all(
-        scores[name] > baseline[name]
-        for name in ("masked_lm_accuracy", "next_sentence_accuracy")
-    )
 
 
 if __name__ == "__main__":
