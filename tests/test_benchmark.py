@@ -106,11 +106,8 @@ def test_the_last_line_has_the_figures_of_the_table(
     rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
     found = json.loads(lines[-1])
     assert found["dtype"] == "float32" and found["jit_compile"] is False
-    described = found["machine"]
-    assert lines[0].endswith(
-        f"{described['cores']} cores; Python {described['python']}, TensorFlow "
-        f"{described['tensorflow']}, numpy {described['numpy']}"
-    )
+    for name, value in found["machine"].items():
+        assert f"{name}: {value}" in lines[0]
     figures = found["figures"]
     names = [row[0].removeprefix("| ") for row in rows]
     failed = "training step, tiny, 32 x 128, transformers, torch.compile"
@@ -123,13 +120,10 @@ def test_the_last_line_has_the_figures_of_the_table(
             "matrix product, float32",
             "tokenizer, lines_to_ids",
             "tokenizer, text_to_ids",
-            "tokenizer in the graph, lower-cased",
-            "tokenizer in the graph, cased",
+            "tokenizer, in the graph",
             "generator, 1 worker",
             "generator, 2 workers",
-            "generator, 2 workers against 1",
             "reader, shuffled and decoded",
-            "masks drawn while reading, 32 x 128",
             "training step, tiny, 32 x 128, transformers, eager",
             "training step, tiny, 32 x 128",
         ]

@@ -22,8 +22,6 @@ VOCAB += "the a film was good bad long short .".split()
 # nine seconds and a pooled output of zeros.
 FAKE = """#!{python}
 import json, sys
-if sys.argv[2].startswith("import torch, transformers"):
-    sys.exit()
 cases = json.load(open(sys.argv[4]))
 print(json.dumps("ready"), flush=True)
 for line in sys.stdin:
@@ -78,29 +76,22 @@ def table(capsys, **values):
 CASES = ("ids, 1 x 4", "ids, 2 x 8", "text, 1 batches of 4 sentences")
 
 
-def test_libraries_that_are_missing_are_skipped(
+def test_an_interpreter_without_transformers_ends_in_a_line(
     small, files, tmp_path, capsys, monkeypatch
 ):
-    python = write_python(tmp_path, "#!/bin/sh\nexit 1\n")
+    python = write_python(tmp_path, "#!/bin/sh\necho no torch >&2\nexit 1\n")
     monkeypatch.setattr(benchmarks_serving, "write_models", lambda *_: 13)
-    rows = table(
-        capsys,
-        transformers_python=python,
-        servers="transformers",
-        **files,
-    )
-    value, note = rows["serving with transformers"]
-    assert (
-        note.startswith(f"skipped: {python} does not have torch") and not value
-    )
-    assert note.endswith("--transformers_python")
-    with pytest.raises(UserError, match="--transformers_python=/no/where"):
-        table(
-            capsys,
-            transformers_python="/no/where",
-            servers="transformers",
-            **files,
-        )
+    waits = "import sys, time, json\n" + serving_programs.LOOP
+    spec = benchmarks_serving.ServerSpec(waits, "model")
+    monkeypatch.setitem(benchmarks_serving.SERVERS, "savedmodel", spec)
+    for path, message in ((python, "no torch"), ("/no/where", "/no/where")):
+        with pytest.raises(UserError, match=f"transformers.*{message}"):
+            table(
+                capsys,
+                transformers_python=path,
+                servers="savedmodel",
+                **files,
+            )
 
 
 @pytest.mark.nightly
@@ -111,7 +102,7 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
     rows = table(
         capsys,
         transformers_python=python,
-        servers="savedmodel,transformers,litert",
+        servers="savedmodel,litert",
         **files,
     )
     for case in CASES:
@@ -124,27 +115,28 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
         found, words = note.split(", ")[-1].split(" ", 1)
         assert float(found) == pytest.approx(share, rel=1e-2)
         assert words == "share of transformers"
-    # "123 M resident bytes, 4 M file bytes"
     note = rows["serving tiny, start and memory, savedmodel"][1]
-    pattern = r"([\d.]+) ([MG]) resident bytes, ([\d.]+) M file bytes"
-    resident, unit, stored = re.fullmatch(pattern, note).groups()
-    assert (unit == "G" or float(resident) > 100) and 100 > float(stored) > 1
+    resident, unit = re.fullmatch(
+        r"([\d.]+) ([MG]) resident bytes", note
+    ).groups()
+    assert unit == "G" or float(resident) > 100
     assert (
         "difference of answers" in rows["serving tiny, ids, 2 x 8, litert"][1]
     )
     assert not any("text" in row and "litert" in row for row in rows)
 
 
-def test_a_process_that_fails_is_quoted(tmp_path):
+def test_a_process_that_fails_is_quoted(tmp_path, monkeypatch):
     """At its start, and in a call."""
     cases = tmp_path / "cases.json"
     cases.write_text(json.dumps({"one": [{}]}))
 
     def start(program):
         spec = benchmarks_serving.ServerSpec(program, "model")
-        return benchmarks_serving.start(sys.executable, spec, tmp_path, cases)
+        monkeypatch.setitem(benchmarks_serving.SERVERS, "fake", spec)
+        return benchmarks_serving.start("fake", sys.executable, tmp_path, cases)
 
-    with pytest.raises(UserError, match="no such model"):
+    with pytest.raises(UserError, match="the server fake ended: .*no such"):
         start("raise RuntimeError('no such model')")
     program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
     with start(program + serving_programs.LOOP) as side:
@@ -152,23 +144,9 @@ def test_a_process_that_fails_is_quoted(tmp_path):
             side.ask({"case": "one", "calls": 1})
 
 
-def test_sentences_of_a_tsv_are_found_by_their_header(tmp_path, monkeypatch):
-    path = tmp_path / "dev.tsv"
-    path.write_text(
-        "\ufeffQuality\t#1 ID\t#1 String\t#2 String\n"
-        "1\t7\tone\ttwo \n0\t8\tthree\tfour\n",
-        encoding="utf-8",
-    )
-    with pytest.raises(UserError, match="dev.tsv: found 4 sentences"):
-        benchmarks_serving.read_sentences(str(path))
-    monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
-    found = benchmarks_serving.read_sentences(str(path))
-    assert found == ["one", "two", "three", "four"]
-    path.write_text("id\tlabel\n1\t2\n")
-    with pytest.raises(UserError, match="dev.tsv, line 1: .* 'id, label'"):
-        benchmarks_serving.read_sentences(str(path))
-    with pytest.raises(UserError, match="none.txt: .*No such file"):
-        benchmarks_serving.read_sentences(str(tmp_path / "none.txt"))
+def test_a_batch_needs_as_many_sentences(files, capsys):
+    with pytest.raises(UserError, match="6 lines with text, wanted at least"):
+        table(capsys, servers="savedmodel", **files)
 
 
 def test_cases_are_full_rows_and_whole_batches():

@@ -2,7 +2,7 @@ r"""Measure the speed of this project on this machine: one command, one table.
 
     python -m tools.benchmark
     python -m tools.benchmark --parts=train --sizes=tiny,mini --dtype=bfloat16
-    python -m tools.benchmark --parts=serving --serving_file=glue/MRPC/dev.tsv \
+    python -m tools.benchmark --parts=serving --input_file=sentences.txt \
         --vocab_file=vocab.txt --transformers_python=other/bin/python
 
 The table is Markdown. The last line on standard output is one JSON object with
@@ -74,8 +74,7 @@ class Flags:
     """Text for all parts but train: globs, separated by commas."""
 
     vocab_file: str | None = flag()
-    """Vocabulary of the text; default: a vocabulary of {vocab_size} is learned
-    from it."""
+    """Vocabulary of the text; default: one that is learned from it."""
 
     dupe_factor: int = flag(10, low=1)
     """For --parts=generator: passes over the text."""
@@ -83,21 +82,16 @@ class Flags:
     serving_size: str = flag("base", choices=list(modeling.NAMED_SIZES))
     """For --parts=serving: the size of the model."""
 
-    serving_file: str | None = flag()
-    """For --parts=serving: sentences, one per line, or a .tsv of GLUE; default:
-    lines of --input_file."""
-
     servers: tuple[str, ...] = flag(
-        ("savedmodel", "transformers"),
-        choices=benchmarks_serving.SERVERS,
+        ("savedmodel",),
+        choices=[s for s in benchmarks_serving.SERVERS if s != "transformers"],
         required=True,
     )
     """For --parts=serving: what to compare, any of {choices}."""
 
     transformers_python: str | None = flag()
-    """A Python interpreter that has transformers and torch, to compare with.
-    Without it, --parts=serving takes the interpreter of this script, and
-    --parts=train compares nothing."""
+    """A Python interpreter that has transformers and torch, to compare with in
+    --parts=train and --parts=serving."""
 
 
 define(
@@ -105,7 +99,6 @@ define(
     words={
         "batch_sizes": f"{steps.DEFAULT_BATCH_SIZE}, "
         + ", ".join(f"for {n} {rows}" for n, rows in steps.BATCH_SIZES.items()),
-        "vocab_size": f"{benchmarks_text.VOCAB_SIZE:,}",
     },
 )
 
@@ -120,13 +113,9 @@ def main(_: list[str]) -> int:
     # none.
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
-    found = machine.describe()
     gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
-    print(
-        ", ".join([found["processor"], f"{found['cores']} cores", *gpus])
-        + f"; Python {found['Python']}, TensorFlow {found['TensorFlow']}, "
-        f"numpy {found['numpy']}"
-    )
+    found = machine.describe() | {"GPUs": ", ".join(gpus) or "none"}
+    print(", ".join(f"{name}: {value}" for name, value in found.items()))
     print(
         f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
@@ -139,12 +128,7 @@ def main(_: list[str]) -> int:
             if row.figures:
                 figures[row.what] = dict(row.figures)
     values = {
-        "machine": {
-            "processor": found["processor"],
-            "cores": int(found["cores"]),
-            "gpus": gpus,
-            **{n.lower(): found[n] for n in ("Python", "TensorFlow", "numpy")},
-        },
+        "machine": found,
         "dtype": FLAGS.dtype,
         "jit_compile": FLAGS.jit_compile,
         "figures": figures,
@@ -161,7 +145,6 @@ def text_rows() -> Iterator[Row]:
     ) as found:
         if "tokenizer" in FLAGS.parts:
             yield from benchmarks_text.measure_tokenizer(found)
-            yield from benchmarks_text.measure_graph_tokenizer(found)
         if "generator" in FLAGS.parts:
             yield from benchmarks_text.measure_generator(
                 found, FLAGS.dupe_factor
@@ -175,9 +158,7 @@ def text_rows() -> Iterator[Row]:
                 folder,
                 FLAGS.serving_size,
                 found.vocab_file,
-                benchmarks_serving.read_sentences(
-                    FLAGS.serving_file or found.files[0]
-                ),
+                list(filter(str.strip, found.lines())),
                 FLAGS.servers,
                 FLAGS.transformers_python,
                 rounds=FLAGS.repeats,

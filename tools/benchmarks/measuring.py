@@ -55,14 +55,6 @@ def _in_words(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-class Finished(NamedTuple):
-    """A script's run: its standard error, and the MB of its largest process."""
-
-    log: str
-    seconds: float
-    megabytes: float
-
-
 def best_seconds(
     function: Callable[[], object],
     repeats: int = 3,
@@ -81,26 +73,27 @@ def best_seconds(
     return min(times)
 
 
-def run_script(script: str, **values) -> Finished:
+def run_script(script: str, **values) -> tuple[str, float]:
     """Run a script of this project with some flags, in a process of its own.
+
+    Returns:
+        Its standard error, and the MB of its largest process.
 
     Raises:
         UserError: the script failed; quotes the last line it wrote.
     """
     arguments = [f"--{name}={value}" for name, value in values.items()]
     command = [sys.executable, "-c", _WITH_MEMORY, sys.executable]
-    began = time.perf_counter()
     result = subprocess.run(
         [*command, str(_ROOT / script), *arguments],
         capture_output=True,
         text=True,
         preexec_fn=child_processes.end_with_parent,
     )
-    seconds = time.perf_counter() - began
     if result.returncode:
         last = result.stderr.strip().rpartition("\n")[2]
         raise UserError(f"{script} failed: {last.removeprefix('ERROR: ')}")
-    return Finished(result.stderr, seconds, float(result.stdout.split()[-1]))
+    return result.stderr, float(result.stdout.split()[-1])
 
 
 def matmul_peak(dtype: str) -> float:

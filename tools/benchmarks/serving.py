@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +36,6 @@ from tools.json_process import JsonProcess
 
 SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
 
-_IDS = ("input_ids", "input_mask", "segment_ids")
-
 # Batch and length of the requests of ids: one short text, one long, many.
 SHAPES = ((1, 32), (1, 128), (32, 128))
 
@@ -49,14 +46,7 @@ class ServerSpec(NamedTuple):
     program: str  # of serving_programs.py
     model: str  # file or directory below the folder of the models
     flags: Mapping[str, str] | None = None  # of export_saved_model.py
-    needs: str = ""  # libraries to import
-    remedy: str = ""  # if they are missing
 
-
-_LITERT = {
-    "needs": "ai_edge_litert",
-    "remedy": "install requirements-litert.txt",
-}
 
 SERVERS = {
     "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1", {}),
@@ -66,20 +56,14 @@ SERVERS = {
         {"dtype": "bfloat16"},
     ),
     "litert": ServerSpec(
-        programs.LITERT, "float32.tflite", {"format": "litert"}, **_LITERT
+        programs.LITERT, "float32.tflite", {"format": "litert"}
     ),
     "litert_int8": ServerSpec(
         programs.LITERT,
         "int8.tflite",
         {"format": "litert", "quantize": "int8"},
-        **_LITERT,
     ),
-    "transformers": ServerSpec(
-        programs.TRANSFORMERS,
-        "transformers",
-        needs="torch, transformers",
-        remedy="name an interpreter that has them: --transformers_python",
-    ),
+    "transformers": ServerSpec(programs.TRANSFORMERS, "transformers"),
 }
 
 
@@ -92,52 +76,17 @@ class Case(NamedTuple):
     rows: int  # texts or rows of ids in all batches
 
 
-def read_sentences(path: str) -> list[str]:
-    """Return the lines of a file, or the sentences in columns of a .tsv.
-
-    A .tsv, such as GLUE's files, has a header; columns with "string" or
-    "sentence" in their name hold sentences, as "#1 String" of MRPC and
-    "sentence1" of RTE. They are at least a batch, or it ends in a UserError.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--serving_file={path}: {error}") from error
-    if path.endswith(".tsv"):
-        header, *rows = [line.split("\t") for line in lines] or [[]]
-        columns = {
-            column
-            for column, name in enumerate(header)
-            if "string" in name.lower() or "sentence" in name.lower()
-        }
-        if not columns:
-            raise UserError(
-                f"{path}, line 1: no column is named like 'sentence' or "
-                f"'#1 String'; found {', '.join(header)[:200]!r}"
-            )
-        cells = (cell for row in rows for cell in enumerate(row))
-        lines = [text for column, text in cells if column in columns]
-    texts = [line.strip() for line in lines if line.strip()]
-    if len(texts) < SENTENCES_PER_BATCH:
-        raise UserError(
-            f"{path}: found {len(texts)} sentences, wanted at least "
-            f"{SENTENCES_PER_BATCH}, a batch; give a larger --serving_file"
-        )
-    return texts
-
-
 def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
     """Return the requests: rows of random ids, then whole batches of texts."""
     rng = np.random.default_rng(0)
     cases = []
     for rows, length in SHAPES:
         shape = [rows, length]
-        values = (
-            rng.integers(0, vocab_size, shape),
-            np.ones(shape, int),
-            np.zeros(shape, int),
-        )
-        batch = {k: v.tolist() for k, v in zip(_IDS, values, strict=True)}
+        batch = {
+            "input_ids": rng.integers(0, vocab_size, shape).tolist(),
+            "input_mask": np.ones(shape, int).tolist(),
+            "segment_ids": np.zeros(shape, int).tolist(),
+        }
         # Short calls are grouped: a turn would cost more than one of them.
         calls = max(1, 512 // (rows * length))
         cases.append(Case(f"ids, {rows} x {length}", [batch], calls, rows))
@@ -243,29 +192,28 @@ def measure(
         size: one of modeling.NAMED_SIZES; the weights are random.
         vocab_file: a lower-cased vocabulary.
         texts: at least SENTENCES_PER_BATCH.
-        names: keys of SERVERS; those whose libraries are missing are skipped.
-        transformers_python: an interpreter that has transformers; default: this
-            one.
+        names: keys of SERVERS.
+        transformers_python: an interpreter that has transformers, which is
+            then timed too.
         rounds: turns of each.
     """
-    pythons = dict.fromkeys(SERVERS, sys.executable)
-    pythons["transformers"] = transformers_python or sys.executable
-    present = []
-    for name in names:
-        spec, python = SERVERS[name], pythons[name]
-        if has_libraries(spec.needs, python):
-            present.append(name)
-        else:
-            note = f"{python} does not have {spec.needs}; {spec.remedy}"
-            yield Row(f"serving with {name}", note=f"skipped: {note}")
-    cases = make_cases(texts, write_models(folder, size, vocab_file, present))
+    if len(texts) < SENTENCES_PER_BATCH:
+        raise UserError(
+            f"--input_file has {len(texts)} lines with text, wanted at least "
+            f"{SENTENCES_PER_BATCH}, a batch for --parts=serving"
+        )
+    if transformers_python:
+        names = [*names, "transformers"]
+    cases = make_cases(texts, write_models(folder, size, vocab_file, names))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
     with contextlib.ExitStack() as stack:
         servers, start_seconds = {}, {}
-        for name in present:
+        for name in names:
+            is_theirs = name == "transformers"
+            python = transformers_python if is_theirs else sys.executable
             began = time.perf_counter()
-            server = start(pythons[name], SERVERS[name], folder, path)
+            server = start(name, python, folder, path)
             servers[name] = stack.enter_context(server)
             start_seconds[name] = time.perf_counter() - began
         for case in cases:
@@ -278,9 +226,6 @@ def measure(
             if takers:
                 yield from race(size, case, takers, rounds)
         for name, server in servers.items():
-            model = folder / SERVERS[name].model
-            files = [model] if model.is_file() else model.rglob("*")
-            stored = sum(path.stat().st_size for path in files)
             status = Path(f"/proc/{server.process.pid}/status")
             resident = machine_memory.proc_entries(status).get("VmRSS", 0)
             yield Row(
@@ -288,37 +233,22 @@ def measure(
                 {
                     "start_seconds": start_seconds[name],
                     "resident_bytes": resident,
-                    "file_bytes": stored,
                 },
             )
 
 
-def start(
-    python: str, spec: ServerSpec, folder: Path, cases: Path
-) -> JsonProcess:
-    """Return a process that serves a model, when it can answer.
+def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:
+    """Return the process of a server, one of SERVERS, when it can answer.
 
     Questions are {"case": name, "calls": n}, answers {"seconds", "pooled"}.
     `cases` is a JSON file, {name of a case: its batches}.
     """
+    program, model, _ = SERVERS[name]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     return JsonProcess(
-        "the serving benchmark's process",
-        [python, "-c", spec.program, str(folder / spec.model), str(cases)],
+        f"the server {name}",
+        [python, "-c", program, str(folder / model), str(cases)],
         cwd=folder,
         env=environment,
     )
-
-
-def has_libraries(names: str, python: str) -> bool:
-    """Return whether an interpreter can import libraries, if any are named."""
-    try:
-        result = subprocess.run(
-            [python, "-c", f"import {names or 'sys'}"], capture_output=True
-        )
-    except OSError as error:
-        raise UserError(
-            f"--transformers_python={python} cannot be run: {error}"
-        ) from error
-    return result.returncode == 0

@@ -121,9 +121,9 @@ def measure(
 ) -> Iterator[Row]:
     """Time the training step of each shape; yield its rows.
 
-    The weights are random. A large step is timed a quarter of `repeats` times.
-    With an interpreter that has transformers and torch their step is timed
-    too, before the first of ours: TensorFlow keeps the memory of a GPU.
+    The weights are random. With an interpreter that has transformers and torch
+    their step is timed too, before the first of ours: TensorFlow keeps the
+    memory of a GPU.
     """
     theirs: dict[Shape, dict[str, float]] = {}
     if transformers_python:
@@ -137,7 +137,7 @@ def measure(
         try:
             yield _measure_ours(
                 shape,
-                _count(shape.size, repeats),
+                repeats,
                 dtype,
                 jit_compile,
                 objective_name,
@@ -145,11 +145,6 @@ def measure(
             )
         except tf.errors.ResourceExhaustedError:
             yield Row(f"training step, {shape}", note="out of memory")
-
-
-def _count(size: str, repeats: int) -> int:
-    # Steps that take seconds vary less than steps of milliseconds.
-    return max(2, repeats // (4 if size in BATCH_SIZES else 1))
 
 
 _TRANSFORMERS = Path(__file__).with_name("transformers_steps.py")
@@ -171,7 +166,7 @@ def _measure_transformers(
                 "predictions": predictions_of(shape.length),
                 "dtype": dtype,
                 "compiles": compiles,
-                "repeats": _count(shape.size, repeats),
+                "repeats": repeats,
             }
             found = process.ask(job)
             how = "torch.compile" if compiles else "eager"

@@ -10,14 +10,10 @@ from typing import NamedTuple
 
 from base import file_system, text_files
 
-import numpy as np
 import tensorflow as tf
 
 import tokenization
 from pretraining.data import schema as pretraining_schema
-from pretraining.data.masking import MaskingVocabulary
-from pretraining.data.schema import InstanceConfig
-from pretraining.on_the_fly import Masks
 from records import streaming
 from tasks import graph_tokenizer
 from tools import demo_corpus
@@ -26,9 +22,7 @@ from tools.benchmarks.measuring import Row
 
 VOCAB_SIZE = 8000  # of the vocabulary that is learned if none is given
 
-GRAPH_LINES = 20_000  # how many the tokenizer in the graph is timed on
-
-_GRAPH_BATCH = 1000
+_GRAPH_BATCH = 1000  # lines
 
 _READER_BATCH, _READER_BATCHES = 32, 1000
 
@@ -75,18 +69,21 @@ def prepared_text(
         yield Text(files, vocab_file, folder)
 
 
-def _tokenizer_row(
-    what: str, lines: list[str], seconds: float, note: str
-) -> Row:
-    """Return the row of a tokenizer that has read some lines."""
-    size = sum(len(line.encode()) + 1 for line in lines) / 1e6
-    note = f"{size:.1f} MB, {note}"
-    return Row(what, {"megabytes_per_second": size / seconds}, note)
-
-
 def measure_tokenizer(text: Text) -> Iterator[Row]:
-    """Time the Python tokenizer on one core, from lines in memory to ids."""
+    """Time the tokenizers on lines in memory, in processor time."""
     lines = text.lines()
+    size = sum(len(line.encode()) + 1 for line in lines) / 1e6
+    batches = [
+        tf.constant(lines[start : start + _GRAPH_BATCH])
+        for start in range(0, len(lines), _GRAPH_BATCH)
+    ]
+    exported = graph_tokenizer.Tokenizer(text.vocab_file, do_lower_case=True)
+
+    @tf.function(
+        autograph=False, input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    def tokenize(texts):
+        return exported(texts).flat_values
 
     # The tokenizer caches words, so each timed call begins with a new one.
     def whole() -> None:
@@ -97,45 +94,21 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
         for line in lines:
             to_ids(line)
 
-    for function, name in (
-        (whole, "lines_to_ids"),
-        (line_by_line, "text_to_ids"),
+    def in_the_graph() -> None:
+        for batch in batches:
+            tokenize(batch).numpy()
+
+    in_the_graph()  # traces
+    for function, name, note in (
+        (whole, "lines_to_ids", "vocabulary loaded and cache empty each time"),
+        (line_by_line, "text_to_ids", "the same"),
+        (in_the_graph, "in the graph", f"{_GRAPH_BATCH:,} lines at a time"),
     ):
-        yield _tokenizer_row(
+        seconds = measuring.best_seconds(function, clock=time.process_time)
+        yield Row(
             f"tokenizer, {name}",
-            lines,
-            measuring.best_seconds(function),
-            "vocabulary loaded and cache empty each time",
-        )
-
-
-def measure_graph_tokenizer(text: Text) -> Iterator[Row]:
-    """Time the tokenizer of exported models, in processor time."""
-    lines = text.lines()[:GRAPH_LINES]
-    batches = [
-        tf.constant(lines[start : start + _GRAPH_BATCH])
-        for start in range(0, len(lines), _GRAPH_BATCH)
-    ]
-    for do_lower_case in (True, False):
-        tokenizer = graph_tokenizer.Tokenizer(text.vocab_file, do_lower_case)
-
-        @tf.function(
-            autograph=False, input_signature=[tf.TensorSpec([None], tf.string)]
-        )
-        def tokenize(texts, tokenizer=tokenizer):
-            return tokenizer(texts).flat_values
-
-        def whole(tokenize=tokenize) -> None:
-            for batch in batches:
-                tokenize(batch).numpy()
-
-        whole()  # traces
-        yield _tokenizer_row(
-            "tokenizer in the graph, "
-            + ("lower-cased" if do_lower_case else "cased"),
-            lines,
-            measuring.best_seconds(whole, clock=time.process_time),
-            f"per core; {_GRAPH_BATCH:,} lines at a time",
+            {"megabytes_per_second": size / seconds},
+            f"{size:.1f} MB, per core; {note}",
         )
 
 
@@ -144,9 +117,8 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
 
     The records stay in `text.folder`, for measure_reader.
     """
-    rates = {}
     for num_workers in (1, 2):
-        run = measuring.run_script(
+        log, megabytes = measuring.run_script(
             "create_pretraining_data.py",
             input_file=",".join(text.files),
             output_file=f"{text.folder}/records-{num_workers}@4",
@@ -154,32 +126,25 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
             num_workers=num_workers,
             dupe_factor=dupe_factor,
         )
-        (count,) = re.findall(r"Wrote ([\d,]+) total instances", run.log)
+        (count,) = re.findall(r"Wrote ([\d,]+) total instances", log)
         instances = int(count.replace(",", ""))
-        inside = float(re.findall(r"Took ([\d.]+) s", run.log)[-1])
-        rates[num_workers] = instances / inside
+        inside = float(re.findall(r"Took ([\d.]+) s", log)[-1])
         yield Row(
             f"generator, {num_workers} worker" + "s" * (num_workers > 1),
             {
                 "instances_per_second": instances / inside,
                 "seconds": inside,
-                "process_seconds": run.seconds,
-                "megabytes": run.megabytes,
+                "megabytes": megabytes,
             },
             f"first byte read to last written, {instances:,} instances",
         )
-    ratio = rates[2] / rates[1]
-    yield Row("generator, 2 workers against 1", {"ratio": ratio})
 
 
 def measure_reader(text: Text) -> Iterator[Row]:
-    """Time shuffle, decode, check and batch of measure_generator's records.
-
-    Also time the drawing of masks for unmasked records, on one core.
-    """
+    """Time shuffle, decode, check and batch of measure_generator's records."""
     files = sorted(str(path) for path in text.folder.glob("records-1-*"))
-    vocab = tokenization.load_vocab(text.vocab_file)
-    bound = streaming.Bound(len(vocab), "vocabulary")
+    num_tokens = len(tokenization.load_vocab(text.vocab_file))
+    bound = streaming.Bound(num_tokens, "vocabulary")
     data = streaming.RecordFiles(
         files,
         pretraining_schema.schema(128, 20),
@@ -199,19 +164,4 @@ def measure_reader(text: Text) -> Iterator[Row]:
         "reader, shuffled and decoded",
         {"records_per_second": rate},
         f"batches of {_READER_BATCH}",
-    )
-    masks = Masks(MaskingVocabulary.from_vocab(vocab), InstanceConfig())
-    numbers = np.arange(_READER_BATCH)
-    batch = {name: value.numpy() for name, value in next(iterator).items()}
-
-    def draw() -> None:
-        for _ in range(_READER_BATCHES):
-            masks.draw(batch, numbers, 1)
-
-    seconds = measuring.best_seconds(draw, clock=time.process_time)
-    seconds /= _READER_BATCHES
-    yield Row(
-        f"masks drawn while reading, {_READER_BATCH} x 128",
-        {"seconds": seconds},
-        "per core",
     )
