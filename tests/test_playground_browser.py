@@ -220,8 +220,9 @@ def test_tabs(user, tab, fields, wanted):
     user.open(tab)
     for label, text in fields.items():
         user.fill(label, text)
-    shown = user.run().text()
-    assert all(text in shown for text in wanted), shown[:500]
+    user.run()
+    for text in wanted:
+        user.told(text)
 
 
 # --- Attention, with a real pointer ------------------------------------------
