@@ -338,6 +338,10 @@ def test_an_empty_vocab_file_is_none(run, capsys):
         ({"glue_dir": None}, "table5: MNLI (no --glue_dir), table5: QNLI (no "),
         ({"set": "table5.tasks=[]"}, "no task has data; left out are none"),
         ({"tasks": "MRPC,XYZ"}, "'XYZ': value should be one of <MNLI|"),
+        (
+            {"set": "tasks.MRPC.max_seq_length=600"},
+            "max_seq_length = 600 exceeds model.max_position_embeddings = 128",
+        ),
         ({"vocab_file": "none.txt"}, "cannot read the vocabulary 'none.txt'"),
     ],
 )

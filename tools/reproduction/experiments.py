@@ -111,13 +111,14 @@ def build(
         init_checkpoint: the model of FINE_TUNING, "" for the scale's BERT.
 
     Raises:
-        UserError: no experiment has a task with data.
+        UserError: no experiment has a task with data, or sequences are longer
+            than the models that are pre-trained.
     """
     plan, tables, missing = Plan(scale, data), [], []
     for name in names:
         rows = rows_of(name, scale, init_checkpoint)
         extra = [] if name in FINE_TUNING else extra_tasks
-        table = _table(name, scale, rows, extra, data)
+        table = _table(name, rows, [*scale[f"{name}.tasks"], *extra], data)
         if table.cells:
             tables.append(table)
         missing += [f"{name}: {k} ({why})" for k, why in table.left_out.items()]
@@ -145,24 +146,28 @@ def build(
                     if row.is_ensemble:
                         runs = [plan.ensemble(runs)]
                     cell.steps.extend(runs)
+    positions = scale["model.max_position_embeddings"]
+    for step in plan.steps.values():
+        length = int(step.flags.get("max_seq_length", 0))
+        if length > positions and "/given/" not in step.name:
+            raise UserError(
+                f"{step.name}: max_seq_length = {length} exceeds "
+                f"model.max_position_embeddings = {positions}"
+            )
     return plan, tables
 
 
 def _table(
-    name: str,
-    scale: Scale,
-    rows: Sequence[Row],
-    extra_tasks: Sequence[str],
-    data: tasks.Data,
+    name: str, rows: Sequence[Row], names: Sequence[str], data: tasks.Data
 ) -> Table:
-    """Return a table whose cells have no steps yet."""
+    """Return a table of some tasks whose cells have no steps yet."""
     columns, left_out = [*PAPER[name].columns], {}
     cells: dict[tuple[str, str], Cell] = {}
     if any(row.after_triviaqa for row in rows):
         if why := tasks.missing(TRIVIAQA, data):
             left_out[TRIVIAQA] = why
             rows = [row for row in rows if not row.after_triviaqa]
-    for task in dict.fromkeys([*scale[f"{name}.tasks"], *extra_tasks]):
+    for task in dict.fromkeys(names):
         if why := tasks.missing(task, data):
             left_out[task] = why
             continue

@@ -10,6 +10,9 @@ from base import pictures
 from tools.reproduction.paper import OF_PRETRAINING
 from tools.reproduction.tables import Table
 
+# Title -> place, number and deviation of each point.
+Lines = dict[str, list[tuple[float, float, float]]]
+
 
 def draw(table: Table, path: str) -> bool:
     """Draw the picture of a table as a PNG file; return whether there is one.
@@ -44,11 +47,9 @@ def draw(table: Table, path: str) -> bool:
     return has_picture and pictures.draw(path, draw_to)
 
 
-def _lines(
-    table: Table, column: str
-) -> dict[str, list[tuple[float, float, float]]]:
-    """Return {title: place, number and deviation of each point} of lines."""
-    lines: dict[str, list[tuple[float, float, float]]] = {}
+def _lines(table: Table, column: str) -> Lines:
+    """Return ours and the paper's, or the curves of Figure 5."""
+    lines: Lines = {}
     for title, own in ("ours", table), ("the paper", table.papers):
         for x, row in enumerate(table.rows):
             cell = own.cell(row.label, column)

@@ -74,8 +74,7 @@ def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     command = ["python", "-m", "tools.reproduce_paper", *own, "--report_only"]
     yield "# A command can run as soon as those that it comes after have ended."
-    yield "# Before all others: write the configurations of the models."
-    yield "# After them: write tables, pictures and report."
+    yield "# Before all others (it writes configurations), and after them:"
     yield shlex.join(command) + "\n"
     for step in plan.steps.values():
         numbers = [str(plan.steps[before].number) for before in step.after]

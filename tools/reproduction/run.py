@@ -116,9 +116,8 @@ def _end(step: Step, work: WorkDir, status: int, began: float) -> bool:
     text = pathlib.Path(work.log(step)).read_text("utf-8", "replace")
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     # Libraries may print more after the error, when the process ends.
-    last = lines[-_LAST_LINES:]
-    errors = [line for line in last if line.startswith("ERROR: ")]
-    failed = (errors or last)[-1].removeprefix("ERROR: ")
+    errors = [x for x in lines[-_LAST_LINES:] if x.startswith("ERROR: ")]
+    failed = (errors or lines)[-1].removeprefix("ERROR: ")
     logging.error(
         "Step %d ended with status %d: %s", step.number, status, failed
     )

@@ -116,7 +116,10 @@ def _by_key(
 
 
 def _checked(value: Any, like: Any, place: str) -> Any:
-    """Return a value of the type of `like`, a table with its keys."""
+    """Return a value of the type of `like`, a table with its keys.
+
+    Integers are at least 1.
+    """
     if isinstance(like, dict) and isinstance(value, dict):
         if {*value} == {*like}:
             return {
@@ -130,4 +133,6 @@ def _checked(value: Any, like: Any, place: str) -> Any:
     if isinstance(value, list):
         one = like[0] if like else ""
         return [_checked(own, one, place) for own in value]
+    if type(value) is int and value < 1:
+        raise UserError(f"{place} = {value}: must be at least 1")
     return value

@@ -12,7 +12,7 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.reproduction.paper import AVERAGE, PAPER, PERPLEXITY
@@ -172,16 +172,10 @@ def as_markdown(table: Table) -> str:
     """Return ours, the paper's, and the differences to the first row."""
     columns, labels, papers = table.columns, table.labels, table.papers
 
-    def lines(rows: Sequence[str], text: Callable[[str, str], str]) -> str:
+    def lines(rows: Iterable[str], text: Callable[[str, str], str]) -> str:
         found = [["", *columns], ["---", *["---:"] * len(columns)]]
         found += [[row, *(text(row, c) for c in columns)] for row in rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in found)
-
-    def ours(row: str, column: str) -> str:
-        return cell_text(table.cell(row, column), column)
-
-    def theirs(row: str, column: str) -> str:
-        return shown(papers.cell(row, column).mean, column)
 
     def differences(row: str, column: str) -> str:
         own = shown(table.difference(row, column), column, "+")
@@ -191,10 +185,11 @@ def as_markdown(table: Table) -> str:
     parts = [
         "Ours: mean ± sample standard deviation (number of runs), without "
         "degenerate runs.\n",
-        lines(labels, ours),
+        lines(labels, lambda r, c: cell_text(table.cell(r, c), c)),
     ]
     if numbers := PAPER[table.name].numbers:
-        parts += ["The paper's.\n", lines([*numbers], theirs)]
+        theirs = lines(numbers, lambda r, c: shown(papers.cell(r, c).mean, c))
+        parts += ["The paper's.\n", theirs]
     if len(labels) > 1:
         parts += [
             f"Differences to {labels[0]}: ours, and the paper's in "

@@ -77,6 +77,7 @@ def test_values_are_replaced():
         ("pretraining.lerning_rate=1", "unknown key pretraining.lerning_rate"),
         ("tasks.squad.doc_stride=5", "unknown key tasks.squad.doc_stride"),
         ("num_seeds=2.5", "num_seeds = 2.5: wanted one such as 1"),
+        ("num_parallel=0", "num_parallel = 0: must be at least 1"),
         ("num_seeds=true", "num_seeds = True: wanted one such as 1"),
         ("model.dropout=no", "model.dropout = 'no': wanted one such as 0.1"),
         ("finetuning.learning_rates=1", "wanted one such as [5e-05, "),
