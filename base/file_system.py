@@ -458,13 +458,6 @@ def remove_directory(path: str) -> None:
         gfile().rmtree(path) if is_remote(path) else shutil.rmtree(path)
 
 
-def empty_folder(folder: str) -> None:
-    """Remove all files of a local folder."""
-    for entry in os.scandir(folder):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(entry.path)
-
-
 def private_folder() -> str:
     """Return this user's folder in the system's folder of temporary files.
 

@@ -122,20 +122,19 @@ def utf8_error(
     """
     start += error.start
     file.seek(0)
-    head = file.read(2)
+    is_packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)
-    line = column = 1
-    for place in range(0, start, 2**20):
-        block = file.read(min(2**20, start - place))
-        line += block.count(b"\n")
-        column += len(block)
-        if b"\n" in block:
-            column = len(block) - block.rfind(b"\n")
+    line, begins = 1, 0
+    for data in file:
+        if begins + len(data) > start:
+            break
+        begins += len(data)
+        line += 1
     byte = error.object[error.start]
     mend = "convert the file (iconv -t UTF-8)"
-    if head == b"\x1f\x8b":
+    if is_packed:
         mend = "the file is compressed (gzip): unpack it first"
     return InputError(
         f"{path}: line {line} is not UTF-8: byte 0x{byte:02x} at column "
-        f"{column}; {mend}"
+        f"{start - begins + 1}; {mend}"
     )

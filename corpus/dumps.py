@@ -135,11 +135,8 @@ def parse_page(data: bytes) -> Page:
         xml = f"<mediawiki><siteinfo/>{text}</mediawiki>"
         page = next(iter(mwxml.Dump.from_file(io.StringIO(xml))))
         revisions = collections.deque(page, maxlen=1)
-    except UnicodeDecodeError as error:
-        detail = f"not UTF-8 ({error.reason})"
-        raise Unusable("broken_item", detail) from None
     except Exception as error:
-        # ParseError, MalformedXML, ValueError of int(), TypeError, ...
+        # UnicodeDecodeError, ParseError, MalformedXML, ValueError of int(), ...
         detail = f"{type(error).__name__}: {error}"
         raise Unusable("broken_item", detail) from error
     if not revisions:

@@ -308,12 +308,13 @@ def _template(
     source = text[span.start : span.end]
     name = templates.name_of(source)
     is_silent = templates.is_silent(name, source, language)
-    if not is_silent and templates.renderer_of(name, language):
+    renderer = templates.renderer_of(name, language)
+    if renderer and not is_silent:
         counts["templates_rendered"] += 1
         # Lines decide what is a paragraph: a template is on one line.
         source = source.replace("\n", " ")
-        is_quote = templates.is_quote(name, language)
-        return f"\n\n{source}\n\n" if is_quote else source
+        is_paragraph = renderer is templates.quotation
+        return f"\n\n{source}\n\n" if is_paragraph else source
     counts["templates"] += 1
     if is_silent:
         return GAP

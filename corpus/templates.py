@@ -107,11 +107,6 @@ def _code(language: str) -> str:
     return "en" if code == "simple" else code
 
 
-def is_quote(name: str, language: str) -> bool:
-    """Return whether templates of this name hold a paragraph of quoted text."""
-    return renderer_of(name, language) is _quotation
-
-
 def is_remark(before: str, after: str, with_text: bool) -> bool:
     """Return whether a template is a remark, by the characters around it.
 
@@ -386,8 +381,8 @@ def _height(call: Call) -> str | None:
     return None if call.named or not value else f"{value.replace('.', ',')} m"
 
 
-def _quotation(call: Call) -> str:
-    """Return the quoted text, without its source."""
+def quotation(call: Call) -> str:
+    """Return the quoted text, a paragraph of its own, without its source."""
     for key in ("text", "quote", "Text"):
         if call.named.get(key):
             return call.named[key]
@@ -414,7 +409,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
         """lang langue lang2 rtl-lang script/arabic wikt-lang langwithname
         lang-short color colour font_color fontcolor resize fontsize langi
         font لغ lingua""": _in_language,
-        "quote quotation bquote blockquote cquote zitat cytat": _quotation,
+        "quote quotation bquote blockquote cquote zitat cytat": quotation,
         "transl transliteration translit xlit": _transliterated,
         "linktext chem chem2": _joined(""),
         "frac sfrac fraction": _fraction,
@@ -482,7 +477,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
     "es": {
         "siglo": _spanish_century,
         "esd": "{}",
-        "cita": _quotation,
+        "cita": quotation,
         "unidad": _number_with_unit,
     },
     "fr": {

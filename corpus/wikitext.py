@@ -138,8 +138,6 @@ def _render_template(node: nodes.Template, site: Site) -> str:
     name = templates.name_of(source)
     if templates.is_silent(name, source, site.language):
         return GAP
-    if not templates.renderer_of(name, site.language):
-        return LOST
     arguments = {
         str(parameter.name).strip(): _render(parameter.value, site).strip()
         for parameter in node.params

@@ -322,6 +322,8 @@ def _remove_leftovers(job: Job) -> None:
 
 def _empty(job: Job) -> None:
     """Remove unfinished work; the local folder itself stays locked."""
-    file_system.empty_folder(job.scratch_dir)
+    for entry in os.scandir(job.scratch_dir):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(entry.path)
     if job.shared_dir != job.scratch_dir:
         file_system.remove_directory(job.shared_dir)
