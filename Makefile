@@ -1,6 +1,6 @@
 # make demo   the whole main job on text that ships with Python, 2-10 minutes
 # make check  lint and the fast tests: about two minutes on 2 cores
-# make test   lint and all tests but the nightly ones
+# make test   lint and all tests but the nightly ones: ten minutes on 2 cores
 # make test-all   lint and all tests: 25 to 30 minutes on 2 cores
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of tools.playground that need Chromium

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import classifier_runs
 import fine_tuned_models
-import litert_files
 import ner_runs
 import numpy as np
 import pytest
 import scripts
 import squad_runs
 import swag_runs
-import tensorflow as tf
 from prediction_runs import (
     batch_predict,
     check_same,
@@ -191,44 +189,6 @@ def test_entities_have_their_characters_and_records_their_tags(tmp_path):
     by_word = [tag for row in found for tag in row["tags"]]
     # A record may begin inside of a sentence, where I- becomes B-.
     assert [t[2:] for t in by_record] == [t[2:] for t in by_word]
-
-
-@pytest.mark.nightly
-def test_accents_stay_in_every_kind_of_model(tmp_path):
-    """By `strip_accents`, of a checkpoint and of what is exported from it."""
-    words = ["fur", "f\u00fcr", "die", "gut"]
-    model = fine_tuned_models.write_classifier(
-        tmp_path / "model",
-        classifier_runs.CONFIG,
-        [*classifier_runs.VOCAB[:-4], *words],
-        ["bad", "good"],
-    )
-    texts = write_lines(
-        tmp_path / "texts.jsonl",
-        [
-            {"text": text}
-            for text in ("fur die", "F\u00fcr die", "f\u00fcr die")
-        ],
-    )
-    flat = predict(model, texts, tmp_path / "flat")
-    assert flat[0]["score"] == flat[1]["score"] == flat[2]["score"]
-    settings = {"do_lower_case": True, "strip_accents": False}
-    (model / "tokenizer_config.json").write_text(json.dumps(settings))
-    wanted = predict(model, texts, tmp_path / "wanted")
-    assert wanted[0]["score"] == flat[0]["score"] != wanted[1]["score"]
-    assert wanted[1]["score"] == wanted[2]["score"]
-    flags = {"model": str(model), "input_file": str(texts)}
-    flags["output_dir"] = str(tmp_path / "flat")
-    assert "strip_accents" in scripts.error_of(batch_predict, **flags)
-    saved = export(model, tmp_path / "1")
-    check_same(predict(saved, texts, tmp_path / "saved"), wanted)
-    serve = tf.saved_model.load(str(saved)).signatures["serving_default"]
-    scores = serve(tf.constant(["fur die", "F\u00fcr die"]))["probabilities"]
-    for row, one in zip(scores.numpy().tolist(), wanted, strict=False):
-        assert row == pytest.approx([*one["probabilities"].values()], abs=1e-5)
-    file = litert_files.export(model, tmp_path / "model.tflite")
-    found = litert_files.predict(file, texts, tmp_path / "litert.jsonl")
-    check_same(without_ids(found), without_ids(wanted))
 
 
 def test_questions_with_other_numbers_of_choices(tmp_path):

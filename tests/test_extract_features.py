@@ -130,23 +130,6 @@ def test_every_line_is_a_forward_pass_of_its_own(extracted, by_hand):
         np.testing.assert_allclose(values_of(line), wanted, rtol=0, atol=5e-5)
 
 
-def test_cut_as_the_original_cuts(extracted):
-    """Singles to S - 2, pairs from the longer side to S - 3."""
-    counts = {}
-    for number in (7, 8, 9):
-        tokens = [t["token"] for t in read_jsonl(extracted)[number]["features"]]
-        assert len(tokens) == LENGTH
-        counts[number] = [tokens.count(letter) for letter in "abc"]
-    assert counts == {7: [22, 0, 0], 8: [15, 6, 0], 9: [0, 3, 18]}
-
-
-def test_text_is_what_python_prints(extracted):
-    """Byte for byte what json.dumps makes of six decimals."""
-    for line in extracted.read_text().splitlines():
-        assert json.dumps(json.loads(line)) == line
-    assert '"token": "\\u00e9"' in extracted.read_text()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{"batch_size": 3}, nightly({"pad_to_max_length": True})]
@@ -220,16 +203,6 @@ def test_npz(model_dir, input_file, by_hand, tmp_path):
     scripts.run(extract_features, **flags)
     assert out.read_bytes() == first
     assert os.listdir(tmp_path) == ["out.npz"]
-
-
-def test_pooled_npz(model_dir, input_file, by_hand, tmp_path):
-    out = tmp_path / "out.npz"
-    flags = flags_for(model_dir, input_file, out, output_format="npz")
-    scripts.run(extract_features, **flags, pooling="mean", layers="-2")
-    with np.load(out) as found:
-        assert set(found) == {"features", "layers"}
-        wanted = [values.mean(axis=0)[1:2] for values in by_hand]
-        np.testing.assert_allclose(found["features"], wanted, atol=5e-5)
 
 
 @pytest.mark.nightly

@@ -9,7 +9,6 @@ import json
 import random
 from pathlib import Path
 
-import corpora
 import numpy as np
 import one_file_bert
 import pytest
@@ -24,7 +23,6 @@ from small_models import FEATURES, GOLDEN_MODEL
 from checkpoints import weight_files
 from modeling import BertConfig
 from pretraining.model import BertForPreTraining
-from records import tfrecord
 from tasks import bilstm
 
 TINY = {
@@ -189,54 +187,6 @@ def write_model(folder: Path, model: Bert) -> None:
     weight_files.write(
         str(folder / "bert_model.ckpt"),
         {name: weight.numpy() for name, weight in model.weights.items()},
-    )
-
-
-@pytest.mark.nightly
-def test_thirty_steps_of_run_pretraining(tmp_path):
-    """The rows are of a book, and all in each batch: no order matters."""
-    vocab = one_file_bert.read_vocab(corpora.VOCAB_FILE)
-    path = corpora.write(tmp_path / "manual.txt", corpora.manual(3))
-    documents = one_file_bert.read_documents(path, vocab, lower=True)
-    rng = random.Random(1)
-    words = [token for token in vocab if not token.startswith("[")]
-    rows = [
-        one_file_bert.pretraining_features(pair, vocab, words, rng, 48, 8)
-        for pair in one_file_bert.make_pairs(documents, rng, 48)
-    ][:16]
-    model = Bert(Config(len(vocab), **TINY))
-    write_model(tmp_path, model)
-    (batch,) = itertools.islice(one_file_bert.batches_of(rows, 16, rng), 1)
-    features = {name: value.numpy() for name, value in batch.items()}
-    features["next_sentence_labels"] = features["next_sentence_labels"][:, None]
-    with open(tmp_path / "rows.tfrecord", "wb") as file:
-        with tfrecord.RecordWriter(file) as writer:
-            writer.write_examples(features)
-    scripts.run(
-        scripts.load("run_pretraining"),
-        do_train=True,
-        init_checkpoint=tmp_path / "bert_model.ckpt",
-        input_file=tmp_path / "rows.tfrecord",
-        output_dir=tmp_path / "out",
-        max_seq_length=48,
-        max_predictions_per_seq=8,
-        train_batch_size=16,
-        learning_rate=1e-3,
-        num_train_steps=30,
-        num_warmup_steps=5,
-        jit_compile=False,
-    )
-    one_file_bert.train(
-        model.weights,
-        lambda features: sum(model.pretraining_losses(features)),
-        itertools.repeat(batch),
-        one_file_bert.learning_rates(1e-3, 30, 5),
-    )
-    found = weights_of(tmp_path / "out/model.ckpt-30")
-    assert_near(
-        {name: found[name] for name in model.weights},
-        {name: weight.numpy() for name, weight in model.weights.items()},
-        1e-4,
     )
 
 

@@ -1,8 +1,5 @@
 """Schedule, clipping, AdamW and LAMB against the original and by hand."""
 
-import subprocess
-import sys
-
 from base.errors import UserError
 
 import keras
@@ -10,7 +7,6 @@ import numpy as np
 import pytest
 import small_models
 import tensorflow as tf
-from paths import ROOT, TESTS
 
 import optimization
 from optimization import create_schedule
@@ -288,54 +284,3 @@ def test_weight_decay_is_the_originals():
 def test_unknown_optimizer_names_the_choices():
     with pytest.raises(UserError, match="adamw, lamb"):
         optimization.named_optimizer("sgd")
-
-
-MIRRORED = """
-import sys; sys.path[:0] = {paths!r}
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-two = [tf.config.LogicalDeviceConfiguration()] * 2
-tf.config.set_logical_device_configuration(cpu, two)
-import optimization
-from test_optimization import make_variables
-found = []
-for strategy in (
-    tf.distribute.get_strategy(),
-    tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
-):
-    with strategy.scope():
-        variables = make_variables()
-        optimizer = optimization.named_optimizer({name!r}, ema_decay=0.5)
-        optimizer.create_slots(variables)
-    slots = optimizer.slots
-
-    @tf.function(autograph=False)
-    def run(step):
-        def replica_step():
-            gradients = [v.value * 0.5 + 1.0 for v in variables]
-            optimizer.apply_gradients(variables, gradients, 0.1, step)
-        strategy.run(replica_step)
-
-    for step in range(3):
-        run(tf.constant(step))
-    for v in variables:
-        copies = strategy.experimental_local_results(v.value)
-        assert len(copies) == strategy.num_replicas_in_sync
-        for copy in copies:
-            tf.debugging.assert_equal(copy, copies[0])
-        found.append(copies[0].numpy())
-        found.append(slots[v.path]["adam_v"].numpy())
-        found.append(slots[v.path]["average"].numpy())
-for a, b in zip(found[:6], found[6:], strict=True):
-    assert (abs(a - b) < 1e-6).all()
-print("agree")
-"""
-
-
-@pytest.mark.nightly
-def test_every_replica_is_updated():
-    code = MIRRORED.format(paths=[str(ROOT), str(TESTS)], name="lamb")
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
-    assert result.stdout.strip().endswith("agree"), result.stderr[-2000:]

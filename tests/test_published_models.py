@@ -8,7 +8,6 @@ from pathlib import Path
 import classifier_runs
 import hub_models
 import hub_server
-import prediction_runs
 import pytest
 import scripts
 from interruptions import interrupted_at
@@ -57,16 +56,6 @@ def test_a_model_is_converted(client, hub_folder, tmp_path):
         convert, input="hf://model", output=out / "x", output_format="original"
     )
     assert message.startswith("--input=hf://model: wanted hf://owner/name")
-
-
-@pytest.mark.slow
-def test_batch_prediction(client, hub_folder, tmp_path):
-    (tmp_path / "text").write_text("the [MASK] sat\n")
-    found = [
-        prediction_runs.predict(model, tmp_path / "text", tmp_path / out)
-        for model, out in ((NAME, "by_name"), (hub_folder, "by_folder"))
-    ]
-    assert found[0] == found[1] and len(found[0]) == 1
 
 
 def flags_for(data_dir: Path, out: Path, **more) -> dict:

@@ -3,7 +3,11 @@
 The model itself is compared with the original's in tests/test_modeling.py.
 """
 
+import dataclasses
+
+import by_hand
 import numpy as np
+import one_file_bert
 import packed_batches
 import pytest
 import small_models
@@ -155,78 +159,22 @@ def test_masked_tokens_are_restored_and_filling_is_not():
 # --- The loss by hand --------------------------------------------------------
 
 
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def norm(x: np.ndarray, weights: dict, path: str) -> np.ndarray:
-    x = x - x.mean(-1, keepdims=True)
-    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
-    return x * weights[f"{path}/gamma"] + weights[f"{path}/beta"]
-
-
-def gelu(x: np.ndarray) -> np.ndarray:
-    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-def log_probs_by_hand(config, weights: dict, ids, segments) -> np.ndarray:
-    """Return the log probabilities [S, V] of the next token, in float64.
-
-    One sequence without padding, token by token: the query at place t is
-    multiplied with the keys 0 .. t alone, so that no mask is needed.
-    """
-
-    def dense(x, path):
-        return x @ weights[f"{path}/kernel"] + weights[f"{path}/bias"]
-
-    tables = "bert/embeddings"
-    x = weights[f"{tables}/word_embeddings"][ids]
-    x = x + weights[f"{tables}/token_type_embeddings"][segments]
-    x = x + weights[f"{tables}/position_embeddings"][: len(ids)]
-    x = norm(x, weights, f"{tables}/LayerNorm")  # [S, H]
-    heads = config.num_attention_heads
-    size = config.hidden_size // heads
-    for number in range(config.num_hidden_layers):
-        layer = f"bert/encoder/layer_{number}"
-        query, key, value = (
-            dense(x, f"{layer}/attention/self/{name}")
-            for name in ("query", "key", "value")
-        )
-        context = np.zeros_like(x)
-        for place in range(len(ids)):
-            for head in range(heads):
-                part = slice(head * size, (head + 1) * size)
-                scores = key[: place + 1, part] @ query[place, part]
-                probs = softmax(scores / np.sqrt(size))
-                context[place, part] = probs @ value[: place + 1, part]
-        x = norm(
-            x + dense(context, f"{layer}/attention/output/dense"),
-            weights,
-            f"{layer}/attention/output/LayerNorm",
-        )
-        wide = gelu(dense(x, f"{layer}/intermediate/dense"))
-        x = norm(
-            x + dense(wide, f"{layer}/output/dense"),
-            weights,
-            f"{layer}/output/LayerNorm",
-        )
-    head = "cls/predictions"
-    x = gelu(dense(x, f"{head}/transform/dense"))
-    x = norm(x, weights, f"{head}/transform/LayerNorm")
-    logits = x @ weights[f"{tables}/word_embeddings"].T
-    return np.log(softmax(logits + weights[f"{head}/output_bias"]))
-
-
 def test_ltr_loss_is_the_one_computed_by_hand(ltr_model):
-    """Of records with padding and masks, by numpy from the restored text."""
+    """Of records with padding and masks, row by row of the restored text."""
     for variable in ltr_model.variables:
         if variable.path.endswith(("bias", "beta")):  # zeros would hide a bug
             shape = variable.shape
             variable.assign(0.3 * tf.random.stateless_normal(shape, [1, 2]))
-    weights = {
-        v.path: v.numpy().astype(np.float64) for v in ltr_model.variables
-    }
+    plain = by_hand.LeftToRight(
+        one_file_bert.Config(
+            **{
+                field.name: getattr(ltr_model.config, field.name)
+                for field in dataclasses.fields(one_file_bert.Config)
+            }
+        )
+    )
+    for variable in ltr_model.variables:
+        plain.weights[variable.path].assign(variable)
     features = packed_batches.both(5)[0]
     batch = packed_batches.batch_of(features)
     total = count = correct = 0
@@ -241,12 +189,15 @@ def test_ltr_loss_is_the_one_computed_by_hand(ltr_model):
             if weight:
                 ids[place] = token
         length = int(features["input_mask"][row].sum())
-        found = log_probs_by_hand(
-            ltr_model.config,
-            weights,
-            ids[:length],
-            features["segment_ids"][row, :length],
+        states, _ = plain.encode(
+            {
+                "input_ids": tf.constant(ids[None, :length]),
+                "input_mask": tf.ones([1, length], tf.int32),
+                "segment_ids": batch["segment_ids"][row : row + 1, :length],
+            }
         )
+        logits = plain.masked_lm_logits(states[-1], tf.range(length)[None])
+        found = tf.nn.log_softmax(logits[0]).numpy()
         for place in range(length - 1):
             total -= found[place, ids[place + 1]]
             correct += found[place].argmax() == ids[place + 1]
