@@ -36,9 +36,8 @@ from base.flags import define, flag, read
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
+from extras import mistakes
 from extras.distillation.flags import DistillationFlags
-from extras.mistakes import answers as wrong_answers
-from extras.mistakes.table import Report
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.settings import RunSettings
@@ -205,8 +204,9 @@ def write_scores(
 ) -> None:
     """Write the scores and the mistakes of answers without a run."""
     reporting.write_results(FLAGS.output_dir, results, step=0)
-    wrong_answers.write_answers(
-        data, answered.chosen, Report(finetuning_flags.read(FLAGS))
+    mistakes.write_errors(
+        finetuning_flags.read(FLAGS),
+        mistakes.wrong_answers(data, answered.chosen),
     )
 
 

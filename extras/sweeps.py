@@ -6,7 +6,6 @@ that was interrupted is resumed, and one that is finished is not repeated.
 
     runs/NAME             the output_dir of each run
     sweep_results.txt     the runs in their order, means and spreads
-    hparams/NAME          each finished run for TensorBoard's HPARAMS page
 
 The output_dir of the sweep gets the model and the results of the best run. It
 has no run of its own: later commands would take that run's scores and signs of
@@ -14,7 +13,6 @@ failure for those of the best model, and the command of that run would replace
 the model.
 """
 
-import contextlib
 import dataclasses
 import itertools
 import json
@@ -25,7 +23,6 @@ import shutil
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from base import child_processes, file_system, text_files
@@ -39,7 +36,7 @@ from absl.flags import FlagValues
 from checkpoints import hub, lookup, published, run_settings, weight_files
 from tasks.source import find_weights
 
-RUNS, RESULTS, _HPARAMS = "runs", "sweep_results.txt", "hparams"
+RUNS, RESULTS = "runs", "sweep_results.txt"
 
 # The files of a model beside its weights.
 _MODEL = (lookup.BERT_CONFIG_NAME, lookup.VOCAB_NAME, "tokenizer_config.json")
@@ -53,20 +50,8 @@ _GRID = {
     "sweep_epochs": ("num_train_epochs", "epochs"),
 }
 
-# Flags whose values TensorBoard shows beside the scores.
-_HYPERPARAMETERS = (
-    *(flag for flag, _ in _GRID.values()),
-    "random_seed",
-    "warmup_proportion",
-    "weight_decay_rate",
-)
-
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "output", "flagfile")
-
-# Names of files that need no checksum: those in records_dir, which are made of
-# other files, and weights beside an index that has a checksum of each.
-_MADE = re.compile(r"\.(data-\d+-of-\d+|(tf_record|npy)(\.json)?)$")
 
 # Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
@@ -110,14 +95,11 @@ class Sweep(NamedTuple):
         runs: in the order in which they are made.
         arguments: flag -> `--flag=value` for all flags that were given and
             hold for every run.
-        shared: {hyperparameter: value} of every run, for TensorBoard; a run's
-            own values take precedence.
     """
 
     script: str
     runs: Runs
     arguments: dict[str, str]
-    shared: Mapping[str, float] = MappingProxyType({})
 
     def command(self, run: str, output_dir: str) -> list[str]:
         """Return the command of a run; its values replace those given."""
@@ -159,12 +141,7 @@ def read(f: FlagValues, path: str) -> Sweep | None:
     if published.is_of_hub(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
-    return Sweep(
-        path,
-        runs,
-        {k: v for k, v in arguments.items() if v},
-        {name: float(f[name].value) for name in _HYPERPARAMETERS},
-    )
+    return Sweep(path, runs, {k: v for k, v in arguments.items() if v})
 
 
 def grid(f: FlagValues) -> Runs:
@@ -224,26 +201,29 @@ def batch_sizes(f: FlagValues) -> list[tuple[str, int]]:
 # --- Making the runs ---------------------------------------------------------
 
 
-def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
+def run_all(
+    sweep: Sweep, output_dir: str, metric: str, inputs: Any = None
+) -> str:
     """Train all runs, write the sorted table; return the best run's folder.
 
-    A finished run whose flags and files are those of before is not repeated.
+    A finished run is not repeated if its flags are those of before, and
+    `inputs` too: what is known of data and model by their content, as JSON.
     `metric`, a key of eval_results.txt, decides; larger is better.
 
     Raises:
         UserError: a run failed; the finished ones are kept.
     """
     runs = os.path.join(output_dir, RUNS)
+    inputs = json.loads(json.dumps(inputs))
     results: dict[str, dict[str, float]] = {}
-    files = _files_named(sweep.arguments, output_dir)
-    for number, (run, values) in enumerate(sweep.runs.items(), 1):
+    for number, run in enumerate(sweep.runs, 1):
         folder = os.path.join(runs, run)
         command = sweep.command(run, folder)
-        # Holds the flags of the finished run and the checksums of the files
-        # they name. If these differ, the command is given again, and
-        # output_dir decides whether its run may be resumed.
+        # Holds the flags and the inputs of the finished run. If these differ,
+        # the command is given again, and output_dir decides whether its run
+        # may be resumed.
         marker = os.path.join(folder, "finished.json")
-        made_of = {"flags": command[2:], "files": files}
+        made_of = {"flags": command[2:], "inputs": inputs}
         is_finished = text_files.read_own_json(marker) == made_of
         logging.info(
             "Run %d of %d, %s%s",
@@ -261,8 +241,6 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
                 )
             file_system.write_text(marker, json.dumps(made_of))
         results[run] = read_scores(folder)
-        row = os.path.join(output_dir, _HPARAMS, run)
-        write_hparams(row, {**sweep.shared, **values}, results[run])
         if number == 1:
             sweep = _with_type_of(folder, sweep)
     lines = table(results, metric)
@@ -283,47 +261,6 @@ def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
             else f"{best} is the best of the others",
         )
     return os.path.join(runs, best)
-
-
-def _files_named(
-    arguments: Mapping[str, str], output_dir: str
-) -> dict[str, str]:
-    """Return {path: SHA-256} of the files that the values of flags name.
-
-    Any flag may name some: a file, a folder, a pattern, a checkpoint, or a
-    module. What the runs write is left out.
-    """
-    found, output = {}, os.path.join(file_system.real_path(output_dir), "")
-    own = tuple(f"{output}{name}/" for name in (RUNS, _HPARAMS))
-    places = {
-        place
-        for name, argument in arguments.items()
-        for place in argument.partition("=")[2].split(",")
-        if name != "records_dir"
-    }
-    for place in sorted(places):
-        if not place or published.is_of_hub(place):  # a commit does not change
-            continue
-        module = place.partition(":")[0].replace(".", "/")
-        names, paths = (place, f"{place}.index", f"{module}.py"), []
-        with contextlib.suppress(tf.errors.UnimplementedError):  # no path
-            # A name may have the characters of a pattern.
-            paths = list(filter(tf.io.gfile.exists, names))
-            paths = paths or tf.io.gfile.glob(place)
-        for path in paths:
-            files = [path]
-            if tf.io.gfile.isdir(path):
-                names = (name for name, _ in file_system.files_below(path))
-                files = [os.path.join(path, name) for name in names]
-            # A folder of data may hold output_dir, or be it.
-            real = os.path.join(file_system.real_path(path), "")
-            is_inside = real.startswith(output)
-            for file in filter(file_system.exists, files):  # no broken links
-                real = file_system.real_path(file)
-                is_written = real.startswith(own if is_inside else output)
-                if not is_written and not _MADE.search(file):
-                    found[file] = file_system.sha256(file)
-    return found
 
 
 def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
@@ -452,35 +389,6 @@ def _mean_and_spread(
 def _cell(value: float | None) -> str:
     """Return a number with four decimals, "-" for None."""
     return "-" if value is None else f"{value:.4f}"
-
-
-def write_hparams(
-    folder: str, values: Mapping[str, Any], scores: Mapping[str, float]
-) -> None:
-    """Write a finished run's row of TensorBoard's HPARAMS page.
-
-    `values` are its hyperparameters. Nothing is written without TensorBoard. A
-    file of an earlier command is removed, so that a run has one row.
-    """
-    try:
-        from tensorboard.plugins.hparams import api
-    except ImportError:
-        logging.warning(
-            "%s: not written, since tensorboard is not installed; to install "
-            "it: python -m pip install -r requirements.txt",
-            folder,
-        )
-        return
-    for path in tf.io.gfile.glob(os.path.join(folder, "events.*")):
-        tf.io.gfile.remove(path)
-    step = int(scores.get("global_step", 0))
-    with tf.summary.create_file_writer(folder).as_default():
-        numbers = {name: float(value) for name, value in values.items()}
-        api.hparams(numbers, os.path.basename(folder))
-        # eval_results.txt has `degenerate` only where it is 1.
-        for key, value in {"degenerate": 0.0, **scores}.items():
-            if key != "global_step" and math.isfinite(value):
-                tf.summary.scalar(key, value, step)
 
 
 # --- The output_dir ----------------------------------------------------------

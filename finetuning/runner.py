@@ -15,8 +15,7 @@ from absl.flags import FlagValues
 
 from checkpoints import lookup, run_settings, weight_files
 from checkpoints.model import Checkpoint
-from extras import sweeps
-from extras.mistakes import writers as mistakes
+from extras import mistakes, sweeps
 from finetuning import flags as finetuning_flags
 from tasks import bilstm, fine_tuned, saved_model
 from tasks.job import FineTuningJob, LoadedModel
@@ -401,7 +400,8 @@ def run_sweep(
         # run, not after the last one.
         job = create_job(settings, find_source(settings))
         metric = job.deciding_metric()
+        inputs = [identity_of(job), [job.fingerprint(data) for data in job.dev]]
         file_system.make_directory(settings.output_dir)
-        best = sweeps.run_all(sweep, settings.output_dir, metric)
+        best = sweeps.run_all(sweep, settings.output_dir, metric, inputs)
         results = (*job.result_files, *mistakes.files(job))
         sweeps.copy_best(best, settings.output_dir, results)

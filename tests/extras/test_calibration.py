@@ -1,10 +1,9 @@
-"""classifier/calibration.py: the temperature, its picture, and the error."""
+"""extras/calibration.py: the temperature, its picture, and the error."""
 
 import numpy as np
 import pytest
 
-from extras import calibration
-from extras.mistakes import classes
+from extras import calibration, classes
 from tasks.classifier import scores
 
 

@@ -1,10 +1,7 @@
-"""The results of a sweep: order, means and spreads, TensorBoard's rows."""
-
-import sys
+"""The results of a sweep: order, means and spreads."""
 
 import pytest
 
-from extras import sweeps
 from extras.sweeps import ranked, table
 
 GOOD = {"accuracy": 0.6, "loss": 0.7, "global_step": 9.0}
@@ -67,88 +64,3 @@ def test_runs_may_have_other_scores():
         "a 0.8000 0.8000      -",
         "b 0.5000 0.6000 0.0000",
     ]
-
-
-# --- TensorBoard's HParams page ----------------------------------------------
-
-VALUES = {
-    name: {"learning_rate": rate, "random_seed": 1.0, "num_train_epochs": 3.0}
-    for name, rate in (("a", 3e-5), ("b", 5e-5), ("c", 2e-5))
-}
-
-
-def rows_of(folder):
-    """Return {run: (hyperparameters, scores)} as TensorBoard reads."""
-    from tensorboard import context
-    from tensorboard.backend.event_processing import (
-        data_provider,
-        plugin_event_multiplexer,
-    )
-    from tensorboard.plugins import base_plugin
-    from tensorboard.plugins.hparams import (
-        api_pb2,
-        backend_context,
-        list_session_groups,
-    )
-
-    multiplexer = plugin_event_multiplexer.EventMultiplexer()
-    multiplexer.AddRunsFromDirectory(str(folder))
-    multiplexer.Reload()
-    provider = data_provider.MultiplexerDataProvider(multiplexer, str(folder))
-    handler = list_session_groups.Handler(
-        context.RequestContext(),
-        backend_context.Context(
-            base_plugin.TBContext(
-                data_provider=provider,
-                logdir=str(folder),
-                multiplexer=multiplexer,
-            )
-        ),
-        "experiment",
-        api_pb2.ListSessionGroupsRequest(
-            start_index=0,
-            slice_size=100,
-            include_metrics=True,
-            allowed_statuses=[api_pb2.STATUS_UNKNOWN],
-        ),
-    )
-    return {
-        group.name: (
-            {k: v.number_value for k, v in group.hparams.items()},
-            {m.name.tag: m.value for m in group.metric_values},
-        )
-        for group in handler.run().session_groups
-        if len(group.sessions) == 1
-    }
-
-
-def test_tensorboard_reads_a_row_for_each_finished_run(tmp_path):
-    results = {
-        "a": {"loss": 0.75, "accuracy": 0.5, "global_step": 9.0},
-        "b": {"loss": float("nan"), "accuracy": 0.875, "degenerate": 1.0},
-    }
-    for _ in range(2):  # the same command again doubles nothing
-        for name, scores in results.items():
-            row = str(tmp_path / "hparams" / name)
-            sweeps.write_hparams(row, VALUES[name], scores)
-    wanted = {
-        "a": (
-            VALUES["a"],
-            {"accuracy": 0.5, "loss": 0.75, "degenerate": 0.0},
-        ),
-        "b": (
-            VALUES["b"],
-            {"accuracy": 0.875, "degenerate": 1.0},
-        ),
-    }
-    assert rows_of(tmp_path / "hparams") == wanted == rows_of(tmp_path)
-
-
-def test_without_tensorboard_one_line_names_the_remedy(
-    tmp_path, monkeypatch, caplog
-):
-    monkeypatch.setitem(sys.modules, "tensorboard.plugins.hparams", None)
-    sweeps.write_hparams(str(tmp_path), VALUES["a"], GOOD)
-    (line,) = caplog.messages
-    assert "pip install -r requirements.txt" in line
-    assert not list(tmp_path.iterdir())

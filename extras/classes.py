@@ -1,19 +1,14 @@
-"""What a classifier gets wrong: errors.tsv, tables of classes, pictures."""
+"""Tables and pictures of a classifier's classes on its development data."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from base import pictures
 
 import numpy as np
 
-from extras.mistakes import table
-from extras.mistakes.table import ERRORS, Cell, Mistakes, Report
-from tasks.classifier.glue import Example
-from tasks.classifier.job import ClassifierJob
-from tasks.classifier.multi_label import MultiLabelJob
 from tasks.classifier.scores import NUM_BINS, calibration_error, confidence
-from tasks.job import DataSet
 
 # With more classes than this the cells of the picture have no numbers, and
 # with more than the second nobody could read the picture.
@@ -22,76 +17,62 @@ _MAX_NUMBERS, _MAX_DRAWN = 12, 50
 _MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
 _RELIABILITY, _SCORES = "reliability.png", "label_scores.tsv"
 
-FILES = (ERRORS, _MATRIX, _PICTURE, _RELIABILITY, _SCORES)
-
-
-def write(
-    job: ClassifierJob,
-    data: DataSet,
-    found: tuple[np.ndarray, np.ndarray],  # logits or numbers; labels
-    report: Report,
-) -> None:
-    """Write errors.tsv, the scores of the classes and their pictures."""
-    logits, label_ids = found
-    examples, labels = job.examples(data), job.files.labels
-    if isinstance(job, MultiLabelJob):
-        report.errors(_wrong_labels(job, examples, *found))
-        report.table(_SCORES, *_scores_of_labels(job, *found))
-        return
-    if labels is None:
-        sizes = np.abs(logits - label_ids)
-        report.errors(worst("difference", examples, label_ids, logits, sizes))
-        return
-    predictions = logits.argmax(-1)
-    names = np.array(labels, object)
-    report.errors(
-        worst(
-            "confidence",
-            examples,
-            names[label_ids],
-            names[predictions],
-            confidence(logits),
-        )
-    )
-    from sklearn import metrics  # takes a second to import
-
-    counts = metrics.confusion_matrix(
-        label_ids, predictions, labels=range(len(labels))
-    )
-    report.table(_MATRIX, *confusion_table(counts, labels))
-    if len(labels) <= _MAX_DRAWN:
-        report.draw(
-            _PICTURE, functools.partial(draw_confusion, counts, job.files.names)
-        )
-    report.draw(
-        _RELIABILITY,
-        functools.partial(draw_reliability, logits, label_ids, job.temperature),
-    )
-
-
-def worst(
-    size: str,
-    examples: Sequence[Example],
-    truths: np.ndarray,
-    predictions: np.ndarray,
-    sizes: np.ndarray,
-) -> Mistakes:
-    """Return the examples with a wrong prediction; `size` names the sizes."""
-    return table.worst(
-        ("guid", size, "text_a", "text_b"),
-        [example.guid for example in examples],
-        truths.tolist(),
-        predictions.tolist(),
-        sizes.tolist(),
-        [(example.text_a, example.text_b) for example in examples],
-    )
-
+# A job's task_name -> the files.
+FILES = {
+    "classifier": (_MATRIX, _PICTURE, _RELIABILITY),
+    "multi_label_classification": (_SCORES,),
+}
 
 # A header and the rows of a table.
-_Table = tuple[Sequence[str], Sequence[Sequence[Cell]]]
+Table = tuple[Sequence[str], Sequence[Sequence[str | int | float]]]
 
 
-def confusion_table(counts: np.ndarray, names: Sequence[str]) -> _Table:
+def tables(job: Any, found: np.ndarray, labels: np.ndarray) -> dict[str, Table]:
+    """Return {name: table}; there is none of a regression.
+
+    Args:
+        job: of a classifier.
+        found: logits [n, K]; of any number of labels, probabilities.
+        labels: class ids [n]; of any number of labels, 0 or 1, [n, K].
+    """
+    names = job.files.labels
+    if names is None:
+        return {}
+    if labels.ndim == 2:
+        return {_SCORES: _label_scores(job, found, labels)}
+    return {_MATRIX: confusion_table(_confusion(found, labels), names)}
+
+
+def pictures_of(
+    job: Any, found: np.ndarray, labels: np.ndarray
+) -> dict[str, Callable[[str], None]]:
+    """Return {name: what draws it to a path}; there are some of classes alone.
+
+    The arguments are those of `tables`.
+    """
+    names = job.files.names
+    if names is None or labels.ndim == 2:
+        return {}
+    drawn = {}
+    if len(names) <= _MAX_DRAWN:
+        counts = _confusion(found, labels)
+        drawn[_PICTURE] = functools.partial(draw_confusion, counts, names)
+    drawn[_RELIABILITY] = functools.partial(
+        draw_reliability, found, labels, job.temperature
+    )
+    return drawn
+
+
+def _confusion(logits: np.ndarray, label_ids: np.ndarray) -> np.ndarray:
+    """Return the numbers of examples [K, K]: right class, predicted class."""
+    from sklearn import metrics  # takes a second to import
+
+    return metrics.confusion_matrix(
+        label_ids, logits.argmax(-1), labels=range(logits.shape[1])
+    )
+
+
+def confusion_table(counts: np.ndarray, names: Sequence[str]) -> Table:
     """Return confusion_matrix.tsv, for counts [K, K].
 
     Row: right class, column: predicted class.
@@ -100,28 +81,7 @@ def confusion_table(counts: np.ndarray, names: Sequence[str]) -> _Table:
     return ("truth / prediction", *names), [(name, *row) for name, row in rows]
 
 
-# --- Any number of labels: probabilities and labels, [n, K] ------------------
-
-
-def _wrong_labels(
-    job: MultiLabelJob,
-    examples: Sequence[Example],
-    probs: np.ndarray,
-    labels: np.ndarray,
-) -> Mistakes:
-    """Return the examples with the most wrong labels first."""
-    predicted = job.predicted(probs)
-    truths, given = (
-        np.array([job.names(row) for row in rows], object)
-        for rows in (labels, predicted)
-    )
-    counts = (predicted != labels).sum(axis=1)
-    return worst("wrong_labels", examples, truths, given, counts)
-
-
-def _scores_of_labels(
-    job: MultiLabelJob, probs: np.ndarray, labels: np.ndarray
-) -> _Table:
+def _label_scores(job: Any, probs: np.ndarray, labels: np.ndarray) -> Table:
     """Return label_scores.tsv, the scores of every label."""
     from sklearn import metrics
 

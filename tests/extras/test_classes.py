@@ -1,37 +1,17 @@
-"""The worst mistakes of a classifier and its confusion matrix, by hand."""
+"""The tables and pictures of classes."""
 
 import os
 
 import numpy as np
 import pytest
 
-from extras.mistakes import classes, table
-from tasks.classifier.glue import Example
-
-
-def test_wrong_labels():
-    examples = [Example("1", "b\tfilm"), Example("2", "c film", "bad")]
-    found = classes.worst(
-        "confidence",
-        examples,
-        np.array(["yes", "yes"]),
-        np.array(["no", "maybe"]),
-        np.array([0.6, 0.7]),
-    )
-    assert found.header == (
-        *("guid", "truth", "prediction", "confidence"),
-        *("text_a", "text_b"),
-    )
-    assert found.rows == [
-        ("2", "yes", "maybe", 0.7, "c film", "bad"),
-        ("1", "yes", "no", 0.6, "b\tfilm", None),
-    ]
+from extras import classes, mistakes
 
 
 def test_confusion():
     counts = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]])
     found = classes.confusion_table(counts, ("no", "y\tes", "maybe"))
-    assert table.lines(*found) == [
+    assert mistakes.lines(*found) == [
         "truth / prediction\tno\ty\\tes\tmaybe",
         "no\t1\t0\t0",
         "y\\tes\t1\t0\t1",

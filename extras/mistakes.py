@@ -1,0 +1,450 @@
+r"""errors.tsv: what a model gets wrong on its development data, a line each.
+
+The file has a header and tabs between its cells, without quoting. A tab, a
+line break or another control character of a text is written as in Python, so
+that each mistake is one line: \t, \n, \x07, \u2028; a backslash is \\.
+
+A classifier also has tables and pictures of its classes: classes.py.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from base import cluster, file_system, pictures
+
+import numpy as np
+from absl import logging
+
+from extras import classes
+from tasks.classifier.glue import Example
+from tasks.classifier.scores import confidence
+from tasks.embeddings.data import Collection
+from tasks.embeddings.scores import DEPTH
+from tasks.job import DataSet, FineTuningJob, Scored
+from tasks.ner.data import Entity, File, entities
+from tasks.ner.scores import by_sentence
+from tasks.settings import RunSettings
+from tasks.squad.data import SquadData
+from tasks.squad.decoding import Candidate
+from tasks.squad.scores import score_each
+from tasks.swag.task import Question
+
+ERRORS = "errors.tsv"
+
+# Control characters, what else ends a line somewhere, and halves of surrogate
+# pairs, which JSON can hold and UTF-8 cannot.
+_ESCAPED = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+_CONTEXT = 80  # characters of the paragraph on each side of an answer
+
+Cell = str | int | float | None
+
+
+class Mistakes(NamedTuple):
+    """The mistakes of a model on one data set.
+
+    Attributes:
+        header: names of the columns.
+        rows: the worst first; numbers are written with four decimals, None as
+            an empty cell.
+        num_scored: how many answers were scored.
+        what: name of what was scored, such as "examples".
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    num_scored: int
+    what: str = "examples"
+
+    def summary(self, count: int) -> str:
+        """Return how many mistakes are listed, of how many.
+
+        >>> Mistakes(["id"], [["a"], ["b"], ["c"]], 12).summary(1)
+        'the worst 1 of 3 mistakes in 12 examples'
+        """
+        listed = f"all {len(self.rows):,}"
+        if count < len(self.rows):
+            listed = f"the worst {count:,} of {len(self.rows):,}"
+        return f"{listed} mistakes in {self.num_scored:,} {self.what}"
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def write(job: FineTuningJob, scored: Scored) -> None:
+    """Write the worst mistakes on each development set.
+
+    Of classes also the tables and, unless --nopictures, the pictures.
+    """
+    settings = job.settings
+    for data, own in zip(job.dev, scored.predictions, strict=True):
+        title, found = _title(job, data), own.predictions
+        write_errors(settings, mistakes_of(job, data, found), title)
+        if job.task_name not in classes.FILES:
+            continue
+        for name, table in classes.tables(job, *found).items():
+            _write_table(settings, _titled(name, title), *table)
+        if settings.training.pictures and cluster.is_chief():
+            for name, draw_to in classes.pictures_of(job, *found).items():
+                path = os.path.join(settings.output_dir, _titled(name, title))
+                pictures.draw(path, draw_to)
+
+
+def files(job: FineTuningJob) -> list[str]:
+    """Return the names of the files that `write` writes to output_dir."""
+    names = (ERRORS, *classes.FILES.get(job.task_name, ()))
+    return [
+        _titled(name, _title(job, data)) for data in job.dev for name in names
+    ]
+
+
+def write_errors(
+    settings: RunSettings, found: Mistakes, title: str = ""
+) -> None:
+    """Write --num_errors of the mistakes; log how many there are.
+
+    `title` is in the name of the file. With --num_errors=0 there is none.
+    """
+    if count := settings.num_errors:
+        name, rows = _titled(ERRORS, title), found.rows[:count]
+        summary = f": {found.summary(count)}"
+        _write_table(settings, name, found.header, rows, summary)
+
+
+def _write_table(
+    settings: RunSettings,
+    name: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    summary: str = "",
+) -> None:
+    """Write a table to output_dir, which the chief alone does; log its path."""
+    path = os.path.join(settings.output_dir, name)
+    if cluster.is_chief():
+        file_system.write_text(path, "\n".join(lines(header, rows)) + "\n")
+    logging.info("Wrote %s%s", path, summary)
+
+
+def lines(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return the lines of a file: the header and a line for each row."""
+    return ["\t".join(map(cell, row)) for row in (header, *rows)]
+
+
+def cell(value: Cell) -> str:
+    r"""Return a value as a cell of the file.
+
+    >>> cell("a\tb\\c"), cell(0.98765), cell(None)
+    ('a\\tb\\\\c', '0.9877', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return _ESCAPED.sub(
+        lambda match: match[0].encode("unicode_escape").decode(), str(value)
+    )
+
+
+def _title(job: FineTuningJob, data: DataSet) -> str:
+    """Return what is in the names of a set's files: nothing of the first."""
+    return "" if data == job.dev[0] else data.title
+
+
+def _titled(name: str, title: str) -> str:
+    """Return errors_TITLE.tsv for errors.tsv; without a title the name."""
+    base, ending = os.path.splitext(name)
+    return f"{base}_{title}{ending}" if title else name
+
+
+# --- What is wrong, task by task ---------------------------------------------
+
+
+def mistakes_of(job: Any, data: DataSet, found: Any) -> Mistakes:
+    """Return the mistakes in a job's predictions for a development set.
+
+    `found` are Scored.predictions of the set.
+    """
+    match job.task_name:
+        case "classifier":
+            return wrong_classes(job.examples(data), job.files.labels, *found)
+        case "multi_label_classification":
+            return wrong_labels(job, job.examples(data), *found)
+        case "multiple_choice":
+            return wrong_choices(job.examples(data), *found)
+        case "token_classification":
+            file, sure = job.examples(data), confidence(found)
+            return wrong_entities(file, job.tags(file, found), sure)
+        case "question_answering":
+            return wrong_answers(job.questions.data, found.chosen)
+    if isinstance(found, tuple):
+        return failed_queries(*found)
+    # Distances and products are of another scale than the scores.
+    examples, has_scale = job.examples(data), not job.similarity
+    return wrong_scores(examples, found, has_scale)
+
+
+def worst(
+    header: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    what: str = "examples",
+) -> Mistakes:
+    """Return the rows whose prediction is not the truth.
+
+    Their first cells are name, truth, prediction, and the size of the mistake,
+    such as the confidence; the largest comes first.
+    """
+    rows = list(rows)
+    wrong = [row for row in rows if row[1] != row[2]]
+    wrong.sort(key=lambda row: -abs(row[3]))
+    header = (header[0], "truth", "prediction", *header[1:])
+    return Mistakes(header, wrong, len(rows), what)
+
+
+def wrong_classes(
+    examples: Sequence[Example],
+    labels: Sequence[str] | None,
+    logits: np.ndarray,
+    label_ids: np.ndarray,
+) -> Mistakes:
+    """Return the wrong classes, the surest first; the most wrong numbers.
+
+    Logits are [n, K]; without labels they are numbers [n].
+    """
+    if labels is None:
+        sizes = np.abs(logits - label_ids)
+        return _of_examples("difference", examples, label_ids, logits, sizes)
+    names = np.array(labels, object)
+    truths, given = names[label_ids], names[logits.argmax(-1)]
+    sure = confidence(logits)
+    return _of_examples("confidence", examples, truths, given, sure)
+
+
+def wrong_labels(
+    job: Any,
+    examples: Sequence[Example],
+    probs: np.ndarray,
+    labels: np.ndarray,
+) -> Mistakes:
+    """Return the examples with the most wrong labels first, of [n, K]."""
+    predicted = job.predicted(probs)
+    truths, given = (
+        np.array([job.names(row) for row in rows], object)
+        for rows in (labels, predicted)
+    )
+    counts = (predicted != labels).sum(axis=1)
+    return _of_examples("wrong_labels", examples, truths, given, counts)
+
+
+def _of_examples(
+    size: str,
+    examples: Sequence[Example],
+    truths: np.ndarray,
+    predictions: np.ndarray,
+    sizes: np.ndarray,
+) -> Mistakes:
+    """Return `worst` of a classifier's examples; `size` names the sizes."""
+    columns = (values.tolist() for values in (truths, predictions, sizes))
+    rows = (
+        (example.guid, *cells, example.text_a, example.text_b)
+        for example, *cells in zip(examples, *columns, strict=True)
+    )
+    return worst(("guid", size, "text_a", "text_b"), rows)
+
+
+def wrong_choices(
+    questions: Sequence[Question], scores: np.ndarray, labels: np.ndarray
+) -> Mistakes:
+    """Return the wrong choices, the surest first, of scores [n, C]."""
+    columns = (labels, scores.argmax(-1), confidence(scores))
+    columns = (values.tolist() for values in columns)
+    rows = []
+    for question, truth, given, sure in zip(questions, *columns, strict=True):
+        texts = question.context, *(question.choices[n] for n in (truth, given))
+        rows.append((question.guid, truth, given, sure, *texts))
+    header = ("guid", "confidence", "context", "right_choice")
+    return worst((*header, "predicted_choice"), rows, "questions")
+
+
+# --- Sentence vectors --------------------------------------------------------
+
+
+def wrong_scores(
+    examples: Sequence[Any], found: np.ndarray, has_scale: bool
+) -> Mistakes:
+    """Return the pairs furthest off their scores.
+
+    Without `has_scale` similarities and scores are compared in standard
+    deviations from their means.
+    """
+    wanted = np.array([example.score for example in examples])
+    errors = found - wanted
+    if not has_scale:
+        one, other = (
+            (values - values.mean()) / max(values.std(), 1e-12)
+            for values in (found, wanted)
+        )
+        errors = one - other
+    columns = (values.tolist() for values in (wanted, found, errors))
+    rows = (
+        (number, *cells, *example.texts)
+        for number, (example, *cells) in enumerate(
+            zip(examples, *columns, strict=True)
+        )
+    )
+    return worst(("row", "error", "text_a", "text_b"), rows)
+
+
+def failed_queries(
+    collection: Collection, ranked: Sequence[Sequence[str]]
+) -> Mistakes:
+    """Return the queries whose first document is not relevant, worst first.
+
+    The rank is that of the first relevant document, None beyond the depth.
+    """
+    listed = []
+    for (query, text), found in zip(
+        collection.queries.items(), ranked, strict=True
+    ):
+        wanted = collection.relevant[query]
+        ranks = [n for n, name in enumerate(found, 1) if name in wanted]
+        rank = ranks[0] if ranks else None
+        if rank != 1:
+            first = collection.documents[found[0]] if found else ""
+            best = max(wanted, key=wanted.get)
+            right = collection.documents[best]
+            listed.append((query, rank, text, right, first))
+    listed.sort(key=lambda row: -(row[1] or DEPTH + 1))
+    header = ("query", "rank", "text", "relevant", "found_first")
+    return Mistakes(header, listed, len(ranked))
+
+
+# --- Entities ----------------------------------------------------------------
+
+
+def wrong_entities(
+    file: File,
+    predicted: Sequence[Sequence[str]],
+    probabilities: np.ndarray,
+) -> Mistakes:
+    """Return the entities that are wrong or missed, the surest first.
+
+    The confidence of a mistake is the lowest probability of the predicted tags
+    of its words, which are those of the predicted entity or the missed one.
+    """
+    rows, num_entities = [], 0
+    for sentence, tags, sure in zip(
+        file.sentences,
+        predicted,
+        by_sentence(file, probabilities),
+        strict=True,
+    ):
+
+        def text(entity: Entity | None, words: list = sentence.words):
+            if entity is None:
+                return None
+            return f"{entity.type}: {' '.join(words[entity.words])}"
+
+        gold = entities(sentence.tags)
+        num_entities += len(gold)
+        for kind, right, found in _pairs(gold, entities(tags)):
+            place = found or right
+            rows.append(
+                (
+                    sentence.lines[place.first],
+                    kind,
+                    text(right),
+                    text(found),
+                    float(min(sure[place.words])),
+                    " ".join(sentence.words),
+                )
+            )
+    rows.sort(key=lambda row: -row[4])
+    header = ("line", "kind", "truth", "prediction", "confidence", "sentence")
+    return Mistakes(header, rows, num_entities, "right entities")
+
+
+def _pairs(
+    gold: Sequence[Entity], predicted: Sequence[Entity]
+) -> list[tuple[str, Entity | None, Entity | None]]:
+    """Return (kind, right entity, predicted one) of a sentence's mistakes.
+
+    kind         truth         prediction    such as
+    missed       LOC: Paris                  nothing was found there
+    invented                   LOC: May      there is no entity
+    other type   LOC: Paris    PER: Paris    the same words
+    other words  LOC: New York LOC: York     words of a right entity
+    """
+
+    def overlaps(one: Entity, other: Entity) -> bool:
+        return one.first <= other.last and other.first <= one.last
+
+    found = []
+    for entity in predicted:
+        if entity in gold:
+            continue
+        other = next((right for right in gold if overlaps(right, entity)), None)
+        if other is None:
+            kind = "invented"
+        else:
+            same = other[:2] == entity[:2]
+            kind = "other type" if same else "other words"
+        found.append((kind, other, entity))
+    found += [
+        ("missed", right, None)
+        for right in gold
+        if not any(overlaps(right, entity) for entity in predicted)
+    ]
+    return found
+
+
+# --- Answers -----------------------------------------------------------------
+
+
+def wrong_answers(
+    data: SquadData,
+    found: Mapping[str, Candidate],  # by question id
+) -> Mistakes:
+    """Return the questions without an exact match.
+
+    Those of F1 0 come first, the surest answer of each first.
+    """
+    scores = score_each(data, {key: given.text for key, given in found.items()})
+    nothing = Candidate("", None, 0.0, 0.0)
+    rows = []
+    for example in data.examples:
+        key = example.qas_id
+        if scores.exact.get(key, True):
+            continue
+        given = found.get(key, nothing)
+        place = example.place or (given.span[1:] if given.span else (0, 0))
+        rows.append(
+            (
+                key,
+                example.question_text,
+                " | ".join(dict.fromkeys(example.answers)),
+                given.text,
+                float(scores.f1[key]),
+                0,
+                given.probability,
+                context_of(data.paragraphs[example.paragraph].text, place),
+            )
+        )
+    rows.sort(key=lambda row: (row[4] > 0, -(row[6] or 0.0)))
+    header = ("id", "question", "answers", "prediction", "f1", "exact")
+    header = (*header, "confidence", "context")
+    return Mistakes(header, rows, len(scores.exact), "questions")
+
+
+def context_of(paragraph: str, place: tuple[int, int]) -> str:
+    """Return a part of a paragraph around the characters [start, end).
+
+    >>> context_of("a " * 90 + "Paris fell." + " b" * 90, (180, 185))[:9]
+    '... a a a'
+    """
+    first = max(0, place[0] - _CONTEXT)
+    last = min(len(paragraph), place[1] + _CONTEXT)
+    before = "... " if first else ""
+    after = " ..." if last < len(paragraph) else ""
+    return f"{before}{paragraph[first:last].strip()}{after}"

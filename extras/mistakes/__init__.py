@@ -1,1 +1,0 @@
-"""What a model gets wrong: tables and pictures, a module for each kind."""
