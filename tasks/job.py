@@ -20,7 +20,7 @@ import abc
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from base import cluster, file_system, progress
@@ -260,7 +260,7 @@ class FineTuningJob(abc.ABC):
         return self._records[data.name]
 
     def write_records(
-        self, path: str, data: DataSet, examples: Iterable[Any]
+        self, path: str, data: DataSet, examples: Sequence[Any]
     ) -> None:
         """Write the record file of a data set; it appears when complete."""
         with file_system.atomic_file(path) as file:

@@ -83,10 +83,10 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
                 **self.job.text_fingerprint(),
                 "is_regression": self.learns_numbers,
             }
-            examples = (
+            examples = [
                 Example(f"unlabeled-{n}", *json.loads(key).values())
                 for n, key in enumerate(others)
-            )
+            ]
             unlabeled = DataSet("unlabeled", "unlabeled", None)
             data.append(
                 self.job.cache.records(

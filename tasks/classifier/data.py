@@ -6,9 +6,8 @@ reads their rows.
 """
 
 import dataclasses
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from base import logs, tables, text_files
 from base.errors import UserError
@@ -30,8 +29,6 @@ _SYNONYMS = {"contradictory": "contradiction"}
 # With more different labels the column most likely holds numbers to predict, or
 # the texts themselves.
 _MAX_LABELS = 1000
-
-_PART = 10_000  # examples converted at a time
 
 _HINT = (
     " (with --task_name=tsv, --text_a_column, --text_b_column and "
@@ -274,7 +271,6 @@ def read_examples(
         for part, column in split.columns._asdict().items()
         if column is not None and part != "has_header"
     }
-    by_name = isinstance(split.columns.text_a, str)
     spellings = {} if any_label else None
     examples: list[Example] = []
     damaged: list[str] = []
@@ -282,17 +278,13 @@ def read_examples(
         path,
         columns.values(),
         _HINT,
-        has_header=by_name,
+        has_header=split.columns.has_header,
         damaged=damaged if split.skips_damaged else None,
     )
-    language = None  # its column
-    if not by_name and split.columns.has_header:
-        at, header = next(found, ("", {}))
-        _check_header(at, header, columns, files.labels or ())
-        # Of XNLI's development and test files, for 15 languages.
-        language = 0 if header.get(0) == "language" else None
     for number, (at, row) in enumerate(found):
-        if not row or files.language != row.get(language, files.language):
+        # XNLI's development and test files have 15 languages.
+        language = row.get("language") if files.language else None
+        if not row or language not in (None, files.language):
             continue
         values = {
             part: _value(row, column, part, at, files.multi_label)
@@ -351,25 +343,6 @@ def _check_label(
             )
 
 
-def _check_header(
-    at: str,
-    header: tables.Row,
-    columns: Mapping[str, int | str],
-    labels: Sequence[str],
-) -> None:
-    """Raise a UserError for an example in place of the header.
-
-    It would be lost, since the columns are known by their numbers.
-    """
-    for part in ("label", "guid"):
-        cell = header.get(columns.get(part), "")
-        if cell in labels or cell.isdecimal():
-            raise UserError(
-                f"{at}: found an example ({part} {cell}), wanted the header "
-                "of the columns; put one before it"
-            )
-
-
 def _value(
     row: tables.Row, column: int | str, part: str, at: str, multi_label: bool
 ) -> str:
@@ -384,25 +357,6 @@ def _value(
 
 
 # --- Examples to features ----------------------------------------------------
-
-
-def converted(
-    examples: Iterable[Example],
-    label_id: Callable[[str | None], float],
-    max_seq_length: int,
-    tokenizer: tokenization.FullTokenizer,
-    how: str = CUT,
-) -> Iterator[tuple[list[Example], dict[str, np.ndarray], np.ndarray]]:
-    """Yield some examples at a time, with what convert_examples returns.
-
-    There may be more examples than memory holds.
-    """
-    examples = iter(examples)
-    while part := list(itertools.islice(examples, _PART)):
-        yield (
-            part,
-            *convert_examples(part, label_id, max_seq_length, tokenizer, how),
-        )
 
 
 def convert_examples(

@@ -14,9 +14,9 @@ from absl import logging
 
 
 class Columns(NamedTuple):
-    """The columns of the parts of an example: names, or numbers from 0.
+    """The columns of the parts of an example: their names in the header.
 
-    In a JSONL file the names are keys.
+    In a JSONL file the names are keys, in one without a header numbers from 0.
     """
 
     text_a: int | str
@@ -164,12 +164,10 @@ TASKS: dict[str, TaskFiles] = {
         {"SST-2": "test.tsv"},
         class_names=("negative", "positive"),
     ),
-    # By number, since a byte order mark precedes the first name of the header.
     "mrpc": _glue(
         _BINARY,
-        Columns(3, 4, 0),
+        Columns("#1 String", "#2 String", "Quality"),
         {"MRPC": "test.tsv"},
-        Columns(3, 4, guid=0),
         metrics=("accuracy", "f1"),
         positive="1",
         class_names=("not_equivalent", "equivalent"),
@@ -235,11 +233,11 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
     given, name = name, name.lower()
     name = _ALIASES.get(name, name)
     if name == "xnli":
-        columns = Columns(6, 7, 1)
+        columns = Columns("sentence1", "sentence2", "gold_label")
         train = f"multinli/multinli.train.{xnli_language}.tsv"
         return TaskFiles(
             _NLI,
-            Split(train, Columns(0, 1, 2)),
+            Split(train, Columns("premise", "hypo", "label")),
             {"dev": Split("xnli.dev.tsv", columns)},
             {f"XNLI-{xnli_language}": Split("xnli.test.tsv", columns)},
             language=xnli_language,

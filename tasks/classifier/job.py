@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system
@@ -33,6 +33,8 @@ from tasks.task import Outputs
 BALANCED = "balanced"  # class_weights
 
 _SHOWN = 5  # examples in the log, as in the original
+
+_PART = 10_000  # examples converted together
 
 
 class Options(NamedTuple):
@@ -172,21 +174,23 @@ class ClassifierJob(FineTuningJob):
         }
 
     def convert(
-        self, data: DataSet, examples: Iterable[Example]
+        self, data: DataSet, examples: Sequence[Example]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of some examples at a time; log the first."""
-        count, lengths, left_out = 0, [], []
+        lengths, left_out = [], []
         label_type = np.float32 if self.is_regression else np.int64
-        for part, features, lost in classifier_data.converted(
-            examples,
-            self.label_ids,
-            self.source.row_length,
-            self.tokenizer,
-            self.source.long_texts.how,
-        ):
+        for at in range(0, len(examples), _PART):
+            part = examples[at : at + _PART]
+            features, lost = classifier_data.convert_examples(
+                part,
+                self.label_ids,
+                self.source.row_length,
+                self.tokenizer,
+                self.source.long_texts.how,
+            )
             label_ids = features["label_ids"].astype(label_type)
             features["label_ids"] = label_ids
-            for row, example in enumerate(() if count else part[:_SHOWN]):
+            for row, example in enumerate(() if at else part[:_SHOWN]):
                 label = f"{example.label} (id = {label_ids[row]})"
                 rows.log_example(
                     row,
@@ -197,12 +201,11 @@ class ClassifierJob(FineTuningJob):
                 )
             lengths.append(features["input_mask"].sum(axis=1))
             left_out.append(lost)
-            count += len(part)
             yield features
         logging.info(
             "%s: %d examples, %s",
             data.title,
-            count,
+            len(examples),
             long_texts.what_is_read(self.source, lengths, left_out),
         )
 

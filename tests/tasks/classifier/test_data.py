@@ -103,7 +103,8 @@ def test_xnli_keeps_its_language(tmp_path):
         tabs("premise", "hypo", "label"),
         tabs("P", "H", "contradictory"),
     )
-    names = ["language", "gold_label", "c", "d", "e", "f", "s1", "s2"]
+    parses = [f"{name}_parse" for name in ("a", "b", "c", "d")]
+    names = ["language", "gold_label", *parses, "sentence1", "sentence2"]
     write(
         tmp_path,
         "xnli.dev.tsv",
@@ -458,18 +459,18 @@ def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
 
 
 @pytest.mark.parametrize(
-    "name, line, found",
+    "name, line, column",
     [
-        ("mrpc", "1\t702876\t702977\tA b .\tC d .", "label 1"),
-        ("xnli", "A b .\tC d .\tneutral", "label neutral"),
+        ("mrpc", "1\t702876\t702977\tA b .\tC d .", "#1 String"),
+        ("xnli", "A b .\tC d .\tneutral", "premise"),
     ],
 )
-def test_an_example_in_place_of_a_header(tmp_path, name, line, found):
+def test_an_example_in_place_of_a_header(tmp_path, name, line, column):
     task = glue.find(name)
     path = tmp_path / task.train.file
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"{line}\n{line}\n")
-    with pytest.raises(UserError, match=rf"line 1: found an example \({found}"):
+    with pytest.raises(UserError, match=f"line 1: no column '{column}'"):
         classifier_data.read_examples(str(tmp_path), task.train, task)
 
 
