@@ -4,7 +4,6 @@ Both formats are written line by line, so that memory does not grow with
 the input, and the file appears when it is complete.
 """
 
-import abc
 import contextlib
 import json
 import os
@@ -14,16 +13,12 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
-from base import errors, file_system
-from base.errors import UserError
+from base import file_system
 
 import numpy as np
 import orjson
-import tensorflow as tf
 
 FORMATS = ("jsonl", "npz")
-
-_FAILURES = (OSError, tf.errors.OpError)  # of local and of remote files
 
 
 class LineFeatures(NamedTuple):
@@ -59,38 +54,7 @@ def format_rows(rows: np.ndarray) -> list[bytes]:
 # --- Writers -----------------------------------------------------------------
 
 
-class Writer(abc.ABC):
-    """Writes lines to a file; errors name its path."""
-
-    def __init__(self, path: str, file: IO[bytes], layers: Sequence[int]):
-        self.path, self._file, self._layers = path, file, layers
-
-    def write(self, line: LineFeatures) -> None:
-        """Write one line.
-
-        Raises:
-            UserError: the file cannot be written.
-        """
-        try:
-            self._write(line)
-        except _FAILURES as error:
-            raise _not_written(self.path, error) from error
-
-    @abc.abstractmethod
-    def _write(self, line: LineFeatures) -> None: ...
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Write what comes after the last line."""
-
-
-def _not_written(path: str, error: Exception) -> UserError:
-    return UserError(
-        f"--output_file={path} cannot be written: {errors.reason(error)}"
-    )
-
-
-class JsonWriter(Writer):
+class JsonWriter:
     """Writes the original's JSON lines.
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1,
@@ -98,12 +62,17 @@ class JsonWriter(Writer):
     "layers": [...]}. Indices of layers are as the user gave them.
     """
 
-    def __init__(self, *arguments: Any, inv_vocab: Mapping[int, str]):
-        super().__init__(*arguments)
-        self._inv_vocab = inv_vocab
+    def __init__(
+        self,
+        file: IO[bytes],
+        layers: Sequence[int],
+        inv_vocab: Mapping[int, str],
+    ):
+        self._file, self._layers, self._inv_vocab = file, layers, inv_vocab
         self._tokens: dict[int, bytes] = {}
 
-    def _write(self, line: LineFeatures) -> None:
+    def write(self, line: LineFeatures) -> None:
+        """Write one line."""
         values = line.values.reshape(-1, line.values.shape[-1])
         rows = iter(format_rows(values))
         groups = [
@@ -131,10 +100,11 @@ class JsonWriter(Writer):
             self._tokens[token_id] = text.encode()
         return self._tokens[token_id]
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Write nothing."""
 
 
-class NpzWriter(Writer):
+class NpzWriter:
     """Writes an archive for np.load: features, offsets, input_ids, layers.
 
     Line i is features[offsets[i] : offsets[i + 1]], [T, K, H]; its tokens are
@@ -145,14 +115,15 @@ class NpzWriter(Writer):
     system deletes when the process ends, however it ends.
     """
 
-    def __init__(self, *arguments: Any, folder: str):
-        super().__init__(*arguments)
+    def __init__(self, file: IO[bytes], layers: Sequence[int], folder: str):
+        self._file, self._layers = file, layers
         self._stack, self._folder = contextlib.ExitStack(), folder
         self._spools: dict[str, IO[bytes]] = {}
         self._headers: dict[str, dict[str, Any]] = {}
         self._num_tokens = 0
 
-    def _write(self, line: LineFeatures) -> None:
+    def write(self, line: LineFeatures) -> None:
+        """Write one line."""
         if line.values.ndim == 2:
             self._append("features", line.values[None])
             return
@@ -216,32 +187,16 @@ def open_writer(
     output_format: str,
     layers: Sequence[int],
     inv_vocab: Mapping[int, str],
-) -> Iterator[Writer]:
-    """Open a file of features, which appears when the block ends normally.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    of_block: BaseException | None = None
-    try:
-        with file_system.atomic_file(path) as file:
-            if output_format == "jsonl":
-                writer = JsonWriter(path, file, layers, inv_vocab=inv_vocab)
-            else:
-                # Beside the output if possible: /tmp may be small.
-                folder = os.path.dirname(path) or "."
-                if file_system.is_remote(path) or file_system.is_stream(path):
-                    folder = tempfile.gettempdir()
-                writer = NpzWriter(path, file, layers, folder=folder)
-            try:
-                yield writer
-            except BaseException as error:
-                of_block = error
-                raise
-            writer.close()
-    except _FAILURES as error:
-        # Reading the input and computing raise such errors in the block,
-        # which are no failures of the output.
-        if error is of_block:
-            raise
-        raise _not_written(path, error) from error
+) -> Iterator[JsonWriter | NpzWriter]:
+    """Open a file of features, which appears when the block ends normally."""
+    with file_system.atomic_file(path) as file:
+        if output_format == "jsonl":
+            writer = JsonWriter(file, layers, inv_vocab)
+        else:
+            # Beside the output if possible: /tmp may be small.
+            folder = os.path.dirname(path) or "."
+            if file_system.is_remote(path) or file_system.is_stream(path):
+                folder = tempfile.gettempdir()
+            writer = NpzWriter(file, layers, folder)
+        yield writer
+        writer.close()

@@ -3,8 +3,6 @@
 import json
 import os
 
-from base.errors import UserError
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -60,23 +58,12 @@ def test_a_full_disk(tmp_path, scheme, output_format, count, monkeypatch):
     (tmp_path / f".out.{os.getpid()}-0.tmp").symlink_to("/dev/full")
     values = np.ones([20, 1, 64], np.float32)
     line = features_writers.LineFeatures(0, [0] * 20, values)
-    with pytest.raises(UserError, match="--output_file=.*out cannot be wr"):
+    with pytest.raises((OSError, tf.errors.OpError)) as caught:
         with features_writers.open_writer(
             path, output_format, [-1], {0: "a"}
         ) as writer:
             for _ in range(count):
                 writer.write(line)
     assert os.listdir(tmp_path) == []
-
-
-def test_other_failures_are_not_blamed_on_the_output(tmp_path):
-    """Of the text, of the device."""
-    exhausted = tf.errors.ResourceExhaustedError(None, None, "OOM")
-    for error in (OSError(5, "Input/output error"), exhausted):
-        with pytest.raises(type(error)) as caught:
-            with features_writers.open_writer(
-                str(tmp_path / "out"), "jsonl", [-1], {}
-            ):
-                raise error
-        assert caught.value is error
-    assert os.listdir(tmp_path) == []
+    # base/script.py shows it.
+    assert caught.value.file_written.endswith("out")
