@@ -37,8 +37,7 @@ from absl import flags, logging
 
 from serving.flags import ModelOptions, TextOptions
 from tasks import loading, predict, registry
-from tasks.masked_lm import task as filling
-from tasks.sentence_score import task as scoring
+from tasks.masked_lm import task as masked_lm
 from tasks.task import Input, Place, Task, TaskSettings
 from training import dtypes
 from training import flags as training_flags
@@ -103,11 +102,11 @@ def main(_: list[str]) -> int:
         if isinstance(prediction, str):
             raise UserError(prediction)
         if FLAGS.score:
-            print(scoring.format_score(text, prediction))
+            print(masked_lm.format_score(text, prediction))
         else:
-            print(filling.format_fillings(text, prediction))
+            print(masked_lm.format_fillings(text, prediction))
     if FLAGS.score and len(found) > 1:
-        print(scoring.format_total(found))
+        print(masked_lm.format_total(found))
     return 0
 
 

@@ -28,8 +28,7 @@ absl_flags.disclaim_key_flags()  # --help of a script shows what it defines
 _WHY_BIAS_CORRECTION = (
     "Without it, which is the original's way (--nobias_correction), the first "
     "updates are several times as large, and fine-tuning on small data fails "
-    "more often (Zhang et al. 2020, Mosbach et al. 2020). A resumed run "
-    "keeps the value that it began with."
+    "more often (Zhang et al. 2020, Mosbach et al. 2020)."
 )
 
 
@@ -97,7 +96,6 @@ def read(f: FlagValues) -> RunSettings:
         f,
         num_train_steps=0,
         init_checkpoint=init_checkpoint,
-        bias_correction=_read_bias_correction(f),
     )
     bilstm = None  # no flag of it was given
     if any(name in f and f[name].present for name in BiLstmSize._fields):
@@ -121,22 +119,6 @@ def read(f: FlagValues) -> RunSettings:
         training=training,
         devices=flags.read(DeviceChoice, f),
     )
-
-
-def _read_bias_correction(f: FlagValues) -> bool:
-    """Return --bias_correction; by default that of the run in output_dir.
-
-    The optimizer is not to change in the middle of a run.
-    """
-    if f["bias_correction"].present or not f.do_train:
-        return f.bias_correction
-    before = run_settings.read_adjustable(f.output_dir)
-    found = bool(before.get("bias_correction", f.bias_correction))
-    if found != f.bias_correction:
-        logging.info(
-            "bias_correction = %s, as the run in %s began", found, f.output_dir
-        )
-    return found
 
 
 def check(f: FlagValues) -> None:

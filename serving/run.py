@@ -23,8 +23,8 @@ from base.jobs.run import Job, Run, Target
 from absl import logging
 
 from tasks import predict, reading, registry
+from tasks.masked_lm import task as scoring
 from tasks.reading import InputFile, Problem, Window
-from tasks.sentence_score import task as scoring
 from tasks.task import Model, Task, TaskSettings
 
 # Raise it when the same command no longer gives the same bytes.

@@ -54,7 +54,7 @@ TASKS = {
     "token_classification": Row("ner", "Entities", "TaggerGraph"),
     "multiple_choice": Row("swag", "MultipleChoice", "MultipleChoiceGraph"),
     "masked_lm": Row("masked_lm", "MaskedTokens", "MaskedLmGraph"),
-    "sentence_score": Row("sentence_score", "SentenceScore"),
+    "sentence_score": Row("masked_lm", "SentenceScore"),
     "embeddings": Row("embeddings", "Embeddings"),
     "encoder": Row("encoder", "Vectors"),
 }

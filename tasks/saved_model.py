@@ -102,8 +102,6 @@ def _describe(graph: TaskGraph) -> dict[str, Any]:
 def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
     """Check that a directory holds the SavedModel of a graph; log it.
 
-    A SavedModel of an earlier version has no checksum: its weights are unknown.
-
     Raises:
         UserError: the directory holds something else, or a SavedModel with
             other weights or settings.
@@ -113,28 +111,20 @@ def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
     found = text_files.read_own_json(os.path.join(directory, DESCRIPTION))
     found = found if isinstance(found, dict) else {}
     for name, value in _describe(graph).items():
-        if found.get(name, value) == value:
+        if found.get(name, None if name == CHECKSUM else value) == value:
             continue
-        what = f"a SavedModel with {name} = {found[name]}, not {value}"
+        what = f"a SavedModel with {name} = {found.get(name)}, not {value}"
         if name == CHECKSUM:
             what = f"the SavedModel of other weights than {prefix}"
         raise UserError(
             f"--export_dir={directory} holds {what}: give the same command "
             f"with a new one{_suggestion(directory)}, or remove it"
         )
-    if CHECKSUM in found:
-        logging.info(
-            "%s exists already and holds the weights of %s: not written again",
-            directory,
-            prefix,
-        )
-    else:
-        logging.warning(
-            "%s exists already: not written again; whether it holds the "
-            "weights of %s is not known, since an earlier version wrote it",
-            directory,
-            prefix,
-        )
+    logging.info(
+        "%s exists already and holds the weights of %s: not written again",
+        directory,
+        prefix,
+    )
 
 
 def _suggestion(directory: str) -> str:

@@ -154,24 +154,19 @@ class ClassifierJob(FineTuningJob):
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
-        return {
-            **self.file_fingerprint(data),
-            **self.text_fingerprint(),
-            "labels": self.files.labels,
-        }
-
-    def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
-        """Return everything that the texts of a file depend on."""
         split = data.source
         if split.examples:
             text = json.dumps(split.examples).encode()
-            return {"data": hashlib.sha256(text).hexdigest()}
-        path = os.path.join(self.flags.data_dir, split.file)
-        return {
-            "data": file_system.sha256(path),
-            "columns": split.columns._asdict(),
-            "language": self.files.language,
-        }
+            found = {"data": hashlib.sha256(text).hexdigest()}
+        else:
+            path = os.path.join(self.flags.data_dir, split.file)
+            found = {
+                "data": file_system.sha256(path),
+                "columns": split.columns._asdict(),
+                "language": self.files.language,
+            }
+        labels = {"labels": self.files.labels}
+        return found | self.text_fingerprint() | labels
 
     def convert(
         self, data: DataSet, examples: Sequence[Example]

@@ -1,1 +1,1 @@
-"""Fill the [MASK]s of sentences."""
+"""Fill the [MASK]s of sentences, or score sentences."""

@@ -1,7 +1,5 @@
 """Flags of fine-tuning: defaults, values made of several, what cannot work."""
 
-import json
-
 from base.errors import UserError
 
 import pytest
@@ -70,21 +68,3 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
     finetuning_flags.check(parsed(*given, "--do_train", "--num_restarts=2"))
     with pytest.raises(UserError, match="saved_model/1 exists already"):
         finetuning_flags.check(parsed(*given))
-
-
-def test_a_run_keeps_its_bias_correction(tmp_path):
-    """One that began without it goes on without."""
-    run = {"fixed": {}, "adjustable": {"bias_correction": False}}
-    (tmp_path / "training_config.json").write_text(json.dumps(run))
-
-    def corrects(*arguments: str) -> bool:
-        f = parsed(f"--output_dir={tmp_path}", "--do_train", *arguments)
-        return finetuning_flags.read(f).training.bias_correction
-
-    assert corrects()  # without a checkpoint there is no run
-    (tmp_path / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-5"\n'
-    )
-    (tmp_path / "model.ckpt-5.index").write_text("")
-    assert not corrects()
-    assert corrects("--bias_correction")

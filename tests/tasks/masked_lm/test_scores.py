@@ -13,7 +13,7 @@ import tensorflow as tf
 import tiny
 from marks import nightly
 
-from tasks.sentence_score import model as sentence_model
+from tasks.masked_lm import model as sentence_model
 
 fill_mask = scripts.load("fill_mask")
 

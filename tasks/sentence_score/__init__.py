@@ -1,1 +1,0 @@
-"""How probable sentences are to a masked LM."""
