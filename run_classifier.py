@@ -41,8 +41,7 @@ from finetuning import runner
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier.data import TaskFlags
-from tasks.classifier.job import ClassifierJob, Options
-from tasks.classifier.multi_label import MultiLabelJob
+from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
 from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from base import file_system
 
@@ -111,51 +111,47 @@ class NpzWriter:
     the same rows of input_ids. Pooled: features [lines, K, H] and layers alone.
 
     An array's header holds its size, which is known only at the end. Until then
-    the numbers are in temporary files of `folder` without a name, which the
+    the features are in a temporary file of `folder` without a name, which the
     system deletes when the process ends, however it ends.
     """
 
     def __init__(self, file: IO[bytes], layers: Sequence[int], folder: str):
         self._file, self._layers = file, layers
-        self._stack, self._folder = contextlib.ExitStack(), folder
-        self._spools: dict[str, IO[bytes]] = {}
-        self._headers: dict[str, dict[str, Any]] = {}
-        self._num_tokens = 0
+        self._spool = tempfile.TemporaryFile(dir=folder)
+        self._shape: tuple[int, ...] = (0,)  # of what it has
+        self._ids: list[np.ndarray] = []
+        self._offsets = [0]
 
     def write(self, line: LineFeatures) -> None:
         """Write one line."""
-        if line.values.ndim == 2:
-            self._append("features", line.values[None])
-            return
-        if not self._spools:
-            self._append("offsets", np.zeros([1], np.int64))
-        self._num_tokens += len(line.values)
-        self._append("features", line.values)
-        self._append("input_ids", np.asarray(line.input_ids, np.int32))
-        self._append("offsets", np.array([self._num_tokens], np.int64))
-
-    def _append(self, name: str, values: np.ndarray) -> None:
-        if name not in self._spools:
-            spool = tempfile.TemporaryFile(dir=self._folder)
-            self._spools[name] = self._stack.enter_context(spool)
-            header = np.lib.format.header_data_from_array_1_0(values[:0])
-            self._headers[name] = header
-        self._spools[name].write(np.ascontiguousarray(values).data)
-        rows, *shape = self._headers[name]["shape"]
-        self._headers[name]["shape"] = (rows + len(values), *shape)
+        values = line.values
+        if values.ndim == 2:
+            values = values[None]  # [1, K, H]
+        else:
+            self._ids.append(np.asarray(line.input_ids, np.int32))
+            self._offsets.append(self._offsets[-1] + len(values))
+        self._spool.write(np.ascontiguousarray(values).data)
+        self._shape = (self._shape[0] + len(values), *values.shape[1:])
 
     def close(self) -> None:
-        """Write the archive from the temporary files."""
-        stream = _Stream(self._file)
-        with self._stack, zipfile.ZipFile(stream, "w") as archive:
-            for name, spool in self._spools.items():
+        """Write the archive."""
+        with self._spool, zipfile.ZipFile(_Stream(self._file), "w") as archive:
+
+            def add(name: str, values: np.ndarray) -> None:
                 with _entry(archive, name) as entry:
-                    header = self._headers[name]
-                    np.lib.format.write_array_header_1_0(entry, header)
-                    spool.seek(0)
-                    shutil.copyfileobj(spool, entry, 1 << 20)
-            with _entry(archive, "layers") as entry:
-                np.lib.format.write_array(entry, np.array(self._layers))
+                    np.lib.format.write_array(entry, values)
+
+            if self._ids:
+                add("offsets", np.array(self._offsets, np.int64))
+            with _entry(archive, "features") as entry:
+                header = {"descr": "<f4", "fortran_order": False}
+                header["shape"] = self._shape
+                np.lib.format.write_array_header_1_0(entry, header)
+                self._spool.seek(0)
+                shutil.copyfileobj(self._spool, entry, 1 << 20)
+            if self._ids:
+                add("input_ids", np.concatenate(self._ids))
+            add("layers", np.array(self._layers))
 
 
 class _Stream:
