@@ -7,6 +7,7 @@ from modeling import BertConfig, BertOutput, Seed
 from records.streaming import Batch
 from tasks import bilstm
 from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel, project
 
@@ -42,6 +43,12 @@ class HeadModel(TaskModel):
         if self.bilstm is not None:
             width = 2 * bilstm_size.bilstm_units
         self.create_head(num_outputs, width)
+
+    @classmethod
+    def for_task(cls, task: Task, dtype: str) -> "HeadModel":
+        """Return a new model of a task without labels: with one output."""
+        size = bilstm.size_in(task.checkpoint.trained_for)
+        return cls(task.checkpoint.config, 1, dtype, size)
 
     def create_head(self, num_outputs: int, width: int) -> None:
         """Create output_weights [K, width] and output_bias [K].

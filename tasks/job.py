@@ -229,7 +229,7 @@ class FineTuningJob(abc.ABC):
 
     def create_model(self) -> TaskModel:
         """Return a new model; call it inside the strategy's scope."""
-        return self.task.create_model(self.config, self.settings.training.dtype)
+        return self.task.create_model(self.settings.training.dtype)
 
     def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""

@@ -198,7 +198,7 @@ def load_graph(settings: TaskSettings, has_texts: bool = False) -> TaskGraph:
         UserError: the checkpoint lacks variables that the task needs.
     """
     task, checkpoint = registry.create_task(settings), settings.checkpoint
-    model = task.create_model(checkpoint.config, settings.dtype)
+    model = task.create_model(settings.dtype)
     weight_files.restore_weights(
         model.variables, checkpoint.prefix, model.required
     )

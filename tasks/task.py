@@ -10,6 +10,7 @@ need TensorFlow import it themselves.
 """
 
 import abc
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,6 @@ from tasks import rows
 from tasks.rows import Row, Unit
 
 if TYPE_CHECKING:
-    import modeling
     from training.task_model import TaskModel
 
 NOT_FINITE = (
@@ -161,6 +161,8 @@ class Task(abc.ABC):
 
     Attributes:
         name: a key of registry.TASKS.
+        model: the class of its model below tasks/, which has TensorFlow; its
+            `for_task` creates one.
         described: fields of TaskSettings that an exported model's export.json
             has, beside those of its normalization.
         head: path of a variable that only models with its head have; None: it
@@ -177,6 +179,7 @@ class Task(abc.ABC):
     """
 
     name: str
+    model: str
     described: tuple[str, ...] = ("task", "max_seq_length")
     head: str | None = None
     trained_as: tuple[str | None, ...] = ()
@@ -236,11 +239,11 @@ class Task(abc.ABC):
         """
         return settings
 
-    @abc.abstractmethod
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "TaskModel":
+    def create_model(self, dtype: str) -> "TaskModel":
         """Return a new model; `dtype` is that of matrix products."""
+        module, _, name = self.model.rpartition(".")
+        model = getattr(importlib.import_module(f"tasks.{module}"), name)
+        return model.for_task(self, dtype)
 
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""

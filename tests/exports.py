@@ -64,7 +64,8 @@ def create_task(name: str, vocab_file: str, **options) -> Task:
         **options: other settings than those of HEADS.
     """
     task, own = HEADS[name]
-    return registry.create_task(settings_of(task, vocab_file, **own | options))
+    values = {"config": CONFIG} | own | options
+    return registry.create_task(settings_of(task, vocab_file, **values))
 
 
 def write_model(folder: Path, variables, **settings) -> Path:

@@ -11,9 +11,16 @@ from tokenization import TokenizerSettings, Vocabulary
 
 
 def settings_of(
-    name: str, vocab_file: Any, labels: Sequence[str] | None = None, **values
+    name: str,
+    vocab_file: Any,
+    labels: Sequence[str] | None = None,
+    config: Any = None,
+    **values,
 ) -> TaskSettings:
-    """Return the settings of a task; values are also those of TrainedFor."""
+    """Return the settings of a task; values are also those of TrainedFor.
+
+    With a BertConfig models of the task can be created.
+    """
     fields = {n: values.pop(n) for n in TrainedFor._fields if n in values}
     trained_for = TrainedFor(
         **{"max_seq_length": 20, "pooling": "mean"} | fields,
@@ -23,5 +30,5 @@ def settings_of(
         vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
     )
     return TaskSettings(
-        Checkpoint("", None, trained_for, files), name, **values
+        Checkpoint("", config, trained_for, files), name, **values
     )

@@ -18,6 +18,8 @@ from modeling import Seed
 from ops import losses
 from ops import windows as ops_windows
 from records.streaming import Batch
+from tasks import bilstm
+from tasks.classifier.task import Classification
 from tasks.graph import Outputs, TaskGraph
 from tasks.heads import CLASSIFICATION, HeadModel, num_tokens
 from training.objective import Objective, Sums, example_weights
@@ -57,6 +59,22 @@ class BertForSequenceClassification(HeadModel):
         self.is_regression = num_outputs is None
         self.activation = _ACTIVATIONS[activation]
         self.windows, self.multi_label = windows, multi_label
+
+    @classmethod
+    def for_task(
+        cls, task: Classification, dtype: str
+    ) -> "BertForSequenceClassification":
+        """Return a new model of a task, with a vector for each class."""
+        trained_for = task.checkpoint.trained_for
+        return cls(
+            task.checkpoint.config,
+            task.labels and len(task.labels),
+            dtype,
+            bilstm.size_in(trained_for),
+            windows=task.checkpoint.windows,
+            activation=trained_for.output_activation,
+            multi_label=task.multi_label,
+        )
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None

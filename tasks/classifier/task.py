@@ -1,7 +1,6 @@
 """A class, labels or a number for a text or a pair of texts."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +15,6 @@ from tasks.task import (
     number,
 )
 
-if TYPE_CHECKING:
-    import modeling
-    from tasks.classifier import model
-
 # The probability from which on a label is predicted, where none was tuned.
 THRESHOLD = 0.5
 
@@ -28,6 +23,7 @@ class Classification(RowTask):
     """A label with probabilities, or a number, for a text or a pair."""
 
     name = "classifier"
+    model = "classifier.model.BertForSequenceClassification"
     described = (*RowTask.described, "labels", "sentence_pairs")
     head, trained_as = "output_weights", (None,)
     multi_label = False
@@ -70,24 +66,6 @@ class Classification(RowTask):
         long_texts.check_single(checkpoint.long_texts, pairs)
         used = checkpoint.trained(id2label=labels, sentence_pairs=pairs)
         return settings._replace(checkpoint=used)
-
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "model.BertForSequenceClassification":
-        """Return the encoder with a vector for each class."""
-        from tasks import bilstm
-        from tasks.classifier import model
-
-        trained_for = self.checkpoint.trained_for
-        return model.BertForSequenceClassification(
-            config,
-            self.labels and len(self.labels),
-            dtype,
-            bilstm.size_in(trained_for),
-            windows=self.checkpoint.windows,
-            activation=trained_for.output_activation,
-            multi_label=self.multi_label,
-        )
 
 
 class MultiLabel(Classification):

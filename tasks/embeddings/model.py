@@ -9,6 +9,7 @@ import modeling
 from modeling import BertConfig
 from ops import windows as ops_windows
 from ops.elementwise import shape_of
+from tasks.embeddings.task import Embeddings
 from training.task_model import TaskModel
 
 
@@ -43,6 +44,20 @@ class SentenceEncoder(TaskModel):
         self.windows = windows
         self.pooling, self.normalize, self.size = pooling, normalize, size
         self.truncate_dim = truncate_dim
+
+    @classmethod
+    def for_task(cls, task: Embeddings, dtype: str) -> "SentenceEncoder":
+        """Return a new model of a task, with its pooling."""
+        trained_for = task.checkpoint.trained_for
+        return cls(
+            task.checkpoint.config,
+            dtype,
+            trained_for.pooling,
+            trained_for.normalize,
+            task.settings.embedding_size,
+            task.checkpoint.windows,
+            task.truncate_dim,
+        )
 
     @property
     def width(self) -> int:

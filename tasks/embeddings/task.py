@@ -1,16 +1,12 @@
 """The vector of a text, by the pooling, length and prompt of its model."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from base.errors import UserError
 
 from checkpoints.trained_for import TrainedFor
 from tasks.rows import Row, Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
-
-if TYPE_CHECKING:
-    import modeling
-    from tasks.embeddings import model
 
 # Names of the prompts of documents, of which a model may have one.
 _DOCUMENT = ("document", "passage", "corpus")
@@ -20,6 +16,7 @@ class Embeddings(RowTask):
     """A vector for each text."""
 
     name = "embeddings"
+    model = "embeddings.model.SentenceEncoder"
     described = (
         *RowTask.described,
         "pooling",
@@ -69,23 +66,6 @@ class Embeddings(RowTask):
                 normalize=bool(own.normalize),
             ),
             prompt=prompt_of(own, settings.prompt_name),
-        )
-
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "model.SentenceEncoder":
-        """Return the encoder with its pooling."""
-        from tasks.embeddings import model
-
-        trained_for = self.checkpoint.trained_for
-        return model.SentenceEncoder(
-            config,
-            dtype,
-            trained_for.pooling,
-            trained_for.normalize,
-            self.settings.embedding_size,
-            self.checkpoint.windows,
-            self.truncate_dim,
         )
 
 

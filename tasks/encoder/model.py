@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import modeling
 from ops import windows as ops_windows
+from tasks.task import Task
 from training.task_model import TaskModel
 
 EMBEDDINGS = "embeddings"  # the index of the input of the first layer
@@ -147,6 +148,14 @@ class TextEncoder(TaskModel):
     """
 
     windows: ops_windows.Windowing | None = None
+
+    @classmethod
+    def for_task(cls, task: Task, dtype: str) -> "TextEncoder":
+        """Return a new encoder; a vector of the pooler needs its weights."""
+        found = cls(task.checkpoint.config, dtype)
+        found.uses_pooler = "pooled_output" in task.settings.vectors
+        found.windows = task.checkpoint.windows
+        return found
 
     @classmethod
     def of(cls, model: TaskModel) -> "TextEncoder":

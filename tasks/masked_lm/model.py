@@ -42,6 +42,12 @@ class BertForMaskedLM(BertForPreTraining):
         # Some models have more rows of embeddings than there are tokens.
         self.num_tokens = len(vocab)
 
+    @classmethod
+    def for_task(cls, task: Task, dtype: str) -> "BertForMaskedLM":
+        """Return a new model of a task, with its vocabulary and top_k."""
+        config, vocab = task.checkpoint.config, task.tokenizer.vocab
+        return cls(config, dtype, vocab, task.settings.top_k)
+
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return token_ids and scores [n, M, top_k], ids of -1 for no mask.
 
@@ -133,6 +139,12 @@ class SentenceScorer(BertForMaskedLM):
         self.is_joined = tf.constant(
             [score_whole_words and token.startswith("##") for token in vocab]
         )
+
+    @classmethod
+    def for_task(cls, task: Task, dtype: str) -> "SentenceScorer":
+        """Return a new model of a task, with its vocabulary."""
+        config, vocab = task.checkpoint.config, task.tokenizer.vocab
+        return cls(config, dtype, vocab, task.settings.score_whole_words)
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the four outputs."""

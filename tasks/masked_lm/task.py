@@ -13,7 +13,7 @@ from its other pieces, so these can be masked together (score_whole_words).
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from base.errors import UserError
 
@@ -24,10 +24,6 @@ from checkpoints.model import Checkpoint
 from tasks import rows
 from tasks.rows import Row, Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
-
-if TYPE_CHECKING:
-    import modeling
-    from tasks.masked_lm import model
 
 # Likely misspellings of [MASK], for a hint in the error message.
 _MISSPELLED = re.compile(r"\[mask\]|<mask>|\bMASK\b", re.IGNORECASE)
@@ -111,6 +107,7 @@ class MaskedTokens(MaskedLmTask):
     """The likeliest tokens for every [MASK] of a text."""
 
     name = "masked_lm"
+    model = "masked_lm.model.BertForMaskedLM"
     described = (*MaskedLmTask.described, "top_k")
 
     def __init__(self, settings: TaskSettings):
@@ -145,18 +142,6 @@ class MaskedTokens(MaskedLmTask):
                 for scores in outputs["scores"][:count].tolist()
             ],
         }
-
-    # --- Model ---------------------------------------------------------------
-
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "model.BertForMaskedLM":
-        """Return the encoder with the heads of pre-training."""
-        from tasks.masked_lm import model
-
-        return model.BertForMaskedLM(
-            config, dtype, self.tokenizer.vocab, self.settings.top_k
-        )
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the tokens of ids; those of -1 are empty."""
@@ -205,6 +190,7 @@ class SentenceScore(MaskedLmTask):
     """The pseudo-log-likelihood of a text, and its pseudo-perplexity."""
 
     name = "sentence_score"
+    model = "masked_lm.model.SentenceScorer"
     described = (*MaskedLmTask.described, "score_whole_words")
     totals = ("score", "num_tokens")
     why_no_records = "a record may have masks: give text or JSON lines"
@@ -231,13 +217,3 @@ class SentenceScore(MaskedLmTask):
             found["tokens"] = self.tokenizer.convert_ids_to_tokens(ids)
             found["token_scores"] = [number(x) for x in scores.tolist()]
         return found
-
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "model.SentenceScorer":
-        """Return the encoder with the heads of pre-training."""
-        from tasks.masked_lm import model
-
-        return model.SentenceScorer(
-            config, dtype, self.tokenizer.vocab, self.settings.score_whole_words
-        )

@@ -18,9 +18,10 @@ import tensorflow as tf
 from modeling import BertConfig, Seed
 from records import in_memory
 from tasks.bilstm import BiLstmSize
-from tasks.encoder.model import LayerChoice, layer_features
+from tasks.encoder.model import LayerChoice, layer_choice, layer_features
 from tasks.ner.model import BertForTokenClassification
 from tasks.ner.windows import IGNORED
+from tasks.task import Task
 
 
 class BertForFeatureTagging(BertForTokenClassification):
@@ -48,6 +49,13 @@ class BertForFeatureTagging(BertForTokenClassification):
             self.layer_weights = keras.Variable(
                 "zeros", shape=[num_layers], name="layer_weights"
             )
+
+    @classmethod
+    def for_task(cls, task: Task, dtype: str) -> "BertForFeatureTagging":
+        """Return a new model of a task, on the layers that it reads."""
+        config, own = task.checkpoint.config, task.checkpoint.trained_for
+        choice = layer_choice(own.feature_layers, config)
+        return cls(config, len(task.labels), choice, own.lstm_units, dtype)
 
     def activations(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the chosen layers of a batch of pieces, [B, S, C, H]."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from modeling import Seed
 from ops import losses
-from tasks import graph_tokenizer
+from tasks import bilstm, graph_tokenizer
 from tasks.classifier import model as classifier_model
 from tasks.graph import Outputs, TaskGraph
 from tasks.heads import HeadModel
@@ -23,6 +23,12 @@ from tasks.task import Task
 
 class BertForTokenClassification(HeadModel):
     """An encoder, maybe a BiLSTM, and a vector per class at each position."""
+
+    @classmethod
+    def for_task(cls, task: Task, dtype: str) -> "BertForTokenClassification":
+        """Return a new model of a task, with a vector for each tag."""
+        size = bilstm.size_in(task.checkpoint.trained_for)
+        return cls(task.checkpoint.config, len(task.labels), dtype, size)
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None

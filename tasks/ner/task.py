@@ -6,7 +6,7 @@ a list of words is tagged as it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from base import tables
 from base.errors import UserError
@@ -29,10 +29,6 @@ from tasks.task import (
     is_record,
     number,
 )
-
-if TYPE_CHECKING:
-    import modeling
-    from training.task_model import TaskModel
 
 # TrainedFor.task of a tagger that is fine-tuned, and of one on frozen features.
 TAGGING, FEATURE_TAGGING = "token_classification", "feature_tagging"
@@ -188,24 +184,12 @@ class Entities(Task):
             )
         return settings
 
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "TaskModel":
-        """Return the encoder with a vector per tag, or with a BiLSTM."""
-        from tasks import bilstm
-        from tasks.encoder.model import layer_choice
-        from tasks.ner import feature_based, model
-
-        count = len(self.labels)
-        trained_for = self.checkpoint.trained_for
-        if trained_for.feature_layers:
-            choice = layer_choice(trained_for.feature_layers, config)
-            return feature_based.BertForFeatureTagging(
-                config, count, choice, trained_for.lstm_units, dtype
-            )
-        return model.BertForTokenClassification(
-            config, count, dtype, bilstm.size_in(trained_for)
-        )
+    @property
+    def model(self) -> str:
+        """The tagger, or that on frozen features."""
+        if self.checkpoint.trained_for.feature_layers:
+            return "ner.feature_based.BertForFeatureTagging"
+        return "ner.model.BertForTokenClassification"
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""

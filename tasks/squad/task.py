@@ -6,7 +6,7 @@ tasks/squad/decoding.py), so the answers are the same.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from base.errors import UserError
 
@@ -28,10 +28,6 @@ from tasks.task import (
     number,
 )
 
-if TYPE_CHECKING:
-    import modeling
-    from tasks.squad import model
-
 _NO_TOKEN = "the context has no token"
 
 
@@ -39,6 +35,7 @@ class QuestionAnswering(Task):
     """A part of the context for each question."""
 
     name = "question_answering"
+    model = "squad.model.BertForQuestionAnswering"
     described = (
         *Task.described,
         "doc_stride",
@@ -185,17 +182,6 @@ class QuestionAnswering(Task):
             weights, folder = answers.weights_of(model.prefix)
             threshold = answers.null_threshold(None, weights, folder)
         return settings._replace(null_threshold=threshold)
-
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "model.BertForQuestionAnswering":
-        """Return the encoder with a start vector and an end vector."""
-        from tasks import bilstm
-        from tasks.squad import model
-
-        return model.BertForQuestionAnswering(
-            config, 2, dtype, bilstm.size_in(self.checkpoint.trained_for)
-        )
 
 
 def window_digest(tokens: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ A prediction has the likeliest choice. The model reads a row for each.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from base import tables
 from base.errors import UserError
@@ -28,10 +28,6 @@ from tasks.task import (
     number,
     softmax,
 )
-
-if TYPE_CHECKING:
-    import modeling
-    from tasks.swag import model
 
 _NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}
 
@@ -179,6 +175,7 @@ class MultipleChoice(RowTask):
     """The likeliest of several choices to continue a context."""
 
     name = "multiple_choice"
+    model = "swag.model.BertForMultipleChoice"
     head = "output_weights"
     # The head of a regression has the same shape.
     trained_as = (name,)
@@ -219,19 +216,6 @@ class MultipleChoice(RowTask):
             "answer": int(shares.argmax()),
             "probabilities": [number(share) for share in shares.tolist()],
         }
-
-    # --- Model ---------------------------------------------------------------
-
-    def create_model(
-        self, config: "modeling.BertConfig", dtype: str
-    ) -> "model.BertForMultipleChoice":
-        """Return the encoder with one vector that scores a choice."""
-        from tasks import bilstm
-        from tasks.swag import model
-
-        return model.BertForMultipleChoice(
-            config, 1, dtype, bilstm.size_in(self.checkpoint.trained_for)
-        )
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""

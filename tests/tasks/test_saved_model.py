@@ -143,7 +143,7 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task("masked_lm", str(vocab_file), top_k=1000)
-    model = task.create_model(CONFIG, "float32")
+    model = task.create_model("float32")
     graph = registry.create_graph(task, model, has_texts=True)
     found = graph.from_texts(tf.constant(["a [MASK] film"]))
     assert found["tokens"].shape[-1] == len(VOCAB)
@@ -163,7 +163,7 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task(head, str(vocab_file))
-    model = task.create_model(CONFIG, "float32")
+    model = task.create_model("float32")
     graph = registry.create_graph(task, model, has_texts=True)
     made = graph.signatures()
 
@@ -276,7 +276,7 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     task = create_task(name, str(vocab_file))
-    model = task.create_model(CONFIG, "float32")
+    model = task.create_model("float32")
     export = registry.create_graph(task, model, has_texts=True)
     nothing = [
         tf.zeros([0, 2][: spec.shape.rank], tf.string)
