@@ -1,13 +1,11 @@
-"""The tasks by name: one row each. This module imports no TensorFlow."""
+"""The tasks by name: one line each. This module imports no TensorFlow."""
 
-import importlib
 import inspect
 import types
 from collections.abc import Mapping
 from typing import (
     TYPE_CHECKING,
     Any,
-    NamedTuple,
     get_args,
     get_origin,
     get_type_hints,
@@ -19,44 +17,25 @@ import tokenization
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import LongTexts, TrainedFor, id2label_of
-from tasks.task import Task, TaskSettings
+from tasks.task import Task, TaskSettings, imported
 from tokenization import TokenizerSettings, Vocabulary
 
 if TYPE_CHECKING:
     from tasks.graph import TaskGraph
     from training.task_model import TaskModel
 
-
-class Row(NamedTuple):
-    """Where a task is defined; imported when it is needed.
-
-    Attributes:
-        folder: the folder of tasks/.
-        task: the class of its task.py.
-        graph: the class of its model.py that has strings in and answers out;
-            None: graph.TaskGraph itself.
-    """
-
-    folder: str
-    task: str
-    graph: str | None = None
-
-
-# In the order in which a checkpoint's head is looked for.
+# Name of a task -> its class below tasks/, imported when it is needed. In the
+# order in which a checkpoint's head is looked for.
 TASKS = {
-    "classifier": Row("classifier", "Classification", "ClassifierGraph"),
-    "multi_label_classification": Row(
-        "classifier", "MultiLabel", "MultiLabelGraph"
-    ),
-    "question_answering": Row(
-        "squad", "QuestionAnswering", "QuestionAnsweringGraph"
-    ),
-    "token_classification": Row("ner", "Entities", "TaggerGraph"),
-    "multiple_choice": Row("swag", "MultipleChoice", "MultipleChoiceGraph"),
-    "masked_lm": Row("masked_lm", "MaskedTokens", "MaskedLmGraph"),
-    "sentence_score": Row("masked_lm", "SentenceScore"),
-    "embeddings": Row("embeddings", "Embeddings"),
-    "encoder": Row("encoder", "Vectors"),
+    "classifier": "classifier.task.Classification",
+    "multi_label_classification": "classifier.task.MultiLabel",
+    "question_answering": "squad.task.QuestionAnswering",
+    "token_classification": "ner.task.Entities",
+    "multiple_choice": "swag.task.MultipleChoice",
+    "masked_lm": "masked_lm.task.MaskedTokens",
+    "sentence_score": "masked_lm.task.SentenceScore",
+    "embeddings": "embeddings.task.Embeddings",
+    "encoder": "encoder.task.Vectors",
 }
 
 NAMES = tuple(TASKS)
@@ -64,24 +43,7 @@ NAMES = tuple(TASKS)
 
 def find(name: str) -> type[Task]:
     """Return the class of a task; `name` is a key of TASKS."""
-    row = TASKS[name]
-    module = importlib.import_module(f"tasks.{row.folder}.task")
-    return getattr(module, row.task)
-
-
-def create_graph(
-    task: Task, model: "TaskModel", has_texts: bool = False
-) -> "TaskGraph":
-    """Return a task's model with its inputs and outputs as a SavedModel.
-
-    It takes strings if `has_texts`, not only ids.
-    """
-    row = TASKS[task.name]
-    module, name = "tasks.graph", "TaskGraph"
-    if row.graph:
-        module, name = f"tasks.{row.folder}.model", row.graph
-    graph_class = getattr(importlib.import_module(module), name)
-    return graph_class(task, model, has_texts)
+    return imported(TASKS[name])
 
 
 def create_task(settings: TaskSettings) -> Task:
@@ -95,6 +57,16 @@ def create_task(settings: TaskSettings) -> Task:
         task.tokenizer.vocab, task.special_tokens, task.tokenizer.vocab_file
     )
     return task
+
+
+def create_graph(
+    task: Task, model: "TaskModel", has_texts: bool = False
+) -> "TaskGraph":
+    """Return a task's model with its inputs and outputs as a SavedModel.
+
+    It takes strings if `has_texts`, not only ids.
+    """
+    return imported(task.graph)(task, model, has_texts)
 
 
 # What an export.json may have of TrainedFor, and of which type it is there.

@@ -150,6 +150,12 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return shares / shares.sum(-1, keepdims=True)
 
 
+def imported(place: str) -> Any:
+    """Return what a module below tasks/ has, for swag.task.MultipleChoice."""
+    module, _, name = place.rpartition(".")
+    return getattr(importlib.import_module(f"tasks.{module}"), name)
+
+
 # --- Base class --------------------------------------------------------------
 
 
@@ -161,8 +167,9 @@ class Task(abc.ABC):
 
     Attributes:
         name: a key of registry.TASKS.
-        model: the class of its model below tasks/, which has TensorFlow; its
-            `for_task` creates one.
+        model: the class of its model below tasks/, whose `for_task` creates
+            one; imported when it is needed, since it has TensorFlow.
+        graph: the class that has strings in and answers out; see `model`.
         described: fields of TaskSettings that an exported model's export.json
             has, beside those of its normalization.
         head: path of a variable that only models with its head have; None: it
@@ -180,6 +187,7 @@ class Task(abc.ABC):
 
     name: str
     model: str
+    graph: str = "graph.TaskGraph"
     described: tuple[str, ...] = ("task", "max_seq_length")
     head: str | None = None
     trained_as: tuple[str | None, ...] = ()
@@ -241,9 +249,7 @@ class Task(abc.ABC):
 
     def create_model(self, dtype: str) -> "TaskModel":
         """Return a new model; `dtype` is that of matrix products."""
-        module, _, name = self.model.rpartition(".")
-        model = getattr(importlib.import_module(f"tasks.{module}"), name)
-        return model.for_task(self, dtype)
+        return imported(self.model).for_task(self, dtype)
 
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""

@@ -24,6 +24,7 @@ class Classification(RowTask):
 
     name = "classifier"
     model = "classifier.model.BertForSequenceClassification"
+    graph = "classifier.model.ClassifierGraph"
     described = (*RowTask.described, "labels", "sentence_pairs")
     head, trained_as = "output_weights", (None,)
     multi_label = False
@@ -72,6 +73,7 @@ class MultiLabel(Classification):
     """Labels with a probability each, for a text or a pair."""
 
     name = "multi_label_classification"
+    graph = "classifier.model.MultiLabelGraph"
     described = (*Classification.described, "thresholds")
     trained_as = (name,)
     multi_label = True

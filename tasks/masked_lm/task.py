@@ -108,6 +108,7 @@ class MaskedTokens(MaskedLmTask):
 
     name = "masked_lm"
     model = "masked_lm.model.BertForMaskedLM"
+    graph = "masked_lm.model.MaskedLmGraph"
     described = (*MaskedLmTask.described, "top_k")
 
     def __init__(self, settings: TaskSettings):

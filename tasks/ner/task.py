@@ -38,6 +38,7 @@ class Entities(Task):
     """The entities of each text, and a tag for each of its words."""
 
     name = TAGGING
+    graph = "ner.model.TaggerGraph"
     described = (*Task.described, "labels")
     head, trained_as = "output_weights", (TAGGING, FEATURE_TAGGING)
 

@@ -36,6 +36,7 @@ class QuestionAnswering(Task):
 
     name = "question_answering"
     model = "squad.model.BertForQuestionAnswering"
+    graph = "squad.model.QuestionAnsweringGraph"
     described = (
         *Task.described,
         "doc_stride",

@@ -176,6 +176,7 @@ class MultipleChoice(RowTask):
 
     name = "multiple_choice"
     model = "swag.model.BertForMultipleChoice"
+    graph = "swag.model.MultipleChoiceGraph"
     head = "output_weights"
     # The head of a regression has the same shape.
     trained_as = (name,)
