@@ -25,6 +25,7 @@ text without labels: --teacher_answers, --learn_all_answers
 """
 
 import dataclasses
+import functools
 import sys
 
 from base import lazy, script
@@ -171,10 +172,10 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
     options = Options(*(FLAGS[name].value for name in Options._fields))
     job = job_type(settings, source, files, options)
     if FLAGS.calibrate:
-        from extras.calibration import Calibration
+        from extras.calibration import calibrate
 
         check_calibration(files, settings.output_dir)
-        job.tune = Calibration(job)
+        job.tune = functools.partial(calibrate, job)
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
         from extras.distillation.classes import ClassifierDistillation

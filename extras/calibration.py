@@ -47,8 +47,10 @@ def fit_temperature(logits: np.ndarray, label_ids: np.ndarray) -> float | None:
     return 1.0 if abs(temperature - 1) < 1e-5 else float(temperature)
 
 
-class Calibration:
-    """Divides the output layer of the weights to keep by the temperature.
+def calibrate(
+    job: ClassifierJob, loaded: LoadedModel, scored: Scored
+) -> Scored:
+    """Divide the output layer of the weights to keep by the temperature.
 
     That divides the logits: (x W^T + b) / t = x (W / t)^T + b / t. The weights
     are replaced in the checkpoint, so that whatever reads it, a later command,
@@ -56,50 +58,49 @@ class Calibration:
 
     Args:
         job: of classes; its first development set has the best temperature.
+        loaded: the model with the weights to keep.
+        scored: their scores.
+
+    Returns:
+        The scores that the calibrated weights get.
     """
-
-    def __init__(self, job: ClassifierJob):
-        self.job = job
-
-    def __call__(self, loaded: LoadedModel, scored: Scored) -> Scored:
-        """Calibrate the weights with these scores; return those they get."""
-        job, title = self.job, self.job.dev[0].title
-        logits, label_ids = scored.predictions[0].predictions
-        found = fit_temperature(logits, label_ids)
-        if found is None:
-            logging.warning(
-                "Not calibrated: of %d answers in %s all are right, or no more "
-                "than by guessing; give a larger development set",
-                len(label_ids),
-                title,
-            )
-        else:
-            model = loaded.model
-            for variable in (model.output_weights, model.output_bias):
-                variable.assign(variable / found)
-            if cluster.is_chief():
-                step = weight_files.global_step(loaded.prefix)
-                weights = weight_files.read_weights(loaded.prefix)
-                weights |= {
-                    "output_weights": model.output_weights.numpy(),
-                    "output_bias": model.output_bias.numpy(),
-                    "global_step": np.int64(step),
-                }
-                weight_files.write(loaded.prefix, weights)
-            logging.info(
-                "Calibrated %s: the output layer is divided by %.4f, the "
-                "temperature of %s",
-                loaded.prefix,
-                found,
-                title,
-            )
-        job.temperature = found or 1.0
-        scored = job.evaluate(loaded)
-        scored.results["temperature"] = job.temperature
-        for data, own in zip(job.dev, scored.predictions, strict=True):
-            logits, label_ids = own.predictions
-            name = f"{job.prefix(data)}uncalibrated_ece"
-            scored.results[name] = scores.calibration_error(
-                logits * job.temperature, label_ids
-            )
-        return scored
+    title = job.dev[0].title
+    logits, label_ids = scored.predictions[0].predictions
+    found = fit_temperature(logits, label_ids)
+    if found is None:
+        logging.warning(
+            "Not calibrated: of %d answers in %s all are right, or no more "
+            "than by guessing; give a larger development set",
+            len(label_ids),
+            title,
+        )
+    else:
+        model = loaded.model
+        for variable in (model.output_weights, model.output_bias):
+            variable.assign(variable / found)
+        if cluster.is_chief():
+            step = weight_files.global_step(loaded.prefix)
+            weights = weight_files.read_weights(loaded.prefix)
+            weights |= {
+                "output_weights": model.output_weights.numpy(),
+                "output_bias": model.output_bias.numpy(),
+                "global_step": np.int64(step),
+            }
+            weight_files.write(loaded.prefix, weights)
+        logging.info(
+            "Calibrated %s: the output layer is divided by %.4f, the "
+            "temperature of %s",
+            loaded.prefix,
+            found,
+            title,
+        )
+    job.temperature = found or 1.0
+    scored = job.evaluate(loaded)
+    scored.results["temperature"] = job.temperature
+    for data, own in zip(job.dev, scored.predictions, strict=True):
+        logits, label_ids = own.predictions
+        name = f"{job.prefix(data)}uncalibrated_ece"
+        scored.results[name] = scores.calibration_error(
+            logits * job.temperature, label_ids
+        )
+    return scored

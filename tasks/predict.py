@@ -22,12 +22,15 @@ records that it keeps on disk (job.py, `outputs`).
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tasks.rows import Unit, Units
 from tasks.task import Input, Model, Outputs, Prediction, Task
+
+if TYPE_CHECKING:
+    from records.in_memory import ShortRecords  # TensorFlow
 
 # A batch of short rows has at most this many times batch_size rows.
 MORE_ROWS = 8
@@ -84,24 +87,8 @@ def run_units(
 # --- Batches -----------------------------------------------------------------
 
 
-class Rows(Protocol):
-    """What the model runs on: rows.Units, or in_memory.ShortRecords.
-
-    Attributes:
-        lengths: tokens of each [n], of the longest one in a group.
-    """
-
-    lengths: np.ndarray
-
-    def buckets(self, is_fine: bool) -> Sequence[int]:
-        """Return the lengths to pad to, see records.lengths."""
-
-    def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Return the features of some rows, padded to a length."""
-
-
 def batches(
-    run: Model, data: Rows, batch_size: int, group: int = 1
+    run: Model, data: "Units | ShortRecords", batch_size: int, group: int = 1
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
     """Yield (numbers of rows [n], features [B, S]) of the batches for a model.
 
