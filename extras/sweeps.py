@@ -186,18 +186,6 @@ def _has_folds(f: FlagValues) -> bool:
     return "num_folds" in f and f.num_folds > 0 and not f.fold
 
 
-def batch_sizes(f: FlagValues) -> list[tuple[str, int]]:
-    """Return the batch sizes of all runs, each with the flag that gives it.
-
-    Raises:
-        UserError: a value that its flag does not take.
-    """
-    if not f.sweep_batch_sizes:
-        return [("train_batch_size", f.train_batch_size)]
-    sizes = [values["train_batch_size"] for values in grid(f).values()]
-    return [("sweep_batch_sizes", int(size)) for size in dict.fromkeys(sizes)]
-
-
 # --- Making the runs ---------------------------------------------------------
 
 
