@@ -29,7 +29,6 @@ from checkpoints.trained_for import WINDOWS
 from ops.windows import Windowing
 from tasks import long_texts
 from tasks.encoder import lines as features_lines
-from tasks.encoder import writers as features_writers
 from tasks.encoder.model import encode_layers, parse_layers
 from tasks.long_texts import LongTextFlags
 from tasks.rows import Units, log_example
@@ -63,7 +62,7 @@ class Flags:
     """File to write the features to, in place of an older one; -: standard
     output."""
 
-    output_format: str = flag("jsonl", choices=features_writers.FORMATS)
+    output_format: str = flag("jsonl", choices=features_lines.FORMATS)
     """Format of the output. jsonl: the original's JSON lines; npz: arrays for
     numpy.load."""
 
@@ -164,7 +163,7 @@ def extract(
     sizes = (vector, 0) if FLAGS.pooling == "none" else (0, vector)
     with (
         progress.Bar(reader.size(), "B", "Extracting", unit_scale=True) as bar,
-        features_writers.open_writer(
+        features_lines.open_writer(
             FLAGS.output_file,
             FLAGS.output_format,
             layers,

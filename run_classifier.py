@@ -36,7 +36,7 @@ from absl import flags
 
 from checkpoints import lookup
 from checkpoints.model import Checkpoint
-from extras.distillation.flags import DistillationFlags
+from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.classifier import data as classifier_data
@@ -44,9 +44,9 @@ from tasks.classifier import glue
 from tasks.classifier.data import TaskFlags
 from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
 from tasks.classifier.processors import METHODS, Processor
+from tasks.fine_tuned import find_weights, kept_weights
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
-from tasks.source import find_weights, kept_weights
 
 FLAGS = flags.FLAGS
 

@@ -30,7 +30,7 @@ from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from extras.distillation.flags import DistillationFlags
+from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.encoder.model import table_7

@@ -37,11 +37,11 @@ from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from extras import mistakes
-from extras.distillation.flags import DistillationFlags
+from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from tasks.fine_tuned import read_source
 from tasks.settings import RunSettings
-from tasks.source import read_source
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import windows as squad_windows

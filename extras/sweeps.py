@@ -34,14 +34,12 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, published, run_settings, weight_files
-from tasks.source import find_weights
+from tasks.fine_tuned import find_weights
 
 RUNS, RESULTS = "runs", "sweep_results.txt"
 
 # The files of a model beside its weights.
 _MODEL = (lookup.BERT_CONFIG_NAME, lookup.VOCAB_NAME, "tokenizer_config.json")
-
-_PART = 1 << 24  # bytes that are copied at a time
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
@@ -427,7 +425,6 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
     are never beside another model.
     """
     *data, index = (lookup.WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
-    results = list(dict.fromkeys(results))
     for name in (index, *results):
         path = os.path.join(output_dir, name)
         if tf.io.gfile.exists(path):
@@ -442,5 +439,5 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
             file_system.open_for_reading(source) as old,
             file_system.atomic_file(target) as new,
         ):
-            shutil.copyfileobj(old, new, _PART)
+            shutil.copyfileobj(old, new)
     logging.info("Copied the best run, %s, to %s", folder, output_dir)

@@ -17,8 +17,8 @@ from checkpoints.trained_for import LongTexts
 from extras import sweeps
 from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
+from tasks.fine_tuned import find_weights
 from tasks.settings import RunSettings
-from tasks.source import find_weights
 from training.devices import DeviceChoice
 from training.settings import OF_PRE_TRAINING, TrainingSettings
 

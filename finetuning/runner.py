@@ -18,9 +18,9 @@ from checkpoints.model import Checkpoint
 from extras import mistakes, sweeps
 from finetuning import flags as finetuning_flags
 from tasks import bilstm, fine_tuned, saved_model
+from tasks.fine_tuned import find_source, kept_weights
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
-from tasks.source import find_source, kept_weights
 from training import (
     agreement,
     compilation,

@@ -315,38 +315,35 @@ class Tokenizer(tf.Module):
     def _final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
         """Return the code points [c] with final sigmas at the end of words."""
         flat = codes.flat_values
-        return tf.cond(
-            tf.reduce_any(flat == _SIGMA),
-            lambda: self._with_final_sigmas(codes),
-            lambda: flat,
-        )
-
-    def _with_final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
-        """Return [c] as `_final_sigmas`, for texts that have a sigma."""
-        flat = codes.flat_values
         ignorable, cased = character_tables.case_classes()
-        # The original drops characters before `str.lower`, so they do not count
-        # as neighbors. It drops accents after; these are ignorable anyway.
-        numbers = _replacement_numbers(self._table, flat)
-        dropped = tf.gather(self._table.lengths, numbers) == 0
-        # The k characters that count, and how many of them precede each of the
-        # c: those before and after a sigma are its neighbors.
-        counts = tf.cast(~(_is_in(flat, ignorable) | dropped), tf.int32)  # [c]
-        kept = tf.cast(tf.where(counts > 0)[:, 0], tf.int32)  # [k]
-        preceding = tf.cumsum(counts, exclusive=True)  # [c]
-        row = tf.cast(codes.value_rowids(), tf.int32)  # [c]
-        is_cased = _is_in(flat, cased)  # [c]
 
-        def cased_at(number: tf.Tensor) -> tf.Tensor:
-            """Whether kept character `number` is cased and in the same text."""
-            last = tf.size(kept) - 1
-            at = tf.gather(kept, tf.clip_by_value(number, 0, last))
-            inside = (number >= 0) & (number <= last)
-            same = tf.gather(row, at) == row
-            return inside & same & tf.gather(is_cased, at)
+        def replaced() -> tf.Tensor:
+            # The original drops characters before `str.lower`, so they do not
+            # count as neighbors. It drops accents after; these are ignorable
+            # anyway.
+            numbers = _replacement_numbers(self._table, flat)
+            dropped = tf.gather(self._table.lengths, numbers) == 0
+            # The k characters that count, and how many of them precede each of
+            # the c: those before and after a sigma are its neighbors.
+            counts = tf.cast(~(_is_in(flat, ignorable) | dropped), tf.int32)
+            kept = tf.cast(tf.where(counts > 0)[:, 0], tf.int32)  # [k]
+            preceding = tf.cumsum(counts, exclusive=True)  # [c]
+            row = tf.cast(codes.value_rowids(), tf.int32)  # [c]
+            is_cased = _is_in(flat, cased)  # [c]
 
-        is_final = cased_at(preceding - 1) & ~cased_at(preceding + counts)
-        return tf.where((flat == _SIGMA) & is_final, _FINAL_SIGMA, flat)
+            def cased_at(number: tf.Tensor) -> tf.Tensor:
+                """Whether character `number` is cased, in the same text."""
+                last = tf.size(kept) - 1
+                at = tf.gather(kept, tf.clip_by_value(number, 0, last))
+                inside = (number >= 0) & (number <= last)
+                same = tf.gather(row, at) == row
+                return inside & same & tf.gather(is_cased, at)
+
+            is_final = cased_at(preceding - 1) & ~cased_at(preceding + counts)
+            return tf.where((flat == _SIGMA) & is_final, _FINAL_SIGMA, flat)
+
+        has_sigma = tf.reduce_any(flat == _SIGMA)
+        return tf.cond(has_sigma, replaced, lambda: flat)
 
     def _order(self, codes: tf.RaggedTensor) -> tf.Tensor:
         """Return the canonical order of the code points as indices [c].

@@ -3,13 +3,7 @@
 import inspect
 import types
 from collections.abc import Mapping
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from base.errors import UserError
 

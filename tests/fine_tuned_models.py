@@ -24,9 +24,9 @@ from finetuning import runner
 from records import in_memory
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
+from tasks.fine_tuned import find_source
 from tasks.job import FineTuningJob
 from tasks.ner.model import BertForTokenClassification
-from tasks.source import find_source
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
 from tokenization import TokenizerSettings, Vocabulary

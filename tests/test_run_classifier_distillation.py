@@ -32,8 +32,8 @@ from prediction_runs import (
 
 from checkpoints import weight_files
 from extras.distillation import students
+from extras.distillation.answers import DistillationFlags
 from extras.distillation.classes import ClassifierDistillation
-from extras.distillation.flags import DistillationFlags
 from tasks.classifier import model as classifier_model
 from training.objective import Objective
 

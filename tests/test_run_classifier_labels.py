@@ -12,7 +12,7 @@ from tiny import results_of
 
 from checkpoints import weight_files
 from finetuning import flags as finetuning_flags
-from tasks.source import find_source
+from tasks.fine_tuned import find_source
 
 run_classifier = scripts.load("run_classifier")
 convert_checkpoint = scripts.load("convert_checkpoint")

@@ -13,7 +13,7 @@ from marks import nightly
 from task_cases import CASES, TaskCase
 
 from finetuning import flags as finetuning_flags
-from tasks.source import find_source
+from tasks.fine_tuned import find_source
 
 SCRIPTS = ("run_classifier", "run_squad", "run_ner", "run_swag")
 OF_SCRIPTS = [next(c for c in CASES if c.script == name) for name in SCRIPTS]

@@ -13,8 +13,13 @@ import tensorflow as tf
 from absl import logging
 
 from extras.distillation import students
-from extras.distillation.answers import Line, key_of, logits_of, numbers
-from extras.distillation.flags import DistillationFlags
+from extras.distillation.answers import (
+    DistillationFlags,
+    Line,
+    key_of,
+    logits_of,
+    numbers,
+)
 from extras.distillation.students import LABEL_WEIGHTS, SOFT_TARGETS
 from ops import losses
 from records.in_memory import ShortRecords

@@ -27,8 +27,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from extras.distillation.answers import Answers, Line
-from extras.distillation.flags import FLAG, DistillationFlags
+from extras.distillation.answers import FLAG, Answers, DistillationFlags, Line
 from modeling import Seed
 from ops import losses
 from records.in_memory import ShortRecords

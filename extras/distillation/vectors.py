@@ -12,8 +12,7 @@ from base.errors import UserError
 
 import numpy as np
 
-from extras.distillation.answers import Answers, Line, key_of, numbers
-from extras.distillation.flags import FLAG
+from extras.distillation.answers import FLAG, Answers, Line, key_of, numbers
 from records.in_memory import ShortRecords
 from tasks.embeddings import learning
 from tasks.embeddings.job import EmbeddingsJob

@@ -23,12 +23,7 @@ from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier.glue import Example
 from tasks.classifier.task import THRESHOLD, MultiLabel, thresholds_of
-from tasks.job import (
-    DataSet,
-    FineTuningJob,
-    LoadedModel,
-    Scored,
-)
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
 

@@ -7,13 +7,7 @@ import numpy as np
 from checkpoints.trained_for import id2label_of
 from tasks import long_texts
 from tasks.rows import Unit
-from tasks.task import (
-    Outputs,
-    Prediction,
-    RowTask,
-    TaskSettings,
-    number,
-)
+from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
 # The probability from which on a label is predicted, where none was tuned.
 THRESHOLD = 0.5

@@ -14,11 +14,11 @@ from classifier_runs import values_of
 
 from checkpoints import run_settings
 from extras import sweeps
-from tasks.source import find_weights
+from tasks.fine_tuned import find_weights
 
 run_classifier = scripts.load("run_classifier")
 
-RESULTS = ("eval_results.txt", "errors.tsv", "errors.tsv", "predictions.json")
+RESULTS = ("eval_results.txt", "errors.tsv", "predictions.json")
 
 
 def write_run(folder: Path, *labels: str, **files: str) -> Path:
@@ -106,14 +106,14 @@ def kill_after(count: int, monkeypatch) -> None:
     left = [count]
     copy = sweeps.shutil.copyfileobj
 
-    def copy_or_end(old, new, length):
+    def copy_or_end(old, new):
         if not left[0]:
             new.write(old.read(10))
             # A process that is killed removes no temporary file.
             monkeypatch.setattr(file_system, "remove", lambda path: None)
             raise Killed
         left[0] -= 1
-        copy(old, new, length)
+        copy(old, new)
 
     monkeypatch.setattr(sweeps.shutil, "copyfileobj", copy_or_end)
 

@@ -9,7 +9,7 @@ import pytest
 import scripts
 from absl import flags
 
-from extras.distillation.flags import DistillationFlags
+from extras.distillation.answers import DistillationFlags
 
 run_classifier = scripts.load("run_classifier")
 

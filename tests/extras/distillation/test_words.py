@@ -15,7 +15,7 @@ import tiny
 
 from checkpoints import weight_files
 from extras.distillation import students
-from extras.distillation.flags import DistillationFlags
+from extras.distillation.answers import DistillationFlags
 from extras.distillation.words import TaggerDistillation
 from tasks.ner import model as ner_model
 

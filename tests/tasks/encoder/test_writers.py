@@ -9,7 +9,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.encoder import writers as features_writers
+from tasks.encoder import lines as features_lines
 
 # --- Six decimals ------------------------------------------------------------
 
@@ -26,7 +26,7 @@ def test_rows_are_what_python_prints(values):
     wanted = [
         ", ".join(json.dumps(round(float(x), 6)) for x in row) for row in rows
     ]
-    assert features_writers.format_rows(rows) == [w.encode() for w in wanted]
+    assert features_lines.format_rows(rows) == [w.encode() for w in wanted]
 
 
 def test_ties_and_neighbours():
@@ -38,18 +38,16 @@ def test_ties_and_neighbours():
         ", ".join(repr(round(float(x), 6)) for x in row).encode()
         for row in rows
     ]
-    assert features_writers.format_rows(rows) == wanted
+    assert features_lines.format_rows(rows) == wanted
 
 
 def test_empty_rows():
-    assert (
-        features_writers.format_rows(np.zeros([2, 0], np.float32)) == [b""] * 2
-    )
+    assert features_lines.format_rows(np.zeros([2, 0], np.float32)) == [b""] * 2
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("scheme", ["", "file://"])
-@pytest.mark.parametrize("output_format", features_writers.FORMATS)
+@pytest.mark.parametrize("output_format", features_lines.FORMATS)
 @pytest.mark.parametrize("count", [1, 100])
 def test_a_full_disk(tmp_path, scheme, output_format, count, monkeypatch):
     """It shows at the end, or with so many lines in the middle."""
@@ -57,9 +55,9 @@ def test_a_full_disk(tmp_path, scheme, output_format, count, monkeypatch):
     monkeypatch.setattr("secrets.token_hex", lambda size: "0")
     (tmp_path / f".out.{os.getpid()}-0.tmp").symlink_to("/dev/full")
     values = np.ones([20, 1, 64], np.float32)
-    line = features_writers.LineFeatures(0, [0] * 20, values)
+    line = features_lines.LineFeatures(0, [0] * 20, values)
     with pytest.raises((OSError, tf.errors.OpError)) as caught:
-        with features_writers.open_writer(
+        with features_lines.open_writer(
             path, output_format, [-1], {0: "a"}
         ) as writer:
             for _ in range(count):
