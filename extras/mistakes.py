@@ -80,36 +80,33 @@ def write(job: FineTuningJob, scored: Scored) -> None:
     """
     settings = job.settings
     for data, own in zip(job.dev, scored.predictions, strict=True):
-        title, found = _title(job, data), own.predictions
-        write_errors(settings, mistakes_of(job, data, found), title)
+        found, name = own.predictions, _name(ERRORS, job, data)
+        write_errors(settings, mistakes_of(job, data, found), name)
         if job.task_name not in classes.FILES:
             continue
         for name, table in classes.tables(job, *found).items():
-            _write_table(settings, _titled(name, title), *table)
+            _write_table(settings, _name(name, job, data), *table)
         if settings.training.pictures and cluster.is_chief():
             for name, draw_to in classes.pictures_of(job, *found).items():
-                path = os.path.join(settings.output_dir, _titled(name, title))
-                pictures.draw(path, draw_to)
+                name = _name(name, job, data)
+                pictures.draw(os.path.join(settings.output_dir, name), draw_to)
 
 
 def files(job: FineTuningJob) -> list[str]:
     """Return the names of the files that `write` writes to output_dir."""
     names = (ERRORS, *classes.FILES.get(job.task_name, ()))
-    return [
-        _titled(name, _title(job, data)) for data in job.dev for name in names
-    ]
+    return [_name(name, job, data) for data in job.dev for name in names]
 
 
 def write_errors(
-    settings: RunSettings, found: Mistakes, title: str = ""
+    settings: RunSettings, found: Mistakes, name: str = ERRORS
 ) -> None:
     """Write --num_errors of the mistakes; log how many there are.
 
-    `title` is in the name of the file. With --num_errors=0 there is none.
+    With --num_errors=0 there is no file.
     """
     if count := settings.num_errors:
-        name, rows = _titled(ERRORS, title), found.rows[:count]
-        summary = f": {found.summary(count)}"
+        summary, rows = f": {found.summary(count)}", found.rows[:count]
         _write_table(settings, name, found.header, rows, summary)
 
 
@@ -147,15 +144,13 @@ def cell(value: Cell) -> str:
     )
 
 
-def _title(job: FineTuningJob, data: DataSet) -> str:
-    """Return what is in the names of a set's files: nothing of the first."""
-    return "" if data == job.dev[0] else data.title
+def _name(name: str, job: FineTuningJob, data: DataSet) -> str:
+    """Return the name of a set's file: errors_TITLE.tsv for errors.tsv.
 
-
-def _titled(name: str, title: str) -> str:
-    """Return errors_TITLE.tsv for errors.tsv; without a title the name."""
+    The files of the first development set have no title.
+    """
     base, ending = os.path.splitext(name)
-    return f"{base}_{title}{ending}" if title else name
+    return name if data == job.dev[0] else f"{base}_{data.title}{ending}"
 
 
 # --- What is wrong, task by task ---------------------------------------------

@@ -109,13 +109,12 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
         )
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
     size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
-    used = own._replace(
+    return checkpoint.trained(
         max_seq_length=length,
         long_texts=long if long != LongTexts() else None,
         bilstm_layers=size.bilstm_layers or None,
         bilstm_units=size.bilstm_units or None,
     )
-    return dataclasses.replace(checkpoint, trained_for=used)
 
 
 def no_model_error(output_dir: str) -> UserError:

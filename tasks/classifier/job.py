@@ -68,7 +68,7 @@ class ClassifierJob(FineTuningJob):
                 )
         # If balanced, the training data decide, once they are read.
         self.class_weights: Sequence[float] | str | None = options.class_weights
-        if self.class_weights not in (None, BALANCED):
+        if self.class_weights and self.class_weights != BALANCED:
             self.class_weights = classifier_data.read_class_weights(
                 options.class_weights, files.labels
             )
