@@ -141,10 +141,11 @@ def check(f: FlagValues) -> None:
         saved_model.check_new(read(f).export_dir)
     if f["export_dir"].present and not f.do_export:
         logging.warning("--export_dir is ignored without --do_export")
+    name = "sweep_batch_sizes" if f.sweep_batch_sizes else "train_batch_size"
     for run in sweeps.grid(f).values():
         size = int(run.get("train_batch_size", f.train_batch_size))
         if size % f.gradient_accumulation_steps:
             raise UserError(
-                f"--train_batch_size={size} does not divide by "
+                f"--{name}={size} does not divide by "
                 f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
             )
