@@ -28,7 +28,7 @@ from absl import logging
 from checkpoints import lookup, weight_files
 from records import cache as record_cache
 from tasks import signs
-from tasks.source import kept_weights
+from tasks.fine_tuned import kept_weights
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
