@@ -168,22 +168,6 @@ def test_interrupt_is_clean(corpus, tmp_path):
     assert "Give the same command again to resume" in error
 
 
-@pytest.mark.nightly
-def test_remote_paths(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    source = "file://" + write(tmp_path / "in.txt", manual(9))
-    for output in (f"file://{tmp_path}/far/x@2", tmp_path / "near" / "x@2"):
-        generator_runs.run(source, output)
-    assert generator_runs.bytes_of(tmp_path / "far") == generator_runs.bytes_of(
-        tmp_path / "near"
-    )
-    assert len(os.listdir(tmp_path / "far")) == 3
-    own = f"bert-{os.getuid()}"
-    assert sorted(os.listdir(tmp_path)) == [own, "far", "in.txt", "near"]
-    assert os.listdir(tmp_path / own) == []
-
-
 @pytest.mark.parametrize(
     "flags, text",
     [

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scripts
-import tensorflow as tf
 import tiny
 from classifier_runs import (
     CONFIG,
@@ -66,32 +65,6 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished):
     for name in ("curves", "confusion_matrix"):
         data = (finished / f"{name}.png").read_bytes()
         assert data[:4] == b"\x89PNG" and len(data) < 100_000
-
-
-@pytest.mark.nightly
-def test_a_float32_model_is_used_in_16_bits(finished, data_dir, tmp_path):
-    """Scores, predictions and the SavedModel are nearly those of float32.
-
-    tests/test_batch_predict.py has bfloat16.
-    """
-    flags = flags_for(finished, data_dir, tmp_path, do_train=False)
-    flags |= {"do_predict": True, "do_export": True, "dtype": "float16"}
-    scripts.run(run_classifier, **flags)
-    wanted, found = results_of(finished), results_of(tmp_path)
-    assert found == pytest.approx(wanted, abs=0.02)
-    wide, narrow = (
-        [[float(p) for p in row.split("\t")] for row in text.splitlines()]
-        for text in (
-            (folder / "test_results.tsv").read_text()
-            for folder in (finished, tmp_path)
-        )
-    )
-    np.testing.assert_allclose(narrow, wide, atol=0.02)
-    assert narrow != wide
-    loaded = tf.saved_model.load(str(tmp_path / "saved_model" / "1"))
-    texts = [text for text, _ in sentences(21, 3)]
-    found = loaded.signatures["serving_default"](text=tf.constant(texts))
-    np.testing.assert_allclose(found["probabilities"], narrow, atol=0.02)
 
 
 @pytest.mark.slow

@@ -190,27 +190,6 @@ def process_of(values: dict) -> subprocess.Popen:
 
 
 @pytest.mark.nightly
-def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
-    values = flags_for(
-        data,
-        tmp_path,
-        init_checkpoint=finished,
-        num_train_steps=1,
-        num_warmup_steps=1,
-    )
-    with caplog.at_level("INFO"):
-        scripts.run(run_pretraining, **values)
-    assert "The only step has learning rate 0" in caplog.text
-    # The only update has the rate of step 1, the end: 0. Weights stay.
-    assert_same(
-        weights_of(finished / "bert_model.ckpt"),
-        weights_of(tmp_path / "bert_model.ckpt"),
-    )
-    count = len(weights_of(finished / "bert_model.ckpt"))
-    assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
-
-
-@pytest.mark.nightly
 def test_a_size_takes_the_vocabulary_s(data, tmp_path, monkeypatch, caplog):
     """As from_size with the vocabulary's number of tokens; it is resumed."""
     monkeypatch.setitem(NAMED_SIZES, "tiny", (1, 64))

@@ -1,20 +1,19 @@
 """Packing: every sequence once, rows within their limits, features in place."""
 
 import json
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import packed_batches
 import pytest
-from corpora import VOCAB_FILE, manual
+from corpora import VOCAB_FILE
 from hypothesis import given
 from hypothesis import strategies as st
 from packed_batches import LENGTH, PACKS, PREDICTIONS
 from paths import GOLDEN
 
 import tokenization
-from pretraining.data import buckets, instances, masking, packing
+from pretraining.data import buckets, masking, packing
 from pretraining.data import schema as pretraining_schema
 from pretraining.data.documents import Part
 from records import tfrecord
@@ -128,57 +127,6 @@ def test_rows_are_in_random_order_and_the_same_for_a_seed():
         halves = np.array_split(sizes, 2)
         assert abs(halves[0].mean() - halves[1].mean()) < 0.2
     assert orders[0] == orders[1] != orders[2]
-
-
-def lengths_of_text(max_seq_length: int) -> np.ndarray:
-    """Return the lengths of the sequences of Python's manual, one pass."""
-    parts = [
-        Part(number, 0, "\n".join(page).encode())
-        for number, page in enumerate(manual(60))
-    ]
-    tokenizer = tokenization.FullTokenizer(VOCAB_FILE)
-    documents, _ = buckets.tokenize_documents(parts, tokenizer)
-    drawn = instances.draw_instances(
-        documents,
-        pretraining_schema.InstanceConfig(
-            max_seq_length=max_seq_length, dupe_factor=1
-        ),
-        np.random.default_rng(3),
-    )
-    return masking.sequence_lengths(drawn)
-
-
-def least_rows(lengths: np.ndarray, size: int) -> int:
-    """Return a number of rows that no packing can go below.
-
-    The bound L2 of Martello and Toth (1990): sequences of more than half a row
-    are in rows of their own. What they leave is of use only to those of `least`
-    tokens and more.
-    """
-    bound = 0
-    for least in range(size // 2 + 1):
-        alone = lengths > size - least
-        large = ~alone & (lengths > size // 2)
-        small = (lengths >= least) & (lengths <= size // 2)
-        room = large.sum() * size - lengths[large].sum()
-        more = max(0, math.ceil((lengths[small].sum() - room) / size))
-        bound = max(bound, int(alone.sum() + large.sum()) + more)
-    return bound
-
-
-@pytest.mark.parametrize(("size", "places"), [(128, 20), (512, 77)])
-def test_the_rows_of_a_text_are_the_fewest_but_for_half_a_percent(size, places):
-    lengths = lengths_of_text(size)
-    config = packed_batches.config_of(
-        max_seq_length=size, max_predictions_per_seq=places
-    )
-    budget = masking.prediction_budget(lengths, config)
-    rows = packing.assign_rows(lengths, budget, size, places, 8).max() + 1
-    least = least_rows(lengths, size)
-    assert len(lengths) > 1.02 * least
-    print(f"{len(lengths)} sequences, {rows} rows, at least {least}")
-    # Whole rows: half a percent of Python 3.10's 171 is less than one.
-    assert least <= rows <= math.ceil(1.005 * least)
 
 
 @pytest.mark.parametrize(
