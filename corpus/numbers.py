@@ -1,4 +1,9 @@
-"""How the Wikipedia of a language writes a number, as {{formatnum:12345}}."""
+"""Numbers and measures, as {{formatnum:12345}} and {{convert|5|mi|km}}.
+
+Numbers are written as the Wikipedia of a language does. {{convert}} adds the
+measure in other units. That part is left out, since the sentence is whole
+without it: "5 miles", not "5 miles (8.0 km)".
+"""
 
 import re
 from typing import NamedTuple
@@ -81,3 +86,113 @@ def formatted(text: str, language: str) -> str | None:
         return sign.replace("-", "−") + number.translate(table)
 
     return _NUMBER.sub(write, text)
+
+
+# --- Measures ----------------------------------------------------------------
+
+_MEASURES = words.read("measures")
+_UNITS = {
+    code: (singular, plural)
+    for codes, singular, plural in _MEASURES["units"]
+    for code in codes.split()
+}
+_MULTIPLIED = re.compile(
+    r"(e3|e6|e9|e12)(.+)$|([kMGT])((?:oilbbl|cuft|USgal|impgal)(?:/\w+)?)$"
+)
+# Symbols that stand for themselves: kPa, mg/L, kg/m3.
+_SYMBOL = re.compile(
+    r"[YZEPTGMkhdcmμµnp]?(?:Hz|V|A|J|N|Pa|K|L|l|bar|eV|Wh|mol|Bq|Sv|Gy|m|g|s|W)"
+    r"[23]?(?:/(?:s|h|d|m2|m3|km2|l|L|ha|kg))?$"
+)
+_POWERS = str.maketrans("23", "²³")
+_AMOUNT = re.compile(r"\A[-−–+]?(?:[.,/ ]*\d)+[.,/]*(?:e\d+)?$")
+
+
+def convert(
+    values: list[str], named: dict[str, str], language: str
+) -> str | None:
+    """Return "5 to 10 miles" for {{convert|5|to|10|mi|km}}.
+
+    None if a unit is not known or something else is to be shown. In other
+    languages than English, only the symbols of metric units are known.
+    """
+    if named.get("disp", "").startswith(("out", "num", "unit")):
+        return None
+    # Words before or after the unit, numbers in words, other separators.
+    if named.get("adj", "").startswith(("mid", "pre")) or (
+        not named.keys().isdisjoint(("spell", "comma"))
+    ):
+        return None
+    is_english = language.partition("-")[0] in ("en", "simple")
+    text, position = "", 0
+    while position + 1 < len(values) and _AMOUNT.match(values[position]):
+        number = formatted(values[position].lstrip("+"), language)
+        if number is None:
+            return None
+        text += number
+        between = _MEASURES["ranges"].get(values[position + 1])
+        if between and not (is_english or between.strip() in "–±"):
+            return None
+        if between:
+            text += between
+            position += 2
+            continue
+        code = values[position + 1]
+        if not is_english:
+            is_metric = named.get("abbr") == "on" and _SYMBOL.match(code)
+            return f"{text} {code.translate(_POWERS)}" if is_metric else None
+        unit = _unit(code, text in ("1", "−1"), named)
+        if unit is None:
+            return None
+        text += unit
+        following = values[position + 2 : position + 4]
+        if (
+            len(following) < 2
+            or following[1] not in _MEASURES["smaller"].get(code, "").split()
+            or not _AMOUNT.match(following[0])
+        ):
+            return text
+        text += " "
+        position += 2
+    return None
+
+
+def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
+    """Return a unit with the space or hyphen before it, None if unknown."""
+    is_symbol = named.get("abbr", "") in ("on", "in", "~")
+    multiple = ""
+    if match := _MULTIPLIED.match(code):
+        multiple = _MEASURES["multiples"][match[1] or match[3]]
+        code = match[2] or match[4]
+    names = _names(code)
+    if names is None:
+        return f" {code}" if _SYMBOL.match(code) and not multiple else None
+    singular, plural = names
+    if named.get("sp") == "us":
+        singular, plural = (
+            unit.replace("metre", "meter").replace("litre", "liter")
+            for unit in names
+        )
+    if named.get("adj") == "on":
+        return "-" + " ".join(filter(None, (multiple, singular))).replace(
+            " ", "-"
+        )
+    if is_symbol:
+        unit, slash, per = code.partition("/")
+        symbols = _MEASURES["symbols"]
+        unit = symbols.get(unit, unit) + slash + symbols.get(per, per)
+    else:
+        unit = singular if is_one and not multiple else plural
+    return f" {multiple} {unit}" if multiple else f" {unit}"
+
+
+def _names(code: str) -> tuple[str, str] | None:
+    """Return the singular and the plural of a unit, also of "ft/s"."""
+    if code in _UNITS:
+        return _UNITS[code]
+    unit, slash, per = code.partition("/")
+    if slash and per in _MEASURES["per"] and (unit in _UNITS or not unit):
+        singular, plural = _UNITS.get(unit, ("", ""))
+        end = "per " + _MEASURES["per"][per]
+        return f"{singular} {end}".strip(), f"{plural} {end}".strip()
+    return None

@@ -1,16 +1,13 @@
 """Summarize a run in corpus.json and in lines of text; warn of mistakes."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from base.jobs.run import Run
 
 from corpus.documents import HELDOUT, TRAIN
 from corpus.items import TEXT, Problem
-
-if TYPE_CHECKING:
-    from base.jobs.run import Run
 
 # Reasons of problems: files, pages, lines or texts that cannot be read. Each is
 # named in a warning. Of a refused one the libraries find no text or sentence.

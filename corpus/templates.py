@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from corpus import measures, numbers, words
+from corpus import numbers, words
 
 _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 _PARTS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\||=")
@@ -258,7 +258,7 @@ def _measure(call: Call) -> str | None:
     """Return "5 miles" for {{convert|5|mi|km}}, "5 mi" for {{cvt|5|mi|km}}."""
     abbreviated = {} if call.name == "convert" else {"abbr": "on"}
     named = abbreviated | call.named
-    return measures.convert(call.values, named, call.language)
+    return numbers.convert(call.values, named, call.language)
 
 
 def _formatted_number(call: Call) -> str | None:

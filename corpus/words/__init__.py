@@ -1,4 +1,4 @@
-"""The words of languages that the corpus needs, as data: one file a module."""
+"""The words of languages that the corpus needs, as data: one file a topic."""
 
 import os
 from typing import Any

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpus import measures, templates
+from corpus import numbers, templates
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_measures_in_other_languages_have_metric_symbols(
     ],
 )
 def test_measures_are_shown_as_given(source, named, expected):
-    assert measures.convert(source.split("|"), named, "en") == expected
+    assert numbers.convert(source.split("|"), named, "en") == expected
 
 
 @pytest.mark.parametrize(
@@ -305,4 +305,4 @@ def test_measures_are_shown_as_given(source, named, expected):
     ],
 )
 def test_what_is_not_known_is_not_shown(source, named):
-    assert measures.convert(source.split("|"), named, "en") is None
+    assert numbers.convert(source.split("|"), named, "en") is None
