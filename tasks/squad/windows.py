@@ -236,14 +236,15 @@ def rows(
     windows: Windows, vocab: Mapping[str, int], part: slice = slice(None)
 ) -> list[Row]:
     """Return the rows of some windows: question and part of the paragraph."""
+    first, end = [vocab["[CLS]"]], [vocab["[SEP]"]]
     found = []
     for number in range(len(windows))[part]:
         question = windows.example[number]
         document = windows.documents[windows.data.examples[question].paragraph]
         start = windows.doc_start[number]
         pieces = document[start : start + windows.doc_length[number]]
-        ids = [vocab["[CLS]"], *windows.queries[question].tolist()]
-        ids += [vocab["[SEP]"], *pieces.tolist(), vocab["[SEP]"]]
+        query = windows.queries[question]
+        ids = np.concatenate([first, query, end, pieces, end])
         found.append(task_rows.make_row(ids, windows.doc_offset[number]))
     return found
 
