@@ -238,7 +238,7 @@ def test_the_heat_map_tells_the_weight_under_the_pointer(user):
     user.page.mouse.move(*middle)
     told = user.page.locator(".hoverlayer .hovertext")
     told.first.wait_for()
-    assert re.search(r"→ \S+ 0\.\d{3}$", told.first.text_content())
+    assert re.search(r"→ \S+ \d+ 0\.\d{3}$", told.first.text_content())
     assert user.page.locator(".cbaxis:visible").count()  # the scale
 
 
