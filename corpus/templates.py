@@ -337,6 +337,18 @@ def _french_ordinal(call: Call) -> str:
     return " ".join([text, *filter(None, call.values)])
 
 
+def _french_time(call: Call) -> str | None:
+    """Return "14 h 30" for {{heure|14|30}}, "8 h 5 min 3 s" with seconds."""
+    filled = list(filter(None, call.values))
+    if call.named or filled != call.values[: len(filled)]:
+        return None  # {{heure||30}} is 30 min.
+    if len(filled) > 3 or not "".join(filled).isdigit():
+        return None
+    units = ("h", "min", "s") if len(filled) == 3 else ("h", "")
+    parts = zip(filled, units, strict=False)
+    return " ".join(f"{number} {unit}".strip() for number, unit in parts)
+
+
 def _spanish_century(call: Call) -> str | None:
     """Return "siglo V a. C." for {{siglo|V|a|s}}."""
     number, era, word, *_ = [*call.values, "", "", ""]
@@ -347,6 +359,88 @@ def _spanish_century(call: Call) -> str | None:
     if call.named or call.values[3:]:
         return None
     return f"{word} {number}{eras[era]}"
+
+
+def _labelled(call: Call) -> str | None:
+    """Return "German: Text" for {{lang-de|Text}} and {{langx|de|Text}}.
+
+    {{lang-ru|текст|tekst|text}} is "Russian: текст, romanized: tekst, lit.
+    'text'". Other wikis show the text alone.
+    """
+    code, values = call.name.removeprefix("lang-"), call.values
+    if call.name == "langx":
+        code, *values = values or [""]
+    if _code(call.language) != "en":
+        return values[0] if values else None
+    language = _WORDS["languages"]["en"].get(code.partition("-")[0])
+    text, romanized, meaning, *more = [*values, "", "", ""]
+    if not (language and text) or any(more):
+        return None
+    if romanized and text < "\u0250":  # Latin letters: it means something else
+        return None
+    text = f"{language}: {text}"
+    if romanized := romanized or call.named.get("translit", ""):
+        text += f", romanized: {romanized}"
+    if meaning := meaning or call.named.get("lit", ""):
+        text += f", lit. '{meaning}'"
+    return text
+
+
+def _german_labelled(call: Call) -> str | None:
+    """Return "englisch Text" for {{enS|Text}}; None with a translation."""
+    language = _WORDS["languages"]["de"][call.name[:-1]]
+    if "de" in call.named or any(call.values[1:]):
+        return None
+    return _filled(f"{language} {{}}", call)
+
+
+def _nihongo(call: Call) -> str | None:
+    """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}.
+
+    With lead=yes it is "Tokyo (Japanese: 東京, Hepburn: Tōkyō)".
+    """
+    text, *parts = call.values or [""]
+    if call.named.keys() - {"lead"} or any(parts[3:]):
+        return None
+    if call.named:
+        labels = ("Japanese: ", "Hepburn: ", "")
+        parts = [v and a + v for a, v in zip(labels, parts, strict=False)]
+    inside = ", ".join(filter(None, parts))
+    return f"{text} ({inside})" if text and inside else text or inside
+
+
+def _ship(call: Call) -> str | None:
+    """Return "USS Hornet (CV-12)" for {{ship|USS|Hornet|CV-12}}, {{USS|...}}.
+
+    A fourth argument of 2 shows the name alone, of 6 all but the number.
+    """
+    values = call.values
+    if call.name != "ship":
+        values = [call.name.upper(), *values]
+    prefix, name, number, shown, *_ = [*values, "", "", "", ""]
+    if not name or call.named or shown not in ("", "2", "6"):
+        return None
+    text = name if shown == "2" else f"{prefix} {name}"
+    return f"{text} ({number})" if number and not shown else text
+
+
+def _harvard(call: Call) -> str | None:
+    """Return "Ahmes (1905)" for {{harvtxt|Ahmes|1905}}, a citation."""
+    *names, year = list(filter(None, call.values)) or [""]
+    if not names or not re.fullmatch(r"\d{4}[a-z]?", year):
+        return None
+    if len(names) > 3:
+        names = [f"{names[0]} et al."]
+    authors = " & ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    for key, label in (("p", "p. "), ("pp", "pp. "), ("loc", "")):
+        if call.named.get(key):
+            year += f", {label}{call.named[key]}"
+    if call.name in ("harvtxt", "harvp", "harvcoltxt"):
+        return f"{authors} ({year})"
+    text = f"{authors} {year}"
+    return (
+        text if call.name.startswith(("harvnb", "harvcolnb")) else f"({text})"
+    )
 
 
 def _link(call: Call) -> str | None:
@@ -401,8 +495,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
         mono var mvar math strong em bold ital noitalic noitalics center
         underline u keypress kbd key samp tt crossreference comment
         abréviation abréviation_discrète cp932フォント jis2004フォント
-        補助漢字フォント 要出典範囲 読み仮名 読み仮名_ruby不使用 読み
-        ルビ ruby nts
+        補助漢字フォント 要出典範囲 ルビ ruby nts
         text typo not_a_typo as_written bdi dfn term
         إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
         tlit script vr uni hebrew polytonic pre2 пнл""": "{}",
@@ -440,20 +533,31 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
         "zwj": "\u200d",
         "zwnj": "\u200c",
         "bibleref bibleverse": _joined(" ", most=2),
+        "読み仮名 読み仮名_ruby不使用 読み": lambda call: (
+            "{}（{}）".format(*call.values[:2]) if call.values[1:] else None
+        ),
+        """harvtxt harvp harvcoltxt harv harvcol harvnb
+        harvcolnb""": _harvard,
+        """ship uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins
+        uscgc ijn hmt rrs rfa ov""": _ship,
+        "langx": _labelled,
         "music": lambda call: _MUSIC.get(call.argument(1).lower()),
         "convert cvt": _measure,
         "val": _scientific,
     },
+    # {{ألمانية|Text}} shows "in German: Text".
     "ar": {
-        """ألمانية إنجليزية إنكليزية فرنسية إيطالية إسبانية روسية لاتينية
-        يونانية فارسية تركية عبرية برتغالية هولندية بولندية""": "{}"
+        name: f"(بال{name}: {{}})"
+        for name in """ألمانية إنجليزية إنكليزية فرنسية إيطالية إسبانية روسية
+        لاتينية يونانية فارسية تركية عبرية برتغالية هولندية بولندية""".split()
     },
     "de": {
         '"': "„{}“",
         "höhe": _height,
         "formatzahl": _number_with_unit,
-        """ens las frs els grcs rus its ess pls ars hes trs css jas zhs nls pts
-        svs das nos fis hus ros uks fas srs hrs sls sks bgs kos his""": "{}",
+        " ".join(f"{code}s" for code in _WORDS["languages"]["de"]): (
+            _german_labelled
+        ),
     },
     "en": {
         "as_of asof": _as_of,
@@ -461,8 +565,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
         "circa c. c ca. ca": _joined(" – c. ", "c. "),
         "floruit fl. fl": _joined(" – ", "fl. ", most=2),
         "reign r.": _joined(" – ", "r. ", most=2),
-        "nihongo nihongo_core": "{}",
-        "langx": _in_language,
+        "nihongo nihongo_core": _nihongo,
         """citation_needed_span cn-span clarify_span fact_span dubious_span
         disputed_span""": "{}",
         "sic": _joined(""),
@@ -482,6 +585,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
     },
     "fr": {
         "date date- date_rapide jour": _french_date,
+        "heure": _french_time,
         "s- s siècle -s- -s": _french_century,
         "sp- sp": _french_centuries,
         "unité nombre nb": _number_with_unit,
@@ -513,7 +617,7 @@ _FRENCH_CENTURY = re.compile(r"([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
 _FAMILIES: dict[str, list[tuple[re.Pattern[str], Renderer]]] = {
     "": [
         (re.compile(r"formatnum:.*"), _formatted_number),
-        (re.compile(r"lang-[a-z-]+"), functools.partial(_filled, "{}")),
+        (re.compile(r"lang-[a-z-]+"), _labelled),
         (re.compile(r"link-[a-z-]+|internal link helper.*"), _local_link),
     ],
     # {{1er}}, {{2e}} and {{e}}, {{me}} in M{{me}}; {{XIXe siècle}} and {{Ve

@@ -128,7 +128,7 @@ def test_each_construct_leaves_its_text(text, expected):
         ("It is {{convert|1300|mi|km}} long.", "It is 1,300 miles long."),
         ("A {{convert|5|ft|adj=on}} man.", "A 5-foot man."),
         ("A ({{lang|fr|texte}}) text.", "A (texte) text."),
-        ("A {{lang-de|''Text''}} text.", "A Text text."),
+        ("A {{lang-de|''Text''}} text.", "A German: Text text."),
         ("He is {{nowrap|5 [[metre]]s}} tall.", "He is 5 metres tall."),
         ("{{As of|2014|3}}, it is.", "As of March 2014, it is."),
         ("It was {{as of|2014|lc=y}} so.", "It was as of 2014 so."),
@@ -136,9 +136,10 @@ def test_each_construct_leaves_its_text(text, expected):
         ("It has {{formatnum:12500}} of it.", "It has 12,500 of it."),
         ("It is {{frac|2|1|2}} of it.", "It is 2 1/2 of it."),
         ("It is {{val|6.24|e=18|u=kg}}.", "It is 6.24×10¹⁸ kg."),
+        ("The {{USS|Hornet|CV-12|6}} is.", "The USS Hornet is."),
         ("The ''Eagle''{{'s}} pad.", "The Eagle's pad."),
         ("A{{snd}}b is.", "A – b is."),
-        ("{{Nihongo|Tokyo|東京|Tōkyō}} is.", "Tokyo is."),
+        ("{{Nihongo|Tokyo|東京|Tōkyō}} is.", "Tokyo (東京, Tōkyō) is."),
         ("See {{ill|Erna Fuchs|de|lt=Fuchs}}.", "See Fuchs."),
     ],
 )
@@ -221,7 +222,7 @@ def test_removed_parts_are_counted_by_kind():
             "[[Datei:a.jpg|mini|Das [[Tor]]]] Es lebte im 19. Jahrhundert von "
             "z. B. {{FormatZahl|5000}} Leuten. Im 20. Jahrhundert nicht.\n"
             "[[Kategorie:Ort]]",
-            ["Berlin (Berlin) ist groß.",
+            ["Berlin (englisch Berlin) ist groß.",
              "Es lebte im 19. Jahrhundert von z. B. 5.000 Leuten.",
              "Im 20. Jahrhundert nicht."],
         ),
@@ -243,7 +244,7 @@ def test_removed_parts_are_counted_by_kind():
             "ar",
             "'''برلين''' ({{ألمانية|Berlin}}) هي عاصمة.[[ملف:a.jpg|تصغير|ن]] "
             "ثم عاد؟ نعم.\n[[تصنيف:مدن]]",
-            ["برلين (Berlin) هي عاصمة.", "ثم عاد؟", "نعم."],
+            ["برلين (بالألمانية: Berlin) هي عاصمة.", "ثم عاد؟", "نعم."],
         ),
         (
             "bg",
