@@ -211,7 +211,7 @@ def main(_: list[str]) -> int:
         train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
         data, eval_data = pretraining_flags.open_records(FLAGS, source)
         objective = objectives.OBJECTIVES[FLAGS.objective]
-        objective.log(*(data or eval_data).lengths)
+        objective.log()
         pretraining = PretrainingRun(
             strategy,
             source,

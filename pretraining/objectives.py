@@ -132,8 +132,6 @@ class PretrainingObjective(NamedTuple):
 
     Attributes:
         name: the value.
-        predicts: what is predicted, for the log; may have {predictions} and
-            {length}, the numbers of a record.
         objective: losses and metrics.
         attention_direction: the one that the model has to have.
         predicts_next_sentence: whether pooler and next sentence head are
@@ -141,7 +139,6 @@ class PretrainingObjective(NamedTuple):
     """
 
     name: str
-    predicts: str
     objective: Objective
     attention_direction: str = modeling.BIDIRECTIONAL
     predicts_next_sentence: bool = False
@@ -189,12 +186,11 @@ class PretrainingObjective(NamedTuple):
         is_whole = self.predicts_next_sentence
         return TrainedFor(objective=None if is_whole else self.name)
 
-    def log(self, length: int, predictions: int) -> None:
-        """Log the objective, and what it predicts of a record."""
-        text = self.predicts.format(length=length, predictions=predictions)
-        if not self.predicts_next_sentence:
-            text += "; pooler and next sentence head are not trained"
-        logging.info("Objective %s: %s", self.name, text)
+    def log(self) -> None:
+        """Log the objective, and which weights it leaves as they are."""
+        untrained = ": pooler and next sentence head are not trained"
+        is_whole = self.predicts_next_sentence
+        logging.info("Objective %s%s", self.name, "" if is_whole else untrained)
 
 
 OBJECTIVES = {
@@ -202,28 +198,17 @@ OBJECTIVES = {
     for found in (
         PretrainingObjective(
             "mlm_nsp",
-            "the masked tokens, up to {predictions} of the {length} of a "
-            "record, and whether sentence B follows A",
             sum_of(MASKED_LM, NEXT_SENTENCE),
             predicts_next_sentence=True,
         ),
-        PretrainingObjective(
-            "mlm",
-            "the masked tokens, up to {predictions} of the {length} of a "
-            "record",
-            sum_of(MASKED_LM),
-        ),
+        PretrainingObjective("mlm", sum_of(MASKED_LM)),
         PretrainingObjective(
             "ltr",
-            "every token but the first of each sequence, of the {length} of a "
-            "record, from the tokens before it; masked tokens are restored",
             sum_of(NEXT_TOKEN, restores_tokens=True),
             attention_direction=modeling.LEFT_TO_RIGHT,
         ),
         PretrainingObjective(
             "rtl",
-            "every token but the last of each sequence, of the {length} of a "
-            "record, from the tokens after it; masked tokens are restored",
             sum_of(NEXT_TOKEN, restores_tokens=True),
             attention_direction=modeling.RIGHT_TO_LEFT,
         ),

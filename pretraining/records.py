@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from base import file_system, progress
+from base import file_system
 from base.errors import UserError, counted
 
 import numpy as np
@@ -35,13 +35,6 @@ _LENGTH_FLAGS = {
 }
 
 
-# Packed rows have lengths that no flag of a training run sets.
-_ROW_LENGTHS = {
-    "masked_lm_positions": "predictions",
-    PACKED_FEATURE: "sequences",
-}
-
-_COUNTED_AT_ONCE = 512  # rows
 _FILES_LOGGED = 20
 
 
@@ -51,13 +44,8 @@ class PretrainingFiles(streaming.RecordFiles):
     Attributes:
         counts: {path: number of records}; of packed files, of rows.
         num_records: their sum.
-        is_packed: whether a record is a row of several sequences.
         masks: how to mask the records; None if they have masks.
         batch_schema: the features of batches: those of masked records.
-        sequences: {path: number of sequences}; as `counts` if not packed.
-        num_sequences: their sum.
-        num_tokens: real tokens of packed files; 0 if not counted.
-        max_sequences: sequences that a record may have.
         lengths: tokens and predictions of a record, unused places included.
     """
 
@@ -69,48 +57,10 @@ class PretrainingFiles(streaming.RecordFiles):
     ):
         super().__init__(*args)
         self.masks, self.batch_schema = masks, batch_schema or self.schema
-        self.is_packed = PACKED_FEATURE in self.schema
-        self.sequences, self.num_tokens = self.counts, 0
-        self.max_sequences = self.schema["next_sentence_labels"].length
         self.lengths = tuple(
             self.batch_schema[name].length
             for name in ("input_ids", "masked_lm_ids")
         )
-        if self.is_packed:
-            with self.naming_bad_files():
-                self._count_sequences()
-        self.num_sequences = sum(self.sequences.values())
-
-    def _count_sequences(self) -> None:
-        """Count the sequences and tokens of all rows: reads all files."""
-        names = ("input_mask", "next_sentence_weights")
-        schema = {name: self.schema[name] for name in names}
-
-        def count(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            batch = streaming.parse_batch(serialized, schema)
-            sequences = tf.cast(batch["next_sentence_weights"], tf.int64)
-            return tf.reduce_sum(sequences), tf.reduce_sum(batch["input_mask"])
-
-        self.sequences = {}
-        with progress.Bar(
-            self.num_records, "rows", "Counting sequences"
-        ) as bar:
-            for path, num_rows in self.counts.items():
-                kind = "GZIP" if tfrecord.is_gzip(path) else ""
-                sums = (
-                    tf.data.TFRecordDataset(path, kind, 1 << 20)
-                    .batch(_COUNTED_AT_ONCE)
-                    .map(count, num_parallel_calls=2)
-                    .reduce(
-                        (tf.constant(0, tf.int64), tf.constant(0, tf.int64)),
-                        lambda old, new: tf.nest.map_structure(
-                            tf.add, old, new
-                        ),
-                    )
-                )
-                self.sequences[path] = int(sums[0])
-                self.num_tokens += int(sums[1])
-                bar.update(num_rows)
 
     def describe(self) -> dict[str, Any]:
         """Return the entries of training_config.json about the records.
@@ -121,35 +71,29 @@ class PretrainingFiles(streaming.RecordFiles):
         """
         length, predictions = self.lengths
         names = names_of(self.files)
-        counts = [self.sequences[path] for path in self.files]
         facts = {
-            "data": dict(zip(names, counts, strict=True)),
+            "data": {
+                name: self.counts[path]
+                for name, path in zip(names, self.files, strict=True)
+            },
             "file_order": {str(n): name for n, name in enumerate(names, 1)},
             "max_seq_length": length,
         }
         if self.masks:
             facts["masking"] = self.masks.describe()
-        if not self.is_packed:
-            return facts | {"max_predictions_per_seq": predictions}
-        packing = {
-            "rows": self.num_records,
-            "sequences": self.num_sequences,
-            "tokens": self.num_tokens,
-            "sequences_per_row": self.num_sequences / self.num_records,
-            "max_sequences_per_pack": self.max_sequences,
-            "predictions_per_row": predictions,
-        }
-        return facts | {"packing": packing}
+        if packs := self.schema.get(PACKED_FEATURE):
+            packing = {
+                "max_sequences_per_pack": packs.length,
+                "predictions_per_row": predictions,
+            }
+            return facts | {"packing": packing}
+        return facts | {"max_predictions_per_seq": predictions}
 
     def log(self, flag: str) -> None:
         """Log the files of a flag, and what is in them."""
         logging.info("*** Input Files (--%s) ***", flag)
         for path in self.files[:_FILES_LOGGED]:
-            count = f"{self.counts[path]} records"
-            if self.is_packed:
-                rows = self.counts[path]
-                count = f"{self.sequences[path]} sequences in {rows} rows"
-            logging.info("  %s, %s", path, count)
+            logging.info("  %s, %d records", path, self.counts[path])
         if len(self.files) > _FILES_LOGGED:
             logging.info("  ... and %d more", len(self.files) - _FILES_LOGGED)
         logging.info(
@@ -157,32 +101,16 @@ class PretrainingFiles(streaming.RecordFiles):
             self.num_records,
             counted(len(self.files), "file"),
         )
-        if self.is_packed:
-            self._log_packing()
+        if packs := self.schema.get(PACKED_FEATURE):
+            logging.info(
+                "  a record is a row of up to %d sequences", packs.length
+            )
         if self.masks:
             found = self.masks.describe().items()
             logging.info(
                 "  masks are drawn while reading: %s",
                 ", ".join(f"{name} {value}" for name, value in found),
             )
-
-    def _log_packing(self) -> None:
-        """Log how the rows of packed files are filled."""
-        length, predictions = self.lengths
-        logging.info(
-            "  packed rows: %s sequences, %.3f in each row (at most %d), "
-            "%.2f%% of the tokens real",
-            f"{self.num_sequences:,}",
-            self.num_sequences / self.num_records,
-            self.max_sequences,
-            100 * self.num_tokens / (self.num_records * length),
-        )
-        unused = "; --max_predictions_per_seq is of other records, and not used"
-        logging.info(
-            "  a row has %d places for predictions%s",
-            predictions,
-            "" if self.masks else unused,
-        )
 
     def prepare(
         self, batch: Batch, numbers: tf.Tensor, seed: int | None
@@ -310,32 +238,31 @@ def _bounds(
 
 
 def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
-    """Check that all files have masks or none, and are packed alike or none.
+    """Check that all files are of the kind of the first, whose record is given.
 
     The error of a single file would not name the cause, that two kinds of files
-    are mixed. `first` describes a record of the first file.
+    are mixed.
 
     Raises:
         UserError: names two files of two kinds.
     """
-    is_packed = PACKED_FEATURE in first
+    wanted = _kind_of(first)
     for path in files[1:]:
-        found = tfrecord.describe_first_record(path)
-        if (MASKED_FEATURE in found) != (MASKED_FEATURE in first):
+        found = _kind_of(tfrecord.describe_first_record(path))
+        if found != wanted:
             raise UserError(
-                f"of {files[0]} and {path} one has masks and the other none "
-                "(--unmasked): name files of one kind"
+                f"{files[0]} has {wanted}, and {path} has {found}: name files "
+                "of one kind, made by one command"
             )
-        if (PACKED_FEATURE in found) != is_packed:
-            packed, other = (files[0], path) if is_packed else (path, files[0])
-            raise UserError(
-                f"{packed} has packed rows (--pack_sequences), {other} has "
-                "one sequence in each record: name files of one kind"
-            )
-        for name, what in _ROW_LENGTHS.items():
-            if is_packed and found.get(name) != first.get(name):
-                raise UserError(
-                    f"{path} was made with other flags than {files[0]}: its "
-                    f"rows have places for {found.get(name)} {what}, not "
-                    f"{first.get(name)}; name files of one command"
-                )
+
+
+def _kind_of(features: Mapping[str, int]) -> str:
+    """Return what records with these features are; they have these lengths."""
+    kind = "records of one sequence"
+    if packs := features.get(PACKED_FEATURE):
+        kind = f"packed rows of up to {packs} sequences (--pack_sequences)"
+        if places := features.get("masked_lm_positions"):
+            kind += f" and {places} predictions"
+    if MASKED_FEATURE not in features:
+        kind += " without masks (--unmasked)"
+    return kind

@@ -331,7 +331,7 @@ class PretrainingRun:
         resumes the run. A finished run may have more than this command asks
         for.
         """
-        settings, data = self.settings, self.data
+        settings = self.settings
         if settings.num_warmup_steps > settings.num_train_steps:
             logging.warning(
                 "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
@@ -340,9 +340,7 @@ class PretrainingRun:
                 settings.num_train_steps,
                 settings.learning_rate,
             )
-        start.log_beginning(
-            data.num_records, settings, data.num_sequences / data.num_records
-        )
+        start.log_beginning(self.data.num_records, settings)
         done = loop.train(self._training(self._identity()))
         agreement.wait_for_all(self.strategy)  # until the chief has saved
         if done >= settings.last_step:

@@ -228,7 +228,7 @@ def hooks_of(
     return (
         FiniteCheck(step),
         pace,
-        Report(pace, settings.last_step, perplexities, others, bar),
+        Report(pace, perplexities, others, bar),
         *ledger,
         Keep(settings.keep_steps, run.keep),
         Save(state, pace, first),

@@ -11,8 +11,8 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, run_settings, training_state, weight_files
-from training import agreement
-from training.settings import AUTO, TrainingSettings
+from training import agreement, dtypes
+from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 
@@ -39,11 +39,6 @@ def with_dtype(
     Raises:
         UserError: the machines of a cluster were given different types.
     """
-    if settings.dtype != AUTO:
-        agreement.check_same_run(strategy, {"dtype": settings.dtype})
-        return settings
-    from training import dtypes  # measures what this machine can do
-
     resumed = []
     if do_train:
         resumed.append(settings.output_dir)
@@ -72,30 +67,17 @@ def claim_output_dir(
         settings.output_dir,
         identity.fixed,
         identity.adjustable,
-        {
-            "bias_correction": "the moments are corrected from here on; "
-            "--nobias_correction trains as the run began"
-        }
-        | dict(hints)
-        if settings.bias_correction
-        else hints,
+        hints,
     )
 
 
-def log_beginning(
-    num_records: int,
-    settings: TrainingSettings,
-    sequences_per_record: float = 1.0,
-) -> None:
-    """Log how much there is to train; packed rows have several sequences."""
+def log_beginning(num_records: int, settings: TrainingSettings) -> None:
+    """Log how much there is to train."""
     size, steps = settings.train_batch_size, settings.last_step
-    batch = f"{size}"
-    if sequences_per_record > 1:
-        batch += f" rows of about {size * sequences_per_record:,.0f} sequences"
     logging.info(
         "Running training: %s examples, batch size %s, %s steps, %.1f epochs",
-        f"{round(num_records * sequences_per_record):,}",
-        batch,
+        f"{num_records:,}",
+        size,
         f"{steps:,}",
         size * steps / num_records,
     )

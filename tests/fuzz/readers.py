@@ -525,7 +525,6 @@ def runs(folder):
     _each(run_settings.pinned, "hf://a/b", out)
     _each(fine_tuned.read_scores, out)
     _each(sweeps.read_scores, out)
-    _each(scalars.does_not_fall, out)
     _each(curves.read, out, 10, ["loss"])
     scalars.forget_after(out, 100)
 

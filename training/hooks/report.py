@@ -73,7 +73,6 @@ class Report(Hook):
 
     Args:
         pace: of the run; measures the speed.
-        last: the step at which the run ends.
         perplexities: as in an Objective.
         others: numbers to report along with the means, as they are after so
             many steps, such as the learning rate.
@@ -83,12 +82,12 @@ class Report(Hook):
     def __init__(
         self,
         pace: Pace,
-        last: int,
         perplexities: Mapping[str, str],
         others: Callable[[int], Mapping[str, float]],
         bar: progress.Bar,
     ):
-        self.settings, self.pace, self.last = pace.settings, pace, last
+        self.settings, self.pace = pace.settings, pace
+        self.last = pace.settings.last_step
         self.perplexities, self.others, self.bar = perplexities, others, bar
         self.line, self.scalars = _Window(), _Window()
         self.every = self.settings.log_steps, self.settings.scalar_steps
@@ -142,16 +141,6 @@ class Report(Hook):
                 self.line, self.written = _Window(), time.monotonic()
             self._write_scalars(done, others)
         return False
-
-    def close(self, done: int) -> None:
-        """Warn of a run whose loss did not fall."""
-        if done == self.last and scalars.does_not_fall(
-            self.settings.output_dir
-        ):
-            logging.warning(
-                "The training loss of the last tenth of the steps is not below "
-                "that of the first tenth"
-            )
 
     def _write_scalars(self, done: int, others: Mapping[str, float]) -> None:
         steps = int(self.scalars.sums["loss"][1])
