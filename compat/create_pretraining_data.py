@@ -20,9 +20,9 @@ from absl import flags
 
 import tokenization
 from pretraining.data import documents, instances, masking
-from pretraining.data.buckets import tokenize_documents
 from pretraining.data.schema import InstanceConfig
 from pretraining.data.schema import schema as records_schema
+from pretraining.data.steps import tokenize_documents
 from records import tfrecord
 
 

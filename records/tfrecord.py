@@ -360,12 +360,8 @@ def count_records(path: str) -> int:
         return sum(1 for _ in read_records(path))
     num_records = position = 0
     with file_system.open_for_reading(path) as file:
-        size = (
-            file_system.gfile().stat(path).length
-            if file_system.is_remote(path)
-            else None
-        )
-        size = os.fstat(file.fileno()).st_size if size is None else size
+        file.seek(0, os.SEEK_END)
+        size = file.tell()
         while position < size:
             file.seek(position)
             try:

@@ -13,9 +13,10 @@ from packed_batches import LENGTH, PACKS, PREDICTIONS
 from paths import GOLDEN
 
 import tokenization
-from pretraining.data import buckets, masking, packing
+from pretraining.data import masking, packing, steps
 from pretraining.data import schema as pretraining_schema
 from pretraining.data.documents import Part
+from pretraining.data.sources import Mix
 from records import tfrecord
 
 # --- Which sequences share a row ---------------------------------------------
@@ -249,10 +250,22 @@ def packed_bucket(path) -> list[dict]:
     config = packed_batches.config_of(
         max_seq_length=64, dupe_factor=1, short_seq_prob=0.8
     )
-    tokenizer = tokenization.FullTokenizer(VOCAB_FILE)
-    maker = buckets.BucketMaker(tokenizer, config, random_seed=1)
+    vocabulary = tokenization.Vocabulary(VOCAB_FILE)
+    maker = steps.GeneratorSteps(
+        vocabulary,
+        tokenization.TokenizerSettings.of(),
+        config,
+        random_seed=1,
+        compression="",
+        bucket_bytes=1 << 20,
+        num_buckets=2,
+        num_files=2,
+        mix=Mix({}, {}, 1),
+        first_input="",
+    )
+    maker.setup()
     with open(path, "wb") as file:
-        result = maker.write(0, parts, file)
+        result = maker.reduce(0, [part.to_bytes() for part in parts], file)
     assert result["bounds"][-1] == path.stat().st_size
     return [
         {name: value.tolist() for name, value in features.items()}
