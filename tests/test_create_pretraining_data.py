@@ -278,7 +278,7 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog, monkeypatch):
 
 def test_generator_needs_no_tensorflow():
     code = (
-        "import sys, create_pretraining_data, pretraining.data.buckets\n"
+        "import sys, create_pretraining_data, pretraining.data.steps\n"
         "sys.exit('tensorflow' in sys.modules)"
     )
     assert (

@@ -13,7 +13,7 @@ WORKER_FILES = (
     "compat/tokenization.py",
     "compat/create_pretraining_data.py",
     "records/tfrecord.py",
-    "pretraining/data/buckets.py",
+    "pretraining/data/steps.py",
     "pretraining/data/packing.py",
     "tasks/squad/windows.py",
     "create_pretraining_data.py",
