@@ -45,7 +45,7 @@ class Run:
         self.pace = Pace(TrainingSettings(str(folder), **values), one, stop)
         others = {"learning_rate": 0.5} | (others or {})
         bar = types.SimpleNamespace(note=lambda text: None)
-        self.report = Report(self.pace, last, {}, lambda done: others, bar)
+        self.report = Report(self.pace, {}, lambda done: others, bar)
         self.report.begin(first)
 
     def call(self, loss, examples, steps=1, seconds=1.0, norm=None, **more):
