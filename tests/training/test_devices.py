@@ -25,7 +25,7 @@ def data(tmp_path_factory) -> Path:
     return write_data(tmp_path_factory.mktemp("pretraining"))
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_two_logical_devices(data, tmp_path):
     """tests/training/test_cluster_failures.py has two machines."""
     values = flags_for(
