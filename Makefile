@@ -46,7 +46,7 @@ test-notebooks: $(VENV)/notebooks.stamp
 # Playwright has 165 MB, so only who has Chromium installs it.
 test-browser: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --disable-pip-version-check \
-	  'playwright>=1.65,<2'
+	  'playwright>=1.65,<2' 'axe-playwright-python>=0.1.7,<1'
 	$(BIN)/python -m pytest tests/test_playground_browser.py
 
 # Also for GPUs where jax[cuda12] is installed there: requirements-accelerators.txt.

@@ -87,8 +87,8 @@ def make_page(
         models: all models of the page.
         tabs: the tabs of these models.
     """
-    title = f"{', '.join(model.name for model in models)} - BERT playground"
-    with gr.Blocks(title=title) as page:
+    names = ", ".join(model.name for model in models)
+    with gr.Blocks(title=f"{names} - BERT playground") as page:
         gr.Markdown("# BERT playground")
         for model in models:
             gr.Markdown(f"`{model.name}`: {model.summary()}")
@@ -268,7 +268,7 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
             primary_hue="blue",
             font=("system-ui", "sans-serif"),
             font_mono=("ui-monospace", "monospace"),
-        ),
+        ).set(button_primary_background_fill="*primary_700"),
     )
     return address
 
