@@ -76,15 +76,18 @@ def _check_same_vocabulary(vocabulary: Vocabulary, own: Vocabulary) -> None:
     except UserError:
         return  # it is damaged, and the flag names a mended copy
     given = list(vocabulary.tokens)
-    pairs = itertools.zip_longest(given, wanted, fillvalue="")
+    pairs = itertools.zip_longest(given, wanted)
     for line, (token, known) in enumerate(pairs, 1):
-        is_word = token and re.fullmatch(r"\[unused\d+\]", known)
+        is_word = token and re.fullmatch(r"\[unused\d+\]", known or "")
         if token != known and not is_word:
+            found = (
+                f"{token!r} in line {line}" if token else f"{line - 1} lines"
+            )
+            there = repr(known) if known else f"{line - 1} lines"
             raise UserError(
-                f"--vocab_file={vocabulary.path} has {token!r} in line {line}, "
-                f"and the model's own vocabulary {own.path} {known!r}: leave "
-                "--vocab_file out (tools.extend_checkpoint adds words to a "
-                "model)"
+                f"--vocab_file={vocabulary.path} has {found}, and the model's "
+                f"own vocabulary {own.path} {there}: leave --vocab_file out "
+                "(tools.extend_checkpoint adds words to a model)"
             )
 
 

@@ -4,7 +4,7 @@ Letters in shapes: those of modeling.py.
 """
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -53,7 +53,7 @@ class TaskModel(tf.Module):
         self.config = config
         self.bert = BertModel(config, dtype=dtype)
 
-    def computing(self, compute: Compute) -> Self:
+    def computing(self, compute: Compute) -> "TaskModel":
         """Return a model of the same variables that computes in this way."""
         model = copy.copy(self)
         model.compute = compute

@@ -143,8 +143,8 @@ def test_flags_come_before_files_beside_the_checkpoint(tmp_path):
         ("[PAD] [unused1] a b", None),
         ("[PAD] word a b", None),
         ("[PAD] [unused1] b a", "has 'b' in line 3, and 'a'"),
-        ("[PAD] [unused1] a", "has '' in line 4, and 'b'"),
-        ("[PAD] [unused1] a b c", "has 'c' in line 5, and ''"),
+        ("[PAD] [unused1] a", "has 3 lines, and 'b'"),
+        ("[PAD] [unused1] a b c", "has 'c' in line 5, and 4 lines"),
     ],
 )
 def test_a_vocabulary_is_that_of_the_model(tmp_path, tokens, words):
