@@ -72,7 +72,7 @@ class Flags:
     sentences come from the same bucket, and instances are shuffled within
     it."""
 
-    compression: str = flag("")
+    compression: str = flag("", choices=("", "GZIP"))
     """Compression of the output: GZIP, or empty for plain TFRecord files."""
 
 

@@ -258,6 +258,13 @@ def check_flags() -> None:
             "--size (such as --size=base) or --bert_config_file is required "
             "without --init_checkpoint"
         )
+    for step in FLAGS.keep_steps:
+        if step > FLAGS.num_train_steps:
+            raise UserError(
+                f"--keep_steps: {step} is not a step of this run; give numbers "
+                f"from 1 to {FLAGS.num_train_steps} (--num_train_steps), "
+                "separated by commas"
+            )
     if published.is_of_hub(FLAGS.resume_from):
         raise UserError(
             f"--resume_from={FLAGS.resume_from}: a model on the hub has "

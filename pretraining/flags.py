@@ -79,7 +79,6 @@ def read_settings(f: FlagValues) -> TrainingSettings:
         TrainingSettings,
         f,
         init_checkpoint=run_settings.pinned(f.init_checkpoint, f.output_dir),
-        keep_steps=keep_steps(f),
     )
     return with_steps(f, settings, steps)
 
@@ -102,22 +101,6 @@ def with_steps(
     return dataclasses.replace(
         settings, num_train_steps=steps, num_warmup_steps=warmup
     )
-
-
-def keep_steps(f: FlagValues) -> tuple[int, ...]:
-    """Return the steps of --keep_steps in order.
-
-    Raises:
-        UserError: a value is not a step of this run.
-    """
-    for step in f.keep_steps:
-        if step > f.num_train_steps:
-            raise UserError(
-                f"--keep_steps: {step} is not a step of this run; give numbers "
-                f"from 1 to {f.num_train_steps} (--num_train_steps), separated "
-                "by commas"
-            )
-    return tuple(sorted({*f.keep_steps}))
 
 
 def open_records(

@@ -36,8 +36,6 @@ from base.errors import UserError
 import google_crc32c
 import numpy as np
 
-COMPRESSIONS = ("", "GZIP")
-
 # The numbers of protobuf fields in a tf.train.Example:
 #
 #     Example  { features = 1 }
@@ -84,15 +82,6 @@ class Feature(NamedTuple):
     per_token: bool = True
 
 
-def check_compression(compression: str) -> None:
-    """Raise a UserError for an unknown value of --compression."""
-    if compression not in COMPRESSIONS:
-        raise UserError(
-            f"--compression={compression}: unknown; use GZIP, or leave it "
-            "empty for none"
-        )
-
-
 # --- Writing -----------------------------------------------------------------
 
 
@@ -104,7 +93,6 @@ class RecordWriter:
     """
 
     def __init__(self, file: IO[bytes], compression: str = ""):
-        check_compression(compression)
         self.num_records = 0
         self._file = file
         self._gzip = None

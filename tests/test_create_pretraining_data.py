@@ -174,7 +174,6 @@ def test_interrupt_is_clean(corpus, tmp_path):
         ({"input_file": None}, "give --input_file or --sources"),
         ({"masked_lm_prob": 0}, "--masked_lm_prob=0: 0.0 is not a number"),
         ({"mask_token_prob": 0.95}, "add up to 1.05; together they can be 1"),
-        ({"compression": "gzip"}, "--compression=gzip: unknown; use GZIP"),
         (
             {"max_sequences_per_pack": 4},
             "--max_sequences_per_pack needs --pack",

@@ -241,26 +241,3 @@ def _line_start(file: IO[bytes], start: int) -> int:
             return begin + found + 1
         end = begin
     return 0
-
-
-# --- Errors ------------------------------------------------------------------
-
-
-def no_text_error(path: str) -> InputError:
-    """Return the error for a corpus without a single token.
-
-    Args:
-        path: the first input file.
-    """
-    return InputError(
-        f"no document with text in the input, whose first file is {path}"
-    )
-
-
-def one_document_error() -> InputError:
-    """Return the error for a corpus of a single document."""
-    return InputError(
-        "only one document in all input files (copies count as one), and a "
-        "random next sentence has to come from another: put a blank line "
-        "between documents, one sentence per line"
-    )

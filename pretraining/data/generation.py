@@ -70,7 +70,6 @@ def make_plan(
         UserError: a value out of its range, a file or token is missing, or the
             flag contradicts the files beside the vocabulary.
     """
-    tfrecord.check_compression(compression)
     config.check()
     outputs = expand_output_files(output_file)
     inputs, mix = sources.read(input_file, sources_file, random_seed)

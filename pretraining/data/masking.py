@@ -24,7 +24,6 @@ from typing import NamedTuple
 from base.errors import UserError
 
 import numpy as np
-from absl import logging
 
 import tokenization
 from pretraining.data.instances import Instances
@@ -75,41 +74,16 @@ class MaskingVocabulary(NamedTuple):
         )
 
 
-def _warn_of_whole_words(vocab: Mapping[str, int], vocab_file: str) -> None:
-    """Warn if words are single tokens, which whole word masks do not change."""
-    tokens = [t for t in vocab if t[:1] != "["]  # [CLS], [unused1]
-    words = [token for token in tokens if token[:2] != "##"]
-    characters = sum(len(w) == 1 and tokenization.is_cjk(ord(w)) for w in words)
-    if characters > 0.5 * len(words):
-        logging.warning(
-            "--do_whole_word_mask changes nothing in Chinese text: %d of %d "
-            "words of %s are Chinese characters, each a word of its own",
-            characters,
-            len(words),
-            vocab_file,
-        )
-    elif len(words) == len(tokens):
-        logging.warning(
-            "--do_whole_word_mask changes nothing: %s has no token that "
-            "continues a word (##...)",
-            vocab_file,
-        )
-
-
 def check_vocabulary(
     vocab: Mapping[str, int], vocab_file: str, config: InstanceConfig
 ) -> None:
     """Check that a vocabulary has what masking needs.
-
-    Warns where whole word masks change nothing.
 
     Raises:
         UserError: a special token is missing, or there are no others.
     """
     needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
     tokenization.validate_special_tokens(vocab, needed, vocab_file)
-    if config.do_whole_word_mask:
-        _warn_of_whole_words(vocab, vocab_file)
     replacements = MaskingVocabulary.from_vocab(vocab).replacements
     if config.random_token_prob and not len(replacements):
         raise UserError(

@@ -46,6 +46,12 @@ _CHUNK_BYTES = 2**24
 # processor hold.
 _ROWS = 2048
 
+_ONE_DOCUMENT = (
+    "only one document in all input files (copies count as one), and a random "
+    "next sentence has to come from another: put a blank line between "
+    "documents, one sentence per line"
+)
+
 
 @dataclasses.dataclass
 class GeneratorSteps(Steps):
@@ -84,10 +90,17 @@ class GeneratorSteps(Steps):
     def empty_file(self) -> str:
         """The error for an output file without records."""
         if self.num_files == 1:
-            return str(pretraining_documents.no_text_error(self.first_input))
+            return self._no_text
         return (
             f"--output_file names {self.num_files} files, which are more than "
             "the documents and instances of the corpus can fill; name fewer"
+        )
+
+    @property
+    def _no_text(self) -> str:
+        return (
+            "no document with text in the input, whose first file is "
+            f"{self.first_input}"
         )
 
     @property
@@ -162,9 +175,9 @@ class GeneratorSteps(Steps):
         """Raise an InputError if there are too few documents."""
         number = len(total["some_documents"])
         if not number:
-            raise pretraining_documents.no_text_error(self.first_input)
+            raise InputError(self._no_text)
         if number == 1:
-            raise pretraining_documents.one_document_error()
+            raise InputError(_ONE_DOCUMENT)
         if total["counts"]["parts"] < self.num_files:
             raise InputError(
                 f"--output_file names {self.num_files} files, but there are "
@@ -188,7 +201,7 @@ class GeneratorSteps(Steps):
         parts = sorted(map(Part.from_bytes, values))
         documents, num_empty = tokenize_documents(parts, self._tokenizer)
         if self.num_buckets == 1 and len(set(documents.numbers.tolist())) == 1:
-            raise pretraining_documents.one_document_error()
+            raise InputError(_ONE_DOCUMENT)
         counts = collections.Counter(lines_without_tokens=num_empty)
         counts.update(self._count_text(documents))
         bounds = [0]
@@ -260,23 +273,14 @@ class GeneratorSteps(Steps):
         self, features: dict[str, np.ndarray]
     ) -> dict[str, int]:
         """Return counts of some instances, masked or not."""
-        ids = features["input_ids"]
         counts = {
-            "instances": len(ids),
+            "instances": len(features["input_ids"]),
             "filled": np.count_nonzero(features["input_mask"]),
             "random_next": np.count_nonzero(features["next_sentence_labels"]),
         }
         if not self.config.unmasked:
-            positions = features["masked_lm_positions"]
-            shown = np.take_along_axis(ids, positions, axis=1)
-            predicted = features["masked_lm_weights"] > 0
-            kept = predicted & (shown == features["masked_lm_ids"])
-            is_mask = predicted & (shown == self._masking.mask_id)
-            counts |= {
-                "predictions": predicted.sum(),
-                "shown_as_mask": is_mask.sum(),
-                "shown_unchanged": kept.sum(),
-            }
+            weights = features["masked_lm_weights"]
+            counts["predictions"] = np.count_nonzero(weights)
         return {name: int(number) for name, number in counts.items()}
 
 

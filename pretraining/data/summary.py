@@ -29,9 +29,7 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         "predictions: drawn by run_pretraining.py"
         if config.unmasked
         else f"predictions: {predictions / instances:.2f} per instance, "
-        f"{predictions / c['filled']:.2%} of the tokens; "
-        f"{c['shown_as_mask'] / predictions:.2%} shown as [MASK], "
-        f"{c['shown_unchanged'] / predictions:.2%} unchanged",
+        f"{predictions / c['filled']:.2%} of the tokens",
         f"random next sentences: {c['random_next'] / instances:.2%}",
     ]
     if config.pack_sequences:
@@ -82,9 +80,6 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
             f"{long:.0%} of the lines are longer than a sequence: does the "
             "input have one sentence per line?"
         )
-    empty = c["lines_without_tokens"]
-    if empty > 0.01 * (c["sentences"] + empty):
-        found.append(f"{empty:,} lines hold no token and were skipped")
     length, limit = c["filled"] / c["instances"], config.max_sequences_per_pack
     if not config.pack_sequences:
         fill = length / config.max_seq_length

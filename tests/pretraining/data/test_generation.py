@@ -9,11 +9,10 @@ import shutil
 
 import generator_runs
 import pytest
-import tiny
 from corpora import VOCAB_FILE, manual, write
 from paths import GOLDEN
 
-from pretraining.data import generation, masking
+from pretraining.data import generation
 from pretraining.data.schema import InstanceConfig
 from records import tfrecord
 
@@ -203,28 +202,3 @@ def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
     # Once the file is deleted, another command may use its name.
     output.unlink()
     generator_runs.run(source, output)
-
-
-@pytest.mark.parametrize(
-    ("words", "flags", "found"),
-    [
-        (
-            "北 京 大 ##北 the ##re",
-            {"do_whole_word_mask": True},
-            "3 of 4 words",
-        ),
-        (
-            "北 京 大 学 人 民 ##re [u0] [u1] [u2] [u3] [u4] [u5] [u6]",
-            {"do_whole_word_mask": True},
-            "6 of 6 words",
-        ),
-        ("the there", {"do_whole_word_mask": True}, "no token that continues"),
-        ("the ##re", {"do_whole_word_mask": True}, ""),
-        ("北 京 大 学 人 民 ##re", {}, ""),
-    ],
-)
-def test_whole_words_of_one_token_are_warned_of(words, flags, found, caplog):
-    vocab = {t: i for i, t in enumerate([*tiny.SPECIAL, *words.split()])}
-    config = InstanceConfig(**flags)
-    masking.check_vocabulary(vocab, "v.txt", config)
-    assert found in caplog.text and bool(found) is bool(caplog.text)
