@@ -37,7 +37,7 @@ import modeling
 from checkpoints import published, run_settings
 from pretraining import flags as pretraining_flags
 from pretraining import objectives
-from pretraining.data.schema import InstanceConfig
+from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
 from pretraining.run import PretrainingRun
 from training import devices, start, train_step
 from training.devices import DeviceChoice
@@ -170,8 +170,8 @@ class Flags:
 define(Flags)
 define(
     InstanceConfig,
-    *("max_seq_length", "max_predictions_per_seq", "masked_lm_prob"),
-    *("mask_token_prob", "random_token_prob", "do_whole_word_mask"),
+    "max_seq_length",
+    *MASKING_FLAGS,
     words={"unmasked": " For unmasked records."},
 )
 define(

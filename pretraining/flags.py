@@ -16,7 +16,7 @@ from checkpoints.model import Checkpoint
 from modeling import BertConfig
 from pretraining import objectives, records
 from pretraining import run as pretraining_run
-from pretraining.data.schema import InstanceConfig
+from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
 from pretraining.records import PretrainingFiles
 from tokenization import Vocabulary
 from training.settings import TrainingSettings
@@ -155,8 +155,8 @@ def check_masks(
     if are_drawn:
         instances.warn_of_few_predictions()
         return
-    names = ("masked_lm_prob", "mask_token_prob", "random_token_prob")
-    for name in (*names, "do_whole_word_mask"):
+    # The last one is also the length of features of records with masks.
+    for name in MASKING_FLAGS[:-1]:
         if f[name].present:
             problem = (
                 f"--{name} is for records without masks "

@@ -19,7 +19,7 @@ import numpy as np
 
 from pretraining.data import masking, packing
 from pretraining.data.masking import MaskingVocabulary, Sequences
-from pretraining.data.schema import InstanceConfig
+from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
 from tokenization import Vocabulary
 
 Features = dict[str, np.ndarray]
@@ -38,14 +38,7 @@ class Masks(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """Return what the masks depend on, but for the seed."""
-        names = (
-            "masked_lm_prob",
-            "mask_token_prob",
-            "random_token_prob",
-            "do_whole_word_mask",
-            "max_predictions_per_seq",
-        )
-        return {name: getattr(self.config, name) for name in names}
+        return {name: getattr(self.config, name) for name in MASKING_FLAGS}
 
     @property
     def predictions_per_row(self) -> int:

@@ -70,13 +70,9 @@ class PretrainingFiles(streaming.RecordFiles):
         The order of the files decides that of the records.
         """
         length, predictions = self.lengths
-        names = names_of(self.files)
+        names = enumerate(names_of(self.files), 1)
         facts = {
-            "data": {
-                name: self.counts[path]
-                for name, path in zip(names, self.files, strict=True)
-            },
-            "file_order": {str(n): name for n, name in enumerate(names, 1)},
+            "file_order": {str(number): name for number, name in names},
             "max_seq_length": length,
         }
         if self.masks:

@@ -388,7 +388,7 @@ def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     line = scripts.error_of(
         run_pretraining, **values | {"input_file": f"{data}/train-0"}
     )
-    assert "belongs to a run with data" in line
+    assert "belongs to a run with file_order" in line
     line = scripts.error_of(run_pretraining, **values | {"random_seed": 1})
     assert "random_seed = 12345, not 1" in line
     swapped = ",".join(str(data / f"train-{n}") for n in (1, 0, 2))

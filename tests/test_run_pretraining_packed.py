@@ -101,7 +101,6 @@ def test_packed_records_train_as_unpacked_ones(data, single_run, tmp_path):
     _, packed = packed_batches.both(SEQUENCES, SEED)
     tokens = int(packed["input_mask"].sum())
     fixed = json.loads((tmp_path / "training_config.json").read_text())["fixed"]
-    assert fixed["data"] == {"train-packed": ROWS}
     assert fixed["packing"] == {
         "max_sequences_per_pack": packed_batches.PACKS,
         "predictions_per_row": 5,

@@ -161,11 +161,11 @@ def activation_bytes(sizes: Sizes) -> int:
 
 
 def estimate(sizes: Sizes) -> dict[str, int]:
-    """Return the bytes of a device, by the names of the formula."""
+    """Return the bytes of a device, by their names in the log."""
     trained = sizes.trained
     return {
         "weights": 4 * sizes.parameters,
-        "slots": 4 * sizes.slots * trained,
+        "optimizer slots": 4 * sizes.slots * trained,
         "gradients": (8 if sizes.parts > 1 else 4) * trained,
         "activations": activation_bytes(sizes),
         "update": (4 if sizes.updates_in_place else 16) * trained,
@@ -177,7 +177,8 @@ def total_bytes(sizes: Sizes) -> int:
     found = estimate(sizes)
     # Activations are freed before the update.
     step = max(found["activations"], found["update"])
-    total = found["weights"] + found["slots"] + found["gradients"] + step
+    kept = sum(found[n] for n in ("weights", "optimizer slots", "gradients"))
+    total = kept + step
     return total * sizes.here + RUNTIME_BYTES if sizes.on_cpu else total
 
 
@@ -236,16 +237,12 @@ def log_estimate(
     found, total = estimate(sizes), total_bytes(sizes)
     each = f" for each of {step.replicas} devices" if step.replicas > 1 else ""
     logging.info(
-        "Memory, estimated%s: weights %s, optimizer slots %s, gradients %s, "
-        "activations %s (--recompute=%s, length %d), update %s; together %s",
+        "Memory, estimated%s, with --recompute=%s and length %d: %s; "
+        "together %s",
         each,
-        in_words(found["weights"]),
-        in_words(found["slots"]),
-        in_words(found["gradients"]),
-        in_words(found["activations"]),
         step.settings.recompute,
         longest,
-        in_words(found["update"]),
+        ", ".join(f"{name} {in_words(n)}" for name, n in found.items()),
         in_words(total),
     )
     free, where = free_bytes(sizes.on_cpu)

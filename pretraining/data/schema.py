@@ -15,6 +15,15 @@ from absl import logging
 
 from records import tfrecord
 
+# The flags of what is predicted, which the script that draws the masks has.
+MASKING_FLAGS = (
+    "masked_lm_prob",
+    "mask_token_prob",
+    "random_token_prob",
+    "do_whole_word_mask",
+    "max_predictions_per_seq",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class InstanceConfig:
@@ -53,13 +62,7 @@ class InstanceConfig:
     unmasked: bool = flag(
         False,
         excludes=dict.fromkeys(
-            (
-                "masked_lm_prob",
-                "mask_token_prob",
-                "random_token_prob",
-                "do_whole_word_mask",
-                "max_predictions_per_seq",
-            ),
+            MASKING_FLAGS,
             "give that to run_pretraining.py, which draws the masks",
         ),
     )

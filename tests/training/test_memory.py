@@ -84,7 +84,7 @@ def test_a_step_by_hand(changes, gradients, update):
     activations = memory.activation_bytes(sizes)
     assert found == {
         "weights": 400,
-        "slots": 720,
+        "optimizer slots": 720,
         "gradients": gradients * 90,
         "activations": activations,
         "update": update * 90,
@@ -219,7 +219,7 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
             0,
             memory.Rows(),
         )
-        assert "(--recompute=none, length 40)" in caplog.text
+        assert "with --recompute=none and length 40: weights" in caplog.text
         assert ("out of memory: of the" in caplog.text) == warns
         assert ("each of these fits: --recompute" in caplog.text) == warns
 
