@@ -133,6 +133,8 @@ def create(
     """
     config.check()
     masking.check_vocabulary(vocabulary.tokens, vocabulary.path, config)
+    if config.do_whole_word_mask:
+        masking.warn_of_whole_words(vocabulary.tokens, vocabulary.path)
     if max_sequences:
         config = dataclasses.replace(
             config, pack_sequences=True, max_sequences_per_pack=max_sequences

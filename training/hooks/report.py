@@ -142,6 +142,15 @@ class Report(Hook):
             self._write_scalars(done, others)
         return False
 
+    def close(self, done: int) -> None:
+        """Warn of a run whose loss did not fall."""
+        folder = self.settings.output_dir
+        if done == self.last and scalars.does_not_fall(folder):
+            logging.warning(
+                "The training loss of the last tenth of the steps is not below "
+                "that of the first tenth"
+            )
+
     def _write_scalars(self, done: int, others: Mapping[str, float]) -> None:
         steps = int(self.scalars.sums["loss"][1])
         values = {
