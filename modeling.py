@@ -457,9 +457,8 @@ def attention(
 class SelfAttention(Layer):
     """Multi-head scaled dot-product attention (Vaswani et al. 2017, 3.2).
 
-    "Bidirectional" means that there is no causal mask: every token sees all
-    tokens of its sequence, to its left and to its right. A configuration with
-    another attention_direction adds a mask (see attention_bias).
+    "Bidirectional" means that every token sees all tokens of its sequence.
+    Another attention_direction adds a mask (see attention_bias).
     """
 
     def __init__(self, config: BertConfig):
@@ -669,8 +668,7 @@ class BertModel(Layer):
         compute: how to compute.
 
     Example:
-        >>> config = BertConfig.from_size("tiny", vocab_size=30522)
-        >>> model = BertModel(config)
+        >>> model = BertModel(BertConfig.from_size("tiny", vocab_size=30522))
         >>> output = model(tf.constant([[101, 7592, 102, 0]]),
         ...                input_mask=tf.constant([[1, 1, 1, 0]]))
         >>> output.pooled_output.shape
@@ -740,9 +738,11 @@ class BertModel(Layer):
             check = tf.debugging.assert_less_equal(
                 length, longest, f"the sequence length {too_long}"
             )
-            # A graph of tf.compat.v1 runs only what its outputs depend on.
+            # Else a lookup may fail first, or tf.compat.v1 drop the check.
             with tf.control_dependencies([check]):
                 input_ids = tf.identity(input_ids)
+                if input_mask is not None:  # positions may follow from it
+                    input_mask = tf.identity(input_mask)
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
         seed = None

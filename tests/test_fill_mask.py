@@ -141,7 +141,7 @@ def test_vocabulary_of_another_model(model_dir, tmp_path):
         text="[MASK]",
     )
     own = f"the model's own vocabulary {model_dir}/vocab.txt"
-    assert f"has 'word0' in line 17, and {own} '': leave" in message
+    assert f"has 'word0' in line 17, and {own} 16 lines: leave" in message
 
 
 def test_vocabulary_without_mask(model_dir, tmp_path):

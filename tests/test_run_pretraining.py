@@ -565,7 +565,7 @@ def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
         ).describe()
 
     found = describe("1/a/x", "1/b/x")
-    assert found["data"] == {"a/x": 3, "b/x": 4}
+    assert found["file_order"] == {"1": "a/x", "2": "b/x"}
     assert found != describe("1/b/x", "1/a/x")
     assert found == describe("2/a/x", "2/b/x")
     assert describe("1/b/x") == describe("2/b/x")  # in one folder: its name
