@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base import cluster, file_system, machine_memory, text_files
 from base.errors import UserError
@@ -26,12 +26,14 @@ from absl import logging
 
 import modeling
 from checkpoints import lookup, published, weight_files
-from checkpoints.casing import TokenizerFiles
+from checkpoints.casing import TokenizerFiles, read_folder
 from checkpoints.model import Checkpoint
-from checkpoints.tokenizer_folder import TOKEN_KEYS, Folder
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
 from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
+
+if TYPE_CHECKING:
+    from checkpoints.tokenizer_folder import Folder
 
 
 def open_checkpoint(
@@ -52,7 +54,7 @@ def open_checkpoint(
             not its own.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
-    folder = Folder(lookup.folder_of(prefix)) if prefix else None
+    folder = read_folder(lookup.folder_of(prefix)) if prefix else None
     config, trained_for = _read_config(prefix, bert_config_file, folder)
     vocabulary = own = folder and folder.vocabulary
     if vocab_file and not (own and own.path == vocab_file):
@@ -158,7 +160,7 @@ def load(
 
 
 def _read_config(
-    prefix: str, bert_config_file: str | None, folder: Folder | None
+    prefix: str, bert_config_file: str | None, folder: "Folder | None"
 ) -> tuple[BertConfig, TrainedFor]:
     """Return the configuration that a flag names or a checkpoint has.
 
@@ -288,7 +290,7 @@ def write_tokenizer(
     keys |= {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": checkpoint.max_seq_length,
-        **dict(zip(TOKEN_KEYS, names, strict=True)),
+        **dict(zip(published.TOKEN_KEYS, names, strict=True)),
         "split_special_tokens": not special,
     }
     if more := [token for token in special if token not in names]:

@@ -20,6 +20,9 @@ TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
 TOKENIZER_NAME = "tokenizer.json"
 SPECIAL_TOKENS_NAME = "special_tokens_map.json"
 
+# The settings that name tokenization.SPECIAL_TOKENS, in this order.
+TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+
 # Where the client's cache has a repository's files.
 _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 

@@ -18,6 +18,7 @@ from checkpoints.published import (
     BERT_CONFIG_NAME,
     CONFIG_NAME,
     SPECIAL_TOKENS_NAME,
+    TOKEN_KEYS,
     TOKENIZER_CONFIG_NAME,
     TOKENIZER_NAME,
     VOCAB_NAME,
@@ -29,8 +30,6 @@ _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 # Those that do whatever tokenizer.json says.
 _ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
-# Their names of SPECIAL_TOKENS, in this order.
-TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # Settings that name more special tokens, one or several.
 _MORE_TOKENS = (
     "bos_token",

@@ -17,14 +17,13 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import lookup, run_settings, weight_files
+from checkpoints import casing, lookup, run_settings, weight_files
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,
     write_model,
 )
 from checkpoints.model import Checkpoint
-from checkpoints.tokenizer_folder import Folder
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining
 from pretraining.objectives import PretrainingObjective
@@ -89,7 +88,7 @@ def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
             )
         return source
     if resume_from and not source.prefix:
-        folder = Folder(lookup.folder_of(resume_from))
+        folder = casing.read_folder(lookup.folder_of(resume_from))
         files = dataclasses.replace(files, folder=folder, prefix=resume_from)
     if "do_lower_case" not in files.said:
         # The vocabulary decides, also for a model of the hub.

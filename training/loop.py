@@ -97,12 +97,7 @@ def train(run: Training) -> int:
     )
     agreement.check_same_start(run.strategy, settings, first, state)
     if first >= last:
-        run_settings.check_finished(settings.output_dir, run.identity.results)
-        logging.info(
-            "%s holds a finished run of %d steps: nothing to train",
-            settings.output_dir,
-            first,
-        )
+        start.check_finished(settings, run.identity, first)
         step.use_averages(first)
         return first
     _prepare(run, step, state, first)

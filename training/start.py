@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, run_settings, training_state, weight_files
-from training import agreement, dtypes
+from training import agreement
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
@@ -39,6 +39,8 @@ def with_dtype(
     Raises:
         UserError: the machines of a cluster were given different types.
     """
+    from training import dtypes  # measures what this machine can do
+
     resumed = []
     if do_train:
         resumed.append(settings.output_dir)
@@ -143,3 +145,19 @@ def resume_or_start(
             ", ".join(dict.fromkeys(parts)),
         )
     return 0
+
+
+def check_finished(
+    settings: TrainingSettings, identity: Identity, done: int
+) -> None:
+    """Log that a run is finished.
+
+    Raises:
+        UserError: it had other settings.
+    """
+    run_settings.check_finished(settings.output_dir, identity.results)
+    logging.info(
+        "%s holds a finished run of %d steps: nothing to train",
+        settings.output_dir,
+        done,
+    )
