@@ -169,10 +169,10 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
         tiny.config_of(vocab), max_position_embeddings=128
     )
     tiny.write_model(checkpoint, config, vocab)
-    write_pairs(
+    write_pairs(  # train.tsv has the column Quality, test.tsv index
         tmp_path / "glue" / "MRPC",
-        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
-        "{}\t1\t2\t{}\t{}",
+        "Quality\tindex\t#1 String\t#2 String",
+        "{}\t1\t{}\t{}",
     )
     write_pairs(tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}")
     write_pairs(
