@@ -391,4 +391,4 @@ def test_unknown_dtype_names_the_choices():
 
 def test_docstring_example():
     result = doctest.testmod(modeling)
-    assert result.attempted == 4 and result.failed == 0
+    assert result.attempted == 3 and result.failed == 0
