@@ -65,7 +65,7 @@ def test_its_programs_learn(tmp_path):
     assert len(programs) == 2
     # A rate and a number of steps for a tiny model.
     code = [
-        re.sub(r"\b20\b", "150", "\n".join(b.lines).replace("5e-5", "2e-3"))
+        re.sub(r"\b20\b", "400", "\n".join(b.lines).replace("5e-5", "2e-3"))
         for b in programs
     ]
     run = subprocess.run(
