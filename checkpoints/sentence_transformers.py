@@ -155,9 +155,12 @@ def _vectors(
     sizes: Mapping[str, Any],
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the fields of a model whose task is TASK; else raise Refused.
+    """Return the fields of TrainedFor for a model that makes sentence vectors.
 
     `sizes` and `others` are the objects in _LENGTH and _PROMPTS.
+
+    Raises:
+        Refused: it has a module or a setting that this project lacks.
     """
     kinds = _check_kinds(modules, ["Pooling"], ["Pooling", "Normalize"])
     for one in modules:

@@ -28,7 +28,7 @@ Table = tuple[Sequence[str], Sequence[Sequence[str | int | float]]]
 
 
 def tables(job: Any, found: np.ndarray, labels: np.ndarray) -> dict[str, Table]:
-    """Return {name: table}; there is none of a regression.
+    """Return {file name: table}, empty for a regression.
 
     Args:
         job: of a classifier.

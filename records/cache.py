@@ -83,7 +83,7 @@ class RecordCache:
         fingerprint: Mapping[str, Any],
         write: Callable[[str], None],
     ) -> None:
-        """Write a file, of records or not, unless it is there and current."""
+        """Write a file and its fingerprint, unless both are there already."""
         if self.has(path, fingerprint):
             logging.info("Reusing %s: same data, same flags", path)
         elif cluster.is_chief():

@@ -151,7 +151,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def imported(place: str) -> Any:
-    """Return what a module below tasks/ has, for swag.task.MultipleChoice."""
+    """Return a class below tasks/ by its place, "swag.task.MultipleChoice"."""
     module, _, name = place.rpartition(".")
     return getattr(importlib.import_module(f"tasks.{module}"), name)
 

@@ -124,7 +124,7 @@ class Scratch(NamedTuple):
         num_buckets: int,
         **result: Any,
     ) -> None:
-        """Write the values of a chunk by bucket."""
+        """Write the values of a chunk to its file, sorted by their bucket."""
         buckets = collections.defaultdict(list)
         for bucket, value in pairs:
             buckets[bucket] += _LENGTH.pack(len(value)), value

@@ -37,7 +37,7 @@ TEXT_IDS, SCORE, TEACHER = "text_ids", "scores", "teacher_vectors"
 
 @dataclasses.dataclass(frozen=True)
 class Learning:
-    """How to learn."""
+    """What is learned from pairs of texts, and the settings of its loss."""
 
     kind: str = RANKING  # or SCORES or DISTILLATION
 

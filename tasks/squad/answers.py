@@ -349,7 +349,7 @@ def answer_together(
     options: AnswerOptions,
     output_dir: str,
 ) -> tuple[SquadData, Answered]:
-    """Answer the questions of files with what several runs have kept.
+    """Answer the questions of files by the mean of several runs' logits.
 
     The answers are written to `output_dir`.
 

@@ -154,7 +154,7 @@ def reasons(model: PageModel, *texts: str) -> Shown:
 
 
 def _classified(model: PageModel, texts: Sequence[str]) -> Prediction:
-    """Return a classifier's prediction; one of a text ignores the second."""
+    """Return a classifier's prediction for its first text or for both."""
     named = zip(model.task.text_names, texts, strict=False)
     return model.predict(**dict(named))
 

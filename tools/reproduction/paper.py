@@ -23,7 +23,7 @@ FINE_TUNED, CONCAT_FOUR = "Fine-tuning", "Concat Last Four Hidden"
 
 
 class Claim(NamedTuple):
-    """The cells of a row are below those of another one."""
+    """A claim of the paper: a row has lower scores than another one."""
 
     row: str
     other: str
