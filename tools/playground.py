@@ -4,8 +4,8 @@ r"""Open a page in the browser that shows what a model does with your text.
 
 serves http://127.0.0.1:7860 until Ctrl-C. The page has tabs for the heads of
 the model: masked words or sentence score, next sentence, classes and the words
-that decided, questions, entities, choices or similarities. Three tabs are there
-for every model: word pieces, attention, nearest sentences.
+that decided, questions, entities or choices. Three tabs are there for every
+model: word pieces, attention, nearest sentences.
 Several checkpoints, separated by commas, are compared side by side.
 
 Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
