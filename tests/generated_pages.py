@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+FOLDERS = [str(HERE.parent), str(HERE)]
+sys.path[:0] = FOLDERS
 
 import accelerators_page  # noqa: E402
 import flags_page  # noqa: E402
@@ -22,6 +23,11 @@ PAGES = {
     "flags.md": lambda: {"flags": flags_page.tables()},
     "published_settings.md": lambda: {"settings": settings_page.tables()},
 }
+
+
+def on_startup(**_: Any) -> None:
+    """Find the scripts: mkdocs takes back the path that a hook has set."""
+    sys.path[:0] = FOLDERS
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
