@@ -17,6 +17,7 @@ reads standard input, --output_file=- writes standard output.
 
 import dataclasses
 import os
+from collections.abc import Iterator
 
 from base import cluster, file_system, interrupts, lazy, progress, script
 from base.errors import UserError
@@ -161,15 +162,8 @@ def extract(
     file_system.remove_leftovers(FLAGS.output_file)
     vector = len(layers) * hidden_size * 4  # bytes of float32 [K, H]
     sizes = (vector, 0) if FLAGS.pooling == "none" else (0, vector)
-    with (
-        progress.Bar(reader.size(), "B", "Extracting", unit_scale=True) as bar,
-        features_lines.open_writer(
-            FLAGS.output_file,
-            FLAGS.output_format,
-            layers,
-            reader.tokenizer.inv_vocab,
-        ) as writer,
-    ):
+
+    def features(bar: progress.Bar) -> Iterator[features_lines.Features]:
         for window in features_lines.windows(reader.lines(), *sizes):
             for line in window[: max(0, _SHOWN - window[0].index)]:
                 # The tokens show a wrong vocabulary or casing.
@@ -185,10 +179,19 @@ def extract(
                 reader.max_seq_length,
                 pad_to_max_length=FLAGS.pad_to_max_length,
             )
-            for line in features_lines.window_features(
+            yield from features_lines.window_features(
                 run, window, data, FLAGS.batch_size, bar
-            ):
-                writer.write(line)
+            )
+
+    size = reader.size()
+    with progress.Bar(size, "B", "Extracting", unit_scale=True) as bar:
+        features_lines.write(
+            FLAGS.output_file,
+            FLAGS.output_format,
+            features(bar),
+            layers,
+            reader.tokenizer.inv_vocab,
+        )
     reader.log_end(FLAGS.output_file)
 
 

@@ -11,13 +11,12 @@ when it is complete.
 """
 
 import contextlib
+import functools
 import json
 import os
-import shutil
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
@@ -197,12 +196,8 @@ def windows(
         yield window
 
 
-class LineFeatures(NamedTuple):
-    """The features of one line of the input."""
-
-    index: int  # from 0
-    input_ids: Sequence[int]  # [T], with [CLS] and [SEP]
-    values: np.ndarray  # float32 [T, K, H]; pooled: [K, H]
+# A line and its features, float32 [T, K, H] of T tokens, or pooled [K, H].
+Features = tuple[Line, np.ndarray]
 
 
 def window_features(
@@ -211,8 +206,8 @@ def window_features(
     data: Units,
     batch_size: int,
     bar: progress.Bar,
-) -> Iterator[LineFeatures]:
-    """Compute the features of a window, then yield them line by line.
+) -> Iterator[Features]:
+    """Compute the features of a window, then yield each line with its own.
 
     `data` are the rows of its lines. The output `features` of the model is [B,
     S, K, H], or pooled [B, K, H].
@@ -237,7 +232,7 @@ def window_features(
                 f"line {line.index + 1}: the model's outputs are not finite "
                 "numbers: the checkpoint is damaged, or --dtype too narrow"
             )
-        yield LineFeatures(line.index, line.row.input_ids.tolist(), values)
+        yield line, values
 
 
 # --- Writing -----------------------------------------------------------------
@@ -265,58 +260,73 @@ def format_rows(rows: np.ndarray) -> list[bytes]:
     return lines
 
 
-class JsonWriter:
-    """Writes the original's JSON lines.
+def write(
+    path: str,
+    output_format: str,
+    lines: Iterable[Features],
+    layers: Sequence[int],
+    inv_vocab: Mapping[int, str],
+) -> None:
+    """Write lines to a file of features, which appears behind the last one.
+
+    `layers` are the indices of the K layers as the user gave them.
+    """
+    with file_system.atomic_file(path) as file:
+        if output_format == "jsonl":
+            _write_jsonl(file, lines, layers, inv_vocab)
+            return
+        # Beside the output if possible: /tmp may be small.
+        folder = os.path.dirname(path) or "."
+        if file_system.is_remote(path) or file_system.is_stream(path):
+            folder = tempfile.gettempdir()
+        _write_npz(file, lines, layers, folder)
+
+
+def _write_jsonl(
+    file: IO[bytes],
+    lines: Iterable[Features],
+    layers: Sequence[int],
+    inv_vocab: Mapping[int, str],
+) -> None:
+    """Write the original's JSON lines.
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1,
     "values": [...]}, ...]}, ...]}; pooled features are {"linex_index": 0,
-    "layers": [...]}. Indices of layers are as the user gave them.
+    "layers": [...]}.
     """
 
-    def __init__(
-        self,
-        file: IO[bytes],
-        layers: Sequence[int],
-        inv_vocab: Mapping[int, str],
-    ):
-        self._file, self._layers, self._inv_vocab = file, layers, inv_vocab
-        self._tokens: dict[int, bytes] = {}
+    @functools.cache
+    def token(token_id: int) -> bytes:
+        return json.dumps(inv_vocab[token_id]).encode()
 
-    def write(self, line: LineFeatures) -> None:
-        """Write one line."""
-        values = line.values.reshape(-1, line.values.shape[-1])
-        rows = iter(format_rows(values))
+    for line, values in lines:
+        rows = iter(format_rows(values.reshape(-1, values.shape[-1])))
         groups = [
             b", ".join(
                 b'{"index": %d, "values": [%b]}' % (index, next(rows))
-                for index in self._layers
+                for index in layers
             )
-            for _ in range(len(values) // len(self._layers))
+            for _ in range(1 if values.ndim == 2 else len(values))
         ]
-        if line.values.ndim == 2:
+        if values.ndim == 2:
             (group,) = groups
-            body = b'"layers": [' + group + b"]}\n"
+            body = b'"layers": [' + group
         else:
-            tokens = map(self._token, line.input_ids)
+            tokens = map(token, line.row.input_ids.tolist())
             body = b'"features": [' + b", ".join(
-                b'{"token": ' + token + b', "layers": [' + group + b"]}"
-                for token, group in zip(tokens, groups, strict=True)
+                b'{"token": %b, "layers": [%b]}' % pair
+                for pair in zip(tokens, groups, strict=True)
             )
-            body += b"]}\n"
-        self._file.write(b'{"linex_index": %d, ' % line.index + body)
-
-    def _token(self, token_id: int) -> bytes:
-        if token_id not in self._tokens:
-            text = json.dumps(self._inv_vocab[token_id])
-            self._tokens[token_id] = text.encode()
-        return self._tokens[token_id]
-
-    def close(self) -> None:
-        """Write nothing."""
+        file.write(b'{"linex_index": %d, %b]}\n' % (line.index, body))
 
 
-class NpzWriter:
-    """Writes an archive for np.load: features, offsets, input_ids, layers.
+def _write_npz(
+    file: IO[bytes],
+    lines: Iterable[Features],
+    layers: Sequence[int],
+    folder: str,
+) -> None:
+    """Write an archive for np.load: features, offsets, input_ids, layers.
 
     Line i is features[offsets[i] : offsets[i + 1]], [T, K, H]; its tokens are
     the same rows of input_ids. Pooled: features [lines, K, H] and layers alone.
@@ -325,44 +335,23 @@ class NpzWriter:
     the features are in a temporary file of `folder` without a name, which the
     system deletes when the process ends, however it ends.
     """
-
-    def __init__(self, file: IO[bytes], layers: Sequence[int], folder: str):
-        self._file, self._layers = file, layers
-        self._spool = tempfile.TemporaryFile(dir=folder)
-        self._shape: tuple[int, ...] = (0,)  # of what it has
-        self._ids: list[np.ndarray] = []
-        self._offsets = [0]
-
-    def write(self, line: LineFeatures) -> None:
-        """Write one line."""
-        values = line.values
-        if values.ndim == 2:
-            values = values[None]  # [1, K, H]
-        else:
-            self._ids.append(np.asarray(line.input_ids, np.int32))
-            self._offsets.append(self._offsets[-1] + len(values))
-        self._spool.write(np.ascontiguousarray(values).data)
-        self._shape = (self._shape[0] + len(values), *values.shape[1:])
-
-    def close(self) -> None:
-        """Write the archive."""
-        with self._spool, zipfile.ZipFile(_Stream(self._file), "w") as archive:
-
-            def add(name: str, values: np.ndarray) -> None:
-                with _entry(archive, name) as entry:
-                    np.lib.format.write_array(entry, values)
-
-            if self._ids:
-                add("offsets", np.array(self._offsets, np.int64))
-            with _entry(archive, "features") as entry:
-                header = {"descr": "<f4", "fortran_order": False}
-                header["shape"] = self._shape
-                np.lib.format.write_array_header_1_0(entry, header)
-                self._spool.seek(0)
-                shutil.copyfileobj(self._spool, entry, 1 << 20)
-            if self._ids:
-                add("input_ids", np.concatenate(self._ids))
-            add("layers", np.array(self._layers))
+    ids, offsets = [], [0]
+    shape: tuple[int, ...] = (0,)  # of all features
+    with tempfile.TemporaryFile(dir=folder) as spool:
+        for line, values in lines:
+            if values.ndim == 2:
+                values = values[None]  # [1, K, H]
+            else:
+                ids.append(line.row.input_ids)
+                offsets.append(offsets[-1] + len(values))
+            spool.write(np.ascontiguousarray(values).data)
+            shape = (shape[0] + len(values), *values.shape[1:])
+        spool.flush()
+        arrays = {"features": np.memmap(spool, "<f4", "r", shape=shape)}
+        if ids:
+            arrays = {"offsets": np.array(offsets, np.int64)} | arrays
+            arrays["input_ids"] = np.concatenate(ids)
+        np.savez(_Stream(file), **arrays, layers=np.array(layers))
 
 
 class _Stream:
@@ -371,36 +360,11 @@ class _Stream:
     Remote files cannot be written in another order.
     """
 
+    read = None  # numpy asks whether it has one
+
     def __init__(self, file: IO[bytes]):
         self._file, self.flush = file, file.flush
 
     def write(self, data: bytes) -> int:
         self._file.write(data)  # TensorFlow's files return no count
         return len(data)
-
-
-def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    # ZipInfo has a constant date: the same input gives the same bytes.
-    entry = zipfile.ZipInfo(f"{name}.npy")
-    return archive.open(entry, "w", force_zip64=True)
-
-
-@contextlib.contextmanager
-def open_writer(
-    path: str,
-    output_format: str,
-    layers: Sequence[int],
-    inv_vocab: Mapping[int, str],
-) -> Iterator[JsonWriter | NpzWriter]:
-    """Open a file of features, which appears when the block ends normally."""
-    with file_system.atomic_file(path) as file:
-        if output_format == "jsonl":
-            writer = JsonWriter(file, layers, inv_vocab)
-        else:
-            # Beside the output if possible: /tmp may be small.
-            folder = os.path.dirname(path) or "."
-            if file_system.is_remote(path) or file_system.is_stream(path):
-                folder = tempfile.gettempdir()
-            writer = NpzWriter(file, layers, folder)
-        yield writer
-        writer.close()

@@ -41,10 +41,10 @@ def test_lines_do_not_keep_their_batch():
     told = []
     bar = types.SimpleNamespace(update=told.append)
     lines = features_lines.window_features(run, window, data, 2, bar)
-    for line in lines:
+    for line, values in lines:
         assert told == [110, 1]  # before the first line is ready
-        assert line.values.shape == (line.index + 2, 1, 2)
-        assert line.values.base is None
+        assert values.shape == (line.index + 2, 1, 2)
+        assert values.base is None
 
 
 def test_a_pipe_has_no_size(tmp_path):

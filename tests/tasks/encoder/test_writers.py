@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasks.encoder import lines as features_lines
+from tasks.rows import make_row
 
 # --- Six decimals ------------------------------------------------------------
 
@@ -55,13 +56,11 @@ def test_a_full_disk(tmp_path, scheme, output_format, count, monkeypatch):
     monkeypatch.setattr("secrets.token_hex", lambda size: "0")
     (tmp_path / f".out.{os.getpid()}-0.tmp").symlink_to("/dev/full")
     values = np.ones([20, 1, 64], np.float32)
-    line = features_lines.LineFeatures(0, [0] * 20, values)
+    line = features_lines.Line(0, make_row([0] * 20, 20), 1)
     with pytest.raises((OSError, tf.errors.OpError)) as caught:
-        with features_lines.open_writer(
-            path, output_format, [-1], {0: "a"}
-        ) as writer:
-            for _ in range(count):
-                writer.write(line)
+        features_lines.write(
+            path, output_format, [(line, values)] * count, [-1], {0: "a"}
+        )
     assert os.listdir(tmp_path) == []
     # base/script.py shows it.
     assert caught.value.file_written.endswith("out")
