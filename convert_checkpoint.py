@@ -109,22 +109,20 @@ def main(_: list[str]) -> int:
                 long.how,
                 checkpoint.max_seq_length,
             )
-    vocabulary = None
-    if checkpoint.files.vocabulary:
-        vocabulary = checkpoint.files.vocabulary.content
-    else:
+    files = checkpoint.files
+    if not files.vocabulary:
         logging.warning(
             "No vocabulary beside %s and no --vocab_file: none written", prefix
         )
     file_system.make_directory(FLAGS.output, flag="output")
     if FLAGS.output_format == "original":
-        write_checkpoint(FLAGS.output, weights, checkpoint, vocabulary)
+        write_checkpoint(FLAGS.output, weights, checkpoint)
     else:
-        if vocabulary is not None:
-            settings = for_transformers(
-                checkpoint.tokenizer_settings, architecture
-            )
-            write_tokenizer(FLAGS.output, checkpoint, vocabulary, settings)
+        if files.vocabulary:
+            known = for_transformers(files.settings, architecture)
+            files = dataclasses.replace(files, known=known)
+            checkpoint = dataclasses.replace(checkpoint, files=files)
+        write_tokenizer(FLAGS.output, checkpoint)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
     logging.info(

@@ -1,4 +1,4 @@
-"""Read UTF-8 text, JSON and TOML; errors name the line."""
+"""Read UTF-8 text, JSON and TOML; errors name the line. Write JSON."""
 
 import io
 import json
@@ -110,6 +110,12 @@ def read_own_json(path: str) -> Any:
             return parse_json(file.read())
     except ValueError:
         return None
+
+
+def write_json(path: str, value: Any, **options: Any) -> None:
+    """Write a value as a JSON file; the options are those of json.dumps."""
+    text = json.dumps(value, **{"indent": 2, **options}) + "\n"
+    file_system.write_text(path, text)
 
 
 def utf8_error(

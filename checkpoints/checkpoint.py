@@ -11,11 +11,10 @@ beside a checkpoint.
 
 import contextlib
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from base import cluster, file_system, machine_memory, text_files
 from base.errors import UserError
@@ -30,7 +29,7 @@ from checkpoints.casing import TokenizerFiles, read_folder
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
-from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
+from tokenization import FullTokenizer, Vocabulary
 
 if TYPE_CHECKING:
     from checkpoints.tokenizer_folder import Folder
@@ -253,39 +252,34 @@ def write_checkpoint(
     directory: str,
     tensors: Mapping[str, np.ndarray],
     checkpoint: Checkpoint,
-    vocabulary: bytes | None,
 ) -> str:
     """Write a model's files to a directory; return the prefix of its weights.
 
-    Files of the same names are replaced. Without a vocabulary, its file and
-    that of its tokenizer's settings are not written.
+    Files of the same names are replaced.
     """
     keys = checkpoint.config.to_dict() | checkpoint.trained_for.to_dict()
-    _write_json(directory, lookup.BERT_CONFIG_NAME, keys)
-    if vocabulary is not None:
-        settings = checkpoint.tokenizer_settings
-        write_tokenizer(directory, checkpoint, vocabulary, settings)
+    path = os.path.join(directory, lookup.BERT_CONFIG_NAME)
+    text_files.write_json(path, keys, sort_keys=True)
+    write_tokenizer(directory, checkpoint)
     # Last: the weights' index makes the model visible to find_checkpoint.
     prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
     weight_files.write(prefix, tensors)
     return prefix
 
 
-def write_tokenizer(
-    directory: str,
-    checkpoint: Checkpoint,
-    vocabulary: bytes,
-    settings: TokenizerSettings,
-) -> None:
-    """Write vocab.txt and tokenizer_config.json.
+def write_tokenizer(directory: str, checkpoint: Checkpoint) -> None:
+    """Write vocab.txt and tokenizer_config.json; neither without a vocabulary.
 
     Transformers cuts texts to model_max_length, from truncation_side on: as in
     fine-tuning the model, or to its positions.
     """
+    vocabulary = checkpoint.files.vocabulary
+    if not vocabulary:
+        return
     path = os.path.join(directory, published.VOCAB_NAME)
     with file_system.atomic_file(path) as file:
-        file.write(vocabulary)
-    keys = settings._asdict()
+        file.write(vocabulary.content)
+    keys = checkpoint.tokenizer_settings._asdict()
     names, special = keys.pop("token_names"), keys.pop("special_tokens")
     keys |= {
         "tokenizer_class": "BertTokenizer",
@@ -297,12 +291,8 @@ def write_tokenizer(
         keys["additional_special_tokens"] = more
     if checkpoint.long_texts.how == TAIL:
         keys["truncation_side"] = "left"
-    _write_json(directory, published.TOKENIZER_CONFIG_NAME, keys)
-
-
-def _write_json(directory: str, name: str, keys: Mapping[str, Any]) -> None:
-    text = json.dumps(keys, indent=2, sort_keys=True) + "\n"
-    file_system.write_text(os.path.join(directory, name), text)
+    path = os.path.join(directory, published.TOKENIZER_CONFIG_NAME)
+    text_files.write_json(path, keys, sort_keys=True)
 
 
 def write_model(
@@ -319,11 +309,9 @@ def write_model(
     prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
     if not cluster.is_chief():
         return prefix
-    vocabulary = checkpoint.files.vocabulary
     tensors = weight_files.as_tensors(model.variables)
     if step is not None:
         tensors["global_step"] = np.int64(step)
-    content = vocabulary.content if vocabulary else None
-    write_checkpoint(output_dir, tensors, checkpoint, content)
+    write_checkpoint(output_dir, tensors, checkpoint)
     logging.info("Wrote the weights alone to %s", prefix)
     return prefix

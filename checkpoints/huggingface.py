@@ -15,7 +15,6 @@ In names and comments, "theirs" is the format of transformers, and "ours" is
 that of the original and of this project.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,11 +47,9 @@ _ACTIVATIONS = {
     "tanh": "tanh",
 }
 
+# Of several names the first one is written.
 _ACTIVATIONS_BACK = {
-    "gelu": "gelu_new",
-    "gelu_erf": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
+    ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())
 }
 
 # Settings of theirs with one value in all our models.
@@ -356,9 +353,8 @@ def write_config(
         theirs[_CROSS_ENCODER] = {
             "activation_fn": sentence_transformers.TORCH_NAMES[activation]
         }
-    text = json.dumps(theirs, indent=2, sort_keys=True) + "\n"
     path = os.path.join(directory, published.CONFIG_NAME)
-    file_system.write_text(path, text)
+    text_files.write_json(path, theirs, sort_keys=True)
 
 
 def check_activation(config: BertConfig, path: str) -> None:
@@ -436,8 +432,6 @@ class Reader:
     def __init__(self, directory: str):
         self.directory = directory
         self._names: dict[str, tuple[Any, str]] = {}  # key -> (file, name)
-        self._shapes: dict[str, list[int]] = {}
-        tied = {}  # name in _TIED -> file
         for file, name in self._entries():
             key = name if name in _TIED else our_name(name)
             if key is None:
@@ -448,20 +442,14 @@ class Reader:
                     "which BERT lacks, computes something else and cannot be "
                     "loaded"
                 )
-            if key in tied or key in self._names:
-                other = name if key in tied else self._names[key][1]
+            if key in self._names:
                 raise UserError(
-                    f"{directory} has {other} and {name}, two tensors for one "
-                    "variable of the model: remove the one that does not "
-                    "belong to it"
+                    f"{directory} has {self._names[key][1]} and {name}, two "
+                    "tensors for one variable of the model: remove the one "
+                    "that does not belong to it"
                 )
-            if key in _TIED:
-                tied[key] = file
-                continue
             self._names[key] = file, name
-            shape = list(file.get_slice(name).get_shape())
-            self._shapes[key] = shape[::-1] if _is_transposed(key) else shape
-        self._check_tied(tied)
+        self._check_tied()
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
         """Yield (open file, tensor name) of every tensor."""
@@ -487,19 +475,18 @@ class Reader:
             for name in names:
                 yield file, name
 
-    def _check_tied(self, tied: Mapping[str, Any]) -> None:
+    def _check_tied(self) -> None:
         """Raise an error if a copy of a tied variable differs from it.
 
         A model trained with an output matrix of its own would otherwise lose
         it silently. If the variable itself is missing, its copy is used: of
         two names for one tensor, a safetensors file may hold either.
         """
-        for name, file in tied.items():
-            key = _TIED[name]
-            if key not in self._names:
-                self._names[key] = file, name
-                self._shapes[key] = list(file.get_slice(name).get_shape())
-            elif not np.array_equal(_read(file, name), self.get_tensor(key)):
+        for name, key in _TIED.items():
+            copy = self._names.pop(name, None)
+            if not copy or self._names.setdefault(key, copy) is copy:
+                continue
+            if not np.array_equal(_read(*copy), self.get_tensor(key)):
                 raise UserError(
                     f"{self.directory}: {name} differs from {key}; BERT has "
                     "one matrix (and bias) for both: not a BERT checkpoint"
@@ -507,7 +494,11 @@ class Reader:
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Return {key: shape}, in the original's orientation."""
-        return dict(self._shapes)
+        shapes = {}
+        for key, (file, name) in self._names.items():
+            shape = file.get_slice(name).get_shape()
+            shapes[key] = shape[::-1] if _is_transposed(key) else shape
+        return shapes
 
     def get_tensor(self, key: str) -> np.ndarray:
         """Return a tensor as float32, in the original's orientation."""

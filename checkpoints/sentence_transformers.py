@@ -14,7 +14,6 @@ A cross-encoder, which gives a pair of texts a number or classes, is a
 classifier with a function on its outputs. Here all are fields of TrainedFor.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -76,14 +75,14 @@ def read(
     length = _length(
         folder.config,
         "model_max_length",
-        folder.paths[published.TOKENIZER_CONFIG_NAME],
+        folder.file(published.TOKENIZER_CONFIG_NAME),
         positions,
     )
     # All positions are no news, and no reason to fine-tune with that length.
     fields = {"max_seq_length": length} if length < positions else {}
-    path = os.path.join(folder.path, _MODULES)
-    if not file_system.exists(path):
+    if not folder.has(_MODULES):
         return fields
+    path = folder.file(_MODULES)
     modules = text_files.read_json(path)
     if not isinstance(modules, list) or not all(
         isinstance(one, dict)
@@ -95,12 +94,10 @@ def read(
             f"{path}: wanted a list of modules, each with its type and path"
         )
     try:
-        sizes, others = (
-            _object(folder.path, name, name) for name in (_LENGTH, _PROMPTS)
-        )
+        sizes, others = folder.read(_LENGTH), folder.read(_PROMPTS)
         if others.get("model_type") == "CrossEncoder":
             _check_kinds(modules, [])
-            path = os.path.join(folder.path, _PROMPTS)
+            path = folder.file(_PROMPTS)
             return fields | _cross_encoder(path, others, num_outputs)
         found = _vectors(folder, modules, sizes, others)
     except Refused as error:
@@ -110,7 +107,7 @@ def read(
         )
         return fields
     if sizes.get("max_seq_length"):
-        path = os.path.join(folder.path, _LENGTH)
+        path = folder.file(_LENGTH)
         length = _length(sizes, "max_seq_length", path, positions)
     return {"max_seq_length": length} | found
 
@@ -164,16 +161,12 @@ def _vectors(
     """
     kinds = _check_kinds(modules, ["Pooling"], ["Pooling", "Normalize"])
     for one in modules:
-        path = os.path.join(folder.path, _MODULES)
-        known_settings.check(_MODULES, path, one)
+        known_settings.check(_MODULES, folder.file(_MODULES), one)
     encoder, *paths = [one.get("path", "") for one in modules]
     if encoder:
         raise Refused(f"its encoder is in the folder {encoder}")
     files = [os.path.join(path, "config.json") for path in paths]
-    pooling, *_ = [
-        _object(folder.path, file, name)
-        for file, name in zip(files, (_POOLING, _NORMALIZE), strict=False)
-    ]
+    pooling, *_ = map(folder.read, files, (_POOLING, _NORMALIZE))
     if not pooling:
         raise Refused(f"it has no {files[0]}")
     modes = pooling.get("pooling_mode")
@@ -200,8 +193,8 @@ def _vectors(
     similarity = others.get("similarity_fn_name")
     if similarity not in (None, *SIMILARITIES):
         raise UserError(
-            f"{os.path.join(folder.path, _PROMPTS)}: similarity_fn_name is "
-            f"{similarity!r}, wanted one of {', '.join(SIMILARITIES)}"
+            f"{folder.file(_PROMPTS)}: similarity_fn_name is {similarity!r}, "
+            f"wanted one of {', '.join(SIMILARITIES)}"
         )
     return {
         "task": TASK,
@@ -263,18 +256,6 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
     return None
 
 
-def _object(directory: str, file: str, name: str) -> dict[str, Any]:
-    """Return the object in a file, empty without one, checked by a name."""
-    path = os.path.join(directory, file)
-    found = text_files.read_json(path) if file_system.exists(path) else {}
-    if not isinstance(found, dict | None):
-        raise UserError(
-            f"{path}: found {type(found).__name__}, wanted a JSON object"
-        )
-    known_settings.check(name, path, found or {})
-    return found or {}
-
-
 def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:
     """Write the files of a model whose task is TASK.
 
@@ -311,5 +292,5 @@ def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:
         ],
     }
     for name, content in files.items():
-        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        file_system.write_text(os.path.join(directory, name), text)
+        path = os.path.join(directory, name)
+        text_files.write_json(path, content, ensure_ascii=False)

@@ -6,6 +6,7 @@ transformers, for the models of the hub, and the original's for others.
 """
 
 import functools
+import itertools
 import os
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -57,7 +58,6 @@ class Folder:
 
     Attributes:
         path: of the folder.
-        paths: name of a file -> its path.
         plain: vocab.txt; None: no such file.
         config, whole, names: the objects in tokenizer_config.json,
             tokenizer.json and special_tokens_map.json; empty, or None for the
@@ -71,39 +71,46 @@ class Folder:
     """
 
     def __init__(self, path: str):
-        files = (
-            VOCAB_NAME,
-            TOKENIZER_NAME,
-            TOKENIZER_CONFIG_NAME,
-            SPECIAL_TOKENS_NAME,
-        )
-        self.path, self.model_config = path, None
-        self.paths = {name: os.path.join(path, name) for name in files}
+        self.path = path
         self.plain, self._theirs = (
-            Vocabulary(self.paths[name])
-            if file_system.exists(self.paths[name])
-            else None
-            for name in files[:2]
+            Vocabulary(self.file(name)) if self.has(name) else None
+            for name in (VOCAB_NAME, TOKENIZER_NAME)
         )
-        self.config = self._read(TOKENIZER_CONFIG_NAME)
+        self.config = self.read(TOKENIZER_CONFIG_NAME)
         self.whole = self._theirs and self._theirs.json_object
         if self.whole is not None:
-            self._check(TOKENIZER_NAME, self.whole)
-        self.names = self._read(SPECIAL_TOKENS_NAME)
+            self._check(TOKENIZER_NAME, TOKENIZER_NAME, self.whole)
+        self.names = self.read(SPECIAL_TOKENS_NAME)
+        self.model_config = None
+        if self.has(CONFIG_NAME):
+            path = self.file(CONFIG_NAME)
+            self.model_config = text_files.read_json_object(path)
         self.is_generic = self._check_class()
 
-    def _read(self, name: str) -> dict[str, Any]:
-        path = self.paths[name]
-        if not file_system.exists(path):
+    def file(self, name: str) -> str:
+        """Return the path of a file."""
+        return os.path.join(self.path, name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file."""
+        return file_system.exists(self.file(name))
+
+    def read(self, file: str, name: str | None = None) -> dict[str, Any]:
+        """Return the object in a file; without the file it is empty.
+
+        It is checked as known_settings.check does, by `name` if the file's own
+        is another one.
+        """
+        if not self.has(file):
             return {}
-        found = text_files.read_json_object(path)
-        self._check(name, found)
+        found = text_files.read_json_object(self.file(file))
+        self._check(file, name or file, found)
         return found
 
-    def _check(self, name: str, found: Mapping[str, Any]) -> None:
+    def _check(self, file: str, name: str, found: Mapping[str, Any]) -> None:
         from checkpoints import known_settings  # where a file has settings
 
-        known_settings.check(name, self.paths[name], found)
+        known_settings.check(name, self.file(file), found)
 
     def _check_class(self) -> bool:
         """Return whether transformers reads it by a class for any model.
@@ -111,30 +118,26 @@ class Folder:
         Raises:
             UserError: it does by a class for other tokenizers than BERT's.
         """
-        path = os.path.join(self.path, CONFIG_NAME)
-        if file_system.exists(path):
-            self.model_config = text_files.read_json_object(path)
-        places = (
-            (self.paths[TOKENIZER_CONFIG_NAME], self.config),
-            (path, self.model_config),
-        )
-        for path, said in places:
-            found = (said or {}).get("tokenizer_class")
+        for name, said in (
+            (TOKENIZER_CONFIG_NAME, self.config),
+            (CONFIG_NAME, self.model_config or {}),
+        ):
+            found = said.get("tokenizer_class")
             if found is None:
                 continue
             if str(found).removesuffix("Fast") in _CLASSES:
                 return False  # the first file that names one decides
-            if found in _ANY_TOKENIZER and self.whole is not None:
-                return True
-            if found in _ANY_TOKENIZER:
+            if found not in _ANY_TOKENIZER:
                 raise UserError(
-                    f"{path}: tokenizer_class {found} does what "
+                    f"{self.file(name)}: tokenizer_class is {found!r}, BERT's "
+                    f"are {', '.join(_CLASSES)}{_MEND}"
+                )
+            if self.whole is None:
+                raise UserError(
+                    f"{self.file(name)}: tokenizer_class {found} does what "
                     f"{TOKENIZER_NAME} says, which is missing beside it"
                 )
-            raise UserError(
-                f"{path}: tokenizer_class is {found!r}, BERT's are "
-                f"{', '.join(_CLASSES)}{_MEND}"
-            )
+            return True
         return False
 
     @functools.cached_property
@@ -191,7 +194,7 @@ class Folder:
             side = cut.get("direction")
         if side not in (None, "left", "right", "Left", "Right"):
             raise UserError(
-                f"{self.paths[TOKENIZER_CONFIG_NAME]}: truncation_side is "
+                f"{self.file(TOKENIZER_CONFIG_NAME)}: truncation_side is "
                 f"{side!r}, wanted left or right"
             )
         return str(side).lower() == "left"
@@ -199,12 +202,10 @@ class Folder:
 
 def _read_settings(files: Folder) -> dict[str, Any]:
     """Return `Folder.said`."""
-    has_config, is_ours = (
-        file_system.exists(os.path.join(files.path, name))
-        for name in (CONFIG_NAME, BERT_CONFIG_NAME)
+    is_of_hub = files.whole is not None or (
+        files.has(CONFIG_NAME) and not files.has(BERT_CONFIG_NAME)
     )
-    is_of_hub = files.whole is not None or (has_config and not is_ours)
-    config, config_path = files.config, files.paths[TOKENIZER_CONFIG_NAME]
+    config, config_path = files.config, files.file(TOKENIZER_CONFIG_NAME)
     found = _fields(
         config,
         {name: name for name in TokenizerSettings._fields[:3]},
@@ -222,7 +223,7 @@ def _read_settings(files: Folder) -> dict[str, Any]:
     _check_types(files)
     vocabulary = files.vocabulary  # does vocab.txt contradict it?
     if files.whole is not None:
-        path = files.paths[TOKENIZER_NAME]
+        path = files.file(TOKENIZER_NAME)
         theirs = _read_whole(files, names)
         if not files.is_generic:
             usual = TokenizerSettings.of(found.get("do_lower_case", True))
@@ -268,7 +269,7 @@ def _check_types(files: Folder) -> None:
     )
     if not config.get("model_input_names") and not has_types:
         logs.warn_once(
-            f"{files.paths[TOKENIZER_CONFIG_NAME]}: tokenizer_class "
+            f"{files.file(TOKENIZER_CONFIG_NAME)}: tokenizer_class "
             f"{config.get('tokenizer_class')} without model_input_names: "
             "transformers gives the second text of a pair segment 0, here it "
             "has 1"
@@ -291,7 +292,7 @@ def _token_names(files: Folder) -> list[str]:
     for number, name in enumerate(names):
         if not name or name in names[:number]:
             raise UserError(
-                f"{files.paths[TOKENIZER_CONFIG_NAME]} (or "
+                f"{files.file(TOKENIZER_CONFIG_NAME)} (or "
                 f"{SPECIAL_TOKENS_NAME}): {TOKEN_KEYS[number]} is {name!r}, "
                 "wanted a name of its own for each special token" + _MEND
             )
@@ -304,28 +305,32 @@ def _content(token: Any) -> str | None:
     return token if isinstance(token, str) else None
 
 
+def _items(tokens: Any) -> list:
+    """Return the tokens of a list, of an object's values, or a token alone."""
+    if isinstance(tokens, dict) and "content" not in tokens:
+        tokens = list(tokens.values())
+    return tokens if isinstance(tokens, list) else [tokens]
+
+
 def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
     """Return the special tokens beside the usual ones.
 
     Warns of other tokens that transformers finds in a text before it is split.
     """
-    found = []
-    for said in (files.config, files.names):
-        for key in _MORE_TOKENS:
-            value = said.get(key) or []
-            if isinstance(value, dict) and "content" not in value:
-                value = list(value.values())
-            found += value if isinstance(value, list) else [value]
-    special = [content for token in found if (content := _content(token))]
+    special = [
+        content
+        for said, key in itertools.product(
+            (files.config, files.names), _MORE_TOKENS
+        )
+        for token in _items(said.get(key))
+        if (content := _content(token))
+    ]
     words, place = [], TOKENIZER_CONFIG_NAME
-    decoder = files.config.get("added_tokens_decoder")
     for name, tokens in (
-        (TOKENIZER_CONFIG_NAME, decoder),
+        (place, files.config.get("added_tokens_decoder")),
         (TOKENIZER_NAME, (files.whole or {}).get("added_tokens")),
     ):
-        if isinstance(tokens, dict):
-            tokens = list(tokens.values())
-        for token in tokens if isinstance(tokens, list) else []:
+        for token in _items(tokens):
             if not isinstance(token, dict) or not _content(token):
                 continue
             is_changed = token.get("normalized", not token.get("special"))
@@ -339,7 +344,7 @@ def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
         words += [token for token in special if token not in known]
     if words:
         logs.warn_once(
-            f"{files.paths[place]} adds {len(words)} tokens to the vocabulary, "
+            f"{files.file(place)} adds {len(words)} tokens to the vocabulary, "
             f"such as {words[0]!r}: here they are split as other text, which "
             "gives other ids where a text has them"
         )
@@ -353,13 +358,13 @@ def _word_length(files: Folder, is_of_hub: bool) -> int:
     said = own or (files.whole or {}).get("model", {}).get(_WORD_LENGTH, usual)
     if type(said) is not int or said < 1:
         raise UserError(
-            f"{files.paths[TOKENIZER_NAME]}: {_WORD_LENGTH} is {said!r}, "
+            f"{files.file(TOKENIZER_NAME)}: {_WORD_LENGTH} is {said!r}, "
             "wanted a number of at least 1"
         )
     if own or files.is_generic or said == usual:
         return said
     logs.warn_once(
-        f"{files.paths[TOKENIZER_NAME]}: model.{_WORD_LENGTH} is {said}, but "
+        f"{files.file(TOKENIZER_NAME)}: model.{_WORD_LENGTH} is {said}, but "
         f"{usual} in BertTokenizer, the class of this tokenizer, which is used"
     )
     return usual
@@ -370,7 +375,7 @@ def _read_whole(files: Folder, names: list[str]) -> dict[str, bool]:
 
     `names` are those of SPECIAL_TOKENS.
     """
-    theirs, path = files.whole, files.paths[TOKENIZER_NAME]
+    theirs, path = files.whole, files.file(TOKENIZER_NAME)
     for name in ("normalizer", "pre_tokenizer", "model"):
         if not isinstance(theirs.get(name), dict):
             raise UserError(f"{path}: {name} is {theirs.get(name)!r}{_MEND}")

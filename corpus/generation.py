@@ -14,13 +14,12 @@ Worker processes import this file: no flags here, and no TensorFlow.
 import collections
 import dataclasses
 import importlib.metadata
-import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from base import file_system, workers
+from base import file_system, text_files, workers
 from base.errors import InputError, UserError
 from base.jobs import engine
 from base.jobs.run import Job
@@ -155,8 +154,7 @@ def generate(
         "versions": versions,
         "inputs": {path: found[path] for path in inputs if path in found},
     }
-    text = json.dumps(report, indent=1, ensure_ascii=False)
-    file_system.write_text(report_file, f"{text}\n")
+    text_files.write_json(report_file, report, indent=1, ensure_ascii=False)
     file_system.remove_leftovers(report_file)
     return report
 

@@ -47,8 +47,7 @@ def write(graph: TaskGraph, directory: str) -> None:
             tf.saved_model.save(graph, temporary, signatures)
         path = os.path.join(temporary, DESCRIPTION)
         tf.io.gfile.makedirs(os.path.dirname(path))
-        text = json.dumps(description, indent=2, ensure_ascii=False)
-        file_system.write_text(path, text + "\n")
+        text_files.write_json(path, description, ensure_ascii=False)
     for name, function in signatures.items():
         # Inputs of `ids` are positional: their names are not in [1].
         taken = sorted(function.structured_input_signature[1]) or [

@@ -371,8 +371,7 @@ class MultiLabelJob(ClassifierJob):
             if cluster.is_chief() and file_system.exists(path):
                 config = text_files.read_json_object(path)
                 config["thresholds"] = self.thresholds
-                text = json.dumps(config, indent=2, ensure_ascii=False)
-                file_system.write_text(path, text + "\n")
+                text_files.write_json(path, config, ensure_ascii=False)
         return scored
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:

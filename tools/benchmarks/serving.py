@@ -24,6 +24,7 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
+from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import write_tokenizer
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
@@ -120,12 +121,11 @@ def write_models(
     huggingface.write_weights(
         str(theirs), {v.path: v.numpy() for v in variables}
     )
-    write_tokenizer(
-        str(theirs),
-        Checkpoint("", config, TrainedFor(max_seq_length=MAX_SEQ_LENGTH)),
-        Path(vocab_file).read_bytes(),
-        TokenizerSettings.of(),
+    files = TokenizerFiles(
+        vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
     )
+    trained_for = TrainedFor(max_seq_length=MAX_SEQ_LENGTH)
+    write_tokenizer(str(theirs), Checkpoint("", config, trained_for, files))
     for spec in map(SERVERS.__getitem__, names):
         if spec.flags is not None:
             measuring.run_script(

@@ -34,6 +34,7 @@ from absl import flags, logging
 
 import tokenization
 from checkpoints import lookup
+from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import read_weights, write_checkpoint
 from modeling import BertConfig
 from pretraining.data import words as pretraining_words
@@ -124,11 +125,17 @@ def main(_: list[str]) -> int:
     file_system.make_directory(FLAGS.output_dir, flag="output_dir")
     if words:
         write_words(words, ids)
+    extended = TokenizerFiles(
+        vocabulary=tokenization.Vocabulary(
+            os.path.join(FLAGS.output_dir, lookup.VOCAB_NAME),
+            "".join(f"{line}\n" for line in lines).encode(),
+        ),
+        known=checkpoint.tokenizer_settings,
+    )
     write_checkpoint(
         FLAGS.output_dir,
         values,
-        checkpoint,
-        "".join(f"{line}\n" for line in lines).encode(),
+        dataclasses.replace(checkpoint, files=extended),
     )
     logging.info("Wrote the extended model to %s", FLAGS.output_dir)
     if words:
