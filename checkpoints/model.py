@@ -154,16 +154,14 @@ class Checkpoint:
     def warn_of_untrained_pooler(self) -> None:
         """Warn if the pooler has random weights, for outputs that read it."""
         if "bert/pooler/dense/kernel" not in self.shapes:
-            logging.warning(
-                "%s has no pooler (bert/pooler/...): pooled_output is that of "
-                "random weights; use mean_output",
-                self.prefix,
-            )
-        elif self.trained_for.objective:
-            logging.warning(
-                "%s was pre-trained with --objective=%s, which does not train "
-                "the pooler: pooled_output is that of random weights; use "
-                "mean_output",
-                self.prefix,
-                self.trained_for.objective,
-            )
+            why = "has no pooler (bert/pooler/...)"
+        elif objective := self.trained_for.objective:
+            why = f"was pre-trained with --objective={objective}, which does "
+            why += "not train the pooler"
+        else:
+            return
+        logging.warning(
+            "%s %s: pooled_output is that of random weights; use mean_output",
+            self.prefix,
+            why,
+        )

@@ -88,8 +88,9 @@ def claim_output_dir(
     path = os.path.join(output_dir, CONFIG_NAME)
     if tf.io.gfile.exists(path) and _has_weights(output_dir):
         # Through JSON tuples become lists, as in the file.
-        now = json.loads(_as_json(fixed=fingerprint, adjustable=adjustable))
-        before = _read_run(path)
+        parts = {"fixed": fingerprint, "adjustable": adjustable}
+        now = json.loads(json.dumps(parts))
+        before = _read_run(output_dir)
         for name, old, value in _differences(before["fixed"], now["fixed"]):
             way_out = hints.get(
                 name,
@@ -150,17 +151,13 @@ def write_settings(
     """
     path = os.path.join(output_dir, CONFIG_NAME)
     parts = {"fixed": {**fingerprint}, "adjustable": {**adjustable}}
-    if _has_weights(output_dir) and tf.io.gfile.exists(path):
-        before = _read_run(path)
+    if _has_weights(output_dir):
+        before = _read_run(output_dir)
         for key, part in parts.items():
             for name in IF_KNOWN & before[key].keys():
                 if part.get(name) is None:
                     part[name] = before[key][name]
-    file_system.write_text(path, _as_json(**parts))
-
-
-def _as_json(**parts: Mapping[str, object]) -> str:
-    return json.dumps(parts, indent=2, sort_keys=True) + "\n"
+    text_files.write_json(path, parts, sort_keys=True)
 
 
 def _has_weights(output_dir: str) -> bool:
@@ -194,14 +191,13 @@ def check_free(output_dir: str) -> None:
         )
 
 
-def read_fingerprint(directory: str) -> dict[str, object] | None:
-    """Return the fingerprint of the run in a directory; None without one.
+def read_fingerprint(directory: str) -> dict[str, object]:
+    """Return the fingerprint of the run in a directory; empty without one.
 
     Raises:
         UserError: the file that describes it is damaged.
     """
-    path = os.path.join(directory, CONFIG_NAME)
-    return _read_run(path)["fixed"] if tf.io.gfile.exists(path) else None
+    return _read_run(directory)["fixed"]
 
 
 def read_adjustable(directory: str) -> dict[str, object]:
@@ -212,10 +208,7 @@ def read_adjustable(directory: str) -> dict[str, object]:
     Raises:
         UserError: the file that describes the run is damaged.
     """
-    path = os.path.join(directory, CONFIG_NAME)
-    if not _has_weights(directory) or not tf.io.gfile.exists(path):
-        return {}
-    return _read_run(path)["adjustable"]
+    return _read_run(directory)["adjustable"] if _has_weights(directory) else {}
 
 
 def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
@@ -252,8 +245,11 @@ def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
     return name
 
 
-def _read_run(path: str) -> dict[str, dict[str, object]]:
-    """Return the content of a training_config.json; errors name it."""
+def _read_run(directory: str) -> dict[str, dict[str, object]]:
+    """Return what training_config.json has, or nothing under both its keys."""
+    path = os.path.join(directory, CONFIG_NAME)
+    if not tf.io.gfile.exists(path):
+        return {"fixed": {}, "adjustable": {}}
     run = text_files.read_json_object(path)
     if not all(
         isinstance(run.get(key), dict) for key in ("fixed", "adjustable")

@@ -243,7 +243,7 @@ def open_weights(prefix: str) -> Reader:
     reader = Reader(prefix)
     if not any(n.endswith(AVERAGE) for n in reader.get_variable_to_shape_map()):
         return reader
-    run = run_settings.read_fingerprint(lookup.folder_of(prefix)) or {}
+    run = run_settings.read_fingerprint(lookup.folder_of(prefix))
     decay = run.get("ema_decay")
     if not decay:
         logging.warning(

@@ -133,7 +133,7 @@ def check_continues(
         "its weights alone can be given as --init_checkpoint",
     )
     folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
-    found = (run_settings.read_fingerprint(folder) or {}).get("vocabulary")
+    found = run_settings.read_fingerprint(folder).get("vocabulary")
     own = _vocabulary_digest(vocabulary)
     if found and own and found != own:
         raise UserError(

@@ -98,7 +98,7 @@ def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
     kept = lookup.listed_checkpoints(FLAGS.output_dir)
     there = (path for path in kept if tf.io.gfile.exists(f"{path}.index"))
     starts = {0, *map(weight_files.global_step, there)} & {*known}
-    settings = run_settings.read_fingerprint(FLAGS.output_dir) or {}
+    settings = run_settings.read_fingerprint(FLAGS.output_dir)
     if settings.get("train_hours"):
         # From step 0 the command would time its steps again, and could choose
         # another number of them.
