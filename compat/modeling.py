@@ -19,6 +19,7 @@ from absl import logging
 
 import modeling
 from ops import elementwise
+from training.task_model import OutputLayer
 
 v1 = tf.compat.v1
 
@@ -66,6 +67,16 @@ def run_layer(
     values = [variable.value() for variable in variables.values()]
     outputs, _ = layer.stateless_call(values, [], *inputs, **options)
     return outputs, variables
+
+
+def output_layer(
+    x: tf.Tensor, outputs: int, initializer_range: float = 0.02
+) -> tf.Tensor:
+    """Return logits of x [..., H], by output_weights and output_bias."""
+    logits, _ = run_layer(
+        lambda: OutputLayer(x.shape[-1], outputs, "head"), initializer_range, x
+    )
+    return logits
 
 
 # --- Shapes ------------------------------------------------------------------

@@ -14,11 +14,10 @@ import tensorflow as tf
 import modeling
 import tokenization
 from compat import gone
-from compat.modeling import dropout, run_layer
+from compat.modeling import dropout, output_layer
 from records import tfrecord
 from tasks import rows
 from tasks.classifier import data, glue
-from training.task_model import OutputLayer
 
 _SHOWN = 5  # examples in the log
 
@@ -253,12 +252,8 @@ def create_model(
     model = modeling.BertModel(
         bert_config, is_training, input_ids, input_mask, segment_ids
     )
-    x = model.get_pooled_output()
-    logits, _ = run_layer(
-        lambda: OutputLayer(x.shape[-1], num_labels, "classifier"),
-        0.02,
-        dropout(x, 0.1 if is_training else None),
-    )
+    x = dropout(model.get_pooled_output(), 0.1 if is_training else None)
+    logits = output_layer(x, num_labels)
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(
         tf.cast(labels, tf.int32), logits
     )

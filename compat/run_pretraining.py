@@ -6,9 +6,8 @@ import tensorflow as tf
 
 import modeling
 from compat import gone
-from compat.modeling import run_layer
+from compat.modeling import output_layer, run_layer
 from pretraining import model
-from training.task_model import OutputLayer
 
 v1 = tf.compat.v1
 
@@ -62,11 +61,7 @@ def get_next_sentence_output(
     input_tensor is the pooled_output [B, H]; a label of 1 is a random B.
     """
     with v1.variable_scope("cls/seq_relationship"):
-        logits, _ = run_layer(
-            lambda: OutputLayer(bert_config.hidden_size, 2, "seq_relationship"),
-            bert_config.initializer_range,
-            input_tensor,
-        )
+        logits = output_layer(input_tensor, 2, bert_config.initializer_range)
     log_probs = tf.nn.log_softmax(logits)
     each = _negative_at(log_probs, labels)
     return tf.reduce_mean(each), each, log_probs

@@ -16,9 +16,8 @@ from absl import flags
 import modeling
 import tokenization
 from compat import gone
-from compat.modeling import run_layer
+from compat.modeling import output_layer
 from tasks.squad import answers, data, decoding, windows
-from training.task_model import OutputLayer
 
 v1 = tf.compat.v1
 
@@ -205,11 +204,8 @@ def create_model(
     model = modeling.BertModel(
         bert_config, is_training, input_ids, input_mask, segment_ids
     )
-    x = model.get_sequence_output()
     with v1.variable_scope("cls/squad"):
-        logits, _ = run_layer(
-            lambda: OutputLayer(x.shape[-1], 2, "squad"), 0.02, x
-        )  # [B, S, 2]
+        logits = output_layer(model.get_sequence_output(), 2)  # [B, S, 2]
     return logits[..., 0], logits[..., 1]
 
 
