@@ -105,15 +105,6 @@ TASKS = {
     "BertForTokenClassification": "token_classification",
 }
 
-# Their `problem_type` of a classifier to `task`; None: softmax or regression,
-# which the number of outputs tells.
-_PROBLEM_TYPES = {
-    None: None,
-    "regression": None,
-    "single_label_classification": None,
-    "multi_label_classification": "multi_label_classification",
-}
-
 # Names that do not follow the rules of `our_name`: theirs to ours.
 _HEADS = {
     "cls.predictions.bias": "cls/predictions/output_bias",
@@ -258,11 +249,6 @@ def read_config(
     for name in filter(TASKS.get, architectures):
         ours["task"] = TASKS[name]
     problem = ours.pop("problem_type", None)
-    if problem not in tuple(_PROBLEM_TYPES):
-        raise UserError(
-            f"{path}: problem_type {problem!r} is unknown; known are "
-            f"{', '.join(filter(None, _PROBLEM_TYPES))}"
-        )
     names = theirs.get("id2label")
     count = theirs.get("num_labels", 2)  # their default
     count = len(names) if isinstance(names, dict) else count
@@ -290,7 +276,8 @@ def read_config(
             "is used, as in transformers"
         )
     ours |= _cross_encoder(theirs, architectures, count, path)
-    if _PROBLEM_TYPES[problem]:
+    # The other types are told by the number of outputs.
+    if problem == "multi_label_classification":
         ours["task"] = problem
     return ours
 

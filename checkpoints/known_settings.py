@@ -29,8 +29,8 @@ class Setting(NamedTuple):
         treatment: one of the constants above.
         why: where it is applied, why it changes nothing, or what else the
             model computes.
-        harmless: values at which a setting that is refused or warned of
-            changes nothing, beside null.
+        harmless: values of a setting that is refused or warned of that are
+            applied or change nothing, beside null.
     """
 
     treatment: str

@@ -192,12 +192,7 @@ class Folder:
         side = self.config.get("truncation_side")
         if side is None and isinstance(cut, dict):
             side = cut.get("direction")
-        if side not in (None, "left", "right", "Left", "Right"):
-            raise UserError(
-                f"{self.file(TOKENIZER_CONFIG_NAME)}: truncation_side is "
-                f"{side!r}, wanted left or right"
-            )
-        return str(side).lower() == "left"
+        return side in ("left", "Left")
 
 
 def _read_settings(files: Folder) -> dict[str, Any]:

@@ -328,7 +328,10 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
         ),
         ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
         ({"architectures": 5}, ["architectures is 5"]),
-        ({"problem_type": "ranking"}, ["problem_type 'ranking' is unknown"]),
+        (
+            {"problem_type": "ranking"},
+            ["problem_type is 'ranking', here it has to be 'regr"],
+        ),
         (
             {
                 "problem_type": "regression",
