@@ -44,7 +44,6 @@ from tasks.classifier import glue
 from tasks.classifier.data import TaskFlags
 from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
 from tasks.classifier.processors import METHODS, Processor
-from tasks.fine_tuned import find_weights, kept_weights
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
 
@@ -150,7 +149,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
     # An interrupted run has weights without a configuration beside them. Then
     # `source` describes its init_checkpoint, which may have had other labels.
-    weights = find_weights(settings.output_dir)
+    weights = lookup.find_weights(settings.output_dir)
     model = None
     if not settings.do_train and weights in (None, source.prefix):
         model = source
@@ -229,7 +228,7 @@ def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
             "--calibrate is for one class for each example: a regression and "
             "--multi_label have no softmax"
         )
-    if not FLAGS.do_train and not kept_weights(output_dir):
+    if not FLAGS.do_train and not lookup.kept_weights(output_dir):
         raise UserError(
             f"--calibrate changes the fine-tuned model in --output_dir="
             f"{output_dir}, which has no {lookup.WEIGHTS_NAME}: name the "

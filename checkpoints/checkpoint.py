@@ -300,18 +300,16 @@ def write_model(
     model: tf.Module,
     checkpoint: Checkpoint,
     step: int | None = None,
-) -> str:
+) -> None:
     """Write a model in memory, without optimizer slots; see `write_checkpoint`.
 
     Of several processes only the chief writes. With a step, it is written as
     `global_step`.
     """
-    prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
     if not cluster.is_chief():
-        return prefix
+        return
     tensors = weight_files.as_tensors(model.variables)
     if step is not None:
         tensors["global_step"] = np.int64(step)
-    write_checkpoint(output_dir, tensors, checkpoint)
+    prefix = write_checkpoint(output_dir, tensors, checkpoint)
     logging.info("Wrote the weights alone to %s", prefix)
-    return prefix

@@ -70,16 +70,8 @@ def _find_in_directory(directory: str, flag: str) -> str:
     )
     if not is_huggingface:
         check_is_no_pattern(directory, flag)
-    # A finished run has `bert_model.ckpt` beside its training checkpoints. It
-    # may be older than the last of them: fine-tuning with --eval_steps keeps
-    # the best weights. The index stands for the whole checkpoint: it is
-    # written last and removed first (see weight_files.write).
-    weights = os.path.join(directory, WEIGHTS_NAME)
-    if tf.io.gfile.exists(weights + ".index"):
-        return weights
-    latest = latest_checkpoint(directory)
-    if latest:
-        return latest
+    if found := find_weights(directory):
+        return found
     if is_huggingface:
         return directory
     from checkpoints import huggingface  # where there is no checkpoint
@@ -128,6 +120,25 @@ def latest_checkpoint(directory: str) -> str | None:
         if tf.io.gfile.exists(prefix + ".index"):
             return prefix
     return None
+
+
+def kept_weights(directory: str) -> str | None:
+    """Return the prefix of the weights alone in a directory; None without them.
+
+    The index stands for the whole checkpoint: it is written last and removed
+    first (see weight_files.write).
+    """
+    prefix = os.path.join(directory, WEIGHTS_NAME)
+    return prefix if tf.io.gfile.exists(prefix + ".index") else None
+
+
+def find_weights(directory: str) -> str | None:
+    """Return the prefix of the weights in an output_dir; None if it has none.
+
+    They are those that the run has kept, else its newest training checkpoint,
+    which may be later: fine-tuning with --eval_steps keeps the best weights.
+    """
+    return kept_weights(directory) or latest_checkpoint(directory)
 
 
 def checkpoint_to_resume(directory: str) -> str | None:

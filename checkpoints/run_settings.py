@@ -166,9 +166,8 @@ def _has_weights(output_dir: str) -> bool:
     They are its checkpoints, or the best weights of a run that was killed
     before its first checkpoint. Without either, an earlier start failed.
     """
-    weights = os.path.join(output_dir, lookup.WEIGHTS_NAME + ".index")
-    has_best = tf.io.gfile.exists(weights)
-    return has_best or bool(lookup.listed_checkpoints(output_dir))
+    kept = lookup.kept_weights(output_dir)
+    return bool(kept or lookup.listed_checkpoints(output_dir))
 
 
 def check_free(output_dir: str) -> None:

@@ -34,7 +34,6 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, published, run_settings, weight_files
-from tasks.fine_tuned import find_weights
 
 RUNS, RESULTS = "runs", "sweep_results.txt"
 
@@ -390,7 +389,7 @@ def check_no_run(output_dir: str) -> None:
     found = lookup.latest_checkpoint(output_dir)
     # A sweep copies a model after it has written its results.
     if not found and not has_results(output_dir):
-        found = find_weights(output_dir)
+        found = lookup.find_weights(output_dir)
     if found:
         raise UserError(
             f"output_dir {output_dir} has a run of its own ({found}), which "

@@ -12,12 +12,11 @@ from absl import flags as absl_flags
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import run_settings
+from checkpoints import lookup, run_settings
 from checkpoints.trained_for import LongTexts
 from extras import sweeps
 from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
-from tasks.fine_tuned import find_weights
 from tasks.settings import RunSettings
 from training.devices import DeviceChoice
 from training.settings import OF_PRE_TRAINING, TrainingSettings
@@ -136,7 +135,8 @@ def check(f: FlagValues) -> None:
     # runner.write_saved_model keeps it if it is of the same weights. A sweep
     # that was killed while it copied the best run has no model.
     output_dir = f.output_dir
-    has_model = find_weights(output_dir) or sweeps.has_results(output_dir)
+    weights = lookup.find_weights(output_dir)
+    has_model = weights or sweeps.has_results(output_dir)
     if f.do_export and not (f.do_train and has_model):
         saved_model.check_new(read(f).export_dir)
     if f["export_dir"].present and not f.do_export:

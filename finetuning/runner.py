@@ -18,7 +18,7 @@ from checkpoints.model import Checkpoint
 from extras import mistakes, sweeps
 from finetuning import flags as finetuning_flags
 from tasks import bilstm, fine_tuned, saved_model
-from tasks.fine_tuned import find_source, kept_weights
+from tasks.fine_tuned import find_source
 from tasks.job import FineTuningJob, LoadedModel
 from tasks.settings import RunSettings
 from training import (
@@ -303,7 +303,7 @@ def finish(
     # are kept. What is there already may have been tuned since; only a command
     # that tunes begins with the weights as trained.
     if not training.eval_steps and (not scores or done > max(scores)):
-        kept = kept_weights(settings.output_dir)
+        kept = lookup.kept_weights(settings.output_dir)
         is_there = kept and weight_files.global_step(kept) == done
         if job.tune or not is_there:
             fine_tuned.write_model(job, loaded.model, done)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from base import cluster, file_system, text_files
 from base.errors import UserError
 
-import tensorflow as tf
 from absl import logging
 
 from checkpoints import checkpoint, lookup, weight_files
@@ -43,24 +42,10 @@ def find_source(settings: RunSettings) -> Checkpoint:
     """
     name, output_dir = settings.init_checkpoint, settings.output_dir
     if not settings.do_train:
-        name = kept_weights(output_dir) or name
+        name = lookup.kept_weights(output_dir) or name
         if not name and not lookup.latest_checkpoint(output_dir):
             raise no_model_error(output_dir)
     return read_source(settings, name)
-
-
-def kept_weights(output_dir: str) -> str | None:
-    """Return the prefix of the fine-tuned weights in output_dir, if any."""
-    prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
-    return prefix if tf.io.gfile.exists(prefix + ".index") else None
-
-
-def find_weights(output_dir: str) -> str | None:
-    """Return the prefix of the weights in output_dir; None if it has none.
-
-    The fine-tuned weights, else the newest training checkpoint.
-    """
-    return kept_weights(output_dir) or lookup.latest_checkpoint(output_dir)
 
 
 def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
@@ -149,7 +134,7 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     """
     output_dir = job.settings.output_dir
     source = job.source
-    prefix = find_weights(output_dir) or source.prefix
+    prefix = lookup.find_weights(output_dir) or source.prefix
     if not prefix:
         raise no_model_error(output_dir)
     reader = weight_files.Reader(prefix)

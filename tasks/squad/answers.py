@@ -28,7 +28,6 @@ from absl import logging
 from checkpoints import lookup, weight_files
 from records import cache as record_cache
 from tasks import signs
-from tasks.fine_tuned import kept_weights
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
@@ -333,8 +332,8 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
 
     The first one in the directories, else init_checkpoint.
     """
-    found = next(filter(None, map(kept_weights, folders)), init_checkpoint)
-    if found:
+    kept = map(lookup.kept_weights, folders)
+    if found := next(filter(None, kept), init_checkpoint):
         return found
     raise UserError(
         "none of --ensemble_dirs holds a model, whose vocabulary and casing "

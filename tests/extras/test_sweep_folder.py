@@ -12,9 +12,8 @@ import pytest
 import scripts
 from classifier_runs import values_of
 
-from checkpoints import run_settings
+from checkpoints import lookup, run_settings
 from extras import sweeps
-from tasks.fine_tuned import find_weights
 
 run_classifier = scripts.load("run_classifier")
 
@@ -131,12 +130,12 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
     for count in range(number_of_files):
         out.mkdir(exist_ok=True)
         sweeps.copy_best(str(first), str(out), RESULTS)
-        assert find_weights(str(out))
+        assert lookup.find_weights(str(out))
         with pytest.MonkeyPatch.context() as patch:
             kill_after(count, patch)
             with pytest.raises(Killed):
                 sweeps.copy_best(str(second), str(out), RESULTS)
-        assert find_weights(str(out)) is None, count
+        assert lookup.find_weights(str(out)) is None, count
         # Nor are there results of the older model.
         assert not (out / "errors.tsv").exists()
         found = contents(out).get("eval_results.txt")
