@@ -28,7 +28,6 @@ new piece ##ug in all words, and so on until the vocabulary is full.
 
 import collections
 import dataclasses
-import os
 from collections.abc import Sequence
 
 from base import beam, file_system, script
@@ -92,13 +91,12 @@ define(beam.Flags)
 _MUCH_UNKNOWN = 0.01
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Count the words of the input, learn pieces and write the vocabulary."""
     beam.check_flags(FLAGS, "output_file")
     states, _ = sources.read(FLAGS.input_file, FLAGS.sources)
     inputs = [("input_file", path) for path, *_ in states]
-    file_system.check_output_file(FLAGS.output_file, inputs)
-    file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
+    file_system.prepare_output_file(FLAGS.output_file, inputs)
     words = pretraining_words.count_words(
         FLAGS.input_file,
         tokenization.TokenizerSettings.of(FLAGS.do_lower_case),
@@ -142,7 +140,6 @@ def main(_: list[str]) -> int:
     text = "".join(f"{token}\n" for token in tokens)
     file_system.write_text(FLAGS.output_file, text)
     report(words, tokens, len(single))
-    return 0
 
 
 def report(

@@ -16,7 +16,6 @@ reads standard input, --output_file=- writes standard output.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator
 
 from base import cluster, file_system, interrupts, lazy, progress, script
@@ -26,8 +25,6 @@ from base.flags import define, flag, read
 from absl import flags, logging
 
 from checkpoints import weight_files
-from checkpoints.trained_for import WINDOWS
-from ops.windows import Windowing
 from tasks import long_texts
 from tasks.encoder import lines as features_lines
 from tasks.encoder.model import encode_layers, parse_layers
@@ -103,7 +100,7 @@ define(RunSettings, "pad_to_max_length")
 _SHOWN = 5  # examples in the log
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Read the model, then write the features."""
     check_flags()
     strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
@@ -112,12 +109,11 @@ def main(_: list[str]) -> int:
     length = checkpoint.fitting_length(
         FLAGS.max_seq_length, FLAGS["max_seq_length"].present > 0
     )
-    config, tokenizer = checkpoint.config, checkpoint.tokenizer
-    own = checkpoint.trained_for.long_texts
-    long = long_texts.checked(long_texts.read(FLAGS) or own, length)
-    windows = None
-    if long.how == WINDOWS:
-        windows = Windowing(length, long.doc_stride)
+    given = long_texts.read(FLAGS) or checkpoint.long_texts
+    long = long_texts.checked(given, length)
+    checkpoint = checkpoint.trained(max_seq_length=length, long_texts=long)
+    reader = features_lines.Reader(FLAGS.input_file, checkpoint)
+    config = checkpoint.config
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
     with strategy.scope():
         model = TaskModel(config, dtype)
@@ -126,20 +122,14 @@ def main(_: list[str]) -> int:
         strategy,
         lambda batch: {
             "features": encode_layers(
-                model, batch, layers, FLAGS.pooling, windows
+                model, batch, layers, FLAGS.pooling, checkpoint.windows
             )
         },
     )
-    reader = features_lines.Reader(
-        FLAGS.input_file,
-        tokenizer,
-        long.row_length(length),
-        long.how,
-    )
-    file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
+    inputs = [("input_file", FLAGS.input_file)]
+    file_system.prepare_output_file(FLAGS.output_file, inputs)
     with interrupts.ending_on_sigterm():
         extract(run, reader, layers, config.hidden_size)
-    return 0
 
 
 # --- Steps -------------------------------------------------------------------
@@ -176,7 +166,7 @@ def extract(
                 )
             data = Units(
                 [[line.row] for line in window],
-                reader.max_seq_length,
+                reader.row_length,
                 pad_to_max_length=FLAGS.pad_to_max_length,
             )
             yield from features_lines.window_features(
@@ -199,9 +189,6 @@ def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
     if FLAGS.input_file != "-":
         file_system.open_for_reading(FLAGS.input_file).close()
-    file_system.check_output_file(
-        FLAGS.output_file, [("input_file", FLAGS.input_file)]
-    )
     if cluster.has_other_workers():
         raise UserError(
             "features are extracted by one machine: unset TF_CONFIG, and give "

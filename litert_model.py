@@ -72,8 +72,7 @@ _STREAM = "stdin"  # the name of standard input in ids and messages
 def main(_: list[str]) -> int:
     """Write a line for every input; return the exit status."""
     inputs = [("model", FLAGS.model), ("input_file", FLAGS.input_file)]
-    file_system.check_output_file(FLAGS.output_file, inputs)
-    file_system.make_directories(os.path.dirname(FLAGS.output_file) or ".")
+    file_system.prepare_output_file(FLAGS.output_file, inputs)
     model = LiteRtModel(
         FLAGS.model,
         FLAGS.num_threads,

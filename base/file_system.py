@@ -424,10 +424,10 @@ def check_writable(path: str, flag: str) -> None:
         ) from error
 
 
-def check_output_file(
+def prepare_output_file(
     path: str, inputs: Iterable[tuple[str, str]], flag: str = "output_file"
 ) -> None:
-    """Check that a flag names a file, and none of those that are read.
+    """Check that a flag names a file, and none that is read; make its folder.
 
     `inputs` are pairs of a flag and a file that it names.
     """
@@ -438,6 +438,7 @@ def check_output_file(
             raise UserError(
                 f"--{flag}={path} is a file of --{name} too: name another"
             )
+    make_directories(os.path.dirname(path) or ".")
 
 
 def check_new_directory(path: str, flag: str, own: Collection[str]) -> None:

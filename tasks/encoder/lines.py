@@ -28,8 +28,8 @@ import orjson
 import tensorflow as tf
 from absl import logging
 
-import tokenization
-from checkpoints.trained_for import CUT, WINDOWS
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import WINDOWS
 from tasks import predict
 from tasks.rows import Row, Units, row_of_texts
 from tasks.task import Model
@@ -65,11 +65,10 @@ class Reader:
 
     Args:
         path: local, remote, or "-" for standard input.
-        tokenizer: text to ids.
-        max_seq_length: tokens that are read of a longer line.
-        how: LongTexts.how, which ones.
+        checkpoint: the model that reads them.
 
     Attributes:
+        row_length: tokens that are read of a longer line.
         num_lines: lines; all counts are of what was read so far.
         num_tokens: tokens after cutting, with [CLS] and [SEP].
         num_cut: lines that were cut.
@@ -77,18 +76,12 @@ class Reader:
         num_blank: lines without text.
     """
 
-    def __init__(
-        self,
-        path: str,
-        tokenizer: tokenization.FullTokenizer,
-        max_seq_length: int,
-        how: str = CUT,
-    ):
-        self.path, self.tokenizer = path, tokenizer
-        self.max_seq_length, self.how = max_seq_length, how
+    def __init__(self, path: str, checkpoint: Checkpoint):
+        self.path, self.tokenizer = path, checkpoint.tokenizer
+        self.row_length = checkpoint.row_length
+        self.how = checkpoint.long_texts.how
         self.num_lines = self.num_tokens = 0
         self.num_cut = self.num_left_out = self.num_blank = 0
-        self.began = time.monotonic()
 
     def lines(self) -> Iterator[Line]:
         """Yield every line in order.
@@ -96,6 +89,7 @@ class Reader:
         Raises:
             UserError: the file is unreadable, not UTF-8, or empty.
         """
+        self.began = time.monotonic()
         try:
             with self._open() as file:
                 for index, data in enumerate(file):
@@ -127,7 +121,7 @@ class Reader:
             self.num_tokens,
             path,
             self.num_cut,
-            self.max_seq_length,
+            self.row_length,
             self.num_left_out,
             self.num_blank,
         )
@@ -164,7 +158,7 @@ class Reader:
                 f"{WINDOWS} is for single texts; leave it out"
             )
         row, left_out = row_of_texts(
-            first, second, self.max_seq_length, self.tokenizer, self.how
+            first, second, self.row_length, self.tokenizer, self.how
         )
         self.num_cut += left_out > 0
         self.num_left_out += left_out

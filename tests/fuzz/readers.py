@@ -36,6 +36,7 @@ from task_settings import settings_of
 
 import tokenization
 from checkpoints import (
+    casing,
     checkpoint,
     hub,
     lookup,
@@ -475,7 +476,10 @@ def texts(folder):
     list(pretraining_documents.read_parts(whole, 100, 1 << 20))
     tokenizer = tokenization.FullTokenizer(vocab)
     tokenization.validate_special_tokens(tokenizer.vocab, tiny.SPECIAL, vocab)
-    list(encoder_lines.Reader(path, tokenizer, 16).lines())
+    files = casing.TokenizerFiles(vocabulary=tokenization.Vocabulary(vocab))
+    trained_for = checkpoint.TrainedFor(max_seq_length=16)
+    model = checkpoint.Checkpoint("", None, trained_for, files)
+    list(encoder_lines.Reader(path, model).lines())
 
 
 # --- State of runs -----------------------------------------------------------

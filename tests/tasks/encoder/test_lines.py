@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tokenization
+from checkpoints.trained_for import LongTexts
 from tasks.encoder import lines as features_lines
 from tasks.rows import Units, make_row
 
@@ -47,10 +48,17 @@ def test_lines_do_not_keep_their_batch():
         assert values.base is None
 
 
+def model_of(tokenizer, length: int = LENGTH) -> types.SimpleNamespace:
+    """Return what a reader needs of a checkpoint."""
+    return types.SimpleNamespace(
+        tokenizer=tokenizer, row_length=length, long_texts=LongTexts()
+    )
+
+
 def test_a_pipe_has_no_size(tmp_path):
     fifo = tmp_path / "in"
     os.mkfifo(fifo)
-    assert features_lines.Reader(str(fifo), None, LENGTH).size() is None
+    assert features_lines.Reader(str(fifo), model_of(None)).size() is None
 
 
 @pytest.mark.parametrize("length, wanted", [(3, [2, 3]), (4, [2, 5, 3])])
@@ -61,7 +69,7 @@ def test_pairs_that_lose_their_second_half(length, wanted):
         text_to_ids=lambda _: [5, 6, 7],
         settings=tokenization.TokenizerSettings.of(),
     )
-    reader = features_lines.Reader("-", tokenizer, length)
+    reader = features_lines.Reader("-", model_of(tokenizer, length))
     row = reader._encode(0, "a b c ||| a b c")
     assert row.input_ids.tolist() == wanted
     assert not row.segment_ids.any()
