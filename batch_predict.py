@@ -28,7 +28,7 @@ import hashlib
 import json
 
 from base import beam as base_beam
-from base import file_system, script
+from base import file_system, logs, script
 from base.errors import UserError, counted
 from base.flags import define, flag
 from base.jobs import run as jobs_run
@@ -107,8 +107,8 @@ define(TrainingSettings, "dtype")
 define(base_beam.Flags, without=("num_workers",))
 
 
-def main(_: list[str]) -> int:
-    """Predict the files that are missing; return the exit status."""
+def main(_: list[str]) -> None:
+    """Predict the files that are missing."""
     check_flags()
     settings = find_model()
     model_files = loading.fingerprint(settings)
@@ -116,7 +116,7 @@ def main(_: list[str]) -> int:
         own = [model_files, settings.checkpoint.trained_for.to_dict()]
         digest = hashlib.sha256(json.dumps(own).encode()).hexdigest()
         settings = settings._replace(teacher=digest[:16])
-    task = run.create_task(settings, FLAGS.explain)
+    task = run.create_task(settings)
     prediction_flags.check_text_columns(FLAGS.text_columns, task)
     files = reading.find_inputs(FLAGS.input_file, FLAGS.input_format)
     for name in ("explain", "as_teacher"):
@@ -129,30 +129,22 @@ def main(_: list[str]) -> int:
     options = settings.fingerprint()
     options["model"] = model_files
     options["batch_size"] = FLAGS.batch_size
-    options["explain"] = FLAGS.explain
     file_system.make_directory(FLAGS.output_dir)
     job = run.create_job(files, FLAGS.output_dir, options)
     with jobs_run.open_run(job) as this_run:
-        todo = run.files_to_do(this_run)
+        todo = run.parts_to_do(this_run, files)
         log_plan(settings, files, todo)
         if todo and FLAGS.runner == "beam":
             from serving import on_beam  # needs Apache Beam
 
             on_beam.predict_files(
-                job,
-                files,
-                todo,
-                settings,
-                FLAGS.explain,
-                FLAGS.batch_size,
-                FLAGS.beam_options,
+                job, todo, settings, FLAGS.batch_size, FLAGS.beam_options
             )
         elif todo:
-            model = run.load_model(settings, FLAGS.explain)
-            run.predict_files(job, files, todo, task, model, FLAGS.batch_size)
+            model = run.load_model(settings)
+            run.predict_files(todo, task, model, FLAGS.batch_size)
         counts = run.finish(this_run)
     run.log_summary(counts, job, FLAGS.output_dir)
-    return 0
 
 
 def find_model() -> TaskSettings:
@@ -167,6 +159,7 @@ def find_model() -> TaskSettings:
         **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,
         id_column=FLAGS.id_column,
+        explain=FLAGS.explain,
         dtype=FLAGS.dtype if FLAGS["dtype"].present else None,
     )
     if not settings.checkpoint.is_exported:
@@ -198,23 +191,23 @@ def check_explains(settings: TaskSettings) -> None:
 
 
 def log_plan(
-    settings: TaskSettings, files: list[reading.InputFile], todo: list[int]
+    settings: TaskSettings, files: list[reading.InputFile], todo: list[run.Part]
 ) -> None:
     """Log the model, the inputs and what is left to do."""
-    logging.info("***** Batch prediction *****")
     checkpoint = settings.checkpoint
-    logging.info("  Model = %s", checkpoint.prefix)
-    logging.info("  Task = %s", settings.task)
-    logging.info("  Max sequence length = %d", checkpoint.max_seq_length)
+    lines = [
+        f"Model = {checkpoint.prefix}",
+        f"Task = {settings.task}",
+        f"Max sequence length = {checkpoint.max_seq_length}",
+    ]
     if not checkpoint.is_exported:
-        logging.info("  Matrix products = %s", settings.dtype)
-    logging.info(
-        "  Inputs = %s of %s, %.1f MB",
-        counted(len(files), "file"),
-        files[0].kind,
-        sum(file.size for file in files) / 1e6,
-    )
-    logging.info("  Files to do = %d", len(todo))
+        lines.append(f"Matrix products = {settings.dtype}")
+    kind, size = files[0].kind, sum(file.size for file in files) / 1e6
+    lines += [
+        f"Inputs = {counted(len(files), 'file')} of {kind}, {size:.1f} MB",
+        f"Files to do = {len(todo)}",
+    ]
+    logs.section("Batch prediction", lines)
     for name in ("text_columns", "id_column"):
         if FLAGS[name].value and files[0].kind == "text":
             logging.warning("--%s is ignored: the inputs are text", name)

@@ -21,7 +21,7 @@ is killed, the same command resumes it and ends with the same bytes.
 import dataclasses
 import time
 
-from base import beam, lazy, script
+from base import beam, lazy, logs, script
 from base.flags import define, flag, read
 
 from absl import flags, logging
@@ -81,7 +81,7 @@ define(InstanceConfig, words={"unmasked": ""})
 define(beam.Flags)
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Write the record files; summarize them and warn of likely mistakes."""
     beam.check_flags(FLAGS, "output_file")
     config = read(InstanceConfig, FLAGS)
@@ -105,15 +105,12 @@ def main(_: list[str]) -> int:
         plan, FLAGS.num_workers, beam.options_of(FLAGS)
     )
     logging.info("Took %.1f s", time.monotonic() - began)
-    logging.info("***** Pre-training data *****")
-    for line in summary.summarize(counts, config):
-        logging.info("  %s", line)
+    logs.section("Pre-training data", summary.summarize(counts, config))
     for line in summary.find_warnings(counts, config):
         logging.warning(line)
     logging.info(
         "Wrote %d total instances to %s", counts["instances"], FLAGS.output_file
     )
-    return 0
 
 
 if __name__ == "__main__":

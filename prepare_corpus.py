@@ -25,7 +25,7 @@ document; with --strict the first such problem ends the run with status 1.
 
 import dataclasses
 
-from base import beam, script
+from base import beam, logs, script
 from base.flags import define, flag, read
 
 from absl import flags, logging
@@ -58,7 +58,7 @@ define(CorpusFlags)
 define(beam.Flags)
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Write the corpus; summarize it and warn of likely mistakes."""
     beam.check_flags(FLAGS, "output_dir")
     report = generation.generate(
@@ -69,9 +69,7 @@ def main(_: list[str]) -> int:
         FLAGS.num_workers,
         beam.options_of(FLAGS),
     )
-    logging.info("***** Corpus *****")
-    for line in summary.summarize(report):
-        logging.info("  %s", line)
+    logs.section("Corpus", summary.summarize(report))
     for line in summary.find_warnings(report):
         logging.warning(line)
     logging.info(
@@ -79,7 +77,6 @@ def main(_: list[str]) -> int:
         report["train"]["documents"] + report["heldout"]["documents"],
         FLAGS.output_dir,
     )
-    return 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import functools
 import logging as standard_logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from absl import flags, logging
 
@@ -70,6 +70,13 @@ def set_up() -> None:
     for name in _QUIET:
         standard_logging.getLogger(name).setLevel(standard_logging.WARNING)
     set_level(logging.INFO)
+
+
+def section(title: str, lines: Iterable[str]) -> None:
+    """Log some lines below a title."""
+    logging.info("***** %s *****", title)
+    for line in lines:
+        logging.info("  %s", line)
 
 
 @contextlib.contextmanager

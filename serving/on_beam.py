@@ -22,7 +22,7 @@ import apache_beam as beam
 from apache_beam.ml.inference import base as inference
 
 from serving import run
-from serving.run import Result
+from serving.run import Part, Result
 from tasks import reading, registry
 from tasks.reading import InputFile, Window
 from tasks.task import Model, Task, TaskSettings
@@ -35,25 +35,19 @@ _Numbered = tuple[int, int, Window]
 
 def predict_files(
     job: Job,
-    files: Sequence[InputFile],
-    todo: Sequence[int],
+    parts: Sequence[Part],
     settings: TaskSettings,
-    explains: bool,
     batch_size: int,
     beam_options: str,
 ) -> None:
-    """Write the predictions of the files with the numbers `todo`."""
-    items = [
-        [index, files[index], job.target(index), run.errors_path(job, index)]
-        for index in todo
-    ]
+    """Write the predictions of files of a job."""
 
     def build(pipeline: beam.Pipeline) -> None:
         inputs = jobs_pipeline.create(
-            pipeline, items, f"{job.shared_dir}/inputs.json"
+            pipeline, parts, f"{job.shared_dir}/inputs.json"
         )
         model = inference.RunInference(
-            _Handler(settings, explains, batch_size).with_no_batching()
+            _Handler(settings, batch_size).with_no_batching()
         )
         results = (
             inputs
@@ -97,16 +91,16 @@ class _Handler(inference.ModelHandler):
     that differ from run to run.
     """
 
-    def __init__(self, settings: TaskSettings, explains: bool, batch_size: int):
+    def __init__(self, settings: TaskSettings, batch_size: int):
         super().__init__()
-        self.model, self.batch_size = (settings, explains), batch_size
+        self.settings, self.batch_size = settings, batch_size
 
     @functools.cached_property
     def _task(self) -> Task:  # one thread uses it, as it does this object
-        return run.create_task(*self.model)
+        return run.create_task(self.settings)
 
     def load_model(self) -> Model:
-        return run.load_model(*self.model)
+        return run.load_model(self.settings)
 
     def run_inference(
         self,

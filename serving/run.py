@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, progress
+from base import file_system, logs, progress
 from base.errors import UserError
 from base.jobs import run as jobs_run
 from base.jobs.run import Job, Run, Target
@@ -41,21 +41,30 @@ class Result(NamedTuple):
     counts: dict[str, float]
 
 
-def create_task(settings: TaskSettings, explains: bool = False) -> Task:
-    """Return the task of a model; if it `explains`, with attributions."""
+class Part(NamedTuple):
+    """An input file of a run, and what is written for it."""
+
+    number: int
+    file: InputFile
+    target: Target
+    errors: str  # path of the inputs that have no prediction
+
+
+def create_task(settings: TaskSettings) -> Task:
+    """Return the task of a model; with `explain`, with attributions."""
     task = registry.create_task(settings)
-    if not explains:
+    if not settings.explain:
         return task
     from extras import attributions  # TensorFlow
 
     return attributions.explaining_task(task)
 
 
-def load_model(settings: TaskSettings, explains: bool = False) -> Model:
-    """Return a model; if it `explains`, with the outputs of attributions."""
+def load_model(settings: TaskSettings) -> Model:
+    """Return a model; with `explain`, with the outputs of attributions."""
     from tasks import loading  # TensorFlow, which litert_model.py lacks
 
-    if not explains:
+    if not settings.explain:
         return loading.load(settings)
     from extras import attributions
 
@@ -152,34 +161,33 @@ def errors_path(job: Job, index: int) -> str:
     return os.path.join(job.shared_dir, f"errors-{index:05}.jsonl")
 
 
-def files_to_do(run: Run) -> list[int]:
-    """Return the numbers of the files to predict.
+def parts_to_do(run: Run, files: Sequence[InputFile]) -> list[Part]:
+    """Return the files to predict.
 
     If errors.jsonl is missing, they include files whose predictions are
     complete but whose errors are not there.
     """
-    last = len(run.job.outputs) - 1
-    names = {name for name, _ in file_system.files_below(run.job.shared_dir)}
+    job, last = run.job, len(files)
+    names = {name for name, _ in file_system.files_below(job.shared_dir)}
+    parts = [
+        Part(index, file, job.target(index), errors_path(job, index))
+        for index, file in enumerate(files)
+    ]
     return [
-        index
-        for index in range(last)
-        if index in run.todo
+        part
+        for part in parts
+        if part.number in run.todo
         or last in run.todo
-        and os.path.basename(errors_path(run.job, index)) not in names
+        and os.path.basename(part.errors) not in names
     ]
 
 
 def predict_files(
-    job: Job,
-    files: Sequence[InputFile],
-    todo: Sequence[int],
-    task: Task,
-    run_model: Model,
-    batch_size: int,
+    parts: Sequence[Part], task: Task, run_model: Model, batch_size: int
 ) -> None:
-    """Write the predictions of the files with the numbers `todo`."""
+    """Write the predictions of files."""
     num_inputs, num_tokens, began = 0, 0, time.monotonic()
-    total = sum(files[index].size for index in todo)
+    total = sum(part.file.size for part in parts)
     with progress.Bar(total, "B", "Predicting", unit_scale=True) as bar:
 
         def results(file: InputFile) -> Iterator[Result]:
@@ -193,12 +201,8 @@ def predict_files(
                 bar.update(window.num_bytes)
                 yield result
 
-        for index in todo:
-            write_file(
-                job.target(index),
-                errors_path(job, index),
-                results(files[index]),
-            )
+        for part in parts:
+            write_file(part.target, part.errors, results(part.file))
     seconds = time.monotonic() - began
     logging.info(
         "Predicted %d inputs in %s, %.1f inputs/s%s",
@@ -248,22 +252,18 @@ def log_summary(counts: Counts, job: Job, output_dir: str) -> None:
     *predictions, errors = (
         os.path.join(output_dir, os.path.basename(path)) for path in job.outputs
     )
-    logging.info("***** Predictions *****")
-    logging.info("  Inputs = %d", counts["inputs"])
-    logging.info("  Predicted = %d", counts["predicted"])
-    logging.info(
-        "  Truncated = %d, tokens left out = %d",
-        counts["truncated"],
-        counts["left_out"],
-    )
-    logging.info("  Blank lines = %d", counts["blank_lines"])
-    logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], errors)
+    truncated, left_out = counts["truncated"], counts["left_out"]
+    lines = [
+        f"Inputs = {counts['inputs']}",
+        f"Predicted = {counts['predicted']}",
+        f"Truncated = {truncated}, tokens left out = {left_out}",
+        f"Blank lines = {counts['blank_lines']}",
+        f"Bad inputs = {counts['bad_inputs']} ({errors})",
+    ]
     if num_tokens := counts["num_tokens"]:
-        logging.info(
-            "  Perplexity = %.4f, of %d tokens",
-            scoring.perplexity(counts["score"], num_tokens),
-            num_tokens,
-        )
+        perplexity = scoring.perplexity(counts["score"], num_tokens)
+        lines.append(f"Perplexity = {perplexity:.4f}, of {num_tokens} tokens")
+    logs.section("Predictions", lines)
     if not counts["inputs"]:
         raise UserError("the inputs hold no text and no record")
     if not counts["predicted"]:

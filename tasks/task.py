@@ -69,6 +69,8 @@ class TaskSettings(NamedTuple):
         id_column: name of the id in JSON; None: `id` where there is one.
         teacher: what predictions call the model, for students to learn from
             them; None: they are not for students.
+        explain: whether predictions have the words that decided, which
+            extras/attributions.py finds.
         dtype: type of a checkpoint's matrix products; a SavedModel has its own.
     """
 
@@ -90,6 +92,7 @@ class TaskSettings(NamedTuple):
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
     teacher: str | None = None
+    explain: bool = False
     dtype: str = "float32"
 
     def fingerprint(self) -> dict[str, Any]:

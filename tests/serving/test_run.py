@@ -46,14 +46,10 @@ def results(file: InputFile) -> list[Result]:
 def predict(job, files) -> tuple[list[int], dict[str, int]]:
     """Do what is missing; return the numbers of these files, and counts."""
     with jobs_run.open_run(job) as this_run:
-        todo = run.files_to_do(this_run)
-        for index in todo:
-            run.write_file(
-                job.target(index),
-                run.errors_path(job, index),
-                results(files[index]),
-            )
-        return todo, run.finish(this_run)
+        parts = run.parts_to_do(this_run, files)
+        for part in parts:
+            run.write_file(part.target, part.errors, results(part.file))
+        return [part.number for part in parts], run.finish(this_run)
 
 
 def contents(job) -> dict[str, bytes]:
