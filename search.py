@@ -102,7 +102,7 @@ define(ModelOptions, "embedding_size")
 define(TrainingSettings, "dtype")
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Build the index if a corpus is given, and answer the queries."""
     check_flags()
     settings = describe_model()
@@ -118,12 +118,14 @@ def main(_: list[str]) -> int:
         build.build(FLAGS.index, FLAGS.input_file, documents, load, model | own)
     task = build.task_for(settings, "query")
     index = build.open_index(FLAGS.index, FLAGS.method, model)
-    for queries in read_queries(task):
-        vectors = build.vectors_of(task, load(), queries)
-        found = index.search(vectors, FLAGS.top_k)
-        for query, results in zip(queries, found, strict=True):
-            show(query, results)
-    return 0
+    for window in read_queries(task):
+        for problem in window.problems:
+            raise UserError(f"{problem.place}: {problem.reason}")
+        if queries := window.inputs:
+            vectors = build.vectors_of(task, load(), queries)
+            found = index.search(vectors, FLAGS.top_k)
+            for query, results in zip(queries, found, strict=True):
+                show(query, results)
 
 
 def describe_model() -> TaskSettings:
@@ -143,21 +145,8 @@ def describe_model() -> TaskSettings:
     )
 
 
-def read_queries(task: Task) -> Iterator[list[Input]]:
-    """Yield lists of queries: the flags', else those of standard input.
-
-    Raises:
-        UserError: a query cannot be used.
-    """
-    for window in windows_of_queries(task):
-        for problem in window.problems:
-            raise UserError(f"{problem.place}: {problem.reason}")
-        if window.inputs:
-            yield window.inputs
-
-
-def windows_of_queries(task: Task) -> Iterator[Window]:
-    """Yield the windows of all queries."""
+def read_queries(task: Task) -> Iterator[Window]:
+    """Yield windows of queries: the flags', else those of standard input."""
     if FLAGS.query:
         lines = "\n".join(json.dumps({"text": text}) for text in FLAGS.query)
         stream = io.BytesIO(lines.encode())

@@ -8,7 +8,7 @@ block a row was in. No TensorFlow.
 Letters in shapes: Q queries, n vectors, D numbers of a vector.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from base.errors import UserError
 
@@ -56,6 +56,7 @@ def nearest(
     queries: np.ndarray,
     count: int,
     similarity: str | None = None,
+    among: Iterable[np.ndarray] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (places, scores) of the vectors nearest to each query.
 
@@ -67,28 +68,19 @@ def nearest(
         queries: float32 [Q, D], prepared.
         count: how many are to be found.
         similarity: how they are compared.
+        among: for each query, the places [m] of the vectors that are compared
+            with it; None: of all.
 
     Raises:
         UserError: a number is not finite.
     """
-    found = candidates(vectors, queries, count, similarity)
-    for query, places in zip(queries, found, strict=True):
-        yield ranked(vectors, query, places, count, similarity)
-
-
-def ranked(
-    vectors: np.ndarray,
-    query: np.ndarray,
-    places: np.ndarray,
-    count: int,
-    similarity: str | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return those of the places [m] that are nearest to a query; scores."""
-    found = scores(vectors[places], query.astype(np.float64), similarity)
-    check_finite(found)
-    found = found.round(_DIGITS)
-    order = np.lexsort((places, -found))[:count]
-    return places[order], found[order]
+    among = among or candidates(vectors, queries, count, similarity)
+    for query, places in zip(queries, among, strict=True):
+        found = scores(vectors[places], query.astype(np.float64), similarity)
+        check_finite(found)
+        found = found.round(_DIGITS)
+        order = np.lexsort((places, -found))[:count]
+        yield places[order], found[order]
 
 
 def check_finite(numbers: np.ndarray) -> None:

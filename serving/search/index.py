@@ -12,6 +12,7 @@ All arrays are mapped: the system keeps in memory what is read often. This
 module imports no TensorFlow.
 """
 
+import abc
 import json
 import os
 from collections.abc import Iterator
@@ -35,7 +36,51 @@ REQUIREMENTS = "requirements-search.txt"
 _LEAST, _MORE = 128, 4
 
 
-class Index:
+class Sentences(abc.ABC):
+    """Sentences that can be searched by their vectors.
+
+    Attributes:
+        vectors: float32 [n, D], as they are compared.
+        similarity: how they are compared; None: by the cosine.
+    """
+
+    vectors: np.ndarray
+    similarity: str | None
+
+    @abc.abstractmethod
+    def sentence(self, place: int) -> dict[str, Any]:
+        """Return what is known of a sentence: id, text and more."""
+
+    def nearest(
+        self, queries: np.ndarray, count: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (places, scores) of the sentences nearest to each query."""
+        return nearest.nearest(self.vectors, queries, count, self.similarity)
+
+    def search(
+        self, queries: np.ndarray, count: int
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Yield the sentences nearest to each query, the nearest first.
+
+        They are objects with rank, score (the similarity), and what `sentence`
+        returns.
+
+        Args:
+            queries: float32 [Q, D], prepared.
+            count: sentences for each query; all if there are fewer.
+
+        Raises:
+            UserError: vectors are not finite.
+        """
+        for places, scores in self.nearest(queries, count):
+            pairs = zip(places.tolist(), scores.tolist(), strict=True)
+            yield [
+                {"rank": rank, "score": score, **self.sentence(place)}
+                for rank, (place, score) in enumerate(pairs, 1)
+            ]
+
+
+class Index(Sentences):
     """A folder that `build.build` has made.
 
     Args:
@@ -54,7 +99,7 @@ class Index:
         similarity: str | None = None,
     ):
         self.folder, self.similarity = folder, similarity
-        self.vectors = self._array(VECTORS)  # [n, D], prepared
+        self.vectors = self._array(VECTORS)
         self._offsets = self._array(OFFSETS)  # [n + 1], of the lines of TEXTS
         self._texts = open(os.path.join(folder, TEXTS), "rb")  # noqa: SIM115
         self._graph = None
@@ -65,50 +110,26 @@ class Index:
             except ValueError as error:
                 raise self.damaged(GRAPH) from error
 
-    def search(
-        self, queries: np.ndarray, count: int
-    ) -> Iterator[list[dict[str, Any]]]:
-        """Yield the sentences nearest to each query, the nearest first.
-
-        They are objects with rank, score (the similarity), id, line and text.
-
-        Args:
-            queries: float32 [Q, D], prepared.
-            count: sentences for each query; all if there are fewer.
-
-        Raises:
-            UserError: vectors of the index are not finite.
-        """
-        for places, scores in self.nearest(queries, count):
-            pairs = zip(places.tolist(), scores.tolist(), strict=True)
-            yield [
-                {"rank": rank, "score": score, **self._sentence(place)}
-                for rank, (place, score) in enumerate(pairs, 1)
-            ]
-
     def nearest(
         self, queries: np.ndarray, count: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (places, scores) of the sentences nearest to each query."""
+        among = None
         if self._graph is not None:
             wanted = min(len(self.vectors), max(_LEAST, _MORE * count))
             keys = self._graph.search(queries, wanted).keys
             # The keys are unsigned. If fewer are found, the rest is 0.
             keys = keys.astype(np.int64).reshape(len(queries), -1)
-            candidates = map(np.unique, keys)
-        else:
-            candidates = nearest.candidates(
-                self.vectors, queries, count, self.similarity
-            )
+            among = map(np.unique, keys)
         try:
-            for query, places in zip(queries, candidates, strict=True):
-                yield nearest.ranked(
-                    self.vectors, query, places, count, self.similarity
-                )
+            yield from nearest.nearest(
+                self.vectors, queries, count, self.similarity, among
+            )
         except UserError as error:  # a number that is not finite
             raise self.damaged(VECTORS) from error
 
-    def _sentence(self, place: int) -> dict[str, Any]:
+    def sentence(self, place: int) -> dict[str, Any]:
+        """Return id, line and text of a sentence."""
         start, end = map(int, self._offsets[place : place + 2])
         try:
             self._texts.seek(start)

@@ -1,14 +1,12 @@
 """Sentences in memory, to be searched for those nearest to a text."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from base import progress, text_files
 from base.errors import UserError
 
-import numpy as np
-
-from tasks import nearest
+from serving.search.index import Sentences
 from tools.page.models import PageModel
 
 # Their vectors stay in memory: 300 MB for Base.
@@ -49,16 +47,12 @@ def sentences_of(text: str, most: int = MAX_PASTED) -> dict[int, str]:
     return found
 
 
-class Collection:
-    """Sentences with vectors, searched as serving.search.index.Index is.
+class Collection(Sentences):
+    """Sentences in memory.
 
     Args:
         model: makes the vectors, as search.py does.
         sentences: what `sentences_of` returns.
-
-    Attributes:
-        vectors: float32 [n, D], as they are compared.
-        similarity: how they are compared; None: by the cosine.
     """
 
     def __init__(self, model: PageModel, sentences: Mapping[int, str]):
@@ -69,15 +63,6 @@ class Collection:
         with progress.Bar(len(self.texts), "sentences", what) as bar:
             self.vectors = model.vectors(self.texts, "document", bar.update)
 
-    def search(
-        self, queries: np.ndarray, count: int
-    ) -> Iterator[list[dict[str, Any]]]:
-        """Yield score (the similarity), id (the line), text of the nearest."""
-        for places, scores in nearest.nearest(
-            self.vectors, queries, count, self.similarity
-        ):
-            pairs = zip(places.tolist(), scores.tolist(), strict=True)
-            yield [
-                {"score": s, "id": self.lines[place], "text": self.texts[place]}
-                for place, s in pairs
-            ]
+    def sentence(self, place: int) -> dict[str, Any]:
+        """Return id, the line, and text of a sentence."""
+        return {"id": self.lines[place], "text": self.texts[place]}
