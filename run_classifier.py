@@ -53,14 +53,12 @@ FLAGS = flags.FLAGS
 __getattr__ = lazy.attributes_of("compat.run_classifier")
 
 finetuning_flags.define(
-    {},
     what_is_cut="Largest number of tokens that the model reads at once; longer "
     "sentences and pairs are cut.",
     train_on="the training set",
     score_on="the development set",
     predict_on="the test set",
-    eval_batch="Examples in a batch of --do_eval",
-    predict_batch="Examples in a batch of --do_predict",
+    rows="Examples",
 )
 
 _ONE_LABEL = dict.fromkeys(
@@ -71,7 +69,7 @@ _ONE_LABEL = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The task, its loss, folds and answers to learn from."""
+    """The task, its loss and folds."""
 
     calibrate: bool = flag(False, needs={"do_eval": "it fits its data"})
     """With --do_eval, for classes: divide the output layer of the fine-tuned
@@ -111,25 +109,13 @@ class Flags:
     """With num_folds: train and score for this part alone, counted from 1; 0:
     for all parts."""
 
-    # Distillation
-    learn_all_answers: bool = flag(False, needs={"teacher_answers": ""})
-    """Learn all answers of teachers, also those to texts that are not in the
-    training set and need no labels. An epoch is the training set and these
-    texts."""
-
 
 define(Flags)
 define(LongTextFlags)
 define(TaskFlags, words=classifier_data.WORDS)
 define(DistillationFlags)
 
-# Flag -> the files it needs; and what messages call them.
-_NEEDED = {
-    "do_train": "train",
-    "do_eval": "dev",
-    "eval_steps": "dev",
-    "do_predict": "test",
-}
+# What messages call the parts of the data.
 _TITLES = {"train": "training", "dev": "development", "test": "test"}
 
 
@@ -179,15 +165,14 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
     if settings.do_train and learned.teacher_answers:
         from extras.distillation.classes import ClassifierDistillation
 
-        job.wrapper = ClassifierDistillation(
-            job, learned, FLAGS.learn_all_answers
-        )
+        job.wrapper = ClassifierDistillation(job, learned)
     return job
 
 
 def needed_parts() -> dict[str, str]:
     """Return {given flag: the part that it needs, train, dev or test}."""
-    found = {flag: part for flag, part in _NEEDED.items() if FLAGS[flag].value}
+    parts = finetuning_flags.PARTS.items()
+    found = {flag: part for flag, part in parts if FLAGS[flag].value}
     if FLAGS.num_folds:  # a part of the training set is scored
         found = {f: p.replace("dev", "train") for f, p in found.items()}
     return found
@@ -237,8 +222,7 @@ def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read."""
-    finetuning_flags.check(FLAGS)
+    """Raise a UserError for flags that cannot work, before files are read."""
     if not (FLAGS.task_name or FLAGS.processor):
         raise UserError("--task_name is required")
     if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:

@@ -43,20 +43,13 @@ from tasks.settings import RunSettings
 FLAGS = flags.FLAGS
 
 finetuning_flags.define(
-    {
-        "do_train": "train_file",
-        "do_eval": "dev_file or retrieval_dir",
-        "eval_steps": "dev_file or retrieval_dir",
-        "do_predict": "test_file",
-    },
+    ("train_file", "dev_file or retrieval_dir", "test_file"),
     {"eval_batch_size": 32},
     without=("bilstm_layers", "bilstm_units"),  # vectors are pooled
     what_is_cut="Largest number of tokens of a text; longer texts are cut.",
-    train_on="train_file",
     score_on="dev_file and retrieval_dir",
     predict_on="test_file: the vectors of its texts, in embeddings.jsonl",
-    eval_batch="Texts in a batch of --do_eval",
-    predict_batch="Texts in a batch of --do_predict",
+    rows="Texts",
 )
 
 define(LongTextFlags)
@@ -67,7 +60,6 @@ define(Learning)
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    finetuning_flags.check(FLAGS)
     return runner.run_script(FLAGS, __file__, create_job)
 
 

@@ -41,20 +41,11 @@ from tasks.settings import RunSettings
 FLAGS = flags.FLAGS
 
 finetuning_flags.define(
-    {
-        "do_train": "train_file",
-        "do_eval": "dev_file",
-        "eval_steps": "dev_file",
-        "do_predict": "test_file",
-    },
+    ("train_file", "dev_file", "test_file"),
     what_is_cut="Largest number of tokens that the model reads at once; longer "
     "sentences are split into overlapping windows.",
-    train_on="train_file",
-    score_on="dev_file",
-    predict_on="test_file",
-    predict_batch="Windows in a batch of --do_predict, and of the activations "
-    "of --feature_based",
-    eval_batch="Windows in a batch of --do_eval",
+    rows="Windows",
+    and_of=", and of the activations of --feature_based",
 )
 
 
@@ -113,7 +104,7 @@ class Flags:
 
 
 define(Flags)
-define(DistillationFlags)
+define(DistillationFlags, without=("learn_all_answers",))
 
 
 def main(_: list[str]) -> int:
@@ -177,7 +168,6 @@ def read_model_options(trained_for: TrainedFor) -> TrainedFor:
 
 def check_flags() -> None:
     """Raise a UserError for flags that cannot work, before files are read."""
-    finetuning_flags.check(FLAGS)
     if FLAGS.token_column == FLAGS.label_column:
         raise UserError(
             f"--token_column and --label_column are both {FLAGS.token_column}: "

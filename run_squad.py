@@ -58,21 +58,13 @@ FLAGS = flags.FLAGS
 __getattr__ = lazy.attributes_of("compat.run_squad")
 
 finetuning_flags.define(
-    {
-        "do_train": "train_file",
-        "do_eval": "predict_file",
-        "do_predict": "predict_file",
-        "eval_steps": "predict_file",
-    },
+    ("train_file", "predict_file", "predict_file"),
     {"max_seq_length": 384},
     without=("eval_batch_size",),
     what_is_cut="Largest number of tokens of question and paragraph in a "
     "window; longer paragraphs are read through several windows that overlap.",
-    train_on="train_file",
-    score_on="predict_file",
-    predict_on="predict_file",
-    predict_batch="Windows in a batch of --do_predict, --do_eval and "
-    "--eval_steps",
+    rows="Windows",
+    and_of=", --do_eval and --eval_steps",
 )
 
 _OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_answers")
@@ -127,7 +119,7 @@ define(Flags)
 define(QuestionReader)
 define(Lengths)
 define(AnswerOptions)
-define(DistillationFlags)
+define(DistillationFlags, without=("learn_all_answers",))
 
 
 def main(_: list[str]) -> int:
@@ -136,7 +128,6 @@ def main(_: list[str]) -> int:
         return score_file()
     if FLAGS.ensemble_dirs:
         return answer_together()
-    finetuning_flags.check(FLAGS)
     return runner.run_script(FLAGS, __file__, create_job)
 
 

@@ -40,23 +40,14 @@ from tasks.swag.job import SwagJob
 
 FLAGS = flags.FLAGS
 
-# What a flag needs besides data_dir.
-_NEEDED = {
-    "do_train": "train",
-    "do_eval": "dev",
-    "eval_steps": "dev",
-    "do_predict": "test",
-}
-
 finetuning_flags.define(
-    dict.fromkeys(_NEEDED, "data_dir"),
+    ("data_dir", "data_dir", "data_dir"),
     what_is_cut="Largest number of tokens of context and choice together; "
     "longer ones are cut.",
     train_on="the training questions",
     score_on="the development questions",
     predict_on="the test questions",
-    eval_batch="Choices in a batch of --do_eval",
-    predict_batch="Choices in a batch of --do_predict",
+    rows="Choices",
 )
 
 
@@ -84,9 +75,8 @@ def create_job(settings: RunSettings, source: Checkpoint) -> SwagJob:
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read."""
-    finetuning_flags.check(FLAGS)
-    for name, part in _NEEDED.items():
+    """Raise a UserError if a file that the flags need is missing."""
+    for name, part in finetuning_flags.PARTS.items():
         if FLAGS[name].value:
             swag_task.find_file(FLAGS.data_dir, part)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from base import flags
 from base.errors import UserError
@@ -22,6 +22,14 @@ from training.devices import DeviceChoice
 from training.settings import OF_PRE_TRAINING, TrainingSettings
 
 absl_flags.disclaim_key_flags()  # --help of a script shows what it defines
+
+# Flag -> the part of the data that it needs.
+PARTS = {
+    "do_train": "train",
+    "do_eval": "dev",
+    "eval_steps": "dev",
+    "do_predict": "test",
+}
 
 # The end of its help text.
 _WHY_BIAS_CORRECTION = (
@@ -47,7 +55,7 @@ class BiLstmFlags:
 
 
 def define(
-    needs: Mapping[str, str],
+    files: Sequence[str] = (),
     defaults: Mapping[str, object] | None = None,
     without: tuple[str, ...] = (),
     **words: str,
@@ -55,18 +63,25 @@ def define(
     """Define the flags of a fine-tuning script.
 
     Args:
-        needs: {flag: the flag of the files that it needs}.
+        files: flags of the data to train on, to score on and to predict; none
+            if other flags say where these are.
         defaults: {flag: default} that differ in this script.
         without: flags that this script does not have.
         words: for the help: the names of the data (train_on, score_on,
-            predict_on), what happens to longer texts (what_is_cut), and what
-            batches of evaluation and prediction hold (eval_batch,
-            predict_batch).
+            predict_on) where these are not `files`, what happens to longer
+            texts (what_is_cut), what batches hold (rows), and what else has
+            batches like those of --do_predict (and_of).
     """
-    words |= {
+    of_part = dict(zip(("train", "dev", "test"), files, strict=False))
+    needs = {name: of_part[part] for name, part in PARTS.items() if of_part}
+    names = ("train_on", "score_on", "predict_on")
+    words = {
+        **dict(zip(names, files, strict=False)),
         "records": "records, ",
         "then": ", and keep the best weights; 0: keep the last weights",
         "why_bias_correction": _WHY_BIAS_CORRECTION,
+        "and_of": "",
+        **words,
     }
     own = {"bias_correction": True, **(defaults or {})}
     without = (*OF_PRE_TRAINING, *without)

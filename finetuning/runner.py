@@ -45,6 +45,7 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
     A sweep trains and scores each of its runs, and predicts and exports with
     the best one. Returns the exit status.
     """
+    finetuning_flags.check(f)
     settings = finetuning_flags.read(f)
     if sweep := sweeps.read(f, script):
         run_sweep(settings, create_job, sweep)

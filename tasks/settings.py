@@ -56,10 +56,12 @@ class RunSettings(ModelFlags):
     """Share of the steps in which the learning rate rises from 0."""
 
     eval_batch_size: int = flag(8, 1, MAX_BATCH_SIZE)
-    """{eval_batch}; on a CPU, a batch of short ones holds more."""
+    """{rows} in a batch of --do_eval; on a CPU, a batch of short ones holds
+    more."""
 
     predict_batch_size: int = flag(8, 1, MAX_BATCH_SIZE)
-    """{predict_batch}; on a CPU, a batch of short ones holds more."""
+    """{rows} in a batch of --do_predict{and_of}; on a CPU, a batch of short
+    ones holds more."""
 
     early_stopping_patience: int = flag(0, low=0, needs={"eval_steps": ""})
     """End the training after this many scores in a row that are not better than

@@ -65,6 +65,11 @@ class DistillationFlags:
     """Weight of the soft loss, from 0 to 1; the loss of the labels has the
     weight 1 - distillation_alpha."""
 
+    learn_all_answers: bool = flag(False, needs={"teacher_answers": ""})
+    """Learn all answers of teachers, also those to texts that are not in the
+    training set and need no labels. An epoch is the training set and these
+    texts."""
+
 
 class Answers:
     """The files of --teacher_answers.

@@ -34,18 +34,12 @@ from training.objective import example_weights
 class ClassifierDistillation(students.Distillation[ClassifierJob]):
     """What a classifier or regression learns; the logits are [n, K].
 
-    With `learns_all`, texts of the answers that are not in the training file
-    are learned, too.
+    With `learn_all_answers`, texts of the answers that are not in the training
+    file are learned, too.
     """
 
-    def __init__(
-        self,
-        job: ClassifierJob,
-        options: DistillationFlags,
-        learns_all: bool = False,
-    ):
+    def __init__(self, job: ClassifierJob, options: DistillationFlags):
         super().__init__(job, options)
-        self.learns_all = learns_all
         self.learns_numbers = job.files.labels is None
         if self.learns_numbers and self.temperature != 1.0:
             raise UserError(
@@ -55,7 +49,8 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the answers, and whether all are learned."""
-        return {**super().fingerprint(), "learn_all_answers": self.learns_all}
+        learns_all = self.options.learn_all_answers
+        return {**super().fingerprint(), "learn_all_answers": learns_all}
 
     def entries(self, line: Line, at: str) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the text, or the pair, and its logits [1, K]."""
@@ -75,7 +70,7 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
         """
         keys = self._keys(self.job.read(self.job.train))
         others: list[str] = []
-        if self.learns_all:
+        if self.options.learn_all_answers:
             known = {*keys}
             for dev in self.job.dev:
                 known.update(self._keys(dev.source.examples or ()))
