@@ -11,7 +11,6 @@ import pytest
 import scripts
 
 from tools.benchmarks import serving as benchmarks_serving
-from tools.benchmarks import serving_programs
 
 pytest.importorskip("tensorflow_text")
 benchmark = scripts.load("tools.benchmark")
@@ -81,7 +80,7 @@ def test_an_interpreter_without_transformers_ends_in_a_line(
 ):
     python = write_python(tmp_path, "#!/bin/sh\necho no torch >&2\nexit 1\n")
     monkeypatch.setattr(benchmarks_serving, "write_models", lambda *_: 13)
-    waits = "import sys, time, json\n" + serving_programs.LOOP
+    waits = "import sys, time, json\n"
     spec = benchmarks_serving.ServerSpec(waits, "model")
     monkeypatch.setitem(benchmarks_serving.SERVERS, "savedmodel", spec)
     for path, message in ((python, "no torch"), ("/no/where", "/no/where")):
@@ -139,7 +138,7 @@ def test_a_process_that_fails_is_quoted(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="the server fake ended: .*no such"):
         start("raise RuntimeError('no such model')")
     program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
-    with start(program + serving_programs.LOOP) as side:
+    with start(program) as side:
         with pytest.raises(UserError, match="ZeroDivisionError"):
             side.ask({"case": "one", "calls": 1})
 

@@ -28,6 +28,7 @@ from absl import flags, logging
 import modeling
 from pretraining import objectives
 from tools import machine
+from tools.accelerators.steps import Program
 from tools.benchmarks import measuring, steps
 from tools.benchmarks import serving as benchmarks_serving
 from tools.benchmarks import text as benchmarks_text
@@ -103,7 +104,7 @@ define(
 )
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Measure; print the table and the JSON object."""
     logs.set_level(logging.WARNING)
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
@@ -135,7 +136,6 @@ def main(_: list[str]) -> int:
     }
     # json cannot write numpy's numbers; float() makes Python's of them.
     print("\n" + json.dumps(values, default=float), flush=True)
-    return 0
 
 
 def text_rows() -> Iterator[Row]:
@@ -175,16 +175,14 @@ def rows() -> Iterator[Row]:
     if "train" in FLAGS.parts:
         yield from steps.measure(
             [
-                steps.Shape(size, rows, length)
+                Program(FLAGS.objective, size, length, rows, FLAGS.dtype)
                 for size in FLAGS.sizes
                 for length in FLAGS.lengths
                 for rows in FLAGS.batch_sizes
                 or [steps.BATCH_SIZES.get(size, steps.DEFAULT_BATCH_SIZE)]
             ],
             FLAGS.repeats,
-            FLAGS.dtype,
             FLAGS.jit_compile,
-            FLAGS.objective,
             FLAGS.transformers_python,
         )
 

@@ -1,37 +1,31 @@
 """What a report says about the machine it was measured on."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
+import re
+from pathlib import Path
 
-_MIB = 2**20  # /proc/meminfo counts KiB
+from base import machine_memory
 
 
 def describe() -> dict[str, str]:
     """Return processor, cores, memory, system and versions."""
-    memory = _entry("/proc/meminfo", "MemTotal")  # "16384 kB"
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8")
+        if found := re.search(r"^model name\s*:(.*)", lines, re.MULTILINE):
+            processor = found[1].strip()
+    memory = machine_memory.proc_entries(Path("/proc/meminfo")).get("MemTotal")
     return {
-        "processor": _entry("/proc/cpuinfo", "model name")
-        or platform.processor()
-        or platform.machine(),
+        "processor": processor,
         "cores": str(os.cpu_count()),
-        "memory": f"{int(memory.split()[0]) / _MIB:.1f} GiB"
-        if memory
-        else "unknown",
+        "memory": f"{memory / 2**30:.1f} GiB" if memory else "unknown",
         "system": platform.platform(),
         "Python": platform.python_version(),
         **{name: _version(name) for name in ("TensorFlow", "Keras", "numpy")},
     }
-
-
-def _entry(path: str, key: str) -> str:
-    """Return a value of a file of Linux, "" without it."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = (line for line in file if line.startswith(key))
-            return next(lines, "").partition(":")[2].strip()
-    except OSError:
-        return ""
 
 
 def _version(package: str) -> str:

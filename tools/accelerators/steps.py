@@ -59,6 +59,7 @@ class Kind(NamedTuple):
         settings: of the training, if they are not the defaults.
         trains: whether it is a step of the training; else `objective` is
             evaluated, or with None the model predicts.
+        group: sequences of an example.
     """
 
     model: Callable[[modeling.BertConfig, str], TaskModel]
@@ -66,6 +67,7 @@ class Kind(NamedTuple):
     features: Callable[[int, int], Specs]
     settings: Mapping[str, Any] = {}
     trains: bool = True
+    group: int = 1
 
 
 def predictions_of(length: int) -> int:
@@ -127,23 +129,8 @@ def _pretraining(name: str, **options: Any) -> Kind:
     return Kind(model, found.objective, **{"features": _records} | options)
 
 
-_CLASSIFIER = Kind(
-    lambda config, dtype: classifier_model.BertForSequenceClassification(
-        config, 2, dtype
-    ),
-    classifier_model.CLASSIFICATION,
-    _labeled("label_ids"),
-)
-_SQUAD = Kind(
-    squad_model.BertForQuestionAnswering,
-    squad_model.QUESTION_ANSWERING,
-    _labeled("start_positions", "end_positions"),
-)
-
 KINDS = {
-    "mlm_nsp": _pretraining("mlm_nsp"),
-    "mlm": _pretraining("mlm"),
-    "ltr": _pretraining("ltr"),
+    **{name: _pretraining(name) for name in objectives.OBJECTIVES},
     "packed": _pretraining(
         "mlm_nsp", features=functools.partial(_records, is_packed=True)
     ),
@@ -157,8 +144,18 @@ KINDS = {
         "mlm_nsp", settings={"recompute": "attention"}
     ),
     "evaluation": _pretraining("mlm_nsp", trains=False),
-    "classifier": _CLASSIFIER,
-    "squad": _SQUAD,
+    "classifier": Kind(
+        lambda config, dtype: classifier_model.BertForSequenceClassification(
+            config, 2, dtype
+        ),
+        classifier_model.CLASSIFICATION,
+        _labeled("label_ids"),
+    ),
+    "squad": Kind(
+        squad_model.BertForQuestionAnswering,
+        squad_model.QUESTION_ANSWERING,
+        _labeled("start_positions", "end_positions"),
+    ),
     "ner": Kind(
         lambda config, dtype: ner_model.BertForTokenClassification(
             config, _TAGS, dtype
@@ -167,15 +164,16 @@ KINDS = {
         _labeled("label_ids", of_tokens=True),
     ),
     "swag": Kind(
-        swag_model.BertForMultipleChoice, swag_model.MULTIPLE_CHOICE, _choices
-    ),
-    "classifier_prediction": _CLASSIFIER._replace(
-        objective=None, features=_inputs, trains=False
-    ),
-    "squad_prediction": _SQUAD._replace(
-        objective=None, features=_inputs, trains=False
+        swag_model.BertForMultipleChoice,
+        swag_model.MULTIPLE_CHOICE,
+        _choices,
+        group=_CHOICES,
     ),
 }
+for _name in ("classifier", "squad"):
+    KINDS[f"{_name}_prediction"] = KINDS[_name]._replace(
+        objective=None, features=_inputs, trains=False
+    )
 
 
 class _OneOfMany(train_step.Step):
@@ -197,13 +195,19 @@ class _OneOfMany(train_step.Step):
         )
 
 
-def _settings(program: Program) -> TrainingSettings:
+def model_of(program: Program) -> TaskModel:
+    """Return a new model of a program's kind and size."""
+    config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
+    return KINDS[program.step].model(config, program.dtype)
+
+
+def settings_of(program: Program) -> TrainingSettings:
+    """Return the settings of a training of which a program is a step."""
     kind = KINDS[program.step]
-    sequences = _CHOICES if kind.features is _choices else 1
     return TrainingSettings(
         output_dir="",
         num_train_steps=1000,
-        train_batch_size=program.batch // sequences,
+        train_batch_size=program.batch // kind.group,
         dtype=program.dtype,
         **kind.settings,
     )
@@ -214,13 +218,12 @@ def sizes(program: Program, parameters: int, logits: int) -> memory.Sizes:
 
     `parameters` and `logits` are those that `lower` returns.
     """
-    choices = KINDS[program.step].features is _choices
     return memory.Sizes(
         False,  # not on CPUs
         modeling.BertConfig.from_size(program.size, VOCAB_SIZE),
-        _settings(program),
+        settings_of(program),
         program.length,
-        memory.Rows(_CHOICES if choices else 1, logits),
+        memory.Rows(KINDS[program.step].group, logits),
         parameters,
         parameters,
     )
@@ -231,9 +234,7 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
 
     The numbers are arguments of `sizes`; for other steps they are {}.
     """
-    kind = KINDS[program.step]
-    config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
-    model = kind.model(config, program.dtype)
+    kind, model = KINDS[program.step], model_of(program)
     specs = kind.features(program.batch, program.length)
     scalars, known = [], {}
     if kind.trains:
@@ -241,7 +242,7 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
             tf.distribute.get_strategy(),
             model,
             kind.objective,
-            _settings(program),
+            settings_of(program),
             compilation.Compilation(step=True),
         )
         step.count = program.replicas

@@ -44,7 +44,7 @@ SHAPES = ((1, 32), (1, 128), (32, 128))
 class ServerSpec(NamedTuple):
     """How to run a server, and how to make its model."""
 
-    program: str  # of serving_programs.py
+    program: str  # of serving_programs.py, the first half
     model: str  # file or directory below the folder of the models
     flags: Mapping[str, str] | None = None  # of export_saved_model.py
 
@@ -246,9 +246,10 @@ def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:
     program, model, _ = SERVERS[name]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
+    command = [python, "-c", program + programs.LOOP]
     return JsonProcess(
         f"the server {name}",
-        [python, "-c", program, str(folder / model), str(cases)],
+        [*command, str(folder / model), str(cases)],
         cwd=folder,
         env=environment,
     )

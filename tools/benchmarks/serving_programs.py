@@ -6,7 +6,7 @@ with the seconds of every call and the pooled output of the last. None imports
 a file of this project: they show what a server does.
 """
 
-# The second half of every program.
+# The second half of every program; the first halves are below.
 LOOP = """
 cases = json.load(open(sys.argv[2]))
 print(json.dumps("ready"), flush=True)
@@ -21,8 +21,7 @@ for line in sys.stdin:
     print(json.dumps({"seconds": seconds, "pooled": pooled}), flush=True)
 """
 
-SAVED_MODEL = (
-    """
+SAVED_MODEL = """
 import json, sys, time
 import tensorflow as tf, tensorflow_text
 signatures = tf.saved_model.load(sys.argv[1]).signatures
@@ -36,11 +35,8 @@ def call(batch):
     found["sequence_output"].numpy()
     return found["pooled_output"].numpy()
 """
-    + LOOP
-)
 
-TRANSFORMERS = (
-    """
+TRANSFORMERS = """
 import json, os, sys, time
 import torch, transformers
 torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -60,13 +56,10 @@ def call(batch):
     found.last_hidden_state.numpy()
     return found.pooler_output.numpy()
 """
-    + LOOP
-)
 
 # Batches of about 512 tokens, as litert_model.py makes them: larger ones are
 # slower.
-LITERT = (
-    """
+LITERT = """
 import json, os, sys, time
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
@@ -82,5 +75,3 @@ def call(batch):
         runner(**{k: v[n:n + step] for k, v in ids.items()})["pooled_output"]
         for n in range(0, rows, step)])
 """
-    + LOOP
-)

@@ -10,37 +10,30 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import modeling
-from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.accelerators import compiler
-from tools.accelerators.steps import VOCAB_SIZE, predictions_of
+from tools.accelerators.steps import (
+    KINDS,
+    VOCAB_SIZE,
+    Program,
+    model_of,
+    predictions_of,
+    settings_of,
+)
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 from tools.json_process import JsonProcess
 from training import compilation, train_step
-from training.settings import TrainingSettings
 
 # Large models get the batch that fits into the memory of a small machine.
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
-
-
-class Shape(NamedTuple):
-    """The step that is timed: a named size, rows of a batch, their tokens."""
-
-    size: str
-    batch: int
-    length: int
-
-    def __str__(self) -> str:
-        """Return the shape in words: "base, 8 x 128"."""
-        return f"{self.size}, {self.batch} x {self.length}"
 
 
 def fake_batch(
@@ -111,80 +104,80 @@ def training_flops(
     return 6 * batch * (tokens * layer + head + pooled)
 
 
+def _title(program: Program) -> str:
+    """Return what the table calls a step: "training step, base, 8 x 128"."""
+    _, size, length, batch, *_ = program
+    return f"training step, {size}, {batch} x {length}"
+
+
 def measure(
-    shapes: Sequence[Shape],
+    programs: Sequence[Program],
     repeats: int,
-    dtype: str,
     jit_compile: bool,
-    objective_name: str,
     transformers_python: str | None = None,
 ) -> Iterator[Row]:
-    """Time the training step of each shape; yield its rows.
+    """Time each training step; yield its rows.
 
     The weights are random. With an interpreter that has transformers and torch
     their step is timed too, before the first of ours: TensorFlow keeps the
     memory of a GPU.
     """
-    theirs: dict[Shape, dict[str, float]] = {}
+    theirs: dict[Program, dict[str, float]] = {}
     if transformers_python:
-        for shape, how, row in _measure_transformers(
-            transformers_python, shapes, repeats, dtype
+        for program, how, row in _measure_transformers(
+            transformers_python, programs, repeats
         ):
             yield row
             if row.figures:
-                theirs.setdefault(shape, {})[how] = row.figures["seconds"]
-    for shape in shapes:
+                theirs.setdefault(program, {})[how] = row.figures["seconds"]
+    for program in programs:
         try:
             yield _measure_ours(
-                shape,
-                repeats,
-                dtype,
-                jit_compile,
-                objective_name,
-                theirs.get(shape, {}),
+                program, repeats, jit_compile, theirs.get(program, {})
             )
         except tf.errors.ResourceExhaustedError:
-            yield Row(f"training step, {shape}", note="out of memory")
+            yield Row(_title(program), note="out of memory")
 
 
 _TRANSFORMERS = Path(__file__).with_name("transformers_steps.py")
 
 
 def _measure_transformers(
-    python: str, shapes: Sequence[Shape], repeats: int, dtype: str
-) -> Iterator[tuple[Shape, str, Row]]:
-    """Yield the rows of transformers: each shape eager, and torch.compile."""
+    python: str, programs: Sequence[Program], repeats: int
+) -> Iterator[tuple[Program, str, Row]]:
+    """Yield the rows of transformers: each step eager, and torch.compile."""
     with JsonProcess(
         f"--transformers_python={python}", [python, str(_TRANSFORMERS)]
     ) as process:
-        for shape, compiles in itertools.product(shapes, (False, True)):
-            config = modeling.BertConfig.from_size(shape.size, VOCAB_SIZE)
+        for program, compiles in itertools.product(programs, (False, True)):
+            config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
             job = {
                 "config": config.to_dict(),
-                "batch": shape.batch,
-                "length": shape.length,
-                "predictions": predictions_of(shape.length),
-                "dtype": dtype,
+                "batch": program.batch,
+                "length": program.length,
+                "predictions": predictions_of(program.length),
+                "dtype": program.dtype,
                 "compiles": compiles,
                 "repeats": repeats,
             }
             found = process.ask(job)
             how = "torch.compile" if compiles else "eager"
-            name = f"training step, {shape}, transformers, {how}"
+            row = Row(f"{_title(program)}, transformers, {how}")
             if "error" in found:
-                yield shape, how, Row(name, note=f"failed: {found['error']}")
-                continue
-            figures = _time_figures(shape, **found)
-            yield shape, how, Row(name, figures, process.first)
+                row = row._replace(note=f"failed: {found['error']}")
+            else:
+                figures = _time_figures(program.batch, **found)
+                row = row._replace(figures=figures, note=process.first)
+            yield program, how, row
 
 
 def _time_figures(
-    shape: Shape, seconds: list[float], first: float, memory: int | None = None
+    batch: int, seconds: list[float], first: float, memory: int | None = None
 ) -> dict[str, float]:
     """Return the figures of a step's time, with a GPU's peak memory."""
     best = min(seconds)
     figures = {
-        "sequences_per_second": shape.batch / best,
+        "sequences_per_second": batch / best,
         "seconds": best,
         "median_seconds": statistics.median(seconds),
         "first_call_seconds": first,
@@ -193,46 +186,34 @@ def _time_figures(
 
 
 def _measure_ours(
-    shape: Shape,
-    count: int,
-    dtype: str,
+    program: Program,
+    repeats: int,
     jit_compile: bool,
-    objective_name: str,
     theirs: dict[str, float],
 ) -> Row:
     """Return the row of this project's step; `theirs` are seconds."""
-    objective = objectives.OBJECTIVES[objective_name]
     strategy = tf.distribute.get_strategy()
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         tf.config.experimental.reset_memory_stats("GPU:0")
-    size, rows, length = shape
-    config = modeling.BertConfig.from_size(size, VOCAB_SIZE)
-    config.attention_direction = objective.attention_direction
+    name, _, length, batch, dtype, _ = program
+    model = model_of(program)
     step = train_step.Step(
         strategy,
-        pretraining_model.BertForPreTraining(
-            config, dtype, objective.predicts_next_sentence
-        ),
-        objective.objective,
-        TrainingSettings(
-            output_dir="",
-            num_train_steps=1000,
-            train_batch_size=rows,
-            dtype=dtype,
-            jit_compile=jit_compile,
-        ),
+        model,
+        KINDS[name].objective,
+        settings_of(program),
         compilation.for_training(strategy, jit_compile),
     )
     before = measuring.matmul_peak(dtype)
-    first, seconds = time_steps(step, length, count)
+    first, seconds = time_steps(step, length, repeats)
     memory = None
     if gpus:
         memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
     after = measuring.matmul_peak(dtype)
     peak = max(before, after, measuring.matmul_peak(dtype))
-    figures = _time_figures(shape, seconds, first, memory)
-    operations = training_flops(config, rows, length, objective_name)
+    figures = _time_figures(batch, seconds, first, memory)
+    operations = training_flops(model.config, batch, length, name)
     rate = operations / figures["seconds"]
     figures |= {"matmul_peak_share": rate / peak, "peak_flops": peak}
     card = _card(gpus)
@@ -240,10 +221,8 @@ def _measure_ours(
         figures["data_sheet_share"] = rate / card.tflops / 1e12
     for how, other in theirs.items():
         figures[f"share_of_{how}"] = figures["seconds"] / other
-    name = f"training step, {shape}"
-    if objective_name != objectives.DEFAULT:
-        name += f", {objective_name}"
-    return Row(name, figures)
+    objective = f", {name}" if name != objectives.DEFAULT else ""
+    return Row(_title(program) + objective, figures)
 
 
 def _card(gpus: Sequence[Any]) -> compiler.Gpu | None:
