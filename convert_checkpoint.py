@@ -85,7 +85,7 @@ _MASKED = ("BertForPreTraining", "BertForMaskedLM")
 _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Read the checkpoint, check it and write it in the other format."""
     lookup.check_no_checkpoint(FLAGS.output, "output")
     checkpoint = open_checkpoint(
@@ -128,7 +128,6 @@ def main(_: list[str]) -> int:
     logging.info(
         "Wrote %d variables of %s to %s", len(weights), prefix, FLAGS.output
     )
-    return 0
 
 
 def architecture_of(checkpoint: Checkpoint) -> str:
@@ -143,7 +142,7 @@ def architecture_of(checkpoint: Checkpoint) -> str:
     )
     if found not in _MASKED:
         return found
-    if is_left_to_right(checkpoint.config):
+    if checkpoint.config.attention_direction == modeling.LEFT_TO_RIGHT:
         return "BertLMHeadModel"  # the same head, for next tokens
     if checkpoint.trained_for.objective:
         return "BertForMaskedLM"  # the other head is untrained
@@ -170,11 +169,6 @@ def for_transformers(
     return found
 
 
-def is_left_to_right(config: modeling.BertConfig) -> bool:
-    """Whether each token attends only to itself and the tokens before it."""
-    return config.attention_direction == modeling.LEFT_TO_RIGHT
-
-
 def check_loads_in_transformers(
     checkpoint: Checkpoint, architecture: str
 ) -> None:
@@ -191,7 +185,7 @@ def check_loads_in_transformers(
             f"{prefix} is a right_to_left model, which no class in "
             "transformers is; --output_format=original keeps it"
         )
-    if is_left_to_right(config):
+    if config.attention_direction == modeling.LEFT_TO_RIGHT:
         huggingface.check_reads_no_cls([architecture], prefix)
 
 

@@ -87,7 +87,7 @@ define(Flags)
 prediction_flags.define_model_options()
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Find the model and its task, write it."""
     is_litert = FLAGS.format == "litert"
     path = FLAGS.export_dir.rstrip("/")
@@ -109,7 +109,6 @@ def main(_: list[str]) -> int:
         litert.write(graph, path, FLAGS.quantize)
     else:
         saved_model.write(graph, path)
-    return 0
 
 
 if __name__ == "__main__":

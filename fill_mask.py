@@ -85,11 +85,12 @@ define(ModelOptions, "score_whole_words", needs={"score_whole_words": "score"})
 define(TextOptions, "token_scores", needs={"token_scores": "score"})
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Print the fillings or scores of all sentences that the flags give."""
     # Loading reports the weights restored; only problems matter here.
     logs.set_level(logging.WARNING)
-    check_flags()
+    if not FLAGS.text and not FLAGS.input_file:
+        raise UserError("give --text or --input_file")
     texts = list(FLAGS.text)
     if FLAGS.input_file:
         texts += read_sentences(FLAGS.input_file)
@@ -107,7 +108,6 @@ def main(_: list[str]) -> int:
             print(masked_lm.format_fillings(text, prediction))
     if FLAGS.score and len(found) > 1:
         print(masked_lm.format_total(found))
-    return 0
 
 
 def describe_model() -> TaskSettings:
@@ -159,12 +159,6 @@ def read_sentences(path: str) -> list[str]:
     if not sentences:
         raise UserError(f"--input_file={path} has no text")
     return sentences
-
-
-def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
-    if not FLAGS.text and not FLAGS.input_file:
-        raise UserError("give --text or --input_file")
 
 
 if __name__ == "__main__":

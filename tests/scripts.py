@@ -76,16 +76,17 @@ def parse(module: ModuleType, **values) -> flags.FlagValues:
     return module.FLAGS
 
 
-def run(module: ModuleType, **values) -> int | None:
-    """Call a script's main with flags set; others have their defaults.
+def run(module: ModuleType, **values) -> int:
+    """Call a script's main with flags set; return its exit status.
 
-    No pictures are drawn unless `pictures` is given: they take a second.
+    Other flags have their defaults. No pictures are drawn unless `pictures` is
+    given: they take a second.
     """
     if "pictures" in module.FLAGS:
         values = {"pictures": False} | values
     declared_flags.check(parse(module, **values))
     logging.set_verbosity(logging.INFO)  # as base/logs.py does for a process
-    return module.main([module.__name__])
+    return module.main([module.__name__]) or 0
 
 
 def error_of(module: ModuleType, **values) -> str:

@@ -120,7 +120,7 @@ def run(work_dir: str, command: str) -> None:
         raise UserError(f"{script} failed: {last} (its log: {path})")
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Run the steps one after the other."""
     work_dir = FLAGS.work_dir
     file_system.check_no_pattern(work_dir, "work_dir")
@@ -182,7 +182,6 @@ def main(_: list[str]) -> int:
 
     print("\n[6/6] Results", flush=True)
     summarize(work_dir)
-    return 0
 
 
 def claim(work_dir: str, is_quick: bool) -> None:

@@ -14,7 +14,7 @@ from base.errors import UserError
 import tensorflow as tf
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Print a line for each GPU."""
     found = tf.config.list_physical_devices("GPU")
     if not found:
@@ -26,7 +26,6 @@ def main(_: list[str]) -> int:
             f"{gpu.name}: {details.get('device_name', 'unknown')}, compute "
             f"capability {capability}"
         )
-    return 0
 
 
 def _reason() -> str:

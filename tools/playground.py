@@ -66,8 +66,8 @@ class Flags:
 define(Flags)
 
 
-def main(_: list[str]) -> int:
-    """Serve the page until Ctrl-C; return the exit status."""
+def main(_: list[str]) -> None:
+    """Serve the page until Ctrl-C."""
     if not site.is_local(FLAGS.host):
         logging.warning(
             "--host=%s: everybody who reaches this address can use the page "
@@ -96,7 +96,6 @@ def main(_: list[str]) -> int:
         logging.info("Ended")
     finally:
         page.close(verbose=False)
-    return 0
 
 
 # --- Steps -------------------------------------------------------------------

@@ -95,7 +95,7 @@ POSITIONS = "bert/embeddings/position_embeddings"
 _SHOWN = 10
 
 
-def main(_: list[str]) -> int:
+def main(_: list[str]) -> None:
     """Read the model, choose words, extend it and write it."""
     check_flags()
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
@@ -142,7 +142,6 @@ def main(_: list[str]) -> int:
         logging.warning(
             "Make the records anew: words are split in another way now"
         )
-    return 0
 
 
 def choose_words(
