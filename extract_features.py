@@ -174,7 +174,7 @@ def extract(
             )
 
     size = reader.size()
-    with progress.Bar(size, "B", "Extracting", unit_scale=True) as bar:
+    with progress.Bar(size, "B", "Extracting") as bar:
         features_lines.write(
             FLAGS.output_file,
             FLAGS.output_format,

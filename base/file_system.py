@@ -100,6 +100,15 @@ def is_stream(path: str) -> bool:
     return is_there and not (os.path.isfile(path) or os.path.isdir(path))
 
 
+def check_no_stream(path: str, flag: str = "") -> None:
+    """Raise a UserError for a pipe or a device, which can be read only once."""
+    if is_stream(path):
+        raise UserError(
+            f"{flag and f'--{flag}: '}{path} is a pipe or a device, which "
+            "cannot be read twice: give a file"
+        )
+
+
 def absolute_path(path: str) -> str:
     """Return an absolute path; remote ones are absolute already."""
     if is_remote(path):
@@ -162,7 +171,7 @@ def content_digest(path: str) -> str:
 
 
 def file_identity(path: str) -> list:
-    """Return [size in bytes, digest] of a file that a run depends on.
+    """Return [path, size in bytes, digest] of a file that a run depends on.
 
     The digest is `content_digest` and, where that has not read the whole file,
     the time of change: then a file that was only touched counts as another.
@@ -171,7 +180,7 @@ def file_identity(path: str) -> list:
     digest = content_digest(path)
     if size > _BLOCKS * _BLOCK_BYTES:
         digest += f"-{changed}"
-    return [size, digest]
+    return [path, size, digest]
 
 
 def files_below(path: str) -> Iterator[tuple[str, int | None]]:
@@ -235,18 +244,15 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
 
 
 def input_states(patterns: str, flag: str = "input_file") -> list[list]:
-    """Return [path, *`file_identity`] of every file that globs match.
+    """Return the `file_identity` of every file that globs match.
 
     In the fingerprint of a command these states stand for the text, which may
     be too large to be read twice. A pipe is refused.
     """
     paths = list(map(absolute_path, find_files(patterns, flag)))
-    for path in filter(is_stream, paths):
-        raise UserError(
-            f"{path} is a pipe or a device, which cannot be read twice: give "
-            "a file"
-        )
-    return [[path, *file_identity(path)] for path in paths]
+    for path in paths:
+        check_no_stream(path)
+    return [file_identity(path) for path in paths]
 
 
 def check_no_pattern(path: str, flag: str) -> None:

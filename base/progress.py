@@ -39,9 +39,9 @@ class Bar:
 
     Attributes:
         total: units of the whole job; None if unknown.
-        unit: plural of what is counted ("records"), or "B" for bytes.
+        unit: plural of what is counted ("records"), or "B" for bytes, of
+            which 1,200,000,000 are written as 1.2 G.
         what: the job, first word of the bar or the line.
-        unit_scale: write 1.2 G for 1,200,000,000; for bytes.
         first: units that an earlier run has done.
         has_lines: write lines where there is no terminal, and a closing
             line; False for jobs that write their own.
@@ -50,7 +50,6 @@ class Bar:
     total: int | None
     unit: str
     what: str
-    unit_scale: bool = False
     first: int = 0
     has_lines: bool = True
 
@@ -66,8 +65,8 @@ class Bar:
                 bar_format=_BAR_WITHOUT_TOTAL if self.total is None else _BAR,
                 total=self.total,
                 initial=self.first,
-                unit=self.unit if self.unit_scale else f" {self.unit}",
-                unit_scale=self.unit_scale,
+                unit=self.unit if self.unit == "B" else f" {self.unit}",
+                unit_scale=self.unit == "B",
                 dynamic_ncols=True,
                 leave=False,
                 file=sys.stderr,
@@ -109,7 +108,7 @@ class Bar:
     def _line(self, last: str) -> str:
         """Return the line without the prefix of log lines."""
         show, unit = "{:,}".format, f" {self.unit}"
-        if self.unit_scale:
+        if self.unit == "B":
             show, unit = tqdm.tqdm.format_sizeof, self.unit
         share = f" {self.done / self.total:.0%}" if self.total else ""
         whole = f"/{show(self.total)}" if self.total else ""

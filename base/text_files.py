@@ -20,11 +20,7 @@ def read_text(path: str) -> str:
 
     A pipe is refused, since callers may read the file again.
     """
-    if file_system.is_stream(path):
-        raise UserError(
-            f"{path} is a pipe or a device, which cannot be read twice: give "
-            "a file"
-        )
+    file_system.check_no_stream(path)
     try:
         with file_system.open_for_reading(path) as file:
             data = file.read()
@@ -98,18 +94,19 @@ def _json_value(place: str, text: str | bytes) -> Any:
         raise UserError(f"{place}: not JSON: {error}") from error
 
 
-def read_own_json(path: str) -> Any:
-    """Return the content of a JSON file that this project writes.
+def read_own_json(path: str) -> dict[str, Any]:
+    """Return the JSON object in a file that this project writes.
 
-    None if the file does not exist or is damaged: callers then write it again.
+    {} if the file does not exist or is damaged: callers then write it again.
     """
     if not file_system.exists(path):
-        return None
+        return {}
     try:
         with file_system.open_for_reading(path) as file:
-            return parse_json(file.read())
+            found = parse_json(file.read())
     except ValueError:
-        return None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def write_json(path: str, value: Any, **options: Any) -> None:

@@ -119,12 +119,9 @@ def create_job(
         os.path.join(folder, f"predictions-{index:05}-of-{len(files):05}.jsonl")
         for index in range(len(files))
     ]
-    inputs = [
-        [file.path, *file_system.file_identity(file.path)] for file in files
-    ]
     fingerprint = {
         "version of predictions": _VERSION,
-        "input_file": inputs,
+        "input_file": [file_system.file_identity(file.path) for file in files],
         "input_format": files[0].kind,
         **options,
     }
@@ -188,7 +185,7 @@ def predict_files(
     """Write the predictions of files."""
     num_inputs, num_tokens, began = 0, 0, time.monotonic()
     total = sum(part.file.size for part in parts)
-    with progress.Bar(total, "B", "Predicting", unit_scale=True) as bar:
+    with progress.Bar(total, "B", "Predicting") as bar:
 
         def results(file: InputFile) -> Iterator[Result]:
             nonlocal num_inputs, num_tokens

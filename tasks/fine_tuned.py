@@ -184,10 +184,10 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
 def read_scores(output_dir: str) -> dict[int, float]:
     """Return {step: score} of the evaluations so far."""
     path = os.path.join(output_dir, _SCORES)
-    found = text_files.read_own_json(path) or {}
+    found = text_files.read_own_json(path)
     try:
         return {int(step): float(score) for step, score in found.items()}
-    except (AttributeError, OverflowError, TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         logging.warning("%s is damaged: its scores do not count", path)
         return {}
 

@@ -72,11 +72,7 @@ def inspect(
     path: str, input_format: str = "auto", flag: str = "input_file"
 ) -> InputFile:
     """Return a file with its kind, judged by its first bytes or given."""
-    if file_system.is_stream(path):
-        raise UserError(
-            f"--{flag}: {path} is a pipe or a device, which cannot be read "
-            "twice: give a file"
-        )
+    file_system.check_no_stream(path, flag)
     try:
         is_gzip = tfrecord.is_gzip(path)
         with file_system.open_for_reading(path) as raw:

@@ -49,16 +49,10 @@ def write(graph: TaskGraph, directory: str) -> None:
         tf.io.gfile.makedirs(os.path.dirname(path))
         text_files.write_json(path, description, ensure_ascii=False)
     for name, function in signatures.items():
-        # Inputs of `ids` are positional: their names are not in [1].
-        taken = sorted(function.structured_input_signature[1]) or [
-            "input_ids",
-            "input_mask",
-            "segment_ids",
-        ]
         logging.info(
             "Signature %s: %s -> %s",
             name,
-            ", ".join(taken),
+            ", ".join(sorted(function.structured_input_signature[1])),
             ", ".join(sorted(function.structured_outputs)),
         )
     logging.info("Wrote the SavedModel to %s", directory)
@@ -108,7 +102,6 @@ def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
     if not tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
         check_new(directory)
     found = text_files.read_own_json(os.path.join(directory, DESCRIPTION))
-    found = found if isinstance(found, dict) else {}
     for name, value in _describe(graph).items():
         if found.get(name, None if name == CHECKSUM else value) == value:
             continue

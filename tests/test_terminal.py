@@ -115,7 +115,7 @@ def main(_):
     progress.SECONDS_BETWEEN_LINES = 0.25
     with progress.Bar(10, "records", "Outer") as outer:
         for number in range(10):
-            with progress.Bar(4_000_000, "B", "Inner", unit_scale=True) as bar:
+            with progress.Bar(4_000_000, "B", "Inner") as bar:
                 for _ in range(4):
                     time.sleep(0.035)
                     bar.update(1_000_000)

@@ -193,7 +193,7 @@ def claim(work_dir: str, is_quick: bool) -> None:
     file_system.make_directory(work_dir, "work_dir")
     path = os.path.join(work_dir, "demo.json")
     found = text_files.read_own_json(path)
-    if found is None:
+    if not found:
         file_system.check_new_directory(work_dir, "work_dir", ())
         file_system.write_text(path, json.dumps({"quick": is_quick}))
     elif found != {"quick": is_quick}:

@@ -101,8 +101,8 @@ class Scratch(NamedTuple):
         """Return the path of a file; `kind` is "chunk" or "bucket"."""
         return os.path.join(self.folder, f"{kind}-{index:06}")
 
-    def result(self, kind: str, index: int) -> dict[str, Any] | None:
-        """Return what was written beside a file, None if it is incomplete."""
+    def result(self, kind: str, index: int) -> dict[str, Any]:
+        """Return what was written beside a file, {} if it is incomplete."""
         path = self.path(kind, index)
         found = text_files.read_own_json(f"{path}.json")
         # No file is synced to the disk. So after a power failure any of them
@@ -110,7 +110,7 @@ class Scratch(NamedTuple):
         with contextlib.suppress(FileNotFoundError):
             if found and os.path.getsize(path) == found["bytes"]:
                 return found
-        return None
+        return {}
 
     def open(self, kind: str, index: int):
         """Open a file and its result for writing; see `job_run.publish`."""
@@ -258,13 +258,13 @@ class _Local(NamedTuple):
         def missing() -> Iterator[_Work]:
             nonlocal number
             for chunk in self.steps.chunks(self.sources, place):
-                if self.scratch.result("chunk", number) is None:
+                if not self.scratch.result("chunk", number):
                     yield _Work("chunk", number, chunk)
                 number += 1
 
         jobs = read_ahead(missing())
         with (
-            progress.Bar(self.input_bytes, "B", "Reading", True) as bar,
+            progress.Bar(self.input_bytes, "B", "Reading") as bar,
             contextlib.closing(jobs),
         ):
             for done in self.pool.run(jobs):

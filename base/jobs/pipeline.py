@@ -103,7 +103,7 @@ def create(
     return (
         pipeline
         | f"{label} path" >> beam.Create([path])
-        | f"{label} read" >> beam.FlatMap(text_files.read_own_json)
+        | f"{label} read" >> beam.FlatMap(text_files.read_json)
         | f"{label} spread" >> beam.Reshuffle()
     )
 

@@ -157,7 +157,7 @@ class Run:
         entry, state = self.entries.get(path), file_system.file_state(path)
         if not entry or not state:
             return False
-        size = entry.get("bytes") if isinstance(entry, dict) else None
+        size = entry.get("bytes")
         if size != state[0]:
             logging.warning(
                 "%s has %d bytes instead of %s: it is made again",
@@ -236,8 +236,6 @@ def remove(job: Job) -> None:
 def read_manifest(path: str) -> dict[str, Any]:
     """Return a manifest; {} if there is none or it is damaged."""
     manifest = text_files.read_own_json(path)
-    if not isinstance(manifest, dict):
-        return {}
     checksum = manifest.pop("checksum", None)
     return manifest if checksum == _checksum(manifest) else {}
 

@@ -136,9 +136,7 @@ def build(
     files = reading.find_inputs(patterns, "auto")
     if files[0].kind == "tfrecord":
         raise UserError(f"{files[0].path} holds records, wanted text")
-    states = [
-        [file.path, *file_system.file_identity(file.path)] for file in files
-    ]
+    states = [file_system.file_identity(file.path) for file in files]
     job = job_of(folder, fingerprint | {"input_file": states})
     with jobs_run.open_run(job) as run:
         if {0, 1} & {*run.todo}:
@@ -160,9 +158,7 @@ def _write_texts(
     with (
         jobs_run.publish(job.target(0)) as (texts, _),
         jobs_run.publish(job.target(1)) as (places, _),
-        progress.Bar(
-            sum(file.size for file in files), "B", "Reading", unit_scale=True
-        ) as bar,
+        progress.Bar(sum(file.size for file in files), "B", "Reading") as bar,
     ):
         for file in files:
             for window in reading.read_windows(file, task.parse):

@@ -361,7 +361,7 @@ def answer_together(
     for folder in folders:
         path = os.path.join(folder, LOGITS)
         found = text_files.read_own_json(path + ".json")
-        if not isinstance(found, dict) or found.get("windows") != wanted:
+        if found.get("windows") != wanted:
             raise UserError(
                 f"--ensemble_dirs: {folder} has no {LOGITS} of these windows. "
                 "All runs need the same --predict_file, vocabulary, casing, "

@@ -22,7 +22,7 @@ def info(caplog):
 
 
 def test_a_line_is_written_every_thirty_seconds_at_most(clock, caplog):
-    with progress.Bar(3_000_000_000, "B", "Reading", unit_scale=True) as bar:
+    with progress.Bar(3_000_000_000, "B", "Reading") as bar:
         for _ in range(100):
             clock[0] += 1
             bar.update(12_300_000)
@@ -48,7 +48,7 @@ def test_counts_have_no_prefixes_and_a_resumed_job_its_own_speed(clock, caplog):
 
 
 def test_a_job_of_unknown_size_has_no_share_and_no_eta(clock, caplog):
-    with progress.Bar(None, "B", "Reading", unit_scale=True) as bar:
+    with progress.Bar(None, "B", "Reading") as bar:
         clock[0] += 31
         bar.update(310)
     assert caplog.messages == [

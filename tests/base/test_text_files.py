@@ -51,9 +51,9 @@ def test_a_bad_json_line_is_named(line, message):
 
 def test_own_json_that_is_damaged_counts_as_missing(tmp_path):
     path = tmp_path / "x.json"
-    assert text_files.read_own_json(str(path)) is None
-    for damaged in ('{"a": [1', "[" * 100_000, "\0"):
+    assert text_files.read_own_json(str(path)) == {}
+    for damaged in ('{"a": [1', "[" * 100_000, "\0", "[1]"):
         path.write_text(damaged)
-        assert text_files.read_own_json(str(path)) is None
+        assert text_files.read_own_json(str(path)) == {}
     path.write_text('{"a": [1]}')
     assert text_files.read_own_json(str(path)) == {"a": [1]}

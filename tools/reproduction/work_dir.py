@@ -77,7 +77,7 @@ class WorkDir(NamedTuple):
 
     def marker(self, step: Step) -> dict[str, Any]:
         """Return the marker of a step, {} if it was not begun."""
-        return text_files.read_own_json(self._marker_path(step)) or {}
+        return text_files.read_own_json(self._marker_path(step))
 
     def _marker_path(self, step: Step) -> str:
         return os.path.join(self.path, "steps", f"{step.name}.json")
