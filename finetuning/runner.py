@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from base import cluster, file_system, flags
 from base.errors import UserError
@@ -91,7 +91,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
     """
     settings = job.settings
     do_train, do_eval = settings.do_train, settings.do_eval
-    signs: Sequence[str] = ()  # of a failed run
+    sign: str | None = None  # of a failed run
     results: dict[str, float] = {}
     # With --eval_steps the scores written last are those of the last weights,
     # which need not be the best: the best ones are scored again.
@@ -103,16 +103,16 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
             scored = job.evaluate(loaded)
             if job.tune:
                 scored = job.tune(loaded, scored)
-            signs = scored.signs
+            sign = scored.sign
             results = scored.results | {"global_step": step}
-            if signs:
+            if sign:
                 results["degenerate"] = 1
             reporting.write_results(settings.output_dir, results, step)
             mistakes.write(job, scored)
         if settings.do_predict:
             job.predict(loaded)
     if do_train and settings.training.pictures:
-        draw_curves(job, bool(scores_best), is_degenerate=bool(signs))
+        draw_curves(job, bool(scores_best), is_degenerate=bool(sign))
     try:
         if settings.do_export:
             # After all else, since an export that exists may be an error.
@@ -121,7 +121,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
         # The last lines of the run, so that they are read.
         if results:
             reporting.log_results(settings.output_dir, results)
-        if signs:
+        if sign:
             logging.warning(
                 "%s failed: %s. Its answers depend little on the input, or not "
                 "at all. What usually helps, with another --output_dir: "
@@ -132,7 +132,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
                 "This run"
                 if do_train
                 else "The run that fine-tuned this model",
-                "; ".join(signs),
+                sign,
             )
 
 

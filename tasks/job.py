@@ -61,13 +61,14 @@ class Scored(NamedTuple):
 
     Attributes:
         results: {name: score}.
-        signs: what the predictions show of a failed run, see signs.py.
+        sign: what the predictions show of a failed run, see signs.py; None:
+            nothing.
         predictions: what was scored: of a data set as its task has it, of all
             development sets the list of their Scored.
     """
 
     results: dict[str, float]
-    signs: Sequence[str] = ()
+    sign: str | None = None
     predictions: Any = None
 
 
@@ -234,7 +235,7 @@ class FineTuningJob(abc.ABC):
     def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
         task = type(self.task)(self.task_settings())
-        return registry.create_graph(task, loaded.model, has_texts=True)
+        return registry.create_graph(task, loaded.model)
 
     # --- Data ----------------------------------------------------------------
 
@@ -331,9 +332,10 @@ class FineTuningJob(abc.ABC):
             what = f"{data.title}: " if len(self.dev) > 1 else ""
             prefix = self.prefix(data)
             results |= {prefix + k: v for k, v in scored.results.items()}
-            signs += [what + sign for sign in scored.signs]
+            if scored.sign:
+                signs.append(what + scored.sign)
             kept.append(scored)
-        return Scored(self.named(results), signs, kept)
+        return Scored(self.named(results), "; ".join(signs) or None, kept)
 
     def named(self, results: dict[str, float]) -> dict[str, float]:
         """Return the scores of the development sets under their names."""

@@ -261,7 +261,7 @@ class ClassifierJob(FineTuningJob):
                 classifier_scores.number_scores(
                     values, label_ids, self.files.metrics
                 ),
-                [sign] if sign else [],
+                sign,
                 (values, label_ids),
             )
         logits = outputs["logits"]
@@ -269,7 +269,7 @@ class ClassifierJob(FineTuningJob):
             logits, label_ids, self.files.metrics, self.files.positive_id
         )
         sign = signs.same_class(logits.argmax(-1), label_ids, self.files.labels)
-        return Scored(scores, [sign] if sign else [], (logits, label_ids))
+        return Scored(scores, sign, (logits, label_ids))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""
@@ -390,11 +390,11 @@ class MultiLabelJob(ClassifierJob):
         found = classifier_scores.label_scores(
             outputs["logits"], labels, self.predicted(probs)
         )
-        predicted, signs = self.predicted(probs), []
+        predicted, sign = self.predicted(probs), None
         is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
         if is_same and not is_right:
-            signs = [f"all {len(labels):,} predictions are the same labels"]
-        return Scored(found, signs, (probs, labels))
+            sign = f"all {len(labels):,} predictions are the same labels"
+        return Scored(found, sign, (probs, labels))
 
     def predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""

@@ -351,13 +351,13 @@ class EmbeddingsJob(FineTuningJob):
             sign = signs.same_number(found, wanted)
             return Scored(
                 scores.correlations(found, wanted, self.similarity),
-                [sign] if sign else [],
+                sign,
                 found,
             )
         ranked = ranked_documents(examples, vectors, self.similarity)
         relevant = [examples.relevant[name] for name in examples.queries]
         return Scored(
-            scores.retrieval(ranked, relevant), (), (examples, ranked)
+            scores.retrieval(ranked, relevant), None, (examples, ranked)
         )
 
     def write_predictions(

@@ -307,9 +307,7 @@ class NerJob(FineTuningJob):
             self.labels,
             "words are tagged",
         )
-        return Scored(
-            self._scores(data, logits), [sign] if sign else [], logits
-        )
+        return Scored(self._scores(data, logits), sign, logits)
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write predictions and, if the file has tags, their scores."""

@@ -161,8 +161,7 @@ class SquadJob(FineTuningJob):
         data = self.questions.data
         sign = answered.sign_of_failure(data)
         results = answered.scores(data)
-        signs = [sign] if sign else []
-        return Scored(results, signs, [Scored(results, signs, answered)])
+        return Scored(results, sign, [Scored(results, sign, answered)])
 
     def predict(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""

@@ -136,7 +136,7 @@ class SwagJob(FineTuningJob):
         sign = signs.same_class(
             below.round(4).argmax(-1), labels, names, "answers are choice"
         )
-        return Scored(results, [sign] if sign else [], (scores, labels))
+        return Scored(results, sign, (scores, labels))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and test.tsv."""
