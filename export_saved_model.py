@@ -104,7 +104,7 @@ def main(_: list[str]) -> None:
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":
         checkpoint.warn_of_untrained_pooler()
-    graph = loading.load_graph(settings, has_texts=not is_litert)
+    graph = loading.load_graph(settings)
     if is_litert:
         litert.write(graph, path, FLAGS.quantize)
     else:

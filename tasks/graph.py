@@ -7,7 +7,8 @@ size and length are free. A batch of strings is padded to its longest text, and
 the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -28,7 +29,6 @@ class TaskGraph(tf.Module):
 
     The model says numbers (`TaskModel.outputs`). Subclasses define outputs that
     are strings with `answers`, and inputs of other shapes with `text_specs`.
-    Without texts there is the signature `ids` alone.
 
     Attributes:
         ids: shape and dtype of the inputs of `ids`; None: the model reads no
@@ -37,9 +37,8 @@ class TaskGraph(tf.Module):
 
     ids: tf.TensorSpec | None = IDS
 
-    def __init__(self, task: Task, model: TaskModel, has_texts: bool = False):
+    def __init__(self, task: Task, model: TaskModel):
         super().__init__()
-        checkpoint = task.checkpoint
         # A SavedModel stores what the attributes of this module lead to.
         # Through a Keras model it would store each weight twice, as the Keras
         # variable and as the TensorFlow variable inside. An attribute that is
@@ -47,14 +46,19 @@ class TaskGraph(tf.Module):
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "task", task)
         self.weights = [variable.value for variable in model.variables]
-        self.tokenizer: graph_tokenizer.Tokenizer | None = None
-        if has_texts:
-            self.tokenizer = graph_tokenizer.Tokenizer(
+        self.vocabulary = tf.saved_model.Asset(task.checkpoint.vocab_file)
+        self.max_seq_length = task.checkpoint.max_seq_length
+
+    @functools.cached_property
+    def tokenizer(self) -> graph_tokenizer.Tokenizer:
+        """The tokenizer; its tables are made when texts are first read."""
+        checkpoint = self.task.checkpoint
+        # Outside of the graph that asks for them, since others share them.
+        with tf.init_scope():
+            return graph_tokenizer.Tokenizer(
                 checkpoint.files.vocabulary,
                 settings=checkpoint.tokenizer_settings,
             )
-        self.vocabulary = tf.saved_model.Asset(checkpoint.vocab_file)
-        self.max_seq_length = checkpoint.max_seq_length
 
     def skip_padding(self) -> None:
         """Leave padding out of all but attention in signatures made later."""
@@ -81,13 +85,11 @@ class TaskGraph(tf.Module):
         settings = self.task.settings
         if settings.prompt:
             texts = tuple(settings.prompt + text for text in texts)
-        text_a, text_b = (*texts, None)[:2]
-        return graph_tokenizer.make_features(
-            self.tokenizer,
-            text_a,
-            text_b,
-            self.task.checkpoint.row_length,
-            self.task.checkpoint.long_texts.how,
+        checkpoint = self.task.checkpoint
+        return self.tokenizer.features(
+            *map(self.tokenizer, texts),
+            max_seq_length=checkpoint.row_length,
+            how=checkpoint.long_texts.how,
         )
 
     def from_texts(self, *texts: tf.Tensor) -> Outputs:
@@ -113,12 +115,8 @@ class TaskGraph(tf.Module):
                 )
             return self.from_texts(*(texts[name] for name in names))
 
-        function = tf.function(from_texts, autograph=False)
-        texts = {
-            name: tf.TensorSpec(spec.shape, spec.dtype, name)
-            for name, spec in zip(names, self.text_specs(), strict=True)
-        }
-        made = {"serving_default": function.get_concrete_function(**texts)}
+        inputs = dict(zip(names, self.text_specs(), strict=True))
+        made = {"serving_default": concrete(from_texts, inputs)}
         if self.ids:
             made["ids"] = self.ids_signature()
         return made
@@ -128,31 +126,34 @@ class TaskGraph(tf.Module):
         longest = self.model.config.max_position_embeddings
         reads_windows = self.task.checkpoint.windows is not None
 
-        def from_ids(input_ids, input_mask, segment_ids):
-            for name, value in (
-                ("input_mask", input_mask),
-                ("segment_ids", segment_ids),
-            ):
+        def from_ids(**features):
+            shape = tf.shape(features["input_ids"])
+            for name in ("input_mask", "segment_ids"):
                 tf.debugging.assert_equal(
-                    tf.shape(value),
-                    tf.shape(input_ids),
+                    tf.shape(features[name]),
+                    shape,
                     f"input_ids and {name} must have the same shape",
                 )
             # BertModel checks lengths that are known while tracing only.
             if not reads_windows:
                 tf.debugging.assert_less_equal(
-                    tf.shape(input_ids)[-1],
+                    shape[-1],
                     longest,
                     "input_ids are longer than the model's "
                     f"max_position_embeddings {longest}",
                 )
-            features = {
-                "input_ids": input_ids,
-                "input_mask": input_mask,
-                "segment_ids": segment_ids,
-            }
             return self.answers(self.numbers(features))
 
-        return tf.function(
-            from_ids, input_signature=[self.ids] * 3, autograph=False
-        ).get_concrete_function()
+        names = ("input_ids", "input_mask", "segment_ids")
+        return concrete(from_ids, dict.fromkeys(names, self.ids))
+
+
+def concrete(
+    function: Callable[..., Outputs], inputs: Mapping[str, tf.TensorSpec]
+) -> Callable:
+    """Return a concrete function of inputs by name."""
+    specs = {
+        name: tf.TensorSpec(spec.shape, spec.dtype, name)
+        for name, spec in inputs.items()
+    }
+    return tf.function(function, autograph=False).get_concrete_function(**specs)

@@ -31,7 +31,7 @@ from checkpoints.checkpoint import Loaded
 from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
 from tasks import character_tables, rows
 from tasks.character_tables import PAGE, Table
-from tasks.plain_texts import PlainTokenizer
+from tasks.plain_texts import plain_tokenizer
 
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2  # capital; small, at the end of a word
 
@@ -81,15 +81,12 @@ class Tokenizer(tf.Module):
         )
         vocabulary = tokenization.Vocabulary.of(vocab_file)
         vocab = self.settings.load_vocab(vocabulary)
-        tokenization.validate_special_tokens(
-            vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocabulary.path
-        )
+        special = ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
+        tokenization.validate_special_tokens(vocab, special, vocabulary.path)
+        self.ids = {name: vocab[name] for name in special}
         self.special_ids = self.settings.special_ids(vocab)
         self._longest_word = self.settings.max_input_chars_per_word
-        self.tokens = list(vocab)
-        special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
-        self.ids = {name: vocab[name] for name in special}
-        matchable = _matchable(self.tokens)
+        matchable = _matchable(list(vocab))
         self.wordpiece = tensorflow_text.FastWordpieceTokenizer(
             vocab=matchable,
             token_out_type=tf.int32,
@@ -105,7 +102,7 @@ class Tokenizer(tf.Module):
         characters = self.settings.of_characters()
         self._table = character_tables.replacement_table(characters)
         self._clean = character_tables.replacement_table(characters.spelled())
-        self._plain = PlainTokenizer(
+        self._plain = plain_tokenizer(
             tensorflow_text, matchable, self.settings, self._ids
         )
 
@@ -143,6 +140,71 @@ class Tokenizer(tf.Module):
             tf.where(length > self._longest_word, _LONG_WORD, words.flat_values)
         )
         return self.wordpiece.tokenize(words).merge_dims(1, 2)
+
+    def features(
+        self,
+        a: tf.RaggedTensor,
+        b: tf.RaggedTensor | None = None,
+        *,
+        max_seq_length: int,
+        how: str = CUT,
+    ) -> dict[str, tf.Tensor]:
+        """Return input_ids, input_mask and segment_ids [n, S] of texts.
+
+        They are [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated to
+        max_seq_length as in run_classifier.py and padded to the longest of the
+        batch. A second text without any token counts as none, as in the
+        original. a and b are ids, ragged [n, pieces]; `how` is LongTexts.how.
+        """
+        length_a = tf.cast(a.row_lengths(), tf.int32)
+        kept = tf.minimum(length_a, max_seq_length - 2)  # [n]
+        lengths = kept + 2  # [n], of the rows with [CLS] and [SEP]
+        second = tf.constant([], a.dtype)
+        if b is not None:
+            length_b = tf.cast(b.row_lengths(), tf.int32)
+            kept_a, kept_b = tokenization.truncated_lengths(
+                length_a,
+                length_b,
+                max_seq_length - 3,
+                tf.minimum,
+                tf.maximum,
+                self.settings.is_of_hub,
+            )  # [n] both
+            is_pair = length_b > 0
+            kept = tf.where(is_pair, kept_a, kept)
+            lengths = tf.where(is_pair, kept_a + kept_b + 3, lengths)
+            second = b.flat_values
+        # Every row has at least two tokens. A batch of no rows gets width 2
+        # too.
+        width = tf.maximum(2, tf.reduce_max(lengths))
+        # Each token is one of `values`: `at` has its index.
+        names = ("[PAD]", "[CLS]", "[SEP]")
+        special = [self.ids[name] for name in names]
+        values = tf.concat([special, a.flat_values, second], axis=0)
+        place = tf.range(width)[None]  # [1, S]
+        kept, lengths = kept[:, None], lengths[:, None]  # [n, 1]
+        at = tf.cast(a.row_starts(), tf.int32)[:, None] + place + 2  # [n, S]
+        has_tail = how in (HEAD_TAIL, TAIL)
+        if has_tail:
+            is_tail = place - 1 >= rows.head_length(kept, how)
+            at += tf.where(is_tail, length_a[:, None] - kept, 0)
+        is_second = place >= kept + 2  # [n, S], or padding
+        if b is not None:
+            begin = tf.size(a.flat_values) + tf.cast(b.row_starts(), tf.int32)
+            at_b = begin[:, None] + place + 1 - kept
+            if has_tail:
+                kept_b = kept_b[:, None]
+                is_tail = place - kept - 2 >= rows.head_length(kept_b, how)
+                at_b += tf.where(is_tail, length_b[:, None] - kept_b, 0)
+            at = tf.where(is_second, at_b, at)
+        at = tf.where((place == kept + 1) | (place == lengths - 1), 2, at)
+        at = tf.where(place == 0, 1, at)
+        mask = place < lengths  # [n, S]
+        return {
+            "input_ids": tf.gather(values, tf.where(mask, at, 0)),
+            "input_mask": tf.cast(mask, tf.int32),
+            "segment_ids": tf.cast(mask & is_second, tf.int32),
+        }
 
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the words before WordPiece: ragged strings [n, words]."""
@@ -425,8 +487,8 @@ def batch_encoder(
         data = data.shuffle(10_000).batch(32).map(encode)
 
     The function takes strings [n], or a tuple of two such for pairs of texts,
-    and returns the features of `make_features`. Labels and weights of the data
-    set follow unchanged.
+    and returns the features of `Tokenizer.features`. Labels and weights of the
+    data set follow unchanged.
 
     Raises:
         UserError: the model has fewer positions than max_seq_length.
@@ -456,98 +518,12 @@ def batch_encoder(
                 "strings follow the texts; wanted (texts, labels), or "
                 "((texts, texts), labels) for pairs, and numbers as labels"
             )
-        features = make_features(tokenizer, *[*pair, None][:2], max_seq_length)
+        features = tokenizer.features(
+            *map(tokenizer, pair), max_seq_length=max_seq_length
+        )
         return (features, *rest) if rest else features
 
     return encode
-
-
-def make_features(
-    tokenizer: Tokenizer,
-    text_a: tf.Tensor,
-    text_b: tf.Tensor | None,
-    max_seq_length: int,
-    how: str = CUT,
-) -> dict[str, tf.Tensor]:
-    """Return input_ids, input_mask and segment_ids [n, S] of texts or pairs.
-
-    [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated to max_seq_length as in
-    run_classifier.py and padded to the longest of the batch. A second text
-    without any token counts as none, as in the original. `how` is
-    LongTexts.how.
-    """
-    return add_special_tokens(
-        tokenizer.ids,
-        tokenizer(text_a),
-        None if text_b is None else tokenizer(text_b),
-        max_seq_length,
-        how,
-        tokenizer.settings.is_of_hub,
-    )
-
-
-def add_special_tokens(
-    special: dict[str, int],
-    a: tf.RaggedTensor,
-    b: tf.RaggedTensor | None,
-    max_seq_length: int,
-    how: str = CUT,
-    is_of_hub: bool = False,
-) -> dict[str, tf.Tensor]:
-    """Return the features of `make_features` from ids of word pieces.
-
-    They are ragged [n, pieces]; `special` are the ids of [CLS], [SEP] and
-    [PAD].
-    """
-    length_a = tf.cast(a.row_lengths(), tf.int32)
-    kept = tf.minimum(length_a, max_seq_length - 2)  # [n]
-    lengths = kept + 2  # [n], of the rows with [CLS] and [SEP]
-    second = tf.constant([], a.dtype)
-    if b is not None:
-        length_b = tf.cast(b.row_lengths(), tf.int32)
-        kept_a, kept_b = tokenization.truncated_lengths(
-            length_a,
-            length_b,
-            max_seq_length - 3,
-            tf.minimum,
-            tf.maximum,
-            is_of_hub,
-        )  # [n] both
-        is_pair = length_b > 0
-        kept = tf.where(is_pair, kept_a, kept)
-        lengths = tf.where(is_pair, kept_a + kept_b + 3, lengths)
-        second = b.flat_values
-    # Every row has at least two tokens. A batch of no rows gets width 2 too.
-    width = tf.maximum(2, tf.reduce_max(lengths))
-    # Each token is one of `values`: `at` has its index.
-    names = ("[PAD]", "[CLS]", "[SEP]")
-    values = tf.concat(
-        [[special[name] for name in names], a.flat_values, second], axis=0
-    )
-    place = tf.range(width)[None]  # [1, S]
-    kept, lengths = kept[:, None], lengths[:, None]  # [n, 1]
-    at = tf.cast(a.row_starts(), tf.int32)[:, None] + place + 2  # [n, S]
-    has_tail = how in (HEAD_TAIL, TAIL)
-    if has_tail:
-        is_tail = place - 1 >= rows.head_length(kept, how)
-        at += tf.where(is_tail, length_a[:, None] - kept, 0)
-    is_second = place >= kept + 2  # [n, S], or padding
-    if b is not None:
-        begin = tf.size(a.flat_values) + tf.cast(b.row_starts(), tf.int32)
-        at_b = begin[:, None] + place + 1 - kept
-        if has_tail:
-            kept_b = kept_b[:, None]
-            is_tail = place - kept - 2 >= rows.head_length(kept_b, how)
-            at_b += tf.where(is_tail, length_b[:, None] - kept_b, 0)
-        at = tf.where(is_second, at_b, at)
-    at = tf.where((place == kept + 1) | (place == lengths - 1), 2, at)
-    at = tf.where(place == 0, 1, at)
-    mask = place < lengths  # [n, S]
-    return {
-        "input_ids": tf.gather(values, tf.where(mask, at, 0)),
-        "input_mask": tf.cast(mask, tf.int32),
-        "segment_ids": tf.cast(mask & is_second, tf.int32),
-    }
 
 
 def _matchable(tokens: Sequence[str]) -> list[str]:

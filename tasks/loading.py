@@ -189,10 +189,8 @@ def choose_task(
     )
 
 
-def load_graph(settings: TaskSettings, has_texts: bool = False) -> TaskGraph:
+def load_graph(settings: TaskSettings) -> TaskGraph:
     """Return the graph of a checkpoint, its weights restored.
-
-    It takes strings if `has_texts`, not only ids.
 
     Raises:
         UserError: the checkpoint lacks variables that the task needs.
@@ -202,7 +200,7 @@ def load_graph(settings: TaskSettings, has_texts: bool = False) -> TaskGraph:
     weight_files.restore_weights(
         model.variables, checkpoint.prefix, model.required
     )
-    return registry.create_graph(task, model, has_texts)
+    return registry.create_graph(task, model)
 
 
 def load(settings: TaskSettings) -> Model:

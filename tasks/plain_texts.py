@@ -35,64 +35,58 @@ _NOT_INLINED = {"_noinline": True}
 # --- The tokenizer -----------------------------------------------------------
 
 
-class PlainTokenizer:
-    """Turns texts into ids, those of plain characters fast.
+def plain_tokenizer(
+    tensorflow_text: ModuleType,
+    tokens: list[str],
+    settings: TokenizerSettings,
+    otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
+) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Return a function from texts to ids, fast for those of plain characters.
 
-    Texts that are not plain go to `otherwise`, which turns any strings [n] into
-    ids, ragged int32 [n, pieces].
+    It turns strings [n] into ragged int32 [n, pieces]. So does `otherwise`,
+    which gets the texts that are not plain.
     """
+    longest_word = settings.max_input_chars_per_word
+    normalize = _normalizer(tensorflow_text, settings)
+    wordpiece = tensorflow_text.FastWordpieceTokenizer(
+        vocab=tokens,
+        token_out_type=tf.int32,
+        unknown_token="[UNK]",
+        max_bytes_per_word=longest_word,
+    )
+    pattern = _pattern(
+        plain_characters(tensorflow_text, settings.of_characters())
+    )
 
-    def __init__(
-        self,
-        tensorflow_text: ModuleType,
-        tokens: list[str],
-        settings: TokenizerSettings,
-        otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
-    ):
-        self._longest_word = settings.max_input_chars_per_word
-        self._normalize = _normalizer(tensorflow_text, settings)
-        self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
-            vocab=tokens,
-            token_out_type=tf.int32,
-            unknown_token="[UNK]",
-            max_bytes_per_word=self._longest_word,
-        )
-        self._pattern = _pattern(
-            plain_characters(tensorflow_text, settings.of_characters())
-        )
-        self._otherwise = otherwise
+    # Not inlined: the operations of a branch that is not taken would cost a
+    # text of one sentence more than those that are.
+    @tf.function(autograph=False, experimental_attributes=_NOT_INLINED)
+    def with_others(texts, ids, sizes, is_plain):
+        is_right = is_plain & (tf.reduce_max(sizes, axis=1) <= longest_word)
+        rest = otherwise(tf.boolean_mask(texts, ~is_right))
+        # Row r of the result is row at[r] of ids, then rest.
+        number = tf.cumsum(tf.cast(~is_right, tf.int64), exclusive=True)
+        rows = tf.range(ids.nrows())
+        at = tf.where(is_right, rows, ids.nrows() + number)
+        return tf.gather(tf.concat([ids, rest], axis=0), at)
 
-    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
-        is_plain = tf.strings.regex_full_match(texts, self._pattern)  # [n]
-        plain = self._normalize(tf.where(is_plain, texts, ""))
-        ids, starts, ends = self._wordpiece.tokenize_with_offsets(plain)
+    def tokenize(texts: tf.Tensor) -> tf.RaggedTensor:
+        is_plain = tf.strings.regex_full_match(texts, pattern)  # [n]
+        plain = normalize(tf.where(is_plain, texts, ""))
+        ids, starts, ends = wordpiece.tokenize_with_offsets(plain)
         # A word with too many bytes is [UNK] here, but only one with too many
         # characters should be.
         sizes = ends - starts  # ragged [n, pieces], bytes
         is_done = tf.reduce_all(is_plain) & tf.reduce_all(
-            sizes.flat_values <= self._longest_word
+            sizes.flat_values <= longest_word
         )
-
-        # Not inlined: the operations of a branch that is not taken would cost
-        # a text of one sentence more than those that are.
-        @tf.function(autograph=False, experimental_attributes=_NOT_INLINED)
-        def with_others(texts, ids, sizes, is_plain):
-            is_right = is_plain & (
-                tf.reduce_max(sizes, axis=1) <= self._longest_word
-            )
-            rest = self._otherwise(tf.boolean_mask(texts, ~is_right))
-            # Row r of the result is row at[r] of ids, then rest.
-            number = tf.cumsum(tf.cast(~is_right, tf.int64), exclusive=True)
-            rows = tf.range(ids.nrows())
-            at = tf.where(is_right, rows, ids.nrows() + number)
-            return tf.gather(tf.concat([ids, rest], axis=0), at)
-
         return tf.cond(
             is_done,
             lambda: ids,
             lambda: with_others(texts, ids, sizes, is_plain),
         )
+
+    return tokenize
 
 
 def _normalizer(

@@ -177,7 +177,7 @@ def test_the_graph_gives_the_predictions(features):
     pytest.importorskip("tensorflow_text")
     checkpoint = open_checkpoint(str(features))
     settings = loading.describe(checkpoint, needs_rows=False)
-    tagger = loading.load_graph(settings, has_texts=True)
+    tagger = loading.load_graph(settings)
     signatures = tagger.signatures()
     columns = ner_data.Columns(0, -1)
     file = ner_data.read_file(str(features / "predictions.txt"), columns)

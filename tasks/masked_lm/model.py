@@ -1,15 +1,14 @@
 """The models that fill masks and score sentences, and the graph of masks."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 
 from modeling import BertConfig
 from pretraining.model import BertForPreTraining
-from tasks import graph_tokenizer
 from tasks.graph import Outputs, TaskGraph
 from tasks.task import Task
+from training.task_model import TaskModel
 
 # Rows that are run at once have about as many tokens as a batch of 32 rows of
 # 128, unless the sentences themselves have more.
@@ -80,8 +79,8 @@ class MaskedLmGraph(TaskGraph):
     empty tokens and scores of 0 at the end.
     """
 
-    def __init__(self, task: Task, *args: Any):
-        super().__init__(task, *args)
+    def __init__(self, task: Task, model: TaskModel):
+        super().__init__(task, model)
         # In the order of ids.
         self.tokens = tf.constant(list(task.tokenizer.vocab))
 
@@ -98,9 +97,7 @@ class MaskedLmGraph(TaskGraph):
         ids = tf.concat([ids, tf.cast(mask, ids.dtype)], axis=1)
         # The last text of each row has no [MASK] after it.
         ids = between.with_values(ids).merge_dims(1, 2)[:, :-1]
-        return graph_tokenizer.add_special_tokens(
-            self.tokenizer.ids, ids, None, self.max_seq_length
-        )
+        return self.tokenizer.features(ids, max_seq_length=self.max_seq_length)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the most probable tokens for every [MASK]."""

@@ -7,7 +7,6 @@ pieces of a word, words of neighboring sentences).
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,10 +14,11 @@ from modeling import Seed
 from ops import losses
 from tasks import bilstm, graph_tokenizer
 from tasks.classifier import model as classifier_model
-from tasks.graph import Outputs, TaskGraph
+from tasks.graph import Outputs, TaskGraph, concrete
 from tasks.heads import HeadModel
 from tasks.ner.data import normalized_tags
 from tasks.task import Task
+from training.task_model import TaskModel
 
 
 class BertForTokenClassification(HeadModel):
@@ -116,8 +116,8 @@ def make_word_features(
     begin = tf.gather(begins, row_of) + number * stride  # [M]
     at = tf.ragged.range(begin, begin + tf.minimum(left, limit))
     pieces = at.with_flat_values(tf.gather(rows.flat_values, at.flat_values))
-    features = graph_tokenizer.add_special_tokens(
-        tokenizer.ids, tf.cast(pieces, tf.int32), None, max_seq_length
+    features = tokenizer.features(
+        tf.cast(pieces, tf.int32), max_seq_length=max_seq_length
     )
 
     # The window with most context around a piece. Window w classifies up to
@@ -143,8 +143,8 @@ class TaggerGraph(TaskGraph):
     document context: a request holds single sentences.
     """
 
-    def __init__(self, task: Task, *args: Any):
-        super().__init__(task, *args)
+    def __init__(self, task: Task, model: TaskModel):
+        super().__init__(task, model)
         if hasattr(self.model, "activations"):
             self.ids = None
         labels = task.labels  # of the K classes
@@ -228,7 +228,6 @@ class TaggerGraph(TaskGraph):
 
     def signatures(self) -> dict[str, Callable]:
         """Return the two or three signatures as concrete functions."""
-        words = tf.TensorSpec([None, None], tf.string, "words")
-        function = tf.function(self.from_words, autograph=False)
+        inputs = {"words": tf.TensorSpec([None, None], tf.string)}
         made = super().signatures()
-        return made | {"words": function.get_concrete_function(words=words)}
+        return made | {"words": concrete(self.from_words, inputs)}

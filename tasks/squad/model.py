@@ -194,11 +194,10 @@ class QuestionAnsweringGraph(TaskGraph):
         )  # [W]
         first = tf.gather(tf.cast(doc.row_starts(), tf.int32), row) + start
         pieces = tf.ragged.range(first, first + seen)  # [W, (pieces)]
-        features = graph_tokenizer.add_special_tokens(
-            self.tokenizer.ids,
+        features = self.tokenizer.features(
             tf.gather(query, row),
             tf.gather(doc.flat_values, pieces),
-            self.task.lengths.max_seq_length,
+            max_seq_length=self.task.lengths.max_seq_length,
         )
         offset = tf.gather(query_length, row) + 2
         return _Windows(features, row, offset, start, seen)

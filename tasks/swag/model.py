@@ -11,7 +11,6 @@ import tensorflow as tf
 from modeling import Seed
 from ops import losses
 from ops.elementwise import shape_of
-from tasks import graph_tokenizer
 from tasks.graph import TEXTS, Outputs, TaskGraph
 from tasks.heads import CLASSIFICATION, HeadModel
 
@@ -89,12 +88,10 @@ class MultipleChoiceGraph(TaskGraph):
         count, width = tf.unstack(tf.shape(choices))  # n, C
         # Each context is tokenized once and repeated for its choices.
         question = tf.repeat(tf.range(count), width)  # [n * C]
-        rows = graph_tokenizer.add_special_tokens(
-            self.tokenizer.ids,
+        rows = self.tokenizer.features(
             tf.gather(self.tokenizer(context), question),
             self.tokenizer(tf.reshape(choices, [-1])),
-            self.max_seq_length,
-            is_of_hub=self.tokenizer.settings.is_of_hub,
+            max_seq_length=self.max_seq_length,
         )
         return {
             name: tf.reshape(value, [count, width, tf.shape(value)[1]])

@@ -363,13 +363,9 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
         examples, lambda label: 0.0, 24, full, how
     )
     assert 5 < np.count_nonzero(left_out) < 35
-    found = graph_tokenizer.make_features(
-        graph_tokenizer.Tokenizer(vocab_file("uncased"), settings=hub),
-        tf.constant(a),
-        None if b is None else tf.constant(b),
-        24,
-        how,
-    )
+    graph = graph_tokenizer.Tokenizer(vocab_file("uncased"), settings=hub)
+    texts = [tf.constant(some) for some in ([a, b] if is_pair else [a])]
+    found = graph.features(*map(graph, texts), max_seq_length=24, how=how)
     length = found["input_ids"].shape[1]
     for name, value in found.items():
         np.testing.assert_array_equal(value, wanted[name][:, :length])

@@ -31,7 +31,7 @@ def by_itself(tokens: list[str], settings: TokenizerSettings):
         row = tf.fill([tf.size(texts), 1], FALLBACK)
         return tf.RaggedTensor.from_tensor(row)
 
-    made = plain_texts.PlainTokenizer(
+    made = plain_texts.plain_tokenizer(
         tensorflow_text, tokens, settings, otherwise
     )
     signature = [tf.TensorSpec([None], tf.string)]

@@ -144,7 +144,7 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task("masked_lm", str(vocab_file), top_k=1000)
     model = task.create_model("float32")
-    graph = registry.create_graph(task, model, has_texts=True)
+    graph = registry.create_graph(task, model)
     found = graph.from_texts(tf.constant(["a [MASK] film"]))
     assert found["tokens"].shape[-1] == len(VOCAB)
 
@@ -164,7 +164,7 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task(head, str(vocab_file))
     model = task.create_model("float32")
-    graph = registry.create_graph(task, model, has_texts=True)
+    graph = registry.create_graph(task, model)
     made = graph.signatures()
 
     def ask(count: int) -> dict:
@@ -180,7 +180,7 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
             ask(count)
     ids = tf.ones([2] * (len(graph.ids.shape) - 1) + [8], tf.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match="the same shape"):
-        made["ids"](ids, ids[:1], ids * 0)
+        made["ids"](input_ids=ids, input_mask=ids[:1], segment_ids=ids * 0)
 
 
 def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
@@ -277,7 +277,7 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     task = create_task(name, str(vocab_file))
     model = task.create_model("float32")
-    export = registry.create_graph(task, model, has_texts=True)
+    export = registry.create_graph(task, model)
     nothing = [
         tf.zeros([0, 2][: spec.shape.rank], tf.string)
         for spec in export.text_specs()
@@ -343,7 +343,7 @@ def create_graph(folder: Path, model, *labels: str):
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCAB) + "\n")
     task = create_task("classifier", str(path), labels=labels)
-    return registry.create_graph(task, model, has_texts=True)
+    return registry.create_graph(task, model)
 
 
 @pytest.mark.nightly
