@@ -138,11 +138,13 @@ class TrainedFor(NamedTuple):
     truncate_dim: int | None = None
 
     @classmethod
-    def from_dict(cls, json_object: Mapping[str, Any]) -> "TrainedFor":
+    def from_dict(
+        cls, json_object: Mapping[str, Any], place: str = "bert config"
+    ) -> "TrainedFor":
         """Return the keys of a configuration that are fields here.
 
         Labels that are numbers become strings, as which they are written, and
-        the similarity `cosine` None.
+        the similarity `cosine` None. `place` is for messages.
 
         Raises:
             UserError: a value is of another type.
@@ -153,11 +155,11 @@ class TrainedFor(NamedTuple):
             wanted, is_valid = _TYPES[kind]
             if value is not None and not is_valid(value):
                 raise UserError(
-                    f"bert config: {name} must be {wanted}, found {value!r}"
+                    f"{place}: {name} must be {wanted}, found {value!r}"
                 )
         if found.output_activation not in (None, *OUTPUT_ACTIVATIONS):
             raise UserError(
-                f"bert config: output_activation is {found.output_activation}, "
+                f"{place}: output_activation is {found.output_activation}, "
                 f"known are {', '.join(OUTPUT_ACTIVATIONS)}"
             )
         names, similarity = found.id2label, found.similarity_fn_name
@@ -165,7 +167,7 @@ class TrainedFor(NamedTuple):
             similarity_fn_name=None if similarity == "cosine" else similarity,
             id2label=names and {i: str(name) for i, name in names.items()},
             long_texts=found.long_texts
-            and LongTexts.from_dict(found.long_texts, "bert config"),
+            and LongTexts.from_dict(found.long_texts, place),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from base.errors import UserError
 
-import tokenization
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
-from checkpoints.trained_for import LongTexts, TrainedFor, id2label_of
+from checkpoints.trained_for import TrainedFor, id2label_of
 from tasks.task import Task, TaskSettings, imported
 from tokenization import TokenizerSettings, Vocabulary
 
@@ -46,34 +45,12 @@ def create_task(settings: TaskSettings) -> Task:
     Raises:
         UserError: the vocabulary lacks a token, or lengths do not fit.
     """
-    task = find(settings.task)(settings)
-    tokenization.validate_special_tokens(
-        task.tokenizer.vocab, task.special_tokens, task.tokenizer.vocab_file
-    )
-    return task
+    return find(settings.task)(settings)
 
 
-def create_graph(
-    task: Task, model: "TaskModel", has_texts: bool = False
-) -> "TaskGraph":
-    """Return a task's model with its inputs and outputs as a SavedModel.
-
-    It takes strings if `has_texts`, not only ids.
-    """
-    return imported(task.graph)(task, model, has_texts)
-
-
-# What an export.json may have of TrainedFor, and of which type it is there.
-_KINDS = {
-    "max_seq_length": int,
-    "labels": tuple[str, ...] | None,
-    "sentence_pairs": bool,
-    "thresholds": tuple[float, ...] | None,
-    "pooling": str,
-    "normalize": bool,
-    "truncate_dim": int | None,
-    "similarity_fn_name": str | None,
-}
+def create_graph(task: Task, model: "TaskModel") -> "TaskGraph":
+    """Return a task's model with its inputs and outputs as a SavedModel."""
+    return imported(task.graph)(task, model)
 
 
 def described(
@@ -99,26 +76,25 @@ def described(
     kinds = (
         get_type_hints(TaskSettings)
         | get_type_hints(TokenizerSettings)
-        | _KINDS
+        | {"max_seq_length": int, "labels": tuple[str, ...] | None}
     )
-    needed = {*Task.described, "do_lower_case", *names}
+    needed = {*Task.described, "do_lower_case", *names} & kinds.keys()
     check_types(found, {name: kinds[name] for name in needed}, place)
-    values = {name: found[name] for name in names}
-    if "long_texts" in found:
-        values["long_texts"] = LongTexts.from_dict(found["long_texts"], place)
-    if (labels := values.pop("labels", None)) is not None:
-        values["id2label"] = id2label_of(labels)
+    labels = found.get("labels")
+    id2label = id2label_of(labels) if labels else None
+    # `task` is another one there, see TrainedFor.
+    keys = {**found, "id2label": id2label, "task": None}
+    trained_for = TrainedFor.from_dict(keys, place)
 
     def parts(kind: type) -> dict[str, Any]:
-        return {n: values.pop(n) for n in kind._fields if n in values}
+        return {name: found[name] for name in kind._fields if name in names}
 
-    settings = parts(TaskSettings)
     files = TokenizerFiles(
         vocabulary=vocabulary,
         known=TokenizerSettings.of(**parts(TokenizerSettings)),
     )
-    checkpoint = Checkpoint(path, None, TrainedFor(**values), files)
-    return TaskSettings(checkpoint, **settings)
+    checkpoint = Checkpoint(path, None, trained_for, files)
+    return TaskSettings(checkpoint, **parts(TaskSettings))
 
 
 def check_types(

@@ -179,7 +179,6 @@ class Task(abc.ABC):
             needs the encoder alone.
         trained_as: `TrainedFor.task` of its models, the one that fine-tuning
             writes first; empty: any.
-        special_tokens: tokens that its vocabulary must have.
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
@@ -194,7 +193,6 @@ class Task(abc.ABC):
     described: tuple[str, ...] = ("task", "max_seq_length")
     head: str | None = None
     trained_as: tuple[str | None, ...] = ()
-    special_tokens: tuple[str, ...] = ("[CLS]", "[SEP]")
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
     why_no_records: str | None = None
@@ -205,9 +203,7 @@ class Task(abc.ABC):
         self.settings, self.checkpoint = settings, settings.checkpoint
         self.tokenizer = self.checkpoint.tokenizer
         self.labels = self.checkpoint.trained_for.labels
-        self.names = self.text_names
-        if settings.text_columns:
-            self.names = settings.text_columns
+        self.names = settings.text_columns or self.text_names
 
     @abc.abstractmethod
     def encode(self, inputs: Sequence[Input]) -> Encoded:

@@ -183,7 +183,8 @@ def test_damaged_files_are_named(tmp_path, files):
         ({"version": 4}, "has version 4"),
         ({"task": "poetry"}, "task is 'poetry'"),
         ({"task": "encoder"}, "its graph is damaged, or is"),
-        ({"max_seq_length": 10**30}, "more than the file holds"),
+        ({"max_seq_length": 10**9}, "more than the file holds"),
+        ({"max_seq_length": 10**30}, "max_seq_length must be a whole number"),
         ({"labels": ["a", "b", "c"]}, "3 labels"),
     ):
         with_description(good, bad, **change)

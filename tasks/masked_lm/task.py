@@ -61,7 +61,12 @@ class MaskedLmTask(RowTask):
     """Base class of what a masked LM does."""
 
     head = "cls/predictions/output_bias"
-    special_tokens = (*RowTask.special_tokens, "[MASK]")
+
+    def __init__(self, settings: TaskSettings):
+        super().__init__(settings)
+        tokenization.validate_special_tokens(
+            self.tokenizer.vocab, ["[MASK]"], self.tokenizer.vocab_file
+        )
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
         """Return the row of a text, with [MASK] as one token."""
