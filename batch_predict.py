@@ -152,9 +152,9 @@ def find_model() -> TaskSettings:
     settings = loading.find(
         FLAGS.model,
         FLAGS.task,
-        FLAGS.bert_config_file,
-        FLAGS.vocab_file,
-        FLAGS.do_lower_case,
+        bert_config_file=FLAGS.bert_config_file,
+        vocab_file=FLAGS.vocab_file,
+        do_lower_case=FLAGS.do_lower_case,
         **prediction_flags.model_options(FLAGS),
         **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,

@@ -115,12 +115,11 @@ def define(
         if isinstance(default, tuple):
             default = list(default)
         _define(name, types[name], default, text, declared)
-        if name in (needs or {}):
-            more = {**declared.needs, needs[name]: ""}
-            declared = dataclasses.replace(declared, needs=more)
+        more = {needs[name]: ""} if name in (needs or {}) else {}
         flags.FLAGS[name].declared = declared = dataclasses.replace(
             declared,
             required=declared.required or name in required,
+            needs={**declared.needs, **more},
             place=inspect.getfile(cls),
         )
         if declared.alias:

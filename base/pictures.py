@@ -63,18 +63,14 @@ def draw(path: str, draw_to: Callable[[str], None]) -> bool:
     try:
         draw_to(path)
     except ImportError:
-        logging.warning("%s", not_drawn(path))
+        logging.warning(
+            "%s: not drawn, since matplotlib is not installed; to install it: "
+            "python -m pip install -r requirements.txt",
+            path,
+        )
         return False
     logging.info("Wrote %s", path)
     return True
-
-
-def not_drawn(path: str) -> str:
-    """Return the line for a picture that needs matplotlib to be installed."""
-    return (
-        f"{path}: not drawn, since matplotlib is not installed; to install "
-        "it: python -m pip install -r requirements.txt"
-    )
 
 
 def name_of(text: str) -> str:

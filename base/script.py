@@ -68,12 +68,12 @@ def _parse_flags(argv: list[str]) -> list[str]:
             sys.exit(as_line(f"{argument!a} is not UTF-8: rename the file"))
     try:
         return flags.FLAGS(argv)
-    except flags.UnrecognizedFlagError as error:
-        instead = _RETIRED.get(error.flagname)
-        words = f"--{error.flagname} is gone: {instead}" if instead else error
-        sys.exit(as_line(f"{words} (--helpfull lists the flags)"))
     except flags.Error as error:
-        sys.exit(as_line(f"{error} (--helpfull lists the flags)"))
+        name = getattr(error, "flagname", None)  # of one that is not known
+        words = (
+            f"--{name} is gone: {_RETIRED[name]}" if name in _RETIRED else error
+        )
+        sys.exit(as_line(f"{words} (--helpfull lists the flags)"))
 
 
 def _show_help(full: bool) -> None:

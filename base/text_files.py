@@ -78,11 +78,12 @@ def read_json_object(path: str) -> dict[str, Any]:
 
 
 def json_object(place: str, text: str | bytes) -> dict[str, Any]:
-    """Return the JSON object that a text is; errors name its place."""
+    """Return the JSON object that a text is; errors name its place, if any."""
     value = _json_value(place, text)
     if not isinstance(value, dict):
         raise UserError(
-            f"{place}: found {type(value).__name__}, wanted a JSON object"
+            f"{place and f'{place}: '}found {type(value).__name__}, wanted a "
+            "JSON object"
         )
     return value
 
@@ -91,7 +92,7 @@ def _json_value(place: str, text: str | bytes) -> Any:
     try:
         return parse_json(text)
     except ValueError as error:
-        raise UserError(f"{place}: not JSON: {error}") from error
+        raise UserError(f"{place and f'{place}: '}not JSON: {error}") from error
 
 
 def read_own_json(path: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ _OF_TASK = {
 class ModelOptions:
     """The task, and options whose defaults are those of the model."""
 
-    task: str | None = flag(choices=registry.NAMES)
+    task: str | None = flag(choices=registry.TASKS)
     """What the model does; default: the task that it was fine-tuned on. A
     pre-trained model does masked_lm if its tokens see both sides, else encoder
     (vectors)."""

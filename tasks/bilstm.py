@@ -137,28 +137,33 @@ def head_dropout(
     )
 
 
-class LstmCell(Layer):
-    """The variables of one direction, with Keras' names and initial values."""
+class Direction(Layer):
+    """One direction of a layer, with Keras' names and initial values.
 
-    def __init__(self, inputs: int, units: int):
-        super().__init__("lstm_cell")
+    The variables are under `<name>/lstm_cell`.
+    """
+
+    def __init__(self, name: str, inputs: int, units: int):
+        super().__init__(name)
+        self.cell = Layer("lstm_cell")
         self.inputs, self.units = inputs, units
+        self.is_backward = name.startswith("backward")
 
     def build(self) -> None:
-        width = 4 * self.units
-        self.kernel = self.add_weight(
+        cell, width = self.cell, 4 * self.units
+        cell.kernel = cell.add_weight(
             shape=[self.inputs, width],
             initializer="glorot_uniform",
             name="kernel",
         )
-        self.recurrent_kernel = self.add_weight(
+        cell.recurrent_kernel = cell.add_weight(
             shape=[self.units, width],
             initializer="orthogonal",
             name="recurrent_kernel",
         )
         # 1 for the forget gates, which then keep most of the state at first
         # (Jozefowicz et al. 2015).
-        self.bias = self.add_weight(
+        cell.bias = cell.add_weight(
             shape=[width], initializer=self._first_bias, name="bias"
         )
 
@@ -170,38 +175,23 @@ class LstmCell(Layer):
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
     ) -> tf.Tensor:
-        """Return the states of all steps from first to last, [S, B, U].
+        """Return the states for x [B, S, inputs], first to last, [B, S, U].
 
-        Args:
-            x: [B, S, inputs].
-            input_mask: [B, S].
-            training: see ops.recurrence.lstm.
+        For `training` see ops.recurrence.lstm.
         """
+        if self.is_backward:
+            x, input_mask = x[:, ::-1], input_mask[:, ::-1]
+        cell = self.cell
         batch, length, _ = shape_of(x)
         rows = tf.reshape(x, [-1, self.inputs])  # [B * S, inputs]
-        gates = tf.matmul(rows, tf.cast(self.kernel, x.dtype))
-        gates = add_bias(tf.cast(gates, tf.float32), self.bias)
+        gates = tf.matmul(rows, tf.cast(cell.kernel, x.dtype))
+        gates = add_bias(tf.cast(gates, tf.float32), cell.bias)
         gates = tf.reshape(gates, [batch, length, 4 * self.units])
         gates = recurrence.close_padding(gates, input_mask)
         gates = tf.transpose(gates, [1, 0, 2])  # [S, B, 4 * U]
-        return recurrence.lstm(gates, self.recurrent_kernel, x.dtype, training)
-
-
-class Direction(Layer):
-    """One direction of a layer; the variables are under `<name>/lstm_cell`."""
-
-    def __init__(self, name: str, inputs: int, units: int):
-        super().__init__(name)
-        self.cell = LstmCell(inputs, units)
-        self.is_backward = name.startswith("backward")
-
-    def call(
-        self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
-    ) -> tf.Tensor:
-        """Return the states for x [B, S, inputs], first to last, [S, B, U]."""
-        if self.is_backward:
-            x, input_mask = x[:, ::-1], input_mask[:, ::-1]
-        states = self.cell(x, input_mask, training=training)  # [S, B, U]
+        states = recurrence.lstm(
+            gates, cell.recurrent_kernel, x.dtype, training
+        )  # [S, B, U]
         if self.is_backward:
             states = states[::-1]
         return tf.transpose(states, [1, 0, 2])  # [B, S, U]
@@ -274,13 +264,6 @@ def create(size: BiLstmSize, inputs: int) -> BiLstm | None:
     bilstm = BiLstm(inputs, size.bilstm_units, size.bilstm_layers)
     bilstm.build()
     return bilstm
-
-
-def mask_of(features: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Return input_mask [B, S], ones if a batch has none."""
-    if features.get("input_mask") is None:
-        return tf.ones_like(features["input_ids"])
-    return features["input_mask"]
 
 
 def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:

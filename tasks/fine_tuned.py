@@ -4,7 +4,6 @@ scores.json in output_dir maps steps to scores. The runner adds one score for
 every evaluation while training and keeps the weights with the highest.
 """
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -44,7 +43,10 @@ def find_source(settings: RunSettings) -> Checkpoint:
     if not settings.do_train:
         name = lookup.kept_weights(output_dir) or name
         if not name and not lookup.latest_checkpoint(output_dir):
-            raise no_model_error(output_dir)
+            raise UserError(
+                f"{output_dir} holds no fine-tuned model and there is no "
+                "--init_checkpoint: --do_train first"
+            )
     return read_source(settings, name)
 
 
@@ -102,14 +104,6 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
     )
 
 
-def no_model_error(output_dir: str) -> UserError:
-    """Return the error of a command that has no model to use."""
-    return UserError(
-        f"{output_dir} holds no fine-tuned model and there is no "
-        "--init_checkpoint: --do_train first"
-    )
-
-
 # --- The weights to keep ------------------------------------------------------
 
 
@@ -118,7 +112,7 @@ def write_model(job: FineTuningJob, model: TaskModel, step: int) -> None:
     checkpoint.write_model(
         job.settings.output_dir,
         model,
-        dataclasses.replace(job.source, trained_for=job.trained_for()),
+        job.task.checkpoint,
         step,
     )
 
@@ -129,14 +123,11 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     They are the fine-tuned ones of output_dir, else those of init_checkpoint.
 
     Raises:
-        UserError: there are none, none with a fine-tuned head, or the head is
-            another task's.
+        UserError: there is no fine-tuned head, or it is another task's.
     """
     output_dir = job.settings.output_dir
     source = job.source
     prefix = lookup.find_weights(output_dir) or source.prefix
-    if not prefix:
-        raise no_model_error(output_dir)
     reader = weight_files.Reader(prefix)
     head = registry.find(job.task_name).head
     # A pre-trained checkpoint has no such head. restore_weights would name

@@ -78,7 +78,7 @@ class HeadModel(TaskModel):
         if self.bilstm is None:
             return x
         return self.bilstm(
-            x, bilstm.mask_of(features), seed, compute=self.compute
+            x, features["input_mask"], seed, compute=self.compute
         )
 
     def text_vectors(
@@ -91,7 +91,7 @@ class HeadModel(TaskModel):
         if self.bilstm is None:
             return self.dropout(output.pooled_output, seed)
         x = self.token_vectors(output, features, seed)
-        return bilstm.final_states(x, bilstm.mask_of(features))
+        return bilstm.final_states(x, features["input_mask"])
 
     def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return x after the dropout of a head; that of a BiLSTM is inside."""

@@ -18,7 +18,6 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 
 import abc
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -218,15 +217,12 @@ class FineTuningJob(abc.ABC):
 
     # --- Model ---------------------------------------------------------------
 
-    @functools.cached_property
+    @property
     def task(self) -> Task:
-        """The task as predictions and exports know it."""
-        return registry.create_task(self.task_settings())
-
-    def task_settings(self) -> TaskSettings:
-        """Return the settings of the task, as tuned so far."""
+        """The task as predictions and exports know it, as tuned so far."""
         model = dataclasses.replace(self.source, trained_for=self.trained_for())
-        return TaskSettings(model, self.task_name, **self.options())
+        settings = TaskSettings(model, self.task_name, **self.options())
+        return registry.create_task(settings)
 
     def create_model(self) -> TaskModel:
         """Return a new model; call it inside the strategy's scope."""
@@ -234,8 +230,7 @@ class FineTuningJob(abc.ABC):
 
     def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
-        task = type(self.task)(self.task_settings())
-        return registry.create_graph(task, loaded.model)
+        return self.task.create_graph(loaded.model)
 
     # --- Data ----------------------------------------------------------------
 

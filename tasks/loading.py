@@ -28,7 +28,9 @@ from tasks.task import Model, TaskSettings
 from tokenization import Vocabulary
 from training import prediction
 
-# Fields of TaskSettings that are fixed when a SavedModel is exported.
+# Flags of the files of a checkpoint, and fields of TaskSettings that are fixed
+# when a SavedModel is exported.
+_FILES = ("bert_config_file", "vocab_file", "do_lower_case")
 _OF_EXPORT = (
     "max_seq_length",
     "long_texts",
@@ -40,19 +42,13 @@ _OF_EXPORT = (
 )
 
 
-def find(
-    path: str,
-    task: str | None = None,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
-    do_lower_case: bool | None = None,
-    **options: Any,
-) -> TaskSettings:
+def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
     """Return the settings of the checkpoint or SavedModel at a path.
 
     The path is a directory, the prefix of a checkpoint, or a name of the hub.
-    The task is one of registry.NAMES; None: what the model has a head for.
-    Options that are None have the model's own value.
+    The task is one of registry.TASKS; None: what the model has a head for.
+    The options are flags of the checkpoint's files and those of `describe`;
+    None stands for the model's own value.
 
     Raises:
         UserError: there is no model, it lacks files, or it cannot do the
@@ -62,17 +58,11 @@ def find(
     if published.is_of_hub(path) or not file_system.exists(
         os.path.join(path, "saved_model.pb")
     ):
-        checkpoint = open_checkpoint(
-            path, bert_config_file, vocab_file, do_lower_case, "model"
-        )
+        files = {name: given.pop(name, None) for name in _FILES}
+        checkpoint = open_checkpoint(path, **files, flag="model")
         return describe(checkpoint, task, given)
-    flags = {
-        "bert_config_file": bert_config_file,
-        "vocab_file": vocab_file,
-        "do_lower_case": do_lower_case,
-    }
-    for name in (*flags, *_OF_EXPORT):
-        if (flags | given).get(name) is not None:
+    for name in (*_FILES, *_OF_EXPORT):
+        if name in given:
             raise UserError(
                 f"--{name} is for checkpoints; the SavedModel {path} has its "
                 "own: leave the flag out"
@@ -85,13 +75,10 @@ def find(
             "give the checkpoint it was made from"
         )
     found = text_files.read_json_object(place)
-    vocab = os.path.join(path, "assets", lookup.VOCAB_NAME)
-    if not file_system.exists(vocab):
-        names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
-        if len(names) != 1:
-            raise UserError(f"{path}/assets holds no vocabulary: export again")
-        vocab = names[0]
-    settings = registry.described(found, place, path, Vocabulary(vocab))
+    names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
+    if len(names) != 1:
+        raise UserError(f"{path}/assets holds no vocabulary: export again")
+    settings = registry.described(found, place, path, Vocabulary(names[0]))
     if task and task != settings.task:
         raise UserError(
             f"--task={task}, but {path} was exported with --task="
@@ -170,7 +157,7 @@ def choose_task(
         UserError: the head was fine-tuned on another task or reads words
             alone, or the model sees only the text before a [MASK].
     """
-    tasks = {name: registry.find(name) for name in registry.NAMES}
+    tasks = {name: registry.find(name) for name in registry.TASKS}
     able = [name for name in tasks if tasks[name].fits(checkpoint)]
     chosen = tasks[task or able[0]]
     chosen.check_model(checkpoint, needs_rows)
@@ -200,7 +187,7 @@ def load_graph(settings: TaskSettings) -> TaskGraph:
     weight_files.restore_weights(
         model.variables, checkpoint.prefix, model.required
     )
-    return registry.create_graph(task, model)
+    return task.create_graph(model)
 
 
 def load(settings: TaskSettings) -> Model:

@@ -3,7 +3,7 @@
 import inspect
 import types
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from base.errors import UserError
 
@@ -12,10 +12,6 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from tasks.task import Task, TaskSettings, imported
 from tokenization import TokenizerSettings, Vocabulary
-
-if TYPE_CHECKING:
-    from tasks.graph import TaskGraph
-    from training.task_model import TaskModel
 
 # Name of a task -> its class below tasks/, imported when it is needed. In the
 # order in which a checkpoint's head is looked for.
@@ -31,8 +27,6 @@ TASKS = {
     "encoder": "encoder.task.Vectors",
 }
 
-NAMES = tuple(TASKS)
-
 
 def find(name: str) -> type[Task]:
     """Return the class of a task; `name` is a key of TASKS."""
@@ -46,11 +40,6 @@ def create_task(settings: TaskSettings) -> Task:
         UserError: the vocabulary lacks a token, or lengths do not fit.
     """
     return find(settings.task)(settings)
-
-
-def create_graph(task: Task, model: "TaskModel") -> "TaskGraph":
-    """Return a task's model with its inputs and outputs as a SavedModel."""
-    return imported(task.graph)(task, model)
 
 
 def described(

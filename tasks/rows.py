@@ -80,9 +80,8 @@ def row_of_ids(
     a: Sequence[int],
     b: Sequence[int],
     max_seq_length: int,
-    vocab: dict[str, int],
+    tokenizer: tokenization.FullTokenizer,
     how: str = CUT,
-    is_of_hub: bool = False,
 ) -> tuple[Row, int]:
     """Return the row of one or two texts, and how many pieces were left out.
 
@@ -91,6 +90,7 @@ def row_of_ids(
         tokens:      [CLS] the dog [SEP] a cat sat [SEP]
         segment_ids:   0    0   0    0   1  1   1    1
     """
+    vocab, is_of_hub = tokenizer.vocab, tokenizer.settings.is_of_hub
     kept = kept_lengths(len(a), len(b), max_seq_length, is_of_hub)
     left_out = len(a) + len(b) - sum(kept)
     if left_out:
@@ -115,8 +115,7 @@ def row_of_texts(
 ) -> tuple[Row, int]:
     """Return the row of one or two texts, and how many pieces were left out."""
     a, b = tokenizer.text_to_ids(text_a), tokenizer.text_to_ids(text_b or "")
-    is_of_hub = tokenizer.settings.is_of_hub
-    return row_of_ids(a, b, max_seq_length, tokenizer.vocab, how, is_of_hub)
+    return row_of_ids(a, b, max_seq_length, tokenizer, how)
 
 
 def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:

@@ -38,7 +38,6 @@ def write(graph: TaskGraph, directory: str) -> None:
         UserError: the directory exists.
     """
     directory = directory.rstrip("/")
-    check_new(directory)
     description = _describe(graph)
     graph.skip_padding()
     with _new_directory(directory) as temporary:

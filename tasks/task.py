@@ -250,6 +250,10 @@ class Task(abc.ABC):
         """Return a new model; `dtype` is that of matrix products."""
         return imported(self.model).for_task(self, dtype)
 
+    def create_graph(self, model: "TaskModel") -> Any:
+        """Return the model with its inputs and outputs, a TaskGraph."""
+        return imported(self.graph)(self, model)
+
     def description(self) -> dict[str, Any]:
         """Return what an exported model says of itself in export.json."""
         checkpoint = self.checkpoint
@@ -331,12 +335,7 @@ class Task(abc.ABC):
 
     def _parse_object(self, place: Place, line: str) -> Input:
         """Return the input of a line of JSON."""
-        try:
-            value = text_files.parse_json(line)
-        except ValueError as error:
-            raise UserError(f"not JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise UserError(f"JSON {type(value).__name__}, wanted an object")
+        value = text_files.json_object("", line)
         texts = self.checked(self.texts_of_object(value))
         own = _own_id(value, self.settings.id_column)
         if own is None:

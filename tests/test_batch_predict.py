@@ -254,7 +254,7 @@ REASONS = {
     3: "no key 'text'; it has 'id', 'texts' (--text_columns)",
     4: "'text' is 7, wanted a string (--text_columns)",
     5: "text is empty",
-    6: "JSON list, wanted an object",
+    6: "found list, wanted a JSON object",
     7: "'id' is True, wanted a string or a whole number",
     8: "text '\\ud800' has a lone surrogate, half of a character, which UTF-8 "
     "cannot hold",

@@ -215,7 +215,7 @@ class Converter:
                 if (targets != IGNORED).any():
                     seen = ids[window.start : window.end]
                     row, _ = rows.row_of_ids(
-                        seen, (), self.length, self.tokenizer.vocab
+                        seen, (), self.length, self.tokenizer
                     )
                     yield row, targets
 

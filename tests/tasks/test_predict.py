@@ -103,7 +103,7 @@ def test_outputs_of_records_are_in_their_order():
     )
 
 
-@pytest.mark.parametrize("name", registry.NAMES)
+@pytest.mark.parametrize("name", registry.TASKS)
 def test_no_input_has_no_prediction(name):
     """As in a file whose lines are all damaged."""
     options = {"max_seq_length": 100, "thresholds": (0.5, 0.5)}

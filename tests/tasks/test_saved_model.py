@@ -28,7 +28,7 @@ from tensorflow.python.framework import test_util
 import tokenization
 from modeling import BertConfig
 from pretraining import model as pretraining_model
-from tasks import registry, saved_model
+from tasks import saved_model
 from tasks.classifier import model as classifier_model
 from training.task_model import TaskModel
 
@@ -144,7 +144,7 @@ def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task("masked_lm", str(vocab_file), top_k=1000)
     model = task.create_model("float32")
-    graph = registry.create_graph(task, model)
+    graph = task.create_graph(model)
     found = graph.from_texts(tf.constant(["a [MASK] film"]))
     assert found["tokens"].shape[-1] == len(VOCAB)
 
@@ -164,7 +164,7 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
     vocab_file.write_text("\n".join(VOCAB))
     task = create_task(head, str(vocab_file))
     model = task.create_model("float32")
-    graph = registry.create_graph(task, model)
+    graph = task.create_graph(model)
     made = graph.signatures()
 
     def ask(count: int) -> dict:
@@ -277,7 +277,7 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     task = create_task(name, str(vocab_file))
     model = task.create_model("float32")
-    export = registry.create_graph(task, model)
+    export = task.create_graph(model)
     nothing = [
         tf.zeros([0, 2][: spec.shape.rank], tf.string)
         for spec in export.text_specs()
@@ -343,7 +343,7 @@ def create_graph(folder: Path, model, *labels: str):
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCAB) + "\n")
     task = create_task("classifier", str(path), labels=labels)
-    return registry.create_graph(task, model)
+    return task.create_graph(model)
 
 
 @pytest.mark.nightly

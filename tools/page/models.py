@@ -81,7 +81,7 @@ class PageModel:
         if settings.task not in OUTPUTS:
             self.vector_settings = settings._replace(task="encoder")
             encoder = registry.create_task(self.vector_settings)
-            graph = registry.create_graph(encoder, TextEncoder.of(self.model))
+            graph = encoder.create_graph(TextEncoder.of(self.model))
             self.run_vectors = limits.checked(loading.run_graph(graph))
 
     @functools.cached_property
@@ -172,9 +172,8 @@ class PageModel:
             a,
             b,
             checkpoint.max_seq_length if at_once else checkpoint.row_length,
-            tokenizer.vocab,
+            tokenizer,
             checkpoint.long_texts.how,
-            tokenizer.settings.is_of_hub,
         )
 
     def tokens(self, row: Row) -> list[str]:
