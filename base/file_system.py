@@ -160,13 +160,10 @@ def content_digest(path: str) -> str:
     last = max(0, size - _BLOCK_BYTES)
     places = sorted({last * n // (_BLOCKS - 1) for n in range(_BLOCKS)})
     digest = hashlib.sha256(str(size).encode())
-    try:
-        with open_for_reading(path) as file:
-            for place in places:
-                file.seek(place)
-                digest.update(file.read(_BLOCK_BYTES))
-    except file_errors() as error:
-        raise read_error(path, error) from error
+    with reading(path) as file:
+        for place in places:
+            file.seek(place)
+            digest.update(file.read(_BLOCK_BYTES))
     return digest.hexdigest()
 
 
@@ -564,6 +561,16 @@ def open_for_reading(path: str) -> IO[bytes]:
         raise read_error(path, error) from error
 
 
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[IO[bytes]]:
+    """Open a file; raise a UserError if it cannot be read inside the block."""
+    try:
+        with open_for_reading(path) as file:
+            yield file
+    except file_errors() as error:  # a directory, a damaged disk
+        raise read_error(path, error) from error
+
+
 def read_error(path: str, error: Exception) -> UserError:
     """Return the error for a file that cannot be read."""
     return UserError(f"{path}: cannot be read: {errors.reason(error)}")
@@ -572,10 +579,7 @@ def read_error(path: str, error: Exception) -> UserError:
 def sha256(path: str) -> str:
     """Return the SHA-256 checksum of a file as hexadecimal digits."""
     digest = hashlib.sha256()
-    try:
-        with open_for_reading(path) as file:
-            while part := file.read(1 << 24):
-                digest.update(part)
-    except file_errors() as error:
-        raise read_error(path, error) from error
+    with reading(path) as file:
+        while part := file.read(1 << 24):
+            digest.update(part)
     return digest.hexdigest()

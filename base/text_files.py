@@ -21,11 +21,8 @@ def read_text(path: str) -> str:
     A pipe is refused, since callers may read the file again.
     """
     file_system.check_no_stream(path)
-    try:
-        with file_system.open_for_reading(path) as file:
-            data = file.read()
-    except file_system.file_errors() as error:  # a directory, a damaged disk
-        raise file_system.read_error(path, error) from error
+    with file_system.reading(path) as file:
+        data = file.read()
     try:
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:

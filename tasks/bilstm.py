@@ -10,7 +10,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from base import machine_memory
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import tensorflow as tf
 from absl import logging
@@ -43,14 +43,9 @@ class BiLstmSize(NamedTuple):
     bilstm_units: int = 0
 
     def __str__(self) -> str:
-        """Return the size in words, for messages."""
-        if not self.bilstm_layers:
-            return "no BiLSTM"
-        plural = "s" if self.bilstm_layers > 1 else ""
-        return (
-            f"a BiLSTM of {self.bilstm_layers} layer{plural} of "
-            f"{self.bilstm_units} units"
-        )
+        """Return the size of a BiLSTM in words, for messages."""
+        layers = counted(self.bilstm_layers, "layer")
+        return f"a BiLSTM of {layers} of {self.bilstm_units} units"
 
 
 NO_BILSTM = BiLstmSize()
@@ -221,16 +216,17 @@ class BiLstmLayer(Layer):
 class BiLstm(Layer):
     """Layers of LSTMs, each run in both directions.
 
-    A layer's output is twice as wide as its `units` U. The paper's tagger has
-    two.
+    A layer's output is twice as wide as its units U; `inputs` is the width of
+    what the first one reads. The paper's tagger has two layers.
     """
 
-    def __init__(self, inputs: int, units: int, num_layers: int = 2):
+    def __init__(self, size: BiLstmSize, inputs: int):
         super().__init__("bilstm")
+        num_layers, units = size
         widths = [inputs] + [2 * units] * (num_layers - 1)
         machine_memory.check_fits(
             sum(4 * 8 * units * (width + units + 1) for width in widths),
-            f"a BiLSTM of {num_layers} layers of {units} units",
+            str(size),
             "use fewer units",
         )
         self.layers = [
@@ -255,15 +251,6 @@ class BiLstm(Layer):
             x = layer(x, input_mask, training=seed is not None)
             x = head_dropout(x, seed, f"{layer.name}/dropout", compute)
         return x
-
-
-def create(size: BiLstmSize, inputs: int) -> BiLstm | None:
-    """Return a new BiLSTM on vectors of width `inputs`; None for size 0."""
-    if not size.bilstm_layers:
-        return None
-    bilstm = BiLstm(inputs, size.bilstm_units, size.bilstm_layers)
-    bilstm.build()
-    return bilstm
 
 
 def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,7 @@ import tensorflow as tf
 from modeling import BertConfig, BertOutput, Seed
 from records.streaming import Batch
 from tasks import bilstm
-from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.bilstm import NO_BILSTM, BiLstm, BiLstmSize
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel, project
@@ -39,8 +39,10 @@ class HeadModel(TaskModel):
     ):
         super().__init__(config, dtype)
         width = inputs or config.hidden_size
-        self.bilstm = bilstm.create(bilstm_size, width)
-        if self.bilstm is not None:
+        self.bilstm = None
+        if bilstm_size.bilstm_layers:
+            self.bilstm = BiLstm(bilstm_size, width)
+            self.bilstm.build()
             width = 2 * bilstm_size.bilstm_units
         self.create_head(num_outputs, width)
 

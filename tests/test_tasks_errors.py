@@ -52,7 +52,7 @@ EVERYWHERE = [
     ({"num_train_epochs": 1e30}, "--num_train_epochs=1e+30"),
     (
         {"bilstm_layers": 1, "bilstm_units": 10**8},
-        "1 layers of 100000000 units",
+        "1 layer of 100000000 units",
     ),
     ({"gradient_accumulation_steps": 3}, "--gradient_accumulation_steps"),
     ({"early_stopping_patience": 2}, "--eval_steps"),

@@ -37,7 +37,8 @@ MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], np.int32)
 
 def create(inputs: int = 4, seed: int = 1) -> bilstm.BiLstm:
     tf.keras.utils.set_random_seed(seed)
-    layer = bilstm.create(SIZE, inputs)
+    layer = bilstm.BiLstm(SIZE, inputs)
+    layer.build()
     for variable in layer.weights:  # also the biases, which are 0 and 1
         variable.assign_add(0.3 * tf.random.normal(variable.shape))
     return layer
@@ -54,7 +55,8 @@ def inputs(width: int = 4) -> np.ndarray:
 def test_names_and_initial_values():
     """Keras' names, as in the checkpoints of 0.1.0."""
     tf.keras.utils.set_random_seed(1)
-    layer = bilstm.create(BiLstmSize(2, 3), 4)
+    layer = bilstm.BiLstm(BiLstmSize(2, 3), 4)
+    layer.build()
     names = [variable.path for variable in layer.weights]
     assert names == [
         f"bilstm/layer_{number}/{direction}_lstm/lstm_cell/{name}"
@@ -68,7 +70,8 @@ def test_names_and_initial_values():
     np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(3), atol=1e-6)
     np.testing.assert_array_equal(bias, [0] * 3 + [1] * 3 + [0] * 6)
     tf.keras.utils.set_random_seed(1)
-    again = bilstm.create(BiLstmSize(2, 3), 4)
+    again = bilstm.BiLstm(BiLstmSize(2, 3), 4)
+    again.build()
     for one, other in zip(layer.weights, again.weights, strict=True):
         np.testing.assert_array_equal(one, other)
 
