@@ -419,6 +419,15 @@ def test_a_run_goes_on_with_the_same_windows(made_of, caplog):
     assert "long_texts = {'pooling': 'max'}, not" in line, line
 
 
+def test_the_scores_of_labels_are_those_at_the_thresholds_of_the_model(made_of):
+    made = made_of(next(c for c in CASES if c.name == "multi_label"))
+    config = json.loads((made.model / "bert_config.json").read_text())
+    _, *rows = (made.model / "label_scores.tsv").read_text().splitlines()
+    found = [float(row.split("\t")[1]) for row in rows]
+    assert found == pytest.approx(config["thresholds"], abs=1e-4)
+    assert found != [0.5] * len(found)
+
+
 @every_task
 def test_hugging_face_there_and_back(made_of, case, tmp_path):
     made = made_of(case)
