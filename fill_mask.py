@@ -30,7 +30,7 @@ file is written.
 import dataclasses
 
 from base import logs, script, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 from base.flags import define, flag
 
 from absl import flags, logging
@@ -141,10 +141,8 @@ def check_sentence(task: Task, text: str) -> Input:
             to be scored, or has too many tokens.
     """
     texts = {"text": text}
-    try:
+    with naming(repr(text[:40])):
         task.check(texts)
-    except UserError as error:
-        raise UserError(f"{text[:40]!r}: {error}") from error
     return Input(text, Place("text", 1), texts)
 
 

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from base import lazy, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import keras
 import numpy as np
@@ -134,10 +134,8 @@ class BertConfig:
     def from_json_file(cls, json_file: str) -> "BertConfig":
         """Return the configuration in a JSON file; errors name the file."""
         json_object = text_files.read_json_object(json_file)
-        try:
+        with naming(json_file):
             return cls.from_dict(json_object)
-        except UserError as error:
-            raise UserError(f"{json_file}: {error}") from error
 
     @classmethod
     def from_size(cls, name: str, vocab_size: int) -> "BertConfig":

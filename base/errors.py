@@ -5,7 +5,9 @@ Whatever a user can get wrong (a flag, a file, a damaged record) raises
 wanted and how to mend it. Any other exception is a bug of this project.
 """
 
+import contextlib
 import re
+from collections.abc import Iterator
 
 # What TensorFlow writes around the message of an operation that failed:
 # {{function_node ...}} message [Op:SaveV2] name:
@@ -21,6 +23,15 @@ class UserError(ValueError):
 
 class InputError(UserError):
     """Input from which nothing can be made, however often one tries."""
+
+
+@contextlib.contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Put a place, such as the path of a file, before UserErrors of a block."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
 
 
 def reason(error: Exception) -> str:

@@ -9,15 +9,14 @@ flags --bert_config_file, --vocab_file and --do_lower_case override the files
 beside a checkpoint.
 """
 
-import contextlib
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from base import cluster, file_system, machine_memory, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import numpy as np
 import tensorflow as tf
@@ -194,7 +193,7 @@ def _read_config(
     else:
         keys = text_files.read_json_object(path)
     fields = TrainedFor._fields
-    with _naming(path):
+    with naming(path):
         config = BertConfig.from_dict(
             {name: v for name, v in keys.items() if name not in fields}
         )
@@ -208,7 +207,7 @@ def _read_config(
         )
     if folder and "long_texts" not in keys and folder.reads_end:
         keys["long_texts"] = LongTexts(TAIL)._asdict()
-    with _naming(path):
+    with naming(path):
         trained_for = TrainedFor.from_dict(keys)
     machine_memory.check_fits(
         4 * num_weights(config),
@@ -222,17 +221,8 @@ def _read_config(
 def read_trained_for(path: str) -> TrainedFor:
     """Return what a bert_config.json says of the head of its model."""
     keys = text_files.read_json_object(path)
-    with _naming(path):
+    with naming(path):
         return TrainedFor.from_dict(keys)
-
-
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Put the path of a file before the errors inside the block."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
 
 
 def num_weights(config: BertConfig) -> int:

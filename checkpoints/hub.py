@@ -18,7 +18,7 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from base.errors import UserError
+from base.errors import UserError, naming
 
 from absl import logging
 
@@ -145,10 +145,8 @@ def _explained(what: str) -> Iterator[None]:
 
 def _check_is_bert(folder: str, what: str) -> None:
     path = os.path.join(folder, published.CONFIG_NAME)
-    try:
+    with naming(f"{what} is not a BERT"):
         BertConfig.from_dict(huggingface.read_config(path))
-    except UserError as error:
-        raise UserError(f"{what} is not a BERT: {error}") from error
 
 
 def _has_weights(folder: str) -> bool:

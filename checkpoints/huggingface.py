@@ -252,15 +252,12 @@ def read_config(
     names = theirs.get("id2label")
     count = theirs.get("num_labels", 2)  # their default
     count = len(names) if isinstance(names, dict) else count
-    if problem == "regression" and count != 1:
+    of_one = {"regression": True, "single_label_classification": False}
+    if of_one.get(problem, count == 1) != (count == 1):
         raise UserError(
-            f"{path}: problem_type is regression with {count} outputs "
-            "(id2label, else num_labels); this project predicts one number"
-        )
-    if problem == "single_label_classification" and count == 1:
-        raise UserError(
-            f"{path}: problem_type is {problem} with one output (id2label, "
-            "else num_labels), which transformers refuses too"
+            f"{path}: problem_type is {problem} with {count} outputs (by "
+            "id2label, else num_labels): a regression has one output here, "
+            "the choice of one class several"
         )
     if "BertForTokenClassification" in architectures and not names:
         # Their names of two classes are not written.

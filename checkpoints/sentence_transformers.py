@@ -24,7 +24,7 @@ from base.errors import UserError
 from checkpoints import known_settings, published
 from checkpoints.known_settings import Refused
 from checkpoints.tokenizer_folder import Folder
-from checkpoints.trained_for import SIMILARITIES, TrainedFor
+from checkpoints.trained_for import TrainedFor
 
 # TrainedFor.output_activation to torch's name of the function's class.
 TORCH_NAMES = {
@@ -190,20 +190,15 @@ def _vectors(
     is_cased = not folder.said.get("do_lower_case", True)
     if sizes.get("do_lower_case") and is_cased:
         raise Refused(f"{_LENGTH} lower-cases texts of a cased model")
-    similarity = others.get("similarity_fn_name")
-    if similarity not in (None, *SIMILARITIES):
-        raise UserError(
-            f"{folder.file(_PROMPTS)}: similarity_fn_name is {similarity!r}, "
-            f"wanted one of {', '.join(SIMILARITIES)}"
-        )
+    names = ("default_prompt_name", "similarity_fn_name", "truncate_dim")
+    own = {name: others.get(name) for name in names}
+    own["prompts"] = prompts or None
+    TrainedFor.from_dict(own, folder.file(_PROMPTS))  # errors name that file
     return {
         "task": TASK,
         "pooling": modes,
         "normalize": "Normalize" in kinds,
-        "prompts": prompts or None,
-        "default_prompt_name": others.get("default_prompt_name"),
-        "similarity_fn_name": similarity,
-        "truncate_dim": others.get("truncate_dim"),
+        **own,
     }
 
 

@@ -5,7 +5,7 @@ objective if that is not the paper's. They are no part of BertConfig, which
 describes the encoder alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from base.errors import UserError
@@ -15,13 +15,12 @@ CUT, HEAD_TAIL, TAIL, WINDOWS = "cut", "head_tail", "tail", "windows"
 
 POOLINGS = ("mean", "max")  # of windows
 
-# Functions that a number may go through: TrainedFor.output_activation.
-OUTPUT_ACTIVATIONS = ("sigmoid", "tanh")
+# Functions that a number may go through.
+Activation = Literal["sigmoid", "tanh"]
 
 # How two vectors are compared: by the cosine or the product, or by minus the
 # distance. The names are those of sentence-transformers.
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
-SIMILARITIES: tuple[str, ...] = get_args(Similarity)
 
 
 class LongTexts(NamedTuple):
@@ -95,8 +94,8 @@ class TrainedFor(NamedTuple):
         id2label: number of an output -> its label, the Hugging Face name of
             this setting.
         sentence_pairs: whether a classifier reads two texts.
-        output_activation: function that the one number of a head goes through,
-            one of OUTPUT_ACTIVATIONS; None: none.
+        output_activation: function that the one number of a head goes through;
+            None: none.
         max_seq_length: tokens in a row of the training data.
         long_texts: what was read of longer texts; None: they were cut.
         bilstm_layers, bilstm_units: size of a BiLSTM on the encoder.
@@ -120,7 +119,7 @@ class TrainedFor(NamedTuple):
     task: str | None = None
     id2label: Mapping[str, str] | None = None
     sentence_pairs: bool | None = None
-    output_activation: str | None = None
+    output_activation: Activation | None = None
     max_seq_length: int | None = None
     long_texts: LongTexts | None = None
     bilstm_layers: int | None = None
@@ -157,11 +156,6 @@ class TrainedFor(NamedTuple):
                 raise UserError(
                     f"{place}: {name} must be {wanted}, found {value!r}"
                 )
-        if found.output_activation not in (None, *OUTPUT_ACTIVATIONS):
-            raise UserError(
-                f"{place}: output_activation is {found.output_activation}, "
-                f"known are {', '.join(OUTPUT_ACTIVATIONS)}"
-            )
         names, similarity = found.id2label, found.similarity_fn_name
         return found._replace(
             similarity_fn_name=None if similarity == "cosine" else similarity,
@@ -218,6 +212,12 @@ def id2label_of(labels: Iterable[Any]) -> dict[str, Any]:
     return {str(number): label for number, label in enumerate(labels)}
 
 
+def _one_of(kind: Any) -> tuple[str, Callable[[Any], bool]]:
+    """Return the row of _TYPES of a Literal."""
+    values = get_args(kind)
+    return f"one of {', '.join(values)}", lambda value: value in values
+
+
 # Type of a field: what it is called, and whether a value is of it.
 _TYPES = {
     str | None: ("a string", lambda value: isinstance(value, str)),
@@ -226,10 +226,8 @@ _TYPES = {
         "a whole number of at least 1, of 32 bits",
         lambda value: type(value) is int and 1 <= value < 2**31,
     ),
-    Similarity | None: (
-        f"one of {', '.join(SIMILARITIES)}",
-        lambda value: value in SIMILARITIES,
-    ),
+    Activation | None: _one_of(Activation),
+    Similarity | None: _one_of(Similarity),
     LongTexts | None: ("an object", lambda value: isinstance(value, dict)),
     Sequence[float] | None: (
         "a list of numbers from 0 to 1",

@@ -1,6 +1,6 @@
 """Which vectors are nearest to a query by the model's similarity, exactly.
 
-A similarity is one of trained_for.SIMILARITIES; None: the cosine, which is the
+A similarity is one of trained_for.Similarity; None: the cosine, which is the
 product of vectors of length 1 (`prepared`). Scores in float32 name candidates,
 whose scores are then computed again, with digits that do not depend on the
 block a row was in. No TensorFlow.

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from base import packages, workers
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import numpy as np
 
@@ -65,10 +65,8 @@ class LiteRtModel:
                 f"max_seq_length {longest} and max_position_embeddings "
                 f"{positions}, more than the file holds"
             )
-        try:
+        with naming(f"--model={path}"):
             self.task = registry.create_task(self.settings)
-        except UserError as error:
-            raise UserError(f"--model={path}: {error}") from error
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // self.settings.checkpoint.row_length
         )
@@ -124,7 +122,7 @@ class LiteRtModel:
             raise UserError("predict: one text, wanted a list of texts")
         names, inputs = self.task.text_names, []
         for number, text in enumerate(texts):
-            try:
+            with naming(f"text {number}"):
                 if isinstance(text, Mapping):
                     named = self.task.texts_of_object(text)
                 elif not isinstance(text, str) or len(names) > 1:
@@ -135,8 +133,6 @@ class LiteRtModel:
                 else:
                     named = self.task.texts_of_line([text])
                 named = self.task.checked(named)
-            except UserError as error:
-                raise UserError(f"text {number}: {error}") from error
             inputs.append(Input(number, Place("texts", number), named))
         found = predict.predict(self.task, self, inputs, self.batch_size)
         for number, result in enumerate(found):

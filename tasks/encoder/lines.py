@@ -94,7 +94,7 @@ class Reader:
             with self._open() as file:
                 for index, data in enumerate(file):
                     self.num_lines += 1
-                    row = self._encode(index, self._decode(index, data))
+                    row = self._encode(index, data)
                     yield Line(index, row, len(data))
         except (OSError, tf.errors.OpError) as error:
             raise UserError(
@@ -137,25 +137,24 @@ class Reader:
             return contextlib.nullcontext(sys.stdin.buffer)
         return file_system.open_for_reading(self.path)
 
-    def _decode(self, index: int, data: bytes) -> str:
-        try:
-            return data.decode("utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{self.path}, line {index + 1}: not UTF-8 (byte "
-                f"0x{data[error.start]:02x}); convert the file first"
-            ) from error
-
-    def _encode(self, index: int, text: str) -> Row:
+    def _encode(self, index: int, data: bytes) -> Row:
         """Return the row of a sentence, or of a pair `first ||| second`.
 
         As in the original, a pair is shortened from its longer side.
         """
+        at = f"{self.path}, line {index + 1}"
+        try:
+            text = data.decode().strip()
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{at}: not UTF-8 (byte 0x{data[error.start]:02x}); convert "
+                "the file first"
+            ) from error
         first, second = split_pair(text)
         if second and self.how == WINDOWS:
             raise UserError(
-                f"{self.path}, line {index + 1}: a pair, and --long_texts="
-                f"{WINDOWS} is for single texts; leave it out"
+                f"{at}: a pair, and --long_texts={WINDOWS} is for single "
+                "texts; leave it out"
             )
         row, left_out = row_of_texts(
             first, second, self.row_length, self.tokenizer, self.how

@@ -111,7 +111,8 @@ def test_similarities_by_name(tmp_path):
     )
     assert found.similarity_fn_name is None
     path.write_text(json.dumps(content | {"similarity_fn_name": "maxsim"}))
-    with pytest.raises(UserError, match="'maxsim', wanted one of cosine, dot"):
+    words = f"^{path}: similarity_fn_name must be one of cosine, dot"
+    with pytest.raises(UserError, match=words):
         sentence_transformers.read(Folder(str(tmp_path)), 20)
     with pytest.raises(UserError, match="similarity_fn_name must be one of"):
         TrainedFor.from_dict({"similarity_fn_name": "maxsim"})

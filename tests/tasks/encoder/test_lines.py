@@ -70,6 +70,6 @@ def test_pairs_that_lose_their_second_half(length, wanted):
         settings=tokenization.TokenizerSettings.of(),
     )
     reader = features_lines.Reader("-", model_of(tokenizer, length))
-    row = reader._encode(0, "a b c ||| a b c")
+    row = reader._encode(0, b"a b c ||| a b c")
     assert row.input_ids.tolist() == wanted
     assert not row.segment_ids.any()
