@@ -25,12 +25,19 @@ class InputError(UserError):
     """Input from which nothing can be made, however often one tries."""
 
 
+Kinds = type[Exception] | tuple[type[Exception], ...]
+
+
 @contextlib.contextmanager
-def naming(place: str) -> Iterator[None]:
-    """Put a place, such as the path of a file, before UserErrors of a block."""
+def naming(place: str, kinds: Kinds = UserError) -> Iterator[None]:
+    """Raise errors of the block as UserErrors that begin with a place.
+
+    It is the path of a file, for example, or what is wrong with it. `kinds` are
+    the errors; by default they are UserErrors, which do not know the place.
+    """
     try:
         yield
-    except UserError as error:
+    except kinds as error:
         raise UserError(f"{place}: {error}") from error
 
 

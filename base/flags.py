@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from base import cluster, file_system
-from base.errors import UserError
+from base.errors import UserError, naming
 
 from absl import flags
 from absl.flags import FlagValues
@@ -220,12 +220,8 @@ def check(f: FlagValues) -> None:
     """
     for name in f:
         declared = of(f, name)
-        try:
+        with naming(f"flag --{name}={f[name].value}", ValueError):
             check_number(f[name], f[name].value)
-        except ValueError as error:
-            raise UserError(
-                f"flag --{name}={f[name].value}: {error}"
-            ) from error
         if not is_given(f, name):
             continue
         for other, why in declared.excludes.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from base import file_system
-from base.errors import InputError, UserError
+from base.errors import InputError, UserError, naming
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,10 +31,8 @@ def read_text(path: str) -> str:
 
 def read_toml(path: str) -> dict[str, Any]:
     """Return the values of a TOML file; a UserError names what is wrong."""
-    try:
+    with naming(f"{path}: not valid TOML", tomllib.TOMLDecodeError):
         return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from error
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -88,7 +86,7 @@ def json_object(place: str, text: str | bytes) -> dict[str, Any]:
 def _json_value(place: str, text: str | bytes) -> Any:
     try:
         return parse_json(text)
-    except ValueError as error:
+    except ValueError as error:  # not `naming`, which costs time for each line
         raise UserError(f"{place and f'{place}: '}not JSON: {error}") from error
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from base import file_system, logs, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import ml_dtypes
 import numpy as np
@@ -498,12 +498,9 @@ def _open(path: str) -> Any:
             f"{path}: safetensors files are read from local disks only; copy "
             "the directory first"
         )
-    try:
+    kinds = OSError, safetensors.SafetensorError
+    with naming(f"{path} cannot be read as safetensors", kinds):
         return safetensors.safe_open(local, framework="numpy")
-    except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(
-            f"{path} cannot be read as safetensors: {error}"
-        ) from error
 
 
 def _read(file: Any, name: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from base import errors, file_system
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import numpy as np
 import tensorflow as tf
@@ -177,7 +177,7 @@ class Reader:
 
     def __init__(self, prefix: str):
         self.prefix, self.total = prefix, 0.0
-        try:
+        with naming(f"{prefix} cannot be read as a checkpoint", _DAMAGED):
             if tf.io.gfile.isdir(prefix):
                 from checkpoints import huggingface  # where it is their format
 
@@ -186,10 +186,6 @@ class Reader:
                 self._reader = tf.train.load_checkpoint(prefix)
             # Fails for names of other bytes.
             self._shapes = self._reader.get_variable_to_shape_map()
-        except _DAMAGED as error:
-            raise UserError(
-                f"{prefix} cannot be read as a checkpoint: {error}"
-            ) from error
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Return {name: shape}."""

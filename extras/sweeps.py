@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import child_processes, file_system, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 from base.flags import check_number, flag
 
 import tensorflow as tf
@@ -149,11 +149,9 @@ def grid(f: FlagValues) -> Runs:
     """
 
     def parse(name: str, value: str, what: str) -> float:
-        try:
+        with naming(what, ValueError):
             number = f[name].parser.parse(value)
             check_number(f[name], number)
-        except ValueError as error:
-            raise UserError(f"{what}: {error}") from error
         return number
 
     axes = []

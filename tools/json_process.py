@@ -7,7 +7,7 @@ import tempfile
 from typing import Any
 
 from base import child_processes
-from base.errors import UserError
+from base.errors import UserError, naming
 
 
 class JsonProcess:
@@ -25,7 +25,7 @@ class JsonProcess:
     def __init__(self, name: str, command: list[str], **options: Any):
         self._name = name
         self._log = tempfile.TemporaryFile("w+", errors="replace")
-        try:
+        with naming(name, OSError):
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -35,8 +35,6 @@ class JsonProcess:
                 preexec_fn=child_processes.end_with_parent,
                 **options,
             )
-        except OSError as error:
-            raise UserError(f"{name}: {error}") from error
         self.first = self._answer()
 
     def __enter__(self) -> "JsonProcess":

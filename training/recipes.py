@@ -6,7 +6,7 @@ if they stood in the command, but what the command itself says wins.
 
 from pathlib import Path
 
-from base.errors import UserError
+from base.errors import UserError, naming
 from base.flags import check_number, of
 
 from absl import flags, logging
@@ -37,10 +37,8 @@ def apply(f: flags.FlagValues, recipe: str) -> None:
             f"--recipe={recipe}: no such recipe or file; the recipes are "
             f"{names}"
         )
-    try:
+    with naming(f"{path} is no recipe", (flags.Error, UnicodeDecodeError)):
         lines = f.read_flags_from_files([f"--flagfile={path}"])
-    except (flags.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no recipe: {error}") from error
     # The value tells of a flag that was given by its alias, such as --output.
     given = {n for n in f if f[n].present or f[n].value != f[n].default}
     exclusive = [{n, other} for n in f for other in of(f, n).excludes]
@@ -56,11 +54,9 @@ def apply(f: flags.FlagValues, recipe: str) -> None:
         if wins := given & {name, *(n for pair in others for n in pair)}:
             kept += [f[n].serialize() for n in sorted(wins)]
             continue
-        try:
+        with naming(f"{path}: {line}", (flags.Error, ValueError)):
             f[name].parse(value)
             check_number(f[name], f[name].value)
-        except (flags.Error, ValueError) as error:
-            raise UserError(f"{path}: {line}: {error}") from error
         taken.append(line)
     logging.info("--recipe=%s sets %s", recipe, " ".join(taken))
     if kept:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import cluster, file_system, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import numpy as np
 from absl import logging
@@ -94,7 +94,8 @@ def read_logits(path: str, num_windows: int) -> Outputs:
         UserError: it is missing, damaged or of another number of windows.
     """
     with file_system.open_for_reading(path) as file:
-        try:
+        # Damage raises errors of numpy, zipfile, zlib, tokenize; MemoryError.
+        with naming(f"{path} is not a file of logits", Exception):
             arrays = np.load(file)
             found = {n: arrays[n] for n in ("start_logits", "end_logits")}
             for name, values in found.items():
@@ -104,11 +105,6 @@ def read_logits(path: str, num_windows: int) -> Outputs:
                         f"{name} is {values.dtype} {values.shape}, wanted "
                         f"{num_windows} windows"
                     )
-        # Damage raises errors of numpy, zipfile, zlib, tokenize; MemoryError.
-        except Exception as error:
-            raise UserError(
-                f"{path} is not a file of logits: {error}"
-            ) from error
     return found
 
 
