@@ -17,14 +17,12 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from base import packages
+from base import packages, startup
 from base.errors import UserError
 from base.flags import flag
 
 from absl import logging
 from absl.flags import FlagValues
-
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # How Beam reports an exception of a worker: in the same process it appends
 # " [while running 'STEP']" to the message; from another process it sends the
@@ -181,7 +179,7 @@ def _parse_options(text: str) -> Any:
 def _importable() -> Iterator[None]:
     """Let worker processes on this machine import the project's modules."""
     before = os.environ.get("PYTHONPATH")
-    paths = [_ROOT] + ([before] if before else [])
+    paths = [startup.ROOT] + ([before] if before else [])
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     logger = standard_logging.getLogger("apache_beam")
     level = logger.level

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import importlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -59,11 +60,7 @@ def is_utf_8(text: str) -> bool:
     Python keeps other bytes as surrogates, which neither TensorFlow nor JSON
     takes.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not re.search("[\ud800-\udfff]", text)
 
 
 def file_errors() -> tuple[type[Exception], ...]:

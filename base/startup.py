@@ -35,7 +35,7 @@ _DRIVER = "/proc/driver/nvidia"
 
 _OPTIONAL = ("PIL", "matplotlib", "scipy", "sklearn")
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # I0000 00:00:1795303204.883527   20708 port.cc:153] oneDNN custom ...
 # 2025-09-17 14:44:05.157831: I external/local_xla/xla/tsl/cuda/cudart_ ...
@@ -55,7 +55,7 @@ def is_script() -> bool:
     """Return whether Python runs a script of the main folder or of tools/."""
     path = getattr(sys.modules["__main__"], "__file__", None) or os.devnull
     folder = os.path.dirname(os.path.abspath(path))
-    return folder == _ROOT or f"{folder}/".startswith(f"{_ROOT}/tools/")
+    return folder == ROOT or f"{folder}/".startswith(f"{ROOT}/tools/")
 
 
 def begin() -> None:

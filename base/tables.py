@@ -227,7 +227,7 @@ def check_utf8(text: str, what: str) -> None:
 
     JSON may escape half of a character ("\\ud800"). `what` is the text's place.
     """
-    if re.search("[\ud800-\udfff]", text):
+    if not file_system.is_utf_8(text):
         raise UserError(
             f"{what} {text!r:.40} has a lone surrogate, half of a character, "
             "which UTF-8 cannot hold"

@@ -141,14 +141,9 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     # If training was interrupted, no configuration has the size of a BiLSTM
     # yet. Without flags the model has no BiLSTM, and its output layer would
     # still fit if 2 * U = H: the scores would be noise.
-    stored, own = (
-        any(name.startswith("bilstm/") for name in names)
-        for names in (
-            reader.get_variable_to_shape_map(),
-            (variable.path for variable in model.variables),
-        )
-    )
-    if stored and not own:
+    names = reader.get_variable_to_shape_map()
+    has_bilstm = any(name.startswith("bilstm/") for name in names)
+    if has_bilstm and getattr(model, "bilstm", None) is None:
         raise UserError(
             f"{prefix} has a BiLSTM, but the configuration does not: give "
             "--bilstm_layers and --bilstm_units as in training"

@@ -338,9 +338,7 @@ class Task(abc.ABC):
         value = text_files.json_object("", line)
         texts = self.checked(self.texts_of_object(value))
         own = _own_id(value, self.settings.id_column)
-        if own is None:
-            return Input(str(place), place, texts)
-        return Input(own, place, texts)
+        return Input(str(place) if own is None else own, place, texts)
 
     # --- Records -------------------------------------------------------------
 

@@ -309,8 +309,7 @@ def _write_manifest(job: Job, **content: Any) -> None:
     # thousand files in it.
     content = {"fingerprint": job.fingerprint, **content}
     content["checksum"] = _checksum(content)
-    with file_system.atomic_file(job.manifest) as file:
-        file.write(json.dumps(content).encode())
+    file_system.write_text(job.manifest, json.dumps(content))
 
 
 def _remove_leftovers(job: Job) -> None:
