@@ -27,8 +27,6 @@ from tasks import reading, registry
 from tasks.reading import InputFile, Window
 from tasks.task import Model, Task, TaskSettings
 
-_NAME = "batch_predict"
-
 # A window, with the number of its file and its own number in that file.
 _Numbered = tuple[int, int, Window]
 
@@ -64,7 +62,7 @@ def predict_files(
             | "Write" >> beam.MapTuple(_write)
         )
 
-    base_beam.run(build, beam_options, _NAME)
+    base_beam.run(build, beam_options, "batch_predict")
 
 
 class _Read(beam.DoFn):

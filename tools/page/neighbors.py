@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from base import progress, text_files
-from base.errors import UserError
+from base.errors import UserError, naming
 
 from serving.search.index import Sentences
 from tools.page.models import PageModel
@@ -23,10 +23,8 @@ def read_sentences(path: str) -> dict[int, str]:
             or too many.
     """
     text = text_files.read_text(path)
-    try:
+    with naming(f"--neighbors_file={path}"):
         return sentences_of(text, MAX_SENTENCES)
-    except UserError as error:
-        raise UserError(f"--neighbors_file={path}: {error}") from error
 
 
 def sentences_of(text: str, most: int = MAX_PASTED) -> dict[int, str]:
