@@ -167,13 +167,16 @@ def convert_single_example(
     if isinstance(example, PaddingInputExample):
         zeros = [0] * max_seq_length
         return InputFeatures(zeros, list(zeros), list(zeros), 0, False)
-    columns, _ = data.convert_examples(
-        [example], list(label_list).index, max_seq_length, tokenizer
+    row, _ = rows.row_of_texts(
+        example.text_a, example.text_b, max_seq_length, tokenizer
     )
-    names = ("input_ids", "input_mask", "segment_ids", "label_ids")
-    features = InputFeatures(*(columns[name][0].tolist() for name in names))
+    columns = rows.pad([row], max_seq_length)
+    features = InputFeatures(
+        *(columns[name][0].tolist() for name in columns),
+        list(label_list).index(example.label),
+    )
     if ex_index < _SHOWN:
-        ids = features.input_ids[: sum(features.input_mask)]
+        ids = row.input_ids.tolist()
         rows.log_example(
             ex_index,
             ("guid", example.guid),

@@ -17,6 +17,7 @@ import modeling
 import tokenization
 from compat import gone
 from compat.modeling import output_layer
+from tasks import rows
 from tasks.squad import answers, data, decoding, windows
 
 v1 = tf.compat.v1
@@ -151,28 +152,26 @@ def convert_examples_to_features(
     """Call output_fn with the features of every window."""
     lengths = windows.Lengths(max_seq_length, doc_stride, max_query_length)
     found = windows.convert(_squad_data(examples), tokenizer, lengths)
-    rows = windows.features(found, tokenizer.vocab, max_seq_length)
+    records = windows.records(found, tokenizer.vocab)
     is_max_context = decoding.max_context(
         found.example, found.doc_start, found.doc_length
     )
     at, spans = 0, collections.Counter()
-    for number in range(len(found)):
+    for number, (row, labels) in enumerate(records):
         example = int(found.example[number])
         size = int(found.doc_length[number])
         first = int(found.doc_offset[number])
         start = int(found.doc_start[number])
         of_word = found.words[found.data.examples[example].paragraph]
-        ids = rows["input_ids"][number].tolist()
+        columns = rows.pad([row], max_seq_length)
         features = InputFeatures(
-            int(rows["unique_ids"][number]),
+            labels["unique_ids"],
             example,
             spans[example],
-            tokenizer.convert_ids_to_tokens(ids[: first + size + 1]),
+            tokenizer.convert_ids_to_tokens(row.input_ids.tolist()),
             dict(enumerate(of_word[start : start + size].tolist(), first)),
             dict(enumerate(is_max_context[at : at + size].tolist(), first)),
-            ids,
-            rows["input_mask"][number].tolist(),
-            rows["segment_ids"][number].tolist(),
+            *(columns[name][0].tolist() for name in columns),
             source=(found, tokenizer),
         )
         if is_training:

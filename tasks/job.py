@@ -18,6 +18,7 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 
 import abc
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -32,13 +33,15 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import HEAD_TAIL, TAIL, TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
-from tasks import bilstm, graph, predict, registry
-from tasks.rows import text_fingerprint
+from tasks import bilstm, graph, predict, registry, rows
+from tasks.rows import Record
 from tasks.settings import RunSettings
 from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
 from training.task_model import TaskModel
+
+_PART = 2048  # records encoded together
 
 
 class LoadedModel(NamedTuple):
@@ -201,8 +204,8 @@ class FineTuningJob(abc.ABC):
     @abc.abstractmethod
     def convert(
         self, data: DataSet, examples: Sequence[Any]
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of some records at a time, {name: [n, ...]}.
+    ) -> Iterator[Record]:
+        """Yield the records of examples.
 
         Logs the first examples, and what had to be cut.
         """
@@ -261,15 +264,18 @@ class FineTuningJob(abc.ABC):
         """Write the record file of a data set; it appears when complete."""
         with file_system.atomic_file(path) as file:
             with tfrecord.RecordWriter(file) as writer:
-                for features in self.convert(data, examples):
-                    writer.write_examples(features)
+                records = self.convert(data, examples)
+                while part := list(itertools.islice(records, _PART)):
+                    writer.write_examples(
+                        rows.features(part, self.cache.schema)
+                    )
         logging.info("Wrote %d records to %s", writer.num_records, path)
         if data == self.train:
             del self._examples[data.name]  # training sets are large
 
     def text_fingerprint(self) -> dict[str, Any]:
         """Return the fingerprint of vocabulary, casing and length."""
-        found = text_fingerprint(self.tokenizer, self.source.row_length)
+        found = rows.text_fingerprint(self.tokenizer, self.source.row_length)
         how = self.source.long_texts.how
         if how in (HEAD_TAIL, TAIL):
             found["long_texts"] = how
@@ -302,14 +308,14 @@ class FineTuningJob(abc.ABC):
         found: Outputs = {}
         records, run = self.records(data), loaded.run
         with progress.Bar(records.num_records, "records", data.title) as bar:
-            for rows, features in predict.batches(run, records, batch_size):
+            for taken, features in predict.batches(run, records, batch_size):
                 for name, value in run(features).items():
                     if name not in found:  # the first batch is the longest
                         shape = (len(records.lengths), *value.shape[1:])
                         found[name] = np.zeros(shape, value.dtype)
                     inner = tuple(map(slice, value.shape[1:]))
-                    found[name][(rows, *inner)] = value[: len(rows)]
-                bar.update(len(rows))
+                    found[name][(taken, *inner)] = value[: len(taken)]
+                bar.update(len(taken))
         check_finite(found, data)
         return found
 
@@ -381,11 +387,9 @@ class FineTuningJob(abc.ABC):
         """Return settings of the task that a resumed run may change."""
         return {}
 
-    def tokens_of(self, features: Mapping[str, np.ndarray], row: int) -> str:
-        """Return the tokens of a record, without padding, for the log."""
-        used = features["input_mask"][row] > 0
-        ids = features["input_ids"][row][used].tolist()
-        return " ".join(self.tokenizer.convert_ids_to_tokens(ids))
+    def tokens_of(self, ids: np.ndarray) -> str:
+        """Return the tokens of ids for the log."""
+        return " ".join(self.tokenizer.convert_ids_to_tokens(ids.tolist()))
 
     # --- Files in output_dir -------------------------------------------------
 

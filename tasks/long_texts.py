@@ -90,20 +90,17 @@ def check_single(found: LongTexts, sentence_pairs: bool) -> None:
 
 def what_is_read(
     source: Checkpoint,
-    lengths: Sequence[np.ndarray],
-    left_out: Sequence[np.ndarray],
+    lengths: Sequence[int],
+    left_out: Sequence[int],
 ) -> str:
     """Return how many texts were cut, and by how much, for the log.
 
     Args:
         source: the model that reads them.
-        lengths: tokens of the rows, in parts.
+        lengths: tokens of the rows.
         left_out: the pieces that were cut off each.
     """
-    used, lost = (
-        np.concatenate([np.zeros(0, int), *parts])
-        for parts in (lengths, left_out)
-    )
+    used, lost = np.array(lengths, int), np.array(left_out, int)
     share = lost.sum() / max(1, used.sum() + lost.sum())
     found = (
         f"{np.count_nonzero(lost)} of them cut to {source.row_length} tokens"

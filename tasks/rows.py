@@ -3,7 +3,7 @@
 This module imports no TensorFlow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ class Row(NamedTuple):
 
 # The rows that one output is about: one row, or one for each choice.
 Unit = list[Row]
+
+# The row of a record, and the values of its other features.
+Record = tuple[Row, dict[str, Any]]
 
 
 def make_row(input_ids: Sequence[int], second_start: int) -> Row:
@@ -148,16 +151,26 @@ def schema(max_seq_length: int, **others: str) -> dict[str, tfrecord.Feature]:
     }
 
 
-def labeled(
-    rows: Sequence[Row], labels: Sequence[float] | np.ndarray, length: int
+def labeled(row: Row, label: Any) -> Record:
+    """Return the record of a row with a label, as the original's are."""
+    # is_real_example is always 1. In the original's records it is 0 for
+    # examples that fill up the last batch on a TPU.
+    return row, {"label_ids": label, "is_real_example": 1}
+
+
+def features(
+    records: Sequence[Record], schema: Mapping[str, tfrecord.Feature]
 ) -> dict[str, np.ndarray]:
-    """Return the features of rows with a label each, the original's."""
-    return pad(rows, length) | {
-        "label_ids": np.array(labels),
-        # Always 1. In the original's records it is 0 for examples that fill up
-        # the last batch on a TPU.
-        "is_real_example": np.ones([len(rows)], np.int32),
+    """Return the features of n records, {name: [n, ...]}; see `pad`.
+
+    The schema has the length of the rows and the types of their other features.
+    """
+    rows, others = zip(*records, strict=True)
+    columns = {
+        name: np.array([values[name] for values in others], schema[name].dtype)
+        for name in others[0]
     }
+    return pad(rows, schema["input_ids"].length) | columns
 
 
 class Units:

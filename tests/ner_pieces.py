@@ -5,6 +5,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 import tokenization
+from tasks import rows
 from tasks.ner import windows
 from tasks.ner.data import Sentence
 from tasks.ner.windows import Converter
@@ -28,4 +29,5 @@ def tokenizer_in(folder: Path) -> tokenization.FullTokenizer:
 
 def features(converter: Converter, *sentences: Sentence) -> dict:
     """Return the features of all records of sentences, {name: [n, S]}."""
-    return windows.features(list(converter(sentences)), converter.length)
+    records = [(row, {"label_ids": x}) for row, x in converter(sentences)]
+    return rows.features(records, windows.schema(converter.length))

@@ -1,4 +1,4 @@
-"""Read the examples of a classification task and turn them into features.
+"""Read the examples of a classification task.
 
 Three kinds of files hold a line per example: .tsv without quoting, as GLUE's
 files are; .csv with quotes; .jsonl with a JSON object per line. base/tables.py
@@ -7,7 +7,7 @@ reads their rows.
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from base import logs, tables, text_files
 from base.errors import UserError
@@ -17,9 +17,6 @@ import numpy as np
 from absl import logging
 from absl.flags import FlagValues
 
-import tokenization
-from checkpoints.trained_for import CUT
-from tasks import rows
 from tasks.classifier import glue
 from tasks.classifier.glue import Columns, Example, Split, TaskFiles
 
@@ -354,36 +351,3 @@ def _value(
     # A label of JSON may be a number: 1 is the class "1".
     kinds = (str, int, float, bool)
     return str(tables.require(row, column, kinds, at, _HINT))
-
-
-# --- Examples to features ----------------------------------------------------
-
-
-def convert_examples(
-    examples: Sequence[Example],
-    label_id: Callable[[str | None], float],
-    max_seq_length: int,
-    tokenizer: tokenization.FullTokenizer,
-    how: str = CUT,
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the features [n, S] of n examples, and the pieces left out, [n].
-
-    The second value counts word pieces of each example. `how` is LongTexts.how.
-
-    A sentence becomes [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP]. Segment 1 is
-    b with its [SEP]; all features are 0 in the padding:
-
-        tokens:      [CLS] the dog [SEP] a cat sat [SEP] [PAD]
-        segment_ids:   0    0   0    0   1  1   1    1     0
-        input_mask:    1    1   1    1   1  1   1    1     0
-
-    label_ids [n] are what `label_id` returns for the labels, None included;
-    is_real_example is [n] too.
-    """
-    found = [
-        rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer, how)
-        for x in examples
-    ]
-    labels = [label_id(x.label) for x in examples]
-    features = rows.labeled([row for row, _ in found], labels, max_seq_length)
-    return features, np.array([left_out for _, left_out in found])

@@ -31,8 +31,6 @@ BALANCED = "balanced"  # class_weights
 
 _SHOWN = 5  # examples in the log, as in the original
 
-_PART = 10_000  # examples converted together
-
 
 class Options(NamedTuple):
     """The flags of the task, by their names."""
@@ -135,7 +133,7 @@ class ClassifierJob(FineTuningJob):
             is_real_example="int64",
         )
 
-    def label_ids(self, label: str | None) -> Any:
+    def label_id(self, label: str | None) -> Any:
         """Return the number of a label; None stands for a missing one."""
         return self.files.label_id(label)
 
@@ -163,33 +161,24 @@ class ClassifierJob(FineTuningJob):
 
     def convert(
         self, data: DataSet, examples: Sequence[Example]
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of some examples at a time; log the first."""
+    ) -> Iterator[rows.Record]:
+        """Yield the record of every example; log the first ones."""
         lengths, left_out = [], []
-        label_type = np.float32 if self.is_regression else np.int64
-        for at in range(0, len(examples), _PART):
-            part = examples[at : at + _PART]
-            features, lost = classifier_data.convert_examples(
-                part,
-                self.label_ids,
-                self.source.row_length,
-                self.tokenizer,
-                self.source.long_texts.how,
-            )
-            label_ids = features["label_ids"].astype(label_type)
-            features["label_ids"] = label_ids
-            for row, example in enumerate(() if at else part[:_SHOWN]):
-                label = f"{example.label} (id = {label_ids[row]})"
+        for number, example in enumerate(examples):
+            row, lost = self.task.row(example.text_a, example.text_b)
+            label_id = self.label_id(example.label)
+            if number < _SHOWN:
+                label = f"{example.label} (id = {label_id})"
                 rows.log_example(
-                    row,
+                    number,
                     ("guid", example.guid),
-                    ("tokens", self.tokens_of(features, row)),
+                    ("tokens", self.tokens_of(row.input_ids)),
                     # A test file has none.
                     *([] if example.label is None else [("label", label)]),
                 )
-            lengths.append(features["input_mask"].sum(axis=1))
+            lengths.append(len(row.input_ids))
             left_out.append(lost)
-            yield features
+            yield rows.labeled(row, label_id)
         logging.info(
             "%s: %d examples, %s",
             data.title,
@@ -351,10 +340,10 @@ class MultiLabelJob(ClassifierJob):
             "label_ids": tfrecord.Feature("int64", count, per_token=False)
         }
 
-    def label_ids(self, label: str | None) -> list[int]:
+    def label_id(self, label: str | None) -> np.ndarray:
         """Return 1 for each label of an example, else 0, [K]."""
         found = classifier_data.split_labels(label or "")
-        return [int(name in found) for name in self.files.labels]
+        return np.array([int(name in found) for name in self.files.labels])
 
     # --- Scores and predictions ----------------------------------------------
 

@@ -37,13 +37,10 @@ from tasks.job import (
     FineTuningJob,
     Scored,
 )
-from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.task import number
 
 EMBEDDINGS = "embeddings.jsonl"
-
-_PART = 8192  # rows converted together
 
 _SHOWN = 3  # examples in the log
 
@@ -297,40 +294,31 @@ class EmbeddingsJob(FineTuningJob):
 
     def convert(
         self, data: DataSet, examples: Sequence[Example] | Collection
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of every text; log the first ones."""
-        texts, length = self.texts(data), self.source.row_length
-        how = self.source.long_texts.how
+    ) -> Iterator[rows.Record]:
+        """Yield the record of every text; log the first ones."""
+        texts = self.texts(data)
         values = np.zeros([len(texts)], np.float32)
         if has_scores(examples):
             values = np.repeat([example.score for example in examples], 2)
         numbers: dict[str | None, int] = {None: 0}
         lengths, left_out = [], []
-        for at in range(0, len(texts), _PART):
-            part = texts[at : at + _PART]
-            found = [
-                rows.row_of_texts(
-                    "" if text is None else prompt + text,
-                    None,
-                    length,
-                    self.tokenizer,
-                    how,
-                )
-                for prompt, text in part
-            ]
-            features = rows.pad([row for row, _ in found], length)
-            lengths.append(features["input_mask"].sum(axis=1))
-            left_out.append(np.array([lost for _, lost in found]))
-            for row in range(min(_SHOWN, len(part)) if not at else 0):
-                log_example(row, ("tokens", self.tokens_of(features, row)))
-            yield features | {
-                # Of the bare texts: one with the prompt of a query is the
-                # same as one with that of a document.
-                learning.TEXT_IDS: np.array(
-                    [numbers.setdefault(text, len(numbers)) for _, text in part]
-                ),
-                learning.SCORE: values[at : at + _PART],
-            }
+        for at, (prompt, text) in enumerate(texts):
+            row, lost = rows.row_of_texts(
+                "" if text is None else prompt + text,
+                None,
+                self.source.row_length,
+                self.tokenizer,
+                self.source.long_texts.how,
+            )
+            lengths.append(len(row.input_ids))
+            left_out.append(lost)
+            if at < _SHOWN:
+                tokens = self.tokens_of(row.input_ids)
+                rows.log_example(at, ("tokens", tokens))
+            # Of the bare texts: one with the prompt of a query is the same as
+            # one with that of a document.
+            text_id = numbers.setdefault(text, len(numbers))
+            yield row, {learning.TEXT_IDS: text_id, learning.SCORE: values[at]}
         logging.info(
             "%s: %d texts, %d of them different, %s",
             data.title,

@@ -32,7 +32,7 @@ from tasks.ner import scores as ner_scores
 from tasks.ner import windows as ner_windows
 from tasks.ner.feature_based import SentenceActivations
 from tasks.ner.task import FEATURE_TAGGING, TAGGING
-from tasks.rows import log_example
+from tasks.rows import Record, log_example
 from tasks.settings import RunSettings
 from tasks.task import Model, Outputs
 from training import memory, prediction, reporting
@@ -43,8 +43,6 @@ _PREDICTIONS = ("predictions.txt", "predictions.jsonl")
 _TEST_RESULTS = "test_results.txt"
 
 _SHOWN = 5  # records in the log
-
-_PART = 1024  # records padded together
 
 
 class NerJob(FineTuningJob):
@@ -145,8 +143,8 @@ class NerJob(FineTuningJob):
 
     def convert(
         self, data: DataSet, examples: ner_data.File
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of windows over the sentences."""
+    ) -> Iterator[Record]:
+        """Yield the records of windows over the sentences."""
         length, sentences = self.source.max_seq_length, examples.sentences
         context = self.tagger.document_context
         if context and len({s.document for s in sentences}) == 1:
@@ -160,18 +158,16 @@ class NerJob(FineTuningJob):
         converter = ner_windows.Converter(
             self.tokenizer, self.labels, length, context
         )
-        records = list(converter(sentences))
         names = [*self.labels, "-"]  # the last one stands for IGNORED, -1
-        for at in range(0, len(records), _PART):
-            features = ner_windows.features(records[at : at + _PART], length)
-            for row in range(0 if at else min(_SHOWN, len(records))):
-                labels = [names[number] for number in records[row][1]]
+        for number, (row, label_ids) in enumerate(converter(sentences)):
+            if number < _SHOWN:
+                shown = label_ids[: len(row.input_ids)]
                 log_example(
-                    row,
-                    ("tokens", self.tokens_of(features, row)),
-                    ("labels", " ".join(labels)),
+                    number,
+                    ("tokens", self.tokens_of(row.input_ids)),
+                    ("labels", " ".join(names[label] for label in shown)),
                 )
-            yield features
+            yield row, {"label_ids": label_ids}
         logging.info(
             "%s: %d sentences, %d words; %d sentences split into windows of "
             "%d tokens, %d words without a piece as [UNK]",

@@ -170,7 +170,7 @@ class Converter:
     def __call__(
         self, sentences: Sequence[Sentence]
     ) -> Iterator[tuple[Row, np.ndarray]]:
-        """Yield the row of each record, and the label of each of its pieces."""
+        """Yield the row of each record, and the labels of its pieces, [S]."""
         # Sentences that may be in one window: a document's, or a single one.
         key = operator.attrgetter("document") if self.document_context else id
         for _, scope in itertools.groupby(sentences, key):
@@ -206,7 +206,7 @@ class Converter:
                 if self.document_context:
                     window = widened(window, len(labels), limit)
                 # Other windows classify the words ignored here.
-                targets = np.full(window.end - window.start + 2, IGNORED)
+                targets = np.full(self.length, IGNORED)
                 own = slice(window.first, window.last)
                 at = 1 + window.first - window.start  # behind [CLS]
                 targets[at : at + own.stop - own.start] = labels[own]
@@ -218,14 +218,3 @@ class Converter:
                         seen, (), self.length, self.tokenizer
                     )
                     yield row, targets
-
-
-def features(
-    records: Sequence[tuple[Row, np.ndarray]], max_seq_length: int
-) -> dict[str, np.ndarray]:
-    """Return the features [n, S] of n rows and their labels."""
-    found = rows.pad([row for row, _ in records], max_seq_length)
-    labels = np.full_like(found["input_ids"], IGNORED)
-    for number, (_, targets) in enumerate(records):
-        labels[number, : len(targets)] = targets
-    return found | {"label_ids": labels}

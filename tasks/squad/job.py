@@ -5,14 +5,13 @@ from typing import Any
 
 from base.errors import UserError
 
-import numpy as np
 from absl import logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
-from tasks.rows import log_example
+from tasks.rows import Record, log_example
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
@@ -23,8 +22,6 @@ from tasks.squad.decoding import AnswerOptions
 from tasks.squad.windows import QuestionReader, Windows
 
 _SHOWN = 5  # windows written to the log
-
-_PART = 2048  # windows converted at once; each feature takes a few MB
 
 
 class SquadJob(FineTuningJob):
@@ -114,37 +111,30 @@ class SquadJob(FineTuningJob):
         """Return everything that the windows depend on."""
         return self.reader.fingerprint(data.source, data.name == "train")
 
-    def convert(
-        self, data: DataSet, examples: Windows
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of windows; log the first ones."""
+    def convert(self, data: DataSet, examples: Windows) -> Iterator[Record]:
+        """Yield the records of windows; log the first ones."""
         is_training = data == self.train
-        for at in range(0, len(examples), _PART):
-            features = squad_windows.features(
-                examples,
-                self.tokenizer.vocab,
-                self.source.max_seq_length,
-                slice(at, at + _PART),
-                is_training,
-            )
-            for row in range(0 if at else min(_SHOWN, len(examples))):
-                question = examples.data.examples[examples.example[row]]
+        records = squad_windows.records(
+            examples, self.tokenizer.vocab, is_training
+        )
+        for number, (row, labels) in enumerate(records):
+            if number < _SHOWN:
+                question = examples.data.examples[examples.example[number]]
                 lines = [
-                    ("unique_id", features["unique_ids"][row]),
+                    ("unique_id", labels["unique_ids"]),
                     ("qas_id", question.qas_id),
-                    ("tokens", self.tokens_of(features, row)),
+                    ("tokens", self.tokens_of(row.input_ids)),
                 ]
                 if is_training:
-                    first = int(features["start_positions"][row])
-                    last = int(features["end_positions"][row])
-                    ids = features["input_ids"][row, first : last + 1].tolist()
-                    words = " ".join(self.tokenizer.convert_ids_to_tokens(ids))
+                    first = labels["start_positions"]
+                    last = labels["end_positions"]
+                    words = self.tokens_of(row.input_ids[first : last + 1])
                     answer = f"{words} ({first} to {last})"
                     if not first:
                         answer = "not in this window"
                     lines.append(("answer", answer))
-                log_example(row, *lines)
-            yield features
+                log_example(number, *lines)
+            yield row, labels
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""

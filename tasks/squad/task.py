@@ -94,10 +94,9 @@ class QuestionAnswering(Task):
                 )
             )
         windows = squad_windows.convert(data, self.tokenizer, self.lengths)
-        rows = squad_windows.rows(windows, self.tokenizer.vocab)
-        return Encoded(
-            [[row] for row in rows], windows.left_out.tolist(), windows
-        )
+        records = squad_windows.records(windows, self.tokenizer.vocab)
+        units = [[row] for row, _ in records]
+        return Encoded(units, windows.left_out.tolist(), windows)
 
     # --- Answers -------------------------------------------------------------
 

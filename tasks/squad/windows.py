@@ -2,7 +2,7 @@
 
     QuestionReader   files -> questions with their windows
     convert          questions -> windows
-    rows             windows -> ids
+    records          windows -> ids
 
 A paragraph with more pieces than fit into a sequence is read through several
 windows that overlap. With 5 pieces of the paragraph in a window and a
@@ -40,8 +40,7 @@ from absl import logging
 
 import tokenization
 from records import tfrecord
-from tasks import rows as task_rows
-from tasks.rows import Row
+from tasks import rows
 from tasks.squad import data as squad_data
 from tasks.squad import scores as squad_scores
 from tasks.squad import triviaqa
@@ -229,50 +228,31 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
     Records to predict lack start_positions, end_positions and is_impossible.
     """
     own = ("unique_ids", "start_positions", "end_positions", "is_impossible")
-    return task_rows.schema(max_seq_length, **dict.fromkeys(own, "int64"))
+    return rows.schema(max_seq_length, **dict.fromkeys(own, "int64"))
 
 
-def rows(
-    windows: Windows, vocab: Mapping[str, int], part: slice = slice(None)
-) -> list[Row]:
-    """Return the rows of some windows: question and part of the paragraph."""
+def records(
+    windows: Windows, vocab: Mapping[str, int], is_training: bool = False
+) -> Iterator[rows.Record]:
+    """Yield the record of each window: question and part of the paragraph.
+
+    It has unique_ids; for training also start_positions, end_positions and
+    is_impossible.
+    """
     first, end = [vocab["[CLS]"]], [vocab["[SEP]"]]
-    found = []
-    for number in range(len(windows))[part]:
-        question = windows.example[number]
-        document = windows.documents[windows.data.examples[question].paragraph]
+    for number, question in enumerate(windows.example):
+        example = windows.data.examples[question]
+        document = windows.documents[example.paragraph]
         start = windows.doc_start[number]
         pieces = document[start : start + windows.doc_length[number]]
         query = windows.queries[question]
         ids = np.concatenate([first, query, end, pieces, end])
-        found.append(task_rows.make_row(ids, windows.doc_offset[number]))
-    return found
-
-
-def features(
-    windows: Windows,
-    vocab: Mapping[str, int],
-    max_seq_length: int,
-    part: slice = slice(None),
-    is_training: bool = False,
-) -> dict[str, np.ndarray]:
-    """Return the features of some windows, n of them.
-
-    They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S]; for
-    training also start_positions, end_positions and is_impossible [n].
-    """
-    found = {
-        "unique_ids": FIRST_UNIQUE_ID + np.arange(len(windows))[part],
-        **task_rows.pad(rows(windows, vocab, part), max_seq_length),
-    }
-    if is_training:
-        own = (windows.data.examples[at] for at in windows.example[part])
-        found |= {
-            "start_positions": windows.start_positions[part],
-            "end_positions": windows.end_positions[part],
-            "is_impossible": np.array([int(x.is_impossible) for x in own]),
-        }
-    return found
+        labels = {"unique_ids": FIRST_UNIQUE_ID + number}
+        if is_training:
+            labels["start_positions"] = windows.start_positions[number]
+            labels["end_positions"] = windows.end_positions[number]
+            labels["is_impossible"] = example.is_impossible
+        yield rows.make_row(ids, windows.doc_offset[number]), labels
 
 
 # --- Files to windows --------------------------------------------------------
@@ -314,7 +294,7 @@ class QuestionReader:
             "is_training": is_training,
             "version_2_with_negative": self.version_2_with_negative,
             "lengths": dataclasses.asdict(self.lengths),
-            **task_rows.text_fingerprint(
+            **rows.text_fingerprint(
                 self.tokenizer, self.lengths.max_seq_length
             ),
         }

@@ -23,8 +23,6 @@ _TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
 
 _SHOWN = 3  # questions in the log
 
-_PART = 8192  # questions converted together
-
 
 class SwagJob(FineTuningJob):
     """The right choice of each question."""
@@ -75,37 +73,34 @@ class SwagJob(FineTuningJob):
 
     def convert(
         self, data: DataSet, examples: Sequence[Question]
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of every choice; log the first questions."""
-        num_cut, length = 0, self.source.max_seq_length
-        for at in range(0, len(examples), _PART):
-            part = examples[at : at + _PART]
+    ) -> Iterator[rows.Record]:
+        """Yield the record of every choice; log the first questions."""
+        num_cut = 0
+        for number, question in enumerate(examples):
             found = [
-                rows.row_of_texts(x.context, choice, length, self.tokenizer)
-                for x in part
-                for choice in x.choices
+                self.task.row(question.context, c) for c in question.choices
             ]
             num_cut += sum(left_out > 0 for _, left_out in found)
-            count = len(part[0].choices)
-            # A choice's label is its question's; a test file has none.
-            labels = np.repeat([x.label or 0 for x in part], count)
-            features = rows.labeled([row for row, _ in found], labels, length)
-            for number, question in enumerate(part[:_SHOWN] if not at else ()):
-                places = range(number * count, (number + 1) * count)
+            if number < _SHOWN:
                 rows.log_example(
                     number,
                     ("guid", question.guid),
-                    *(("tokens", self.tokens_of(features, x)) for x in places),
+                    *(
+                        ("tokens", self.tokens_of(row.input_ids))
+                        for row, _ in found
+                    ),
                     ("label", question.label),
                 )
-            yield features
+            for row, _ in found:
+                # A choice's label is its question's; a test file has none.
+                yield rows.labeled(row, question.label or 0)
         logging.info(
             "%s: %d questions of %d choices, %d sequences cut to %d tokens",
             data.title,
             len(examples),
             len(examples[0].choices),
             num_cut,
-            length,
+            self.source.max_seq_length,
         )
 
     @property

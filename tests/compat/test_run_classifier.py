@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
+import text_rows
 import tiny
 from classifier_runs import CONFIG, VOCAB, flags_for, sentences, write_data
 from paths import ROOT
@@ -16,7 +17,6 @@ from tiny import results_of
 
 import optimization
 import tokenization
-from tasks.classifier import data as classifier_data
 from tasks.classifier import glue, processors
 
 run_classifier = scripts.load("run_classifier")
@@ -209,12 +209,7 @@ def test_features_are_those_of_our_records(folder, tmp_path):
         run_classifier.InputExample(str(n), a, b, label)
         for n, ((a, b), label) in enumerate(zip(pairs, "xy", strict=True))
     ]
-    ours, _ = classifier_data.convert_examples(
-        [classifier_data.Example("", a, b) for a, b in pairs],
-        lambda label: 0,
-        16,
-        tokenizer,
-    )
+    ours, _ = text_rows.features(pairs, 16, tokenizer)
     padding = run_classifier.PaddingInputExample()
     arguments = ([*examples, padding], ["x", "y"], 16, tokenizer)
     found = run_classifier.convert_examples_to_features(*arguments)

@@ -49,7 +49,7 @@ from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
 from records import tfrecord
 from serving.litert.model import LiteRtModel
-from tasks import fine_tuned, loading, reading, registry
+from tasks import fine_tuned, loading, reading, registry, rows
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.encoder import lines as encoder_lines
@@ -302,8 +302,8 @@ def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
         folder, columns, is_regression, None, multi_label
     )
     found = classifier_data.read_examples(folder, files.train, files)
-    tokenizer = _tokenizer()
-    classifier_data.convert_examples(found, lambda _: 0, 16, tokenizer)
+    for example in found:
+        rows.row_of_texts(example.text_a, example.text_b, 16, _tokenizer())
 
 
 @_reader({"a.tsv": "language\ta\tb\n" + "en\tx y\tz\t1\n" * 3})

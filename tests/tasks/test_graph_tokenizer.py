@@ -10,6 +10,7 @@ import code_points
 import numpy as np
 import pytest
 import tensorflow as tf
+import text_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marks import nightly
@@ -17,8 +18,6 @@ from paths import GOLDEN
 
 import tokenization
 from tasks import graph_tokenizer
-from tasks.classifier import data as classifier_data
-from tasks.classifier.data import Example
 
 pytest.importorskip("tensorflow_text")
 
@@ -356,12 +355,8 @@ def test_features_are_those_of_run_classifier(tokenizers, is_pair, how):
     hub = tokenization.TokenizerSettings.of(is_of_hub=how == "tail")
     if hub.is_of_hub:
         full = tokenization.FullTokenizer(vocab_file("uncased"), settings=hub)
-    examples = [
-        Example(str(i), a[i], b[i] if is_pair else None) for i in range(40)
-    ]
-    wanted, left_out = classifier_data.convert_examples(
-        examples, lambda label: 0.0, 24, full, how
-    )
+    pairs = [(a[i], b[i] if is_pair else None) for i in range(40)]
+    wanted, left_out = text_rows.features(pairs, 24, full, how)
     assert 5 < np.count_nonzero(left_out) < 35
     graph = graph_tokenizer.Tokenizer(vocab_file("uncased"), settings=hub)
     texts = [tf.constant(some) for some in ([a, b] if is_pair else [a])]

@@ -7,6 +7,7 @@ from base.errors import UserError
 
 import numpy as np
 import pytest
+import text_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import GOLDEN
@@ -200,19 +201,15 @@ def pop_from_the_longer(a: list, b: list, limit: int) -> None:
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 40))
 def test_a_pair_is_cut_as_in_the_original(tokenizer, a, b, limit):
     first, second = ["the"] * a, ["cat"] * b
-    features, left_out = classifier_data.convert_examples(
-        [Example("0", " ".join(first), " ".join(second))],
-        lambda label: 0.0,
-        limit + 3,
-        tokenizer,
-    )
+    texts = " ".join(first), " ".join(second)
+    features, left_out = text_rows.features([texts], limit + 3, tokenizer)
     pop_from_the_longer(first, second, limit)
     wanted = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
     ids = [tokenizer.vocab[token] for token in wanted]
     assert features["input_ids"][0, : len(ids)].tolist() == ids
     assert features["input_mask"][0].sum() == len(ids)
     assert features["segment_ids"][0].sum() == len(second) + 1
-    assert left_out.tolist() == [max(0, a + b - limit)]
+    assert left_out == [max(0, a + b - limit)]
 
 
 @given(st.integers(0, 60), st.integers(1, 40))
@@ -234,12 +231,8 @@ def test_the_paper_keeps_128_and_382_pieces():
 
 def test_a_second_sentence_without_tokens_is_none(tokenizer):
     """As in the original: nothing, or nothing that is a token."""
-    features, _ = classifier_data.convert_examples(
-        [Example("0", "a b", text) for text in (None, "", " \u0007 ")],
-        lambda label: 0.0,
-        8,
-        tokenizer,
-    )
+    texts = [("a b", text) for text in (None, "", " \u0007 ")]
+    features, _ = text_rows.features(texts, 8, tokenizer)
     for values in features.values():
         assert (values == values[0]).all()
     assert features["input_mask"][0].sum() == 4
@@ -247,14 +240,12 @@ def test_a_second_sentence_without_tokens_is_none(tokenizer):
 
 def test_features_of_a_pair_and_of_a_sentence(tokenizer):
     vocab = tokenizer.vocab
-    examples = [
-        Example("0", "the dog", "a cat sat", "1"),
-        Example("1", "the the the the the the the the the", None, "0"),
-        Example("2", "dog dog dog dog dog dog", "cat cat", None),
+    texts = [
+        ("the dog", "a cat sat"),
+        ("the the the the the the the the the", None),
+        ("dog dog dog dog dog dog", "cat cat"),
     ]
-    features, left_out = classifier_data.convert_examples(
-        examples, lambda label: float(label or 0), 9, tokenizer
-    )
+    features, left_out = text_rows.features(texts, 9, tokenizer)
 
     def ids(text: str) -> list[int]:
         found = [vocab[token] for token in text.split()]
@@ -273,8 +264,24 @@ def test_features_of_a_pair_and_of_a_sentence(tokenizer):
         features["segment_ids"],
         [[0] * 4 + [1] * 4 + [0], [0] * 9, [0] * 6 + [1] * 3],
     )
-    np.testing.assert_array_equal(features["label_ids"], [1, 0, 0])
     assert np.count_nonzero(left_out) == 2
+
+
+@pytest.mark.parametrize("kind, label", [("int64", 1), ("float32", 0.5)])
+def test_features_of_records_with_a_label(tokenizer, kind, label):
+    schema = rows.schema(9, label_ids=kind, is_real_example="int64")
+    records = [
+        rows.labeled(rows.row_of_texts(text, None, 9, tokenizer)[0], value)
+        for text, value in (("the dog", label), ("a", 0))
+    ]
+    features = rows.features(records, schema)
+    assert features.keys() == schema.keys()
+    assert features["label_ids"].dtype == kind
+    np.testing.assert_array_equal(features["label_ids"], [label, 0])
+    np.testing.assert_array_equal(features["is_real_example"], [1, 1])
+    ids = [tokenizer.vocab[x] for x in ("[CLS]", "the", "dog", "[SEP]")]
+    np.testing.assert_array_equal(features["input_ids"][0], [*ids, *[0] * 5])
+    assert features["input_mask"].sum(axis=1).tolist() == [4, 3]
 
 
 @pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
@@ -288,9 +295,15 @@ def test_the_originals_features(tokenizer, name, folder, length):
     )
     task = glue.TASKS[name]
     examples = read(GLUE / folder, task, task.dev["dev"])
-    features, _ = classifier_data.convert_examples(
-        examples, task.labels.index, length, tokenizer
-    )
+    schema = rows.schema(length, label_ids="int64", is_real_example="int64")
+    records = [
+        rows.labeled(
+            rows.row_of_texts(x.text_a, x.text_b, length, tokenizer)[0],
+            task.label_id(x.label),
+        )
+        for x in examples
+    ]
+    features = rows.features(records, schema)
     for key in golden:
         np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
 

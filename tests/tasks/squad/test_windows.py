@@ -13,6 +13,7 @@ from squad_files import content, question
 
 import tokenization
 from records import tfrecord
+from tasks import rows
 from tasks.squad import data as squad_data
 from tasks.squad import windows as squad_windows
 
@@ -31,16 +32,12 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
     assert ids == wanted[f"{kind}_qas_id"].tolist()
     windows = squad_windows.convert(data, tokenizer, lengths)
     path = str(tmp_path / "r")
+    records = list(
+        squad_windows.records(windows, tokenizer.vocab, kind == "train")
+    )
+    schema = squad_windows.schema(lengths.max_seq_length)
     with open(path, "wb") as file, tfrecord.RecordWriter(file) as writer:
-        for at in range(0, len(windows), 100):
-            features = squad_windows.features(
-                windows,
-                tokenizer.vocab,
-                lengths.max_seq_length,
-                slice(at, at + 100),
-                is_training=kind == "train",
-            )
-            writer.write_examples(features)
+        writer.write_examples(rows.features(records, schema))
     names = {n: n for n in ("input_ids", "input_mask", "segment_ids")}
     names["unique_ids"] = "unique_id"
     is_training = {"is_impossible"} if kind == "train" else set()
