@@ -41,7 +41,6 @@ from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
-from tasks.classifier.data import TaskFlags
 from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
 from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
@@ -61,15 +60,12 @@ finetuning_flags.define(
     rows="Examples",
 )
 
-_ONE_LABEL = dict.fromkeys(
-    ("multi_label", "teacher_answers"),
-    "it is for one class per example, learned from its label",
-)
+_OWN_FILES = {"task_name=tsv": ""}
 
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The task, its loss and folds."""
+    """The task, its files and folds."""
 
     calibrate: bool = flag(False, needs={"do_eval": "it fits its data"})
     """With --do_eval, for classes: divide the output layer of the fine-tuned
@@ -78,7 +74,36 @@ class Flags:
     classes stay the same (docs/calibration.md)."""
 
     # Task and data
-    regression: bool = flag(False, needs={"task_name=tsv": ""})
+    task_name: str | None = flag(needs={"data_dir": ""})
+    """One of {tasks}; tsv: your own files."""
+
+    data_dir: str | None = flag(exists="directory")
+    """Directory of the task's files."""
+
+    xnli_language: str = flag("zh")
+    """Language of XNLI's examples."""
+
+    text_a_column: str = flag("sentence", needs=_OWN_FILES)
+    """With --task_name=tsv: column of the sentence, or of the first one."""
+
+    text_b_column: str | None = flag(needs=_OWN_FILES)
+    """With --task_name=tsv: column of the second sentence, if there is one."""
+
+    label_column: str = flag("label", needs=_OWN_FILES)
+    """With --task_name=tsv: column of the label."""
+
+    multi_label: bool = flag(
+        False,
+        needs=_OWN_FILES,
+        excludes=dict.fromkeys(
+            ("regression", "teacher_answers"), "it learns several labels"
+        ),
+    )
+    """With --task_name=tsv: predict any number of labels, which the files
+    separate by commas or give as a JSON list. Each label has a least
+    probability, tuned on the development set, from which it is predicted."""
+
+    regression: bool = flag(False, needs=_OWN_FILES)
     """With --task_name=tsv: predict numbers, which the labels are, not
     classes."""
 
@@ -91,15 +116,6 @@ class Flags:
     """module:Class, a subclass of run_classifier.DataProcessor that returns the
     examples and labels; --task_name is not needed then."""
 
-    class_weights: str | None = flag(excludes=_ONE_LABEL)
-    """How much an example of each class counts in the training loss: balanced,
-    so that rare classes count as much as frequent ones; or a JSON file,
-    {"label": weight, ...}."""
-
-    label_smoothing: float = flag(0.0, 0, 0.99, excludes=_ONE_LABEL)
-    """Share of the probability that training takes from the label and divides
-    among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1."""
-
     num_folds: int = flag(0, 0, 1000)
     """Cross-validate: cut the training set into this many parts, and for each
     of them train a model on the others and score it on this one. No development
@@ -110,9 +126,9 @@ class Flags:
     for all parts."""
 
 
-define(Flags)
+define(Flags, words={"tasks": ", ".join(glue.TASK_NAMES)})
+define(Options)
 define(LongTextFlags)
-define(TaskFlags, words=classifier_data.WORDS)
 define(DistillationFlags)
 
 # What messages call the parts of the data.
@@ -154,8 +170,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
             files, FLAGS.data_dir, FLAGS.fold or 1, FLAGS.num_folds
         )
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
-    options = Options(*(FLAGS[name].value for name in Options._fields))
-    job = job_type(settings, source, files, options)
+    job = job_type(settings, source, files, read(Options, FLAGS))
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
@@ -191,8 +206,15 @@ def read_files(
     if processor:
         needed = needed_parts().values()
         files = processor.files([part for part in METHODS if part in needed])
+    elif FLAGS.task_name.lower() == "tsv":
+        columns = glue.Columns(
+            FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
+        )
+        files = classifier_data.own_files(
+            FLAGS.data_dir, columns, FLAGS.regression, labels, FLAGS.multi_label
+        )
     else:
-        files = classifier_data.read_files(FLAGS, FLAGS.regression, labels)
+        files = glue.find(FLAGS.task_name, FLAGS.xnli_language)
     if model:
         own = model.trained_for
         files = glue.with_labels_of(files, labels, model.prefix)

@@ -115,24 +115,26 @@ def main(_: list[str]) -> int:
 
 def create_job(settings: RunSettings, source: Checkpoint) -> NerJob:
     """Return the job the flags describe, its files read and checked."""
-    tagger = TrainedFor(document_context=FLAGS.document_context)
-    if not settings.do_train:
-        tagger = read_model_options(source.trained_for)
-    elif FLAGS.feature_based:
-        tagger = tagger._replace(
-            feature_layers=FLAGS.feature_layers, lstm_units=FLAGS.lstm_units
+    own = source.trained_for
+    if settings.do_train:
+        frozen = FLAGS.feature_based
+        own = own._replace(
+            document_context=FLAGS.document_context,
+            feature_layers=FLAGS.feature_layers if frozen else None,
+            lstm_units=FLAGS.lstm_units if frozen else None,
         )
-    if tagger.feature_layers and source.trained_for.bilstm_layers:
+    else:
+        own = read_model_options(own)
+    if own.feature_layers and own.bilstm_layers:
         raise UserError(
             "--bilstm_layers is for fine-tuning: a model on frozen features "
             "has a BiLSTM of its own, --lstm_units wide"
         )
     job = NerJob(
         settings,
-        source,
+        dataclasses.replace(source, trained_for=own),
         (FLAGS.train_file, FLAGS.dev_file, FLAGS.test_file),
         Columns(FLAGS.token_column, FLAGS.label_column),
-        tagger,
     )
     options = read(DistillationFlags, FLAGS)
     if settings.do_train and options.teacher_answers:

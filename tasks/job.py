@@ -110,7 +110,8 @@ class FineTuningJob(abc.ABC):
 
     Args:
         settings: flags of the command.
-        source: configuration and tokenizer of the model.
+        source: configuration and tokenizer of the model, with the options of
+            the task in its `trained_for`.
 
     Attributes:
         task_name: a key of registry.TASKS.
@@ -122,6 +123,7 @@ class FineTuningJob(abc.ABC):
         result_files: what scores and predictions are written to in output_dir.
         training_features: features that only the training records have.
         group: records of a training example, such as the choices of a question.
+        kept: fields of TrainedFor that the fine-tuned model has of `source`.
     """
 
     task_name: str
@@ -135,6 +137,7 @@ class FineTuningJob(abc.ABC):
     )
     training_features: tuple[str, ...] = ()
     group = 1
+    kept = ("max_seq_length", "long_texts", "bilstm_layers", "bilstm_units")
 
     def __init__(self, settings: RunSettings, source: Checkpoint):
         self.settings, self.source = settings, source
@@ -373,10 +376,7 @@ class FineTuningJob(abc.ABC):
         own = self.source.trained_for
         return TrainedFor(
             task=next(iter(registry.find(self.task_name).trained_as), None),
-            max_seq_length=own.max_seq_length,
-            long_texts=own.long_texts,
-            bilstm_layers=own.bilstm_layers,
-            bilstm_units=own.bilstm_units,
+            **{name: getattr(own, name) for name in self.kept},
         )
 
     def use_tuned(self, trained_for: TrainedFor) -> None:

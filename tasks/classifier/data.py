@@ -5,19 +5,15 @@ files are; .csv with quotes; .jsonl with a JSON object per line. base/tables.py
 reads their rows.
 """
 
-import dataclasses
 import json
 from collections.abc import Sequence
 
 from base import logs, tables, text_files
 from base.errors import UserError
-from base.flags import flag
 
 import numpy as np
 from absl import logging
-from absl.flags import FlagValues
 
-from tasks.classifier import glue
 from tasks.classifier.glue import Columns, Example, Split, TaskFiles
 
 # XNLI's training files have another name for this label than its other files.
@@ -31,72 +27,6 @@ _HINT = (
     " (with --task_name=tsv, --text_a_column, --text_b_column and "
     "--label_column name the columns)"
 )
-
-
-# --- The task that flags name ------------------------------------------------
-
-_OWN_FILES = {"task_name=tsv": ""}
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskFlags:
-    """The task and its files."""
-
-    task_name: str | None = flag(needs={"data_dir": ""})
-    """One of {tasks}; tsv: your own files."""
-
-    data_dir: str | None = flag(exists="directory")
-    """Directory of the task's files."""
-
-    xnli_language: str = flag("zh")
-    """Language of XNLI's examples."""
-
-    text_a_column: str = flag("sentence", needs=_OWN_FILES)
-    """With --task_name=tsv: column of the sentence, or of the first one."""
-
-    text_b_column: str | None = flag(needs=_OWN_FILES)
-    """With --task_name=tsv: column of the second sentence, if there is one."""
-
-    label_column: str = flag("label", needs=_OWN_FILES)
-    """With --task_name=tsv: column of the label."""
-
-    multi_label: bool = flag(
-        False,
-        needs=_OWN_FILES,
-        excludes=dict.fromkeys(
-            ("regression", "teacher_answers"), "it learns several labels"
-        ),
-    )
-    """With --task_name=tsv: predict any number of labels, which the files
-    separate by commas or give as a JSON list. Each label has a least
-    probability, tuned on the development set, from which it is predicted."""
-
-
-WORDS = {"tasks": ", ".join(glue.TASK_NAMES)}  # for the help
-
-
-def read_files(
-    values: FlagValues,
-    is_regression: bool,
-    labels: tuple[str, ...] | None,
-) -> TaskFiles:
-    """Return the task of --task_name.
-
-    Raises:
-        UserError: the name is unknown, or the user's files are not there.
-    """
-    if not _is_own(values):
-        return glue.find(values.task_name, values.xnli_language)
-    columns = Columns(
-        values.text_a_column, values.text_b_column, values.label_column
-    )
-    return own_files(
-        values.data_dir, columns, is_regression, labels, values.multi_label
-    )
-
-
-def _is_own(values: FlagValues) -> bool:
-    return (values.task_name or "").lower() == "tsv"
 
 
 # --- Own files ---------------------------------------------------------------

@@ -1,13 +1,15 @@
 """Fine-tuning on sentences and pairs: a class, labels or a number for each."""
 
+import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from base import cluster, file_system, text_files
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
 from absl import logging
@@ -32,12 +34,26 @@ BALANCED = "balanced"  # class_weights
 _SHOWN = 5  # examples in the log, as in the original
 
 
-class Options(NamedTuple):
-    """The flags of the task, by their names."""
+_ONE_LABEL = dict.fromkeys(
+    ("multi_label", "teacher_answers"),
+    "it is for one class per example, learned from its label",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The folder of the files, and the loss."""
 
     data_dir: str
-    label_smoothing: float = 0.0
-    class_weights: str | None = None
+
+    class_weights: str | None = flag(excludes=_ONE_LABEL)
+    """How much an example of each class counts in the training loss: balanced,
+    so that rare classes count as much as frequent ones; or a JSON file,
+    {"label": weight, ...}."""
+
+    label_smoothing: float = flag(0.0, 0, 0.99, excludes=_ONE_LABEL)
+    """Share of the probability that training takes from the label and divides
+    among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1."""
 
 
 class ClassifierJob(FineTuningJob):
@@ -45,6 +61,12 @@ class ClassifierJob(FineTuningJob):
 
     task_name = "classifier"
     objective = classifier_model.CLASSIFICATION
+    kept = (
+        *FineTuningJob.kept,
+        "id2label",
+        "sentence_pairs",
+        "output_activation",
+    )
     temperature = 1.0  # by which the logits were divided to calibrate them
 
     def __init__(
@@ -54,14 +76,20 @@ class ClassifierJob(FineTuningJob):
         files: glue.TaskFiles,
         options: Options,
     ):
+        names = files.names
+        source = source.trained(
+            id2label=None if names is None else id2label_of(names),
+            sentence_pairs=files.takes_pairs,
+            output_activation=files.output_activation,
+        )
         super().__init__(settings, source)
         self.files, self.flags = files, options
         self.is_regression = files.labels is None
-        for flag in ("label_smoothing", "class_weights"):
-            value = getattr(options, flag)
+        for name in ("label_smoothing", "class_weights"):
+            value = getattr(options, name)
             if value and self.is_regression:
                 raise UserError(
-                    f"--{flag}={value} is for classes, and this task has "
+                    f"--{name}={value} is for classes, and this task has "
                     "numbers: leave it out"
                 )
         # If balanced, the training data decide, once they are read.
@@ -73,17 +101,9 @@ class ClassifierJob(FineTuningJob):
         long_texts.check_single(source.long_texts, files.takes_pairs)
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
-        (train,), dev, test = (
-            [
-                _data_set(f"{name}_{title}" if number else name, title, split)
-                for number, (title, split) in enumerate(splits.items())
-            ]
-            for name, splits in (
-                ("train", {"train": files.train}),
-                ("eval", files.dev),
-                ("predict", files.test),
-            )
-        )
+        (train,) = _data_sets("train", {"train": files.train})
+        dev = _data_sets("eval", files.dev)
+        test = _data_sets("predict", files.test)
         self.result_files = (*self.result_files, *map(_results_name, test))
         folders = map(os.path.realpath, (settings.output_dir, options.data_dir))
         if len(set(folders)) == 2:
@@ -109,19 +129,6 @@ class ClassifierJob(FineTuningJob):
                 "best weights with"
             )
         return self.prefix(self.dev[0]) + self.files.metrics[0]
-
-    def trained_for(self) -> TrainedFor:
-        """Return the labels, whether texts come in pairs, and their length."""
-        names = self.files.names
-        return (
-            super()
-            .trained_for()
-            ._replace(
-                id2label=None if names is None else id2label_of(names),
-                sentence_pairs=self.files.takes_pairs,
-                output_activation=self.files.output_activation,
-            )
-        )
 
     # --- Data ----------------------------------------------------------------
 
@@ -245,12 +252,11 @@ class ClassifierJob(FineTuningJob):
         label_ids = self.records(data).features["label_ids"]
         if self.is_regression:
             values = outputs["value"]
-            sign = signs.same_number(values, label_ids)
             return Scored(
                 classifier_scores.number_scores(
                     values, label_ids, self.files.metrics
                 ),
-                sign,
+                signs.same_number(values, label_ids),
                 (values, label_ids),
             )
         logits = outputs["logits"]
@@ -284,11 +290,18 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
     return np.where(counts, shares / np.maximum(counts, 1), 0.0)
 
 
-def _data_set(name: str, title: str, split: glue.Split | None) -> DataSet:
-    """Return a data set; `split` is None if the task has no training file."""
-    if split and split.part:
-        name = f"{name}_{split.part}"
-    return DataSet(name, title, split)
+def _data_sets(
+    name: str, splits: Mapping[str, glue.Split | None]
+) -> list[DataSet]:
+    """Return the data sets of {title: file}; those after the first get titles.
+
+    A file is None if the task has no training file.
+    """
+    found: list[DataSet] = []
+    for title, split in splits.items():
+        own = [name, title if found else "", split.part if split else ""]
+        found.append(DataSet("_".join(filter(None, own)), title, split))
+    return found
 
 
 def _results_name(data: DataSet) -> str:
@@ -376,10 +389,10 @@ class MultiLabelJob(ClassifierJob):
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )
-        found = classifier_scores.label_scores(
-            outputs["logits"], labels, self.predicted(probs)
-        )
         predicted, sign = self.predicted(probs), None
+        found = classifier_scores.label_scores(
+            outputs["logits"], labels, predicted
+        )
         is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
         if is_same and not is_right:
             sign = f"all {len(labels):,} predictions are the same labels"

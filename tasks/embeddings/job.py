@@ -15,7 +15,6 @@ from absl import logging
 
 from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
-from checkpoints.trained_for import TrainedFor
 from tasks import (
     long_texts,
     nearest,
@@ -113,6 +112,16 @@ class EmbeddingsJob(FineTuningJob):
     task_name = Embeddings.name
     is_of_any_task = True
     result_files = (*FineTuningJob.result_files, EMBEDDINGS)
+    kept = (
+        "max_seq_length",
+        "long_texts",
+        "pooling",
+        "normalize",
+        "prompts",
+        "default_prompt_name",
+        "similarity_fn_name",
+        "truncate_dim",
+    )
 
     def __init__(
         self,
@@ -120,18 +129,20 @@ class EmbeddingsJob(FineTuningJob):
         source: Checkpoint,
         options: Options,
     ):
-        super().__init__(settings, source)
-        self.flags, own = options, source.trained_for
-        self.is_taught = settings.do_train and bool(options.teacher_answers)
-        self.pooling = options.pooling or own.pooling or "mean"
-        self.normalize = options.normalize
-        if options.normalize is None:
-            self.normalize = bool(own.normalize)
-        self.prompts = dict(own.prompts or {})
+        own, normalize = source.trained_for, options.normalize
+        prompts = dict(own.prompts or {})
         for name in ("query", "document"):
             text = getattr(options, f"{name}_prompt")
             if text is not None:
-                self.prompts[name] = text
+                prompts[name] = text
+        source = source.trained(
+            pooling=options.pooling or own.pooling or "mean",
+            normalize=bool(own.normalize) if normalize is None else normalize,
+            prompts=prompts or None,
+        )
+        super().__init__(settings, source)
+        self.flags = options
+        self.is_taught = settings.do_train and bool(options.teacher_answers)
         width = self.config.hidden_size
         check_size(options.embedding_size, width, "embedding_size")
         if not options.embedding_size:
@@ -139,7 +150,6 @@ class EmbeddingsJob(FineTuningJob):
         for size in options.learning.matryoshka_dims:
             check_size(size, width, "matryoshka_dims")
         self.width = options.embedding_size or width
-        self.similarity = own.similarity_fn_name
         if settings.do_train and not self.is_taught:
             self.compare_by(None, "which the losses use")
         dev = [
@@ -156,9 +166,15 @@ class EmbeddingsJob(FineTuningJob):
         if settings.do_train:
             self._choose_learning()
 
+    @property
+    def similarity(self) -> str | None:
+        """How vectors are compared; None: by the cosine."""
+        return self.source.trained_for.similarity_fn_name
+
     def compare_by(self, similarity: str | None, why: str) -> None:
         """Set the similarity by which the trained model compares vectors."""
-        own, self.similarity = self.similarity, similarity
+        own = self.similarity
+        self.source = self.source.trained(similarity_fn_name=similarity)
         if similarity != own:
             logging.warning(
                 "The model compares vectors by similarity_fn_name %s. It is "
@@ -198,27 +214,9 @@ class EmbeddingsJob(FineTuningJob):
             "prompt": self._prompt(None),
         }
 
-    def trained_for(self) -> TrainedFor:
-        """Return how vectors are made, for the model's configuration."""
-        own = self.source.trained_for
-        return (
-            super()
-            .trained_for()
-            ._replace(
-                bilstm_layers=None,
-                bilstm_units=None,
-                pooling=self.pooling,
-                normalize=self.normalize,
-                prompts=self.prompts or None,
-                default_prompt_name=own.default_prompt_name,
-                similarity_fn_name=self.similarity,
-                truncate_dim=own.truncate_dim,
-            )
-        )
-
     def _prompt(self, name: str | None) -> str:
         """Return a prompt: the default one, query, or document."""
-        own = self.source.trained_for._replace(prompts=self.prompts)
+        own = self.source.trained_for
         return prompt_for(own, name) if name else prompt_of(own, None)
 
     # --- Data ----------------------------------------------------------------
@@ -263,8 +261,8 @@ class EmbeddingsJob(FineTuningJob):
         """Return also what is learned."""
         return super().data_fingerprint() | {
             **dataclasses.asdict(self.learning),
-            "pooling": self.pooling,
-            "normalize": self.normalize,
+            "pooling": self.source.trained_for.pooling,
+            "normalize": self.source.trained_for.normalize,
         }
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:
@@ -336,10 +334,9 @@ class EmbeddingsJob(FineTuningJob):
         if has_scores(examples):
             wanted = np.array([example.score for example in examples])
             found = nearest.scores(vectors[::2], vectors[1::2], self.similarity)
-            sign = signs.same_number(found, wanted)
             return Scored(
                 scores.correlations(found, wanted, self.similarity),
-                sign,
+                signs.same_number(found, wanted),
                 found,
             )
         ranked = ranked_documents(examples, vectors, self.similarity)

@@ -51,6 +51,12 @@ class NerJob(FineTuningJob):
     task_name = TAGGING
     objective = ner_model.WORD_CLASSIFICATION
     result_files = (*FineTuningJob.result_files, *_PREDICTIONS, _TEST_RESULTS)
+    kept = (
+        *FineTuningJob.kept,
+        "document_context",
+        "feature_layers",
+        "lstm_units",
+    )
 
     def __init__(
         self,
@@ -58,15 +64,13 @@ class NerJob(FineTuningJob):
         source: Checkpoint,
         files: Sequence[str | None],
         columns: ner_data.Columns,
-        tagger: TrainedFor,
     ):
         super().__init__(settings, source)
-        self.columns, self.tagger = columns, tagger
+        self.columns, self.tagger = columns, source.trained_for
         self._layers: Sequence[int | str] = ()
         self._sentences: dict[str, SentenceActivations] = {}
-        if tagger.feature_layers:
-            choice = layer_choice(tagger.feature_layers, self.config)
-            self._layers = choice.indices
+        if layers := self.tagger.feature_layers:
+            self._layers = layer_choice(layers, self.config).indices
             if file_system.is_remote(settings.records_dir):
                 raise UserError(
                     "the files of activations are mapped into memory, which "
@@ -335,13 +339,11 @@ class NerJob(FineTuningJob):
     # --- The fine-tuned model ------------------------------------------------
 
     def trained_for(self) -> TrainedFor:
-        """Return the labels, the length, and the options of the tagger."""
-        names = ("document_context", "feature_layers", "lstm_units")
-        options = {name: getattr(self.tagger, name) for name in names}
-        options["id2label"] = id2label_of(self.labels)
-        if self._layers:
-            options["task"] = FEATURE_TAGGING
-        return super().trained_for()._replace(**options)
+        """Return also the labels, and whether the encoder is frozen."""
+        found = (
+            super().trained_for()._replace(id2label=id2label_of(self.labels))
+        )
+        return found._replace(task=FEATURE_TAGGING) if self._layers else found
 
 
 def fine_tuned_labels(source: Checkpoint, output_dir: str) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from base.errors import UserError
 from absl import logging
 
 from checkpoints.model import Checkpoint
-from checkpoints.trained_for import TrainedFor
 from records import in_memory
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.rows import Record, log_example
@@ -31,6 +30,7 @@ class SquadJob(FineTuningJob):
     training_features = ("start_positions", "end_positions", "is_impossible")
     objective = squad_model.QUESTION_ANSWERING
     result_files = (*FineTuningJob.result_files, *squad_answers.FILES)
+    kept = (*FineTuningJob.kept, "version_2_with_negative")
 
     def __init__(
         self,
@@ -42,10 +42,12 @@ class SquadJob(FineTuningJob):
         count_steps_by: str,  # what an epoch counts: windows or questions
         answer_options: AnswerOptions,
     ):
-        super().__init__(settings, source)
+        self.is_version_2 = reader.version_2_with_negative
+        super().__init__(
+            settings, source.trained(version_2_with_negative=self.is_version_2)
+        )
         self.reader, self.answer_options = reader, answer_options
         self.count_steps_by = count_steps_by
-        self.is_version_2 = reader.version_2_with_negative
         self.null_threshold: float | None = None  # of an export
         taught = source.trained_for.version_2_with_negative
         if not settings.do_train and taught not in (None, self.is_version_2):
@@ -193,11 +195,6 @@ class SquadJob(FineTuningJob):
         return answered
 
     # --- The fine-tuned model ------------------------------------------------
-
-    def trained_for(self) -> TrainedFor:
-        """Return the length of the windows and the version of SQuAD."""
-        found = super().trained_for()
-        return found._replace(version_2_with_negative=self.is_version_2)
 
     def create_graph(
         self, loaded: LoadedModel
