@@ -17,6 +17,7 @@ import tokenization
 from checkpoints.model import Checkpoint
 from tasks.ner import data as ner_data
 from tasks.ner import windows as ner_windows
+from tasks.rows import Row
 from tasks.task import (
     NOT_FINITE,
     TEXT_COLUMNS,
@@ -95,31 +96,20 @@ class Entities(Task):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return the windows of all texts, each a unit."""
-        nothing_cut = [0] * len(inputs)
-        positions: list[np.ndarray] = []  # of the words in each row
         if any(map(is_record, inputs)):  # then all are
-            units = [[item.texts["row"]] for item in inputs]
-            for item in inputs:
-                # A record's words are at its labels, else at all pieces.
-                size = len(item.texts["row"].input_ids)
-                labels = item.texts["label_ids"]
-                if labels is None or len(labels) < size:
-                    positions.append(np.arange(1, size - 1))
-                else:
-                    is_word = np.asarray(labels[:size]) >= 0
-                    positions.append(np.flatnonzero(is_word))
-            counts = [len(found) for found in positions]
-            return Encoded(units, nothing_cut, (positions, counts))
-        sentences = [
-            ner_data.Sentence(item.texts["words"], None, [], place)
-            for place, item in enumerate(inputs)
-        ]
-        units = []
-        for row, labels in self.converter(sentences):
-            units.append([row])
-            positions.append(np.flatnonzero(labels >= 0))
-        counts = [len(sentence.words) for sentence in sentences]
-        return Encoded(units, nothing_cut, (positions, counts))
+            records = list(map(_record_of, inputs))
+            counts = [(labels >= 0).sum() for _, labels in records]
+        else:
+            sentences = [
+                ner_data.Sentence(item.texts["words"], None, [], place)
+                for place, item in enumerate(inputs)
+            ]
+            records = list(self.converter(sentences))
+            counts = [len(sentence.words) for sentence in sentences]
+        units = [[row] for row, _ in records]
+        # Of the words in each row.
+        positions = [np.flatnonzero(labels >= 0) for _, labels in records]
+        return Encoded(units, [0] * len(inputs), (positions, counts))
 
     # --- Tags ----------------------------------------------------------------
 
@@ -197,6 +187,19 @@ class Entities(Task):
         shares = numbers["probabilities"]  # [B, S, K]
         names = np.array([x.encode() for x in self.labels], object)
         return {"tags": names[shares.argmax(-1)], "scores": shares.max(-1)}
+
+
+def _record_of(item: Input) -> tuple[Row, np.ndarray]:
+    """Return the row of a record and its labels.
+
+    Without labels all pieces are words, but for [CLS] and [SEP].
+    """
+    row, labels = item.texts["row"], item.texts["label_ids"]
+    size = len(row.input_ids)
+    if labels is None or len(labels) < size:
+        labels = np.full(size, ner_windows.IGNORED)
+        labels[1:-1] = 0
+    return row, np.asarray(labels[:size])
 
 
 def _prediction(

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system, tables, text_files
 from base.errors import UserError, naming
 
 import numpy as np
@@ -269,7 +269,10 @@ def read_answers(predictions_file: str, data: SquadData) -> Answered:
     path = lookup.beside(predictions_file, NULL_ODDS)
     odds = {}
     if path and data.is_version_2:
-        odds = read_values(path, float, "odds")
+        odds = read_values(path, (int, float), "odds")
+        for key, value in odds.items():
+            if abs(value) > sys.float_info.max:  # 10**400 is a whole number
+                raise UserError(f"{path}: {key!r} is not a finite number")
         for example in data.examples:
             if example.qas_id in texts and example.qas_id not in odds:
                 raise UserError(
@@ -281,7 +284,9 @@ def read_answers(predictions_file: str, data: SquadData) -> Answered:
     return Answered(found, odds, None)
 
 
-def read_values(path: str, kind: type, what: str) -> dict:
+def read_values(
+    path: str, kinds: type | tuple[type, ...], what: str
+) -> dict[str, Any]:
     """Return {question id: value} of a JSON file of `what`, "answers"."""
     values = text_files.read_json(path)
     if not isinstance(values, dict):
@@ -291,16 +296,9 @@ def read_values(path: str, kind: type, what: str) -> dict:
         )
     if not values:
         raise UserError(f"{path}: holds no question")
-    kinds = (int, float) if kind is float else kind
-    for key, value in values.items():
-        is_right = isinstance(value, kinds)
-        if is_right and kind is float:  # 10**400 is an int, and no float
-            is_right = abs(value) <= sys.float_info.max
-        if not is_right:
-            raise UserError(
-                f"{path}: question {key} has {type(value).__name__}, wanted "
-                f"{kind.__name__}; is this a file of {what}?"
-            )
+    hint = f"; is this a file of {what}?"
+    for key in values:
+        tables.require(values, key, kinds, path, hint)
     return values
 
 

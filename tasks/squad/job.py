@@ -74,7 +74,7 @@ class SquadJob(FineTuningJob):
                 "there is nothing to score"
             )
         # The fingerprint of the weights that answered last, and the answers.
-        self._answered: tuple[list[str], Answered] | None = None
+        self._answered: tuple[list[str] | None, Answered | None] = None, None
 
     def deciding_metric(self) -> str:
         """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
@@ -158,7 +158,7 @@ class SquadJob(FineTuningJob):
     def predict(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""
         weights, folder = squad_answers.weights_of(loaded.prefix)
-        if weights and self._answered and self._answered[0] == weights:
+        if weights and self._answered[0] == weights:
             return self._answered[1]
         windows, output_dir = self.questions, self.settings.output_dir
         fingerprint = {
@@ -191,7 +191,7 @@ class SquadJob(FineTuningJob):
             weights,
             folder,
         )
-        self._answered = (weights, answered) if weights else None
+        self._answered = weights, answered
         return answered
 
     # --- The fine-tuned model ------------------------------------------------

@@ -52,21 +52,12 @@ class QuestionAnswering(Task):
     )
 
     def __init__(self, settings: TaskSettings):
-        if settings.max_query_length is None:
-            settings = settings._replace(
-                max_query_length=squad_windows.query_length(
-                    settings.checkpoint.max_seq_length
-                )
-            )
-        super().__init__(settings)
-        self.lengths = squad_windows.Lengths(
-            settings.checkpoint.max_seq_length,
-            settings.doc_stride,
-            settings.max_query_length,
-        )
+        length = settings.checkpoint.max_seq_length
+        query = settings.max_query_length or squad_windows.query_length(length)
+        super().__init__(settings._replace(max_query_length=query))
+        self.lengths = squad_windows.Lengths(length, settings.doc_stride, query)
         self.options = squad_decoding.AnswerOptions(
-            n_best_size=settings.n_best_size,
-            max_answer_length=settings.max_answer_length,
+            settings.n_best_size, settings.max_answer_length
         )
 
     def check(self, texts: Mapping[str, Any]) -> None:
@@ -125,6 +116,7 @@ class QuestionAnswering(Task):
             self.options,
             has_bar=False,
         )
+        chosen = decoded.chosen(self.settings.null_threshold or 0.0)
         bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
             part = slice(bounds[place], bounds[place + 1])
@@ -135,7 +127,12 @@ class QuestionAnswering(Task):
             ).all():
                 yield NOT_FINITE
             else:
-                answer = self._prediction(nbest, decoded.null_odds.get(key))
+                answer = _entry("answer", chosen[key])
+                if key in decoded.null_odds:
+                    answer["null_odds"] = number(decoded.null_odds[key])
+                if self.settings.num_answers > 1:
+                    listed = nbest[: self.settings.num_answers]
+                    answer["nbest"] = [_entry("text", one) for one in listed]
                 if self.settings.teacher:
                     answer["windows"] = [
                         self._window(unit[0], found)
@@ -144,21 +141,6 @@ class QuestionAnswering(Task):
                         )
                     ]
                 yield answer
-
-    def _prediction(
-        self, nbest: Sequence[Candidate], null_odds: float | None
-    ) -> Prediction:
-        """Return the answer from an n-best list, as run_squad.py does."""
-        best, odds = nbest[0], {}
-        if null_odds is not None:
-            is_null = null_odds > self.settings.null_threshold
-            best = squad_decoding.best_answer(nbest, is_null)
-            odds = {"null_odds": number(null_odds)}
-        result = _entry("answer", best) | odds
-        if self.settings.num_answers > 1:
-            listed = nbest[: self.settings.num_answers]
-            result["nbest"] = [_entry("text", c) for c in listed]
-        return result
 
     def _window(self, row: Row, found: Outputs) -> dict[str, Any]:
         """Return what a student learns from a window."""

@@ -142,7 +142,7 @@ def test_odds_of_other_predictions_are_an_error(tmp_path):
     [
         ("{}", "holds no question"),
         ("[]", "wanted an object of question ids and answers, found list"),
-        ('{"a": null}', "question a has NoneType, wanted str"),
+        ('{"a": null}', "'a' is None, wanted a string; is this a file of"),
     ],
 )
 def test_files_without_answers(tmp_path, text, words):
