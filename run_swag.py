@@ -35,7 +35,6 @@ from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from tasks.settings import RunSettings
-from tasks.swag import task as swag_task
 from tasks.swag.job import SwagJob
 
 FLAGS = flags.FLAGS
@@ -65,20 +64,12 @@ define(Flags)
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    check_flags()
     return runner.run_script(FLAGS, __file__, create_job)
 
 
 def create_job(settings: RunSettings, source: Checkpoint) -> SwagJob:
     """Return the job the flags describe, its files read and checked."""
     return SwagJob(settings, source, FLAGS.data_dir)
-
-
-def check_flags() -> None:
-    """Raise a UserError if a file that the flags need is missing."""
-    for name, part in finetuning_flags.PARTS.items():
-        if FLAGS[name].value:
-            swag_task.find_file(FLAGS.data_dir, part)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ class ShortRecords:
     """Records in memory, cut to the length of the batch they are used in.
 
     Features that `sequences` names, by default all, are [n, S, ...], others
-    [n, ...]; input_ids and input_mask are among them.
+    [n, ...]; input_mask is among them.
 
     Attributes:
         lengths: [n], up to the last real token of each record.
@@ -127,8 +127,8 @@ class ShortRecords:
         self.features = dict(features)
         self.sequences = list(features) if sequences is None else sequences
         self.pad_to_max_length = pad_to_max_length
-        self.full_length = features["input_ids"].shape[1]
         mask = features["input_mask"] != 0
+        self.full_length = mask.shape[1]
         # Counted to the last 1 of the mask, not as the sum of the mask: a
         # zero in the middle must not cut tokens off at the end. For example
         # 1 1 0 1 0 has its last 1 at place 1 from the end (argmax of the

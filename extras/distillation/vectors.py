@@ -51,7 +51,8 @@ class VectorDistillation:
                 "nothing: give those of one"
             )
         (own,) = found.values()
-        nothing = np.zeros([self.job.width], np.float32)  # fills up examples
+        # Fills up examples.
+        nothing = np.zeros([self.job.task.width], np.float32)
         vectors = [own[key] if key else nothing for key in keys]
         data.features[learning.TEACHER] = np.stack(vectors)
         return data
@@ -60,4 +61,4 @@ class VectorDistillation:
         """Yield a text and its vector, as long as this model's."""
         text = tables.require(line, "text", str, at)
         vector = tables.require(line, "embedding", list, at)
-        yield key_of(text=text), numbers(vector, (self.job.width,), at)
+        yield key_of(text=text), numbers(vector, (self.job.task.width,), at)

@@ -14,6 +14,7 @@ from base.errors import UserError
 import numpy as np
 from absl import logging
 
+from tasks.classifier import glue
 from tasks.classifier.glue import Columns, Example, Split, TaskFiles
 
 # XNLI's training files have another name for this label than its other files.
@@ -30,12 +31,6 @@ _HINT = (
 
 
 # --- Own files ---------------------------------------------------------------
-
-# Part -> the names that a user's file of it may have.
-_OWN_NAMES = {
-    part: [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
-    for part in ("train", "dev", "test")
-}
 
 
 def own_files(
@@ -54,33 +49,25 @@ def own_files(
     Raises:
         UserError: there is no file, or too few or too many labels.
     """
-    splits = {
-        part: Split(file, columns)
-        for part, names in _OWN_NAMES.items()
-        if (file := tables.find_one_file(data_dir, names))
-    }
+    splits = {}
+    for part in ("train", "dev", "test"):
+        names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
+        own = columns._replace(label=None) if part == "test" else columns
+        if file := tables.find_one_file(data_dir, names):
+            splits[part] = Split(file, own)
     if not splits:
         raise UserError(
             f"--data_dir={data_dir} holds no train, dev or test file "
             "(.tsv, .csv or .jsonl)"
         )
-    tests = {}
-    if "test" in splits:
-        unlabeled = columns._replace(label=None)
-        tests["test"] = splits["test"]._replace(columns=unlabeled)
     if multi_label:
         metrics = ("micro_f1", "macro_f1", "mean_average_precision")
     elif is_regression:
         metrics = ("pearson", "spearman")
     else:
         metrics = ("accuracy", "macro_f1")
-    files = TaskFiles(
-        labels or (),
-        splits.get("train"),
-        {name: splits[name] for name in ("dev",) if name in splits},
-        tests,
-        metrics,
-        multi_label=multi_label,
+    files = glue.of_parts(
+        labels or (), splits, metrics, multi_label=multi_label
     )
     if is_regression:
         return files._replace(labels=None)

@@ -6,7 +6,7 @@ each the columns of the texts and of the label. data.py reads the files.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base.errors import UserError
 
@@ -117,6 +117,20 @@ class TaskFiles(NamedTuple):
         return self.splits[0].columns.text_b is not None
 
 
+def of_parts(
+    labels: tuple[str, ...],
+    splits: Mapping[str, Split],
+    metrics: tuple[str, ...],
+    **more: Any,
+) -> TaskFiles:
+    """Return the task of the files train, dev and test that there are."""
+    dev, test = (
+        {name: splits[name]} if name in splits else {}
+        for name in ("dev", "test")
+    )
+    return TaskFiles(labels, splits.get("train"), dev, test, metrics, **more)
+
+
 # The original's order: the place of a label is its class id, which decides the
 # rows of a fine-tuned model's output_weights.
 _BINARY = ("0", "1")
@@ -130,7 +144,7 @@ def _glue(
     tests: Mapping[str, str],
     test_columns: Columns | None = None,
     devs: Sequence[str] = ("dev",),
-    **more,
+    **more: Any,
 ) -> TaskFiles:
     """Return a task with train.tsv, a file for each of `devs`, and test files.
 

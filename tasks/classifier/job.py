@@ -218,7 +218,7 @@ class ClassifierJob(FineTuningJob):
             )
         if self.flags.label_smoothing or len(set(weights)) > 1:
             self.objective = classifier_model.label_objective(
-                len(weights), self.flags.label_smoothing, weights
+                self.flags.label_smoothing, weights
             )
         return data
 
@@ -268,13 +268,20 @@ class ClassifierJob(FineTuningJob):
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and the submission of a test set."""
+        found = outputs["value" if self.is_regression else "probabilities"]
         lines, submission = classifier_scores.prediction_lines(
-            outputs["value" if self.is_regression else "probabilities"],
+            found,
             [example.guid for example in self.examples(data)],
-            self.files.labels,
+            self.answers(found),
         )
         self.write_lines(_results_name(data), lines)
         self.write_lines(f"{data.title}.tsv", submission)
+
+    def answers(self, outputs: np.ndarray) -> list[str]:
+        """Return the answers of a submission, of outputs [n] or [n, K]."""
+        if self.is_regression:
+            return [f"{value:.3f}" for value in outputs]
+        return [self.files.labels[number] for number in outputs.argmax(-1)]
 
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
@@ -316,19 +323,10 @@ class MultiLabelJob(ClassifierJob):
     """Labels of each sentence or pair."""
 
     task_name = MultiLabel.name
-
-    def __init__(
-        self,
-        settings: RunSettings,
-        source: Checkpoint,
-        *args: Any,
-    ):
-        # The probability [K] from which on a label is predicted: those of the
-        # model, else tuned on the development set when it is scored.
-        found = source.trained_for.thresholds
-        self.tunes = settings.do_train or not found
-        self.thresholds = None if self.tunes else tuple(found)
-        super().__init__(settings, source, *args)
+    # The probability [K] from which on a label is predicted: those of the
+    # model, else tuned on the development set when it is scored.
+    thresholds: tuple[float, ...] | None = None
+    tunes = True
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
@@ -341,7 +339,7 @@ class MultiLabelJob(ClassifierJob):
     def use_tuned(self, trained_for: TrainedFor) -> None:
         """Take the thresholds of the weights, if they have some."""
         found = trained_for.thresholds
-        self.tunes = self.tunes or not found
+        self.tunes = self.settings.do_train or not found
         self.thresholds = tuple(found) if found else None
 
     # --- Data ----------------------------------------------------------------
@@ -410,19 +408,9 @@ class MultiLabelJob(ClassifierJob):
             return json.dumps(names, ensure_ascii=False)
         return ",".join(names)
 
-    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
-        """Write test_results.tsv, a probability per label, and test.tsv."""
-        probs = outputs["probabilities"]
-        self.write_lines(
-            "test_results.tsv", ["\t".join(map(str, row)) for row in probs]
-        )
-        lines = [
-            f"{example.guid}\t{self.names(row)}"
-            for example, row in zip(
-                self.examples(data), self.predicted(probs), strict=True
-            )
-        ]
-        self.write_lines(f"{data.title}.tsv", ["index\tprediction", *lines])
+    def answers(self, outputs: np.ndarray) -> list[str]:
+        """Return the predicted labels, of probabilities [n, K]."""
+        return [self.names(row) for row in self.predicted(outputs)]
 
 
 def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:

@@ -145,7 +145,7 @@ def squared_error(
 
 
 def label_objective(
-    num_labels: int, label_smoothing: float, class_weights: Sequence[float]
+    label_smoothing: float, class_weights: Sequence[float]
 ) -> Objective:
     """Return the objective of classes whose labels are smoothed or weighted.
 
@@ -154,6 +154,7 @@ def label_objective(
     example counts as much as the weight of its class, in the sum of the losses
     and in what it is divided by. The accuracy is of plain labels.
     """
+    num_labels = len(class_weights)
     factors = tf.constant(class_weights, tf.float32)  # [K]
 
     def weights_of(batch: Batch) -> tf.Tensor:

@@ -44,7 +44,6 @@ class Processor:
                 f"--processor={name}: get_labels() returns {labels!r}, wanted "
                 "two or more different labels"
             )
-        self._examples: dict[str, list[Example]] = {}
 
     def _call(self, method: str, *arguments: str) -> Any:
         """Return what a method of the processor returns."""
@@ -59,21 +58,17 @@ class Processor:
             ) from None
 
     def examples(self, part: str) -> list[Example]:
-        """Return the examples of train, dev or test; they are read once."""
-        if part not in self._examples:
-            method = METHODS[part]
-            found = [
-                self._example(
-                    x, part, f"--processor={self.name}, {method}[{n}]"
-                )
-                for n, x in enumerate(self._call(method, self.data_dir) or ())
-            ]
-            if not found:
-                raise UserError(
-                    f"--processor={self.name}: {method} returns no example"
-                )
-            self._examples[part] = found
-        return self._examples[part]
+        """Return the examples of train, dev or test."""
+        method = METHODS[part]
+        found = [
+            self._example(x, part, f"--processor={self.name}, {method}[{n}]")
+            for n, x in enumerate(self._call(method, self.data_dir) or ())
+        ]
+        if not found:
+            raise UserError(
+                f"--processor={self.name}: {method} returns no example"
+            )
+        return found
 
     def _example(self, found: Any, part: str, at: str) -> Example:
         """Return one of the user's examples, checked."""
@@ -102,20 +97,13 @@ class Processor:
 
     def files(self, parts: Sequence[str]) -> glue.TaskFiles:
         """Return the task of the processor; `parts` are what a run needs."""
-        is_pair = any(x.text_b for part in parts for x in self.examples(part))
+        examples = {part: self.examples(part) for part in parts}
+        is_pair = any(x.text_b for found in examples.values() for x in found)
         columns = glue.Columns(
             "text_a", "text_b" if is_pair else None, "label", "guid"
         )
-        train, dev, test = (
-            glue.Split(part, columns, examples=self.examples(part))
-            if part in parts
-            else None
-            for part in METHODS
-        )
-        return glue.TaskFiles(
-            self.labels,
-            train,
-            {"dev": dev} if dev else {},
-            {"test": test} if test else {},
-            ("accuracy", "macro_f1"),
-        )
+        splits = {
+            part: glue.Split(part, columns, examples=found)
+            for part, found in examples.items()
+        }
+        return glue.of_parts(self.labels, splits, ("accuracy", "macro_f1"))

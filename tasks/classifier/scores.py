@@ -156,19 +156,16 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def prediction_lines(
-    outputs: np.ndarray, guids: Sequence[str], labels: Sequence[str] | None
+    outputs: np.ndarray, guids: Sequence[str], answers: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return the lines of test_results.tsv, and those of a GLUE submission.
 
     `outputs` are probabilities [n, K], a line with one per class, or numbers
-    [n] without labels, which have three decimals in the submission. That has a
-    header, with "guid, tab, answer" in each line.
+    [n]. The submission has a header, with "guid, tab, answer" in each line.
     """
-    if labels is None:
+    if outputs.ndim == 1:
         rows = [f"{value:.6g}" for value in outputs]
-        answers = [f"{value:.3f}" for value in outputs]
     else:
         rows = ["\t".join(map(str, row)) for row in outputs]
-        answers = [labels[i] for i in outputs.argmax(-1)]
     pairs = zip(guids, answers, strict=True)
     return rows, ["index\tprediction", *(f"{g}\t{a}" for g, a in pairs)]

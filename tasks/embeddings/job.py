@@ -15,27 +15,13 @@ from absl import logging
 
 from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
-from tasks import (
-    long_texts,
-    nearest,
-    rows,
-    signs,
-)
+from tasks import long_texts, nearest, rows, signs
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
 from tasks.embeddings.learning import Learning
-from tasks.embeddings.task import (
-    Embeddings,
-    check_size,
-    prompt_for,
-    prompt_of,
-)
-from tasks.job import (
-    DataSet,
-    FineTuningJob,
-    Scored,
-)
+from tasks.embeddings.task import Embeddings, check_size, prompt_for
+from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.settings import RunSettings
 from tasks.task import number
 
@@ -135,21 +121,19 @@ class EmbeddingsJob(FineTuningJob):
             text = getattr(options, f"{name}_prompt")
             if text is not None:
                 prompts[name] = text
+        size = options.embedding_size
         source = source.trained(
             pooling=options.pooling or own.pooling or "mean",
             normalize=bool(own.normalize) if normalize is None else normalize,
             prompts=prompts or None,
+            truncate_dim=None if size else own.truncate_dim,
         )
         super().__init__(settings, source)
         self.flags = options
         self.is_taught = settings.do_train and bool(options.teacher_answers)
-        width = self.config.hidden_size
-        check_size(options.embedding_size, width, "embedding_size")
-        if not options.embedding_size:
-            width = min(width, own.truncate_dim or width)
-        for size in options.learning.matryoshka_dims:
-            check_size(size, width, "matryoshka_dims")
-        self.width = options.embedding_size or width
+        check_size(size, self.config.hidden_size, "embedding_size")
+        for dim in options.learning.matryoshka_dims:
+            check_size(dim, self.task.width, "matryoshka_dims")
         if settings.do_train and not self.is_taught:
             self.compare_by(None, "which the losses use")
         dev = [
@@ -211,13 +195,8 @@ class EmbeddingsJob(FineTuningJob):
         """Return pooling, normalization, size and prompt of the vectors."""
         return {
             "embedding_size": self.flags.embedding_size,
-            "prompt": self._prompt(None),
+            "prompt": prompt_for(self.source.trained_for, None),
         }
-
-    def _prompt(self, name: str | None) -> str:
-        """Return a prompt: the default one, query, or document."""
-        own = self.source.trained_for
-        return prompt_for(own, name) if name else prompt_of(own, None)
 
     # --- Data ----------------------------------------------------------------
 
@@ -227,16 +206,14 @@ class EmbeddingsJob(FineTuningJob):
             return embeddings_data.read_collection(
                 data.source, self.flags.qrels
             )
-        columns = self.flags.columns
-        is_taught = data == self.train and self.is_taught
-        if data.name == "predict" or is_taught:
-            # Neither vectors nor a teacher need labels or scores.
-            columns = dataclasses.replace(columns, score_column="")
-        if data.name == "predict":
+        columns, is_test = self.flags.columns, data.name == "predict"
+        if is_test:
             columns = dataclasses.replace(columns, label_column=None)
+        if is_test or (data == self.train and self.is_taught):
+            # Neither vectors nor a teacher need scores.
+            columns = dataclasses.replace(columns, score_column="")
+            return embeddings_data.read_examples(data.source, columns)
         found = embeddings_data.read_examples(data.source, columns)
-        if data.name == "predict" or is_taught:
-            return found
         if min(len(example.texts) for example in found) < 2:
             raise UserError(
                 f"{data.source} holds single texts, which only "
@@ -249,10 +226,11 @@ class EmbeddingsJob(FineTuningJob):
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         files = embeddings_data.files_of(data.source, self.flags.qrels)
+        own, uses = self.source.trained_for, (None, "query", "document")
         return {
             "data": [file_system.sha256(path) for path in files],
             "columns": dataclasses.asdict(self.flags.columns),
-            "prompts": [*map(self._prompt, (None, "query", "document"))],
+            "prompts": [prompt_for(own, use) for use in uses],
             "is_taught": data == self.train and self.is_taught,
             **self.text_fingerprint(),
         }
@@ -287,8 +265,10 @@ class EmbeddingsJob(FineTuningJob):
                 for example in examples
                 for pair in itertools.zip_longest(roles, example.texts)
             ]
-        prompts = {name: self._prompt(name) for name in {n for n, _ in found}}
-        return [(prompts[name], text) for name, text in found]
+        own = self.source.trained_for
+        uses = {use for use, _ in found}
+        prompts = {use: prompt_for(own, use) for use in uses}
+        return [(prompts[use], text) for use, text in found]
 
     def convert(
         self, data: DataSet, examples: Sequence[Example] | Collection

@@ -6,7 +6,6 @@ Letters in shapes: those of modeling.py, and D numbers of a vector.
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig
 from ops import windows as ops_windows
 from ops.elementwise import shape_of
 from tasks.embeddings.task import Embeddings
@@ -17,53 +16,33 @@ class SentenceEncoder(TaskModel):
     """An encoder whose last layer is pooled to a vector for each text.
 
     Args:
-        config: the encoder's configuration.
+        task: says how.
         dtype: type of the matrix products.
+
+    Attributes:
         pooling: mean or max over all tokens, [CLS] and [SEP] included; cls:
             the one that represents a row (see modeling.class_vectors).
         normalize: whether vectors are divided by their length.
         size: numbers of a vector that are normalized; None: all, H.
         windows: how long rows are read; the vectors of windows are pooled
             before they are cut and normalized.
-        truncate_dim: numbers that are kept after that, D; None: all.
+        width: numbers that are kept after that, D.
     """
 
     uses_pooler = False
 
-    def __init__(
-        self,
-        config: BertConfig,
-        dtype: str = "float32",
-        pooling: str = "mean",
-        normalize: bool = False,
-        size: int | None = None,
-        windows: ops_windows.Windowing | None = None,
-        truncate_dim: int | None = None,
-    ):
-        super().__init__(config, dtype)
-        self.windows = windows
-        self.pooling, self.normalize, self.size = pooling, normalize, size
-        self.truncate_dim = truncate_dim
+    def __init__(self, task: Embeddings, dtype: str = "float32"):
+        super().__init__(task.checkpoint.config, dtype)
+        own = task.checkpoint.trained_for
+        self.pooling, self.normalize = own.pooling, own.normalize
+        self.windows = task.checkpoint.windows
+        self.size = task.settings.embedding_size
+        self.width = task.width
 
     @classmethod
     def for_task(cls, task: Embeddings, dtype: str) -> "SentenceEncoder":
-        """Return a new model of a task, with its pooling."""
-        trained_for = task.checkpoint.trained_for
-        return cls(
-            task.checkpoint.config,
-            dtype,
-            trained_for.pooling,
-            trained_for.normalize,
-            task.settings.embedding_size,
-            task.checkpoint.windows,
-            task.truncate_dim,
-        )
-
-    @property
-    def width(self) -> int:
-        """The numbers of a vector, D."""
-        sizes = (self.config.hidden_size, self.size, self.truncate_dim)
-        return min(filter(None, sizes))
+        """Return a new model of a task."""
+        return cls(task, dtype)
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: modeling.Seed = None

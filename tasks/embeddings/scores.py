@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tasks.classifier import scores as classifier_scores
+from tasks.classifier.scores import number_scores
 
 DEPTH = 100  # documents of each query that are ranked
 
 
 def correlations(
     similarities: np.ndarray,
-    wanted: Sequence[float],
+    wanted: np.ndarray,
     kind: str | None = None,
 ) -> dict[str, float]:
     """Return Spearman's and Pearson's correlation of pairs' similarities.
@@ -19,12 +19,9 @@ def correlations(
     Of cosines, whose scale is that of the scores, also the squared error. For
     `kind` see nearest.py.
     """
-    found = {
-        name: classifier_scores.score(name, wanted, similarities)
-        for name in ("spearman", "pearson")
-    }
-    if kind in (None, "cosine"):
-        found["loss"] = float(np.mean((similarities - wanted) ** 2))
+    found = number_scores(similarities, wanted, ("spearman", "pearson"))
+    if kind not in (None, "cosine"):
+        del found["loss"]
     return found
 
 

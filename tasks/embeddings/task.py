@@ -1,7 +1,5 @@
 """The vector of a text, by the pooling, length and prompt of its model."""
 
-from typing import Any
-
 from base.errors import UserError
 
 from checkpoints.trained_for import TrainedFor
@@ -42,15 +40,14 @@ class Embeddings(RowTask):
         return found
 
     @property
-    def truncate_dim(self) -> int | None:
-        """How many numbers are kept of a vector, if embedding_size is free."""
-        if self.settings.embedding_size:
-            return None
-        return self.checkpoint.trained_for.truncate_dim
-
-    def description(self) -> dict[str, Any]:
-        """Return what an exported model says of itself in export.json."""
-        return super().description() | {"truncate_dim": self.truncate_dim}
+    def width(self) -> int:
+        """The numbers of a vector, D."""
+        sizes = (
+            self.checkpoint.config.hidden_size,
+            self.settings.embedding_size,
+            self.checkpoint.trained_for.truncate_dim,
+        )
+        return min(filter(None, sizes))
 
     # --- Model ---------------------------------------------------------------
 
@@ -64,6 +61,8 @@ class Embeddings(RowTask):
             checkpoint=model.trained(
                 pooling=own.pooling or "mean",
                 normalize=bool(own.normalize),
+                # The given size takes its place.
+                truncate_dim=None if size else own.truncate_dim,
             ),
             prompt=prompt_of(own, settings.prompt_name),
         )
@@ -94,8 +93,11 @@ def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
     return prompts[name] if name else ""
 
 
-def prompt_for(trained_for: TrainedFor, use: str) -> str:
-    """Return the prompt of a query or a document; without one the default."""
+def prompt_for(trained_for: TrainedFor, use: str | None) -> str:
+    """Return the prompt of a query or a document; without one the default.
+
+    `use` None is another text, which has the default prompt.
+    """
     names = _DOCUMENT if use == "document" else (use,)
     name = next((n for n in names if n in (trained_for.prompts or {})), None)
     return prompt_of(trained_for, name)

@@ -15,10 +15,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from modeling import BertConfig, Seed
+from modeling import Seed
 from records import in_memory
 from tasks.bilstm import BiLstmSize
-from tasks.encoder.model import LayerChoice, layer_choice, layer_features
+from tasks.encoder.model import layer_choice, layer_features
 from tasks.ner.model import BertForTokenClassification
 from tasks.ner.windows import IGNORED
 from tasks.task import Task
@@ -27,21 +27,17 @@ from tasks.task import Task
 class BertForFeatureTagging(BertForTokenClassification):
     """A frozen encoder, a BiLSTM and an output vector per class.
 
-    The BiLSTM, of `units` in each direction, is float32 and reads C layers.
+    The BiLSTM, of `lstm_units` in each direction, is float32 and reads C
+    layers, as the task's `feature_layers` say.
     """
 
-    def __init__(
-        self,
-        config: BertConfig,
-        num_labels: int,
-        choice: LayerChoice,
-        units: int,
-        dtype: str = "float32",
-    ):
+    def __init__(self, task: Task, dtype: str = "float32"):
+        config, own = task.checkpoint.config, task.checkpoint.trained_for
+        choice = layer_choice(own.feature_layers, config)
         num_layers = len(choice.indices)
         width = config.hidden_size * (1 if choice.is_sum else num_layers)
-        size = BiLstmSize(2, units)
-        super().__init__(config, num_labels, dtype, size, width)
+        size = BiLstmSize(2, own.lstm_units)
+        super().__init__(config, len(task.labels), dtype, size, width)
         self.bert.trainable = False
         self.choice = choice
         if choice.is_sum:
@@ -53,9 +49,7 @@ class BertForFeatureTagging(BertForTokenClassification):
     @classmethod
     def for_task(cls, task: Task, dtype: str) -> "BertForFeatureTagging":
         """Return a new model of a task, on the layers that it reads."""
-        config, own = task.checkpoint.config, task.checkpoint.trained_for
-        choice = layer_choice(own.feature_layers, config)
-        return cls(config, len(task.labels), choice, own.lstm_units, dtype)
+        return cls(task, dtype)
 
     def activations(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the chosen layers of a batch of pieces, [B, S, C, H]."""
@@ -97,19 +91,13 @@ class SentenceActivations(in_memory.ShortRecords):
         sizes: Sequence[int],
         pad_to_max_length: bool,
     ):
-        # Not super().__init__(), which reads record files.
-        self.activations = activations
-        self.pad_to_max_length = pad_to_max_length
-        self.lengths = np.array(sizes)
-        self.starts = np.cumsum(self.lengths) - self.lengths
-        self.num_records = len(sizes)
-        self.full_length = int(self.lengths.max())
-        is_word = np.arange(self.full_length) < self.lengths[:, None]
+        is_word = np.arange(max(sizes)) < np.array(sizes)[:, None]
         labels = np.full(is_word.shape, IGNORED, np.int32)
         labels[is_word] = label_ids
-        mask = is_word.astype(np.int32)
-        self.features = {"input_mask": mask, "label_ids": labels}
-        self.sequences = list(self.features)
+        features = {"input_mask": is_word.astype(np.int32), "label_ids": labels}
+        super().__init__(features, pad_to_max_length=pad_to_max_length)
+        self.activations = activations
+        self.starts = np.cumsum(self.lengths) - self.lengths
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
         """Return the features of sentences [B], padded: [B, length, ...]."""

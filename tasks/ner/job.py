@@ -19,13 +19,7 @@ from records import in_memory
 from tasks import predict, signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.model import layer_choice
-from tasks.job import (
-    DataSet,
-    FineTuningJob,
-    LoadedModel,
-    Scored,
-    check_finite,
-)
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, check_finite
 from tasks.ner import data as ner_data
 from tasks.ner import model as ner_model
 from tasks.ner import scores as ner_scores

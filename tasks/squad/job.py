@@ -1,5 +1,6 @@
 """Fine-tuning on SQuAD: answer questions with spans of a paragraph."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -168,14 +169,13 @@ class SquadJob(FineTuningJob):
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
+        size = self.settings.predict_batch_size
         logits = squad_answers.kept_logits(
-            output_dir, fingerprint, len(windows)
+            output_dir,
+            fingerprint,
+            len(windows),
+            functools.partial(self.outputs, loaded, self.dev[0], size),
         )
-        if logits is None:
-            logging.info("Running the model on %s windows", f"{len(windows):,}")
-            size = self.settings.predict_batch_size
-            logits = self.outputs(loaded, self.dev[0], size)
-            squad_answers.keep_logits(output_dir, fingerprint, logits)
         decoded = squad_decoding.decode(
             windows,
             logits["start_logits"],

@@ -168,8 +168,38 @@ class QuestionAnsweringGraph(TaskGraph):
         pieces = self.tokenizer.with_offsets(context)
         windows = self._windows(query, pieces.ids)
         logits = self.numbers(windows.features)
-        score, start, end = self._best_spans(logits, windows, pieces.ids)
-        return self._texts(context, pieces, windows, logits, score, start, end)
+        spans = self._best_spans(logits, windows, pieces.ids)
+        # Those of each question's best window.
+        count = tf.size(context)
+        best = _first_best(spans[0], windows.row, count)  # [n] windows
+        score, start, end = (tf.gather(x, best) for x in spans)
+        # From positions in the row to indices of the pieces of all contexts.
+        shift = tf.gather(windows.doc_start - windows.doc_offset, best)
+        at = tf.cast(pieces.ids.row_starts(), tf.int32) + shift
+        first = _take(pieces.starts.values, at + start)
+        last = _take(pieces.ends.values, at + end)
+        # -1e9 plus a logit is -1e9 in float32: masked spans have no more.
+        is_answer = score > _NEVER
+        null = tf.math.unsorted_segment_min(
+            logits["start_logits"][:, 0] + logits["end_logits"][:, 0],
+            windows.row,
+            count,
+        )
+        outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
+        threshold = self.task.settings.null_threshold
+        if threshold is not None:
+            odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
+            outputs["null_odds"] = odds
+            is_answer &= odds <= threshold
+        first = tf.where(is_answer, first, 0)
+        last = tf.where(is_answer, last, 0)
+        return outputs | {
+            "answer": tf.strings.substr(
+                context, first, last - first, unit="UTF8_CHAR"
+            ),
+            "start": first,
+            "end": last,
+        }
 
     def _windows(
         self, query: tf.RaggedTensor, doc: tf.RaggedTensor
@@ -230,49 +260,6 @@ class QuestionAnsweringGraph(TaskGraph):
         start = best // length
         return tf.reduce_max(sums, -1), start, start + best % length
 
-    def _texts(
-        self,
-        context: tf.Tensor,
-        pieces: graph_tokenizer.TokenSpans,
-        windows: _Windows,
-        logits: Outputs,
-        score: tf.Tensor,
-        start: tf.Tensor,
-        end: tf.Tensor,
-    ) -> Outputs:
-        """Return the outputs: those of each question's best window."""
-        count = tf.size(context)
-        best = _first_best(score, windows.row, count)  # [n] windows
-        score, start, end = (tf.gather(x, best) for x in (score, start, end))
-        # From positions in the row to indices of the pieces of all contexts.
-        shift = tf.gather(windows.doc_start - windows.doc_offset, best)
-        at = tf.cast(pieces.ids.row_starts(), tf.int32) + shift
-        nothing = tf.zeros([1], tf.int64)
-        first = _take(pieces.starts.values, at + start, nothing)
-        last = _take(pieces.ends.values, at + end, nothing)
-        # -1e9 plus a logit is -1e9 in float32: masked spans have no more.
-        is_answer = score > _NEVER
-        null = tf.math.unsorted_segment_min(
-            logits["start_logits"][:, 0] + logits["end_logits"][:, 0],
-            windows.row,
-            count,
-        )
-        outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
-        threshold = self.task.settings.null_threshold
-        if threshold is not None:
-            odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
-            outputs["null_odds"] = odds
-            is_answer &= odds <= threshold
-        first = tf.where(is_answer, first, 0)
-        last = tf.where(is_answer, last, 0)
-        return outputs | {
-            "answer": tf.strings.substr(
-                context, first, last - first, unit="UTF8_CHAR"
-            ),
-            "start": first,
-            "end": last,
-        }
-
 
 def _first_best(
     score: tf.Tensor, segment: tf.Tensor, count: tf.Tensor
@@ -285,12 +272,10 @@ def _first_best(
     return tf.minimum(found, spare)  # which is for a segment without a score
 
 
-def _take(values: tf.Tensor, at: tf.Tensor, spare: tf.Tensor) -> tf.Tensor:
-    """Return values[at]; any value where `at` is outside, for masked places.
-
-    `spare` [1] takes the place of values if there are none.
-    """
-    values = tf.concat([values, tf.cast(spare, values.dtype)], 0)
+def _take(values: tf.Tensor, at: tf.Tensor) -> tf.Tensor:
+    """Return values[at]; any value where `at` is outside, for masked places."""
+    # One takes the place of values if there are none.
+    values = tf.concat([values, tf.zeros([1], values.dtype)], 0)
     return tf.gather(values, tf.clip_by_value(at, 0, tf.size(values) - 1))
 
 

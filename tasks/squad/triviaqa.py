@@ -24,12 +24,7 @@ from base.errors import UserError
 
 from absl import logging
 
-from tasks.squad.data import (
-    Paragraph,
-    SquadData,
-    SquadExample,
-    make_paragraph,
-)
+from tasks.squad.data import Paragraph, SquadData, SquadExample, make_paragraph
 
 # Key under which a question lists documents -> folder of those documents.
 _SOURCES = {"EntityPages": "wikipedia", "SearchResults": "web"}

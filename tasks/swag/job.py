@@ -136,10 +136,11 @@ class SwagJob(FineTuningJob):
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
+        shares = np.exp(class_scores.log_softmax(scores))
         probabilities, answers = class_scores.prediction_lines(
-            np.exp(class_scores.log_softmax(scores)),
+            shares,
             [question.guid for question in self.examples(data)],
-            [str(number) for number in range(scores.shape[1])],
+            shares.argmax(-1),
         )
         self.write_lines(_TEST_RESULTS, probabilities)
         self.write_lines(_ANSWERS, answers)

@@ -225,7 +225,7 @@ def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
 def test_smoothed_and_weighted_loss_by_hand():
     """Of two examples with probabilities 3/4, 1/4 and 1/2, 1/2."""
     logits = tf.constant([[np.log(3.0), 0.0], [0.0, 0.0]], tf.float32)
-    objective = label_objective(2, 0.2, [1.0, 3.0])
+    objective = label_objective(0.2, [1.0, 3.0])
 
     class Fixed:
         def __call__(self, *_):

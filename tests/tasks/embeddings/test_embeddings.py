@@ -17,6 +17,7 @@ import tensorflow as tf
 import tiny
 from fine_tuned_models import changed, distilled_data
 from marks import nightly
+from task_settings import settings_of
 
 from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import open_checkpoint
@@ -664,8 +665,16 @@ def test_flags_that_cannot_work(tmp_path, flags, words):
     assert words in line
 
 
-def test_a_cut_vector_has_length_1():
-    encoder = model.SentenceEncoder(CONFIG, normalize=True, size=4)
+def test_a_cut_vector_has_length_1(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    settings = settings_of(
+        "embeddings",
+        str(tmp_path / "vocab.txt"),
+        config=CONFIG,
+        normalize=True,
+        embedding_size=4,
+    )
+    encoder = model.SentenceEncoder(registry.create_task(settings))
     vectors = encoder({n: v[:, 0] for n, v in _batch(3, 1).items()})
     assert vectors.shape == [3, 4]
     norms = tf.norm(vectors, axis=-1)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from ner_runs import CONFIG
+from ner_runs import CONFIG, LABELS, VOCAB
+from task_settings import settings_of
 
 from modeling import BertConfig
+from tasks import registry
 from tasks.encoder.model import table_7
-from tasks.ner import feature_based
 from training.task_model import project
 
 DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
@@ -15,11 +16,19 @@ DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", table_7(4))
-def test_every_row_of_table_7(name):
+def test_every_row_of_table_7(name, tmp_path):
     """The input of the BiLSTM, computed by hand."""
-    choice = table_7(4)[name]
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    settings = settings_of(
+        "token_classification",
+        str(tmp_path / "vocab.txt"),
+        LABELS,
+        config=DEEP,
+        feature_layers=name,
+        lstm_units=3,
+    )
     tf.keras.utils.set_random_seed(1)
-    model = feature_based.BertForFeatureTagging(DEEP, 5, choice, 3)
+    model = registry.create_task(settings).create_model("float32")
     batch = {"input_ids": tf.constant([[2, 6, 7, 3]])}
     output = model.bert(**model.encoder_inputs(batch))
     layers = output.encoder_layers
