@@ -140,7 +140,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> SquadJob:
         FLAGS.train_file,
         FLAGS.predict_file,
         FLAGS.count_steps_by,
-        answer_options(),
+        read(AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length),
     )
     options = read(DistillationFlags, FLAGS)
     if settings.do_train and options.teacher_answers:
@@ -171,17 +171,13 @@ def answer_together() -> int:
 
     With --do_eval the answers are scored too.
     """
-    folders = FLAGS.ensemble_dirs
+    folders, settings = FLAGS.ensemble_dirs, finetuning_flags.read(FLAGS)
     squad_answers.check_folders(folders, FLAGS.output_dir)
     prefix = squad_answers.find_model(folders, FLAGS.init_checkpoint)
-    data, answered = squad_answers.answer_together(
-        folders,
-        create_reader(read_source(finetuning_flags.read(FLAGS), prefix)),
-        FLAGS.predict_file,
-        answer_options(),
-        FLAGS.output_dir,
-    )
+    job = create_job(settings, read_source(settings, prefix))
+    answered = job.answer_together(folders)
     if FLAGS.do_eval:
+        data = job.questions.data
         results = answered.scores(data)
         if answered.sign_of_failure(data):
             results["degenerate"] = 1
@@ -220,13 +216,6 @@ def create_reader(model_source: Checkpoint) -> QuestionReader:
         FLAGS,
         lengths=Lengths(length, FLAGS.doc_stride, query_length),
         tokenizer=model_source.tokenizer,
-    )
-
-
-def answer_options() -> AnswerOptions:
-    """Return how to answer from logits."""
-    return read(
-        AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
     )
 
 

@@ -9,8 +9,8 @@ The steps, one function each:
       Decoded.chosen          n-best lists, threshold -> answers
     Answered.scores         answers -> scores of the official script
 
-`answer_together` has another source of logits: the mean of what several runs
-have kept.
+SquadJob.answer_together has another source of logits: the mean of what several
+runs have kept.
 """
 
 import json
@@ -33,7 +33,6 @@ from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.scores import Tuned
-from tasks.squad.windows import QuestionReader
 from tasks.task import Outputs
 
 PREDICTIONS = "predictions.json"  # {question id: answer}
@@ -303,9 +302,6 @@ def read_values(
 
 
 # --- Several runs together ---------------------------------------------------
-# The paper's ensemble (Table 2) has 7 systems with different pre-training
-# checkpoints and fine-tuning seeds; it does not state how they are combined.
-# Here their logits are averaged, for which all must have read the same windows.
 
 
 def check_folders(folders: Sequence[str], output_dir: str) -> None:
@@ -333,49 +329,3 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
         "none of --ensemble_dirs holds a model, whose vocabulary and casing "
         "the answers need: name one of the models by --init_checkpoint"
     )
-
-
-def answer_together(
-    folders: Sequence[str],
-    reader: QuestionReader,
-    files: Sequence[str],
-    options: AnswerOptions,
-    output_dir: str,
-) -> tuple[SquadData, Answered]:
-    """Answer the questions of files by the mean of several runs' logits.
-
-    The answers are written to `output_dir`.
-
-    Raises:
-        UserError: a run has no logits, or those of other windows.
-    """
-    # A fingerprint read from JSON has lists for tuples.
-    wanted = json.loads(json.dumps(reader.fingerprint(files, False)))
-    windows, weights, parts = reader.windows(files), [], []
-    for folder in folders:
-        path = os.path.join(folder, LOGITS)
-        found = text_files.read_own_json(path + ".json")
-        if found.get("windows") != wanted:
-            raise UserError(
-                f"--ensemble_dirs: {folder} has no {LOGITS} of these windows. "
-                "All runs need the same --predict_file, vocabulary, casing, "
-                "--max_seq_length, --doc_stride and --max_query_length: give "
-                "them here too, and run --do_predict there"
-            )
-        weights.append(found.get("weights"))
-        parts.append(read_logits(path, len(windows)))
-    logging.info("Ensemble: the mean of %d runs' logits", len(folders))
-    # Rows are cut to the shortest width. That loses nothing but padding: each
-    # run padded its rows to the longest one or to max_seq_length.
-    width = min(part["start_logits"].shape[1] for part in parts)
-    logits = (
-        np.mean([part[name][:, :width] for part in parts], axis=0)
-        for name in ("start_logits", "end_logits")
-    )
-    decoded = squad_decoding.decode(windows, *logits, reader.tokenizer, options)
-    file_system.make_directory(output_dir)
-    # A tuned threshold is stored for these weights.
-    answered = write_answers(
-        windows.data, decoded, options, output_dir, weights
-    )
-    return windows.data, answered

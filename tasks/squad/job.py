@@ -1,11 +1,15 @@
 """Fine-tuning on SQuAD: answer questions with spans of a paragraph."""
 
 import functools
+import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from base import file_system, text_files
 from base.errors import UserError
 
+import numpy as np
 from absl import logging
 
 from checkpoints.model import Checkpoint
@@ -20,6 +24,7 @@ from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.decoding import AnswerOptions
 from tasks.squad.windows import QuestionReader, Windows
+from tasks.task import Outputs
 
 _SHOWN = 5  # windows written to the log
 
@@ -176,6 +181,15 @@ class SquadJob(FineTuningJob):
             len(windows),
             functools.partial(self.outputs, loaded, self.dev[0], size),
         )
+        answered = self._answer(logits, weights, folder)
+        self._answered = weights, answered
+        return answered
+
+    def _answer(
+        self, logits: Outputs, weights: Any, trained_in: str | None = None
+    ) -> Answered:
+        """Return the answers that logits give; see answers.write_answers."""
+        windows = self.questions
         decoded = squad_decoding.decode(
             windows,
             logits["start_logits"],
@@ -183,16 +197,53 @@ class SquadJob(FineTuningJob):
             self.tokenizer,
             self.answer_options,
         )
-        answered = squad_answers.write_answers(
+        return squad_answers.write_answers(
             windows.data,
             decoded,
             self.answer_options,
-            output_dir,
+            self.settings.output_dir,
             weights,
-            folder,
+            trained_in,
         )
-        self._answered = weights, answered
-        return answered
+
+    def answer_together(self, folders: Sequence[str]) -> Answered:
+        """Answer predict_file by the mean of several runs' logits.
+
+        The paper's ensemble (Table 2) has 7 systems with different pre-training
+        checkpoints and fine-tuning seeds; it does not state how they are
+        combined. Here their logits are averaged, for which all must have read
+        the same windows.
+
+        Raises:
+            UserError: a run has no logits, or those of other windows.
+        """
+        # A fingerprint read from JSON has lists for tuples.
+        wanted = json.loads(json.dumps(self.fingerprint(self.dev[0])))
+        weights, parts = [], []
+        for folder in folders:
+            path = os.path.join(folder, squad_answers.LOGITS)
+            found = text_files.read_own_json(path + ".json")
+            if found.get("windows") != wanted:
+                raise UserError(
+                    f"--ensemble_dirs: {folder} has no {squad_answers.LOGITS} "
+                    "of these windows. All runs need the same --predict_file, "
+                    "vocabulary, casing, --max_seq_length, --doc_stride and "
+                    "--max_query_length: give them here too, and run "
+                    "--do_predict there"
+                )
+            weights.append(found.get("weights"))
+            parts.append(squad_answers.read_logits(path, len(self.questions)))
+        logging.info("Ensemble: the mean of %d runs' logits", len(folders))
+        # Rows are cut to the shortest width. That loses nothing but padding:
+        # each run padded its rows to the longest one or to max_seq_length.
+        width = min(part["start_logits"].shape[1] for part in parts)
+        logits = {
+            name: np.mean([part[name][:, :width] for part in parts], axis=0)
+            for name in parts[0]
+        }
+        file_system.make_directory(self.settings.output_dir)
+        # A tuned threshold is stored for these weights.
+        return self._answer(logits, weights)
 
     # --- The fine-tuned model ------------------------------------------------
 
