@@ -48,8 +48,8 @@ from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.job import SquadJob
-from tasks.squad.windows import Lengths, QuestionReader
+from tasks.squad.job import Options, SquadJob
+from tasks.squad.windows import Lengths
 from training import reporting
 
 FLAGS = flags.FLAGS
@@ -72,25 +72,12 @@ _OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_answers")
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The files, and what is done with them."""
-
-    train_file: tuple[str, ...] = flag((), exists="file")
-    """SQuAD's JSON, or several files separated by commas."""
-
-    predict_file: tuple[str, ...] = flag((), exists="file")
-    """SQuAD's JSON with questions to answer or to score, or several files
-    separated by commas."""
-
-    count_steps_by: str = flag("windows", choices=("windows", "questions"))
-    """What num_train_epochs counts as an epoch: all windows or as many windows
-    as there are questions. The original counts questions, which gives fewer
-    steps, since a long paragraph has several windows."""
+    """What is not for a job: commands that run no model."""
 
     verbose_logging: bool = flag(False)
     """Ignored; the original logs the answers whose text it cannot locate in the
     paragraph. Here the place of every answer is known."""
 
-    # Without a model
     predictions_file: str | None = flag(
         needs={"predict_file": ""},
         excludes=dict.fromkeys(
@@ -116,7 +103,7 @@ class Flags:
 
 
 define(Flags)
-define(QuestionReader)
+define(Options)
 define(Lengths)
 define(AnswerOptions)
 define(DistillationFlags, without=("learn_all_answers",))
@@ -133,21 +120,21 @@ def main(_: list[str]) -> int:
 
 def create_job(settings: RunSettings, source: Checkpoint) -> SquadJob:
     """Return the job the flags describe, its files read and checked."""
-    job = SquadJob(
-        settings,
-        source,
-        create_reader(source),
-        FLAGS.train_file,
-        FLAGS.predict_file,
-        FLAGS.count_steps_by,
-        read(AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length),
+    options = read(
+        Options,
+        FLAGS,
+        lengths=lengths_for(source.max_seq_length),
+        answers=read(
+            AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
+        ),
     )
-    options = read(DistillationFlags, FLAGS)
-    if settings.do_train and options.teacher_answers:
+    job = SquadJob(settings, source, options)
+    learned = read(DistillationFlags, FLAGS)
+    if settings.do_train and learned.teacher_answers:
         # Only runs that ask for an extra import it.
         from extras.distillation.spans import SpanDistillation
 
-        job.wrapper = SpanDistillation(job, options)
+        job.wrapper = SpanDistillation(job, learned)
     return job
 
 
@@ -197,26 +184,18 @@ def write_scores(
     )
 
 
-# --- Flags as plain values ---------------------------------------------------
-
-
-def create_reader(model_source: Checkpoint) -> QuestionReader:
-    """Return the reader of SQuAD's files, with the model's length."""
-    length, query_length = model_source.max_seq_length, FLAGS.max_query_length
+def lengths_for(max_seq_length: int) -> Lengths:
+    """Return the lengths of the model's windows."""
+    query_length = FLAGS.max_query_length
     if not FLAGS["max_query_length"].present:
-        query_length = squad_windows.query_length(length)
+        query_length = squad_windows.query_length(max_seq_length)
         if query_length != FLAGS.max_query_length:
             logging.info(
                 "max_query_length = %d: a window has %d tokens",
                 query_length,
-                length,
+                max_seq_length,
             )
-    return read(
-        QuestionReader,
-        FLAGS,
-        lengths=Lengths(length, FLAGS.doc_stride, query_length),
-        tokenizer=model_source.tokenizer,
-    )
+    return Lengths(max_seq_length, FLAGS.doc_stride, query_length)
 
 
 if __name__ == "__main__":

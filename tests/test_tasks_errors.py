@@ -255,8 +255,8 @@ def test_a_default_length_is_no_more_than_the_models_positions(
     assert job.source.max_seq_length == 64
     assert "max_seq_length = 64" in caplog.text
     if script == "run_squad":
-        assert job.reader.lengths.max_query_length == 16
-        assert job.task.lengths == job.reader.lengths
+        assert job.flags.lengths.max_query_length == 16
+        assert job.task.lengths == job.flags.lengths
 
 
 BAD_LINES = {

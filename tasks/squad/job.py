@@ -1,5 +1,6 @@
 """Fine-tuning on SQuAD: answer questions with spans of a paragraph."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -8,6 +9,7 @@ from typing import Any
 
 from base import file_system, text_files
 from base.errors import UserError
+from base.flags import flag
 
 import numpy as np
 from absl import logging
@@ -15,18 +17,60 @@ from absl import logging
 from checkpoints.model import Checkpoint
 from records import in_memory
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
-from tasks.rows import Record, log_example
+from tasks.rows import Record, log_example, text_fingerprint
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
+from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import model as squad_model
+from tasks.squad import scores as squad_scores
+from tasks.squad import triviaqa
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
+from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.windows import QuestionReader, Windows
+from tasks.squad.windows import Lengths, Windows
 from tasks.task import Outputs
 
 _SHOWN = 5  # windows written to the log
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The flags of run_squad.py that its job needs."""
+
+    lengths: Lengths
+    answers: AnswerOptions
+
+    train_file: tuple[str, ...] = flag((), exists="file")
+    """SQuAD's JSON, or several files separated by commas."""
+
+    predict_file: tuple[str, ...] = flag((), exists="file")
+    """SQuAD's JSON with questions to answer or to score, or several files
+    separated by commas."""
+
+    count_steps_by: str = flag("windows", choices=("windows", "questions"))
+    """What num_train_epochs counts as an epoch: all windows or as many windows
+    as there are questions. The original counts questions, which gives fewer
+    steps, since a long paragraph has several windows."""
+
+    version_2_with_negative: bool = flag(False)
+    """Questions may have no answer: SQuAD 2.0."""
+
+    strict: bool = flag(False)
+    """Stop at an answer that is not at its answer_start, instead of warning."""
+
+    triviaqa_evidence_dir: str | None = flag()
+    """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
+    are in train_file."""
+
+    triviaqa_max_tokens: int = flag(400, low=1)
+    """Words to read from the beginning of each TriviaQA document."""
+
+    scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
+    """Whose official script scores the answers. F1 counts words for squad,
+    characters for korquad, and for cmrc, which is for Chinese, the longest run
+    of characters that two answers share."""
 
 
 class SquadJob(FineTuningJob):
@@ -42,18 +86,12 @@ class SquadJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        reader: QuestionReader,
-        train_file: Sequence[str],
-        predict_file: Sequence[str],
-        count_steps_by: str,  # what an epoch counts: windows or questions
-        answer_options: AnswerOptions,
+        options: Options,
     ):
-        self.is_version_2 = reader.version_2_with_negative
+        self.flags, self.is_version_2 = options, options.version_2_with_negative
         super().__init__(
             settings, source.trained(version_2_with_negative=self.is_version_2)
         )
-        self.reader, self.answer_options = reader, answer_options
-        self.count_steps_by = count_steps_by
         self.null_threshold: float | None = None  # of an export
         taught = source.trained_for.version_2_with_negative
         if not settings.do_train and taught not in (None, self.is_version_2):
@@ -63,20 +101,20 @@ class SquadJob(FineTuningJob):
                 taught,
                 self.is_version_2,
             )
-        asked = DataSet("eval", "predict_file", predict_file)
+        asked = DataSet("eval", "predict_file", options.predict_file)
         self.open_data(
             squad_windows.schema(source.max_seq_length),
-            DataSet("train", "train_file", train_file),
+            DataSet("train", "train_file", options.train_file),
             [asked],
             [asked],
         )
-        if settings.do_train and reader.strict:
+        if settings.do_train and options.strict:
             # The records that are there may be of a run without --strict.
             self.examples(self.train)
         is_scored = settings.do_eval or settings.training.eval_steps
         if is_scored and not self.questions.data.has_answers():
             raise UserError(
-                f"--predict_file={','.join(predict_file)} has no answers: "
+                f"--predict_file={','.join(asked.source)} has no answers: "
                 "there is nothing to score"
             )
         # The fingerprint of the weights that answered last, and the answers.
@@ -93,22 +131,67 @@ class SquadJob(FineTuningJob):
     def options(self) -> dict[str, Any]:
         """Return the windows, and how answers are found."""
         return {
-            "doc_stride": self.reader.lengths.doc_stride,
-            "max_query_length": self.reader.lengths.max_query_length,
-            "max_answer_length": self.answer_options.max_answer_length,
+            "doc_stride": self.flags.lengths.doc_stride,
+            "max_query_length": self.flags.lengths.max_query_length,
+            "max_answer_length": self.flags.answers.max_answer_length,
             "null_threshold": self.null_threshold,
         }
 
     def adjustable(self) -> dict[str, Any]:
         """Return what an epoch counts."""
-        what = self.count_steps_by
+        what = self.flags.count_steps_by
         return {"count_steps_by": what if what != "windows" else None}
 
     # --- Data ----------------------------------------------------------------
 
+    def read_questions(self, data: DataSet) -> SquadData:
+        """Return the questions of files; errors name file and place.
+
+        With triviaqa_evidence_dir the training files are TriviaQA's; questions
+        to answer are always SQuAD's.
+        """
+        flags, is_training = self.flags, data.name == "train"
+        if is_training and flags.triviaqa_evidence_dir:
+            return triviaqa.read_triviaqa(
+                data.source,
+                flags.triviaqa_evidence_dir,
+                flags.triviaqa_max_tokens,
+            )
+        found = squad_data.read_squad(
+            data.source, is_training, self.is_version_2, flags.strict
+        )
+        return found._replace(scoring=flags.scoring)
+
     def read(self, data: DataSet) -> Windows:
-        """Return the questions of files with their windows."""
-        return self.reader.windows(data.source, data.name == "train")
+        """Return the questions of files with their windows; log how many."""
+        found, lengths = self.read_questions(data), self.flags.lengths
+        windows = squad_windows.convert(found, self.tokenizer, lengths)
+        logging.info(
+            "%d questions make %d windows", len(found.examples), len(windows)
+        )
+        if windows.left_out.any():
+            logging.warning(
+                "%d questions are cut to max_query_length = %d tokens",
+                (windows.left_out > 0).sum(),
+                lengths.max_query_length,
+            )
+        lost = sum(x.place is not None for x in found.examples) - len(
+            np.unique(windows.example[windows.end_positions > 0])
+        )
+        if data.name == "train" and lost:
+            logging.warning(
+                "%d questions are trained on as if they had no answer: no "
+                "window of max_seq_length = %d, doc_stride = %d has all of it",
+                lost,
+                lengths.max_seq_length,
+                lengths.doc_stride,
+            )
+        if not len(windows):
+            raise UserError(
+                f"the paragraphs of the {len(found.examples)} questions are "
+                "empty: there is nothing to read"
+            )
+        return windows
 
     @property
     def questions(self) -> Windows:
@@ -117,7 +200,27 @@ class SquadJob(FineTuningJob):
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the windows depend on."""
-        return self.reader.fingerprint(data.source, data.name == "train")
+        is_training = data.name == "train"
+        found = {
+            "data": [file_system.sha256(path) for path in data.source],
+            "is_training": is_training,
+            "version_2_with_negative": self.is_version_2,
+            "lengths": dataclasses.asdict(self.flags.lengths),
+            **text_fingerprint(self.tokenizer, self.source.max_seq_length),
+        }
+        if is_training:
+            # Labels were once found by a search.
+            found |= {"labels": "by character", "triviaqa": self._triviaqa}
+        return found
+
+    @functools.cached_property
+    def _triviaqa(self) -> dict[str, Any] | None:
+        """What TriviaQA's examples depend on; lists all documents once."""
+        evidence = self.flags.triviaqa_evidence_dir
+        return evidence and {
+            "evidence": triviaqa.evidence_in(evidence),
+            "max_tokens": self.flags.triviaqa_max_tokens,
+        }
 
     def convert(self, data: DataSet, examples: Windows) -> Iterator[Record]:
         """Yield the records of windows; log the first ones."""
@@ -146,10 +249,9 @@ class SquadJob(FineTuningJob):
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
-        if self.count_steps_by == "windows":
+        if self.flags.count_steps_by == "windows":
             return data.num_examples
-        questions = self.reader.read(self.train.source, is_training=True)
-        return len(questions.examples)
+        return len(self.read_questions(self.train).examples)
 
     # --- Scores and predictions ----------------------------------------------
 
@@ -195,12 +297,12 @@ class SquadJob(FineTuningJob):
             logits["start_logits"],
             logits["end_logits"],
             self.tokenizer,
-            self.answer_options,
+            self.flags.answers,
         )
         return squad_answers.write_answers(
             windows.data,
             decoded,
-            self.answer_options,
+            self.flags.answers,
             self.settings.output_dir,
             weights,
             trained_in,
@@ -252,11 +354,11 @@ class SquadJob(FineTuningJob):
     ) -> squad_model.QuestionAnsweringGraph:
         """Return the SavedModel: question and paragraph in, answer out."""
         if self.is_version_2:
-            if self.answer_options.tune_null_threshold:
+            if self.flags.answers.tune_null_threshold:
                 self.predict(loaded)  # stores the threshold
             weights, folder = squad_answers.weights_of(loaded.prefix)
             self.null_threshold = squad_answers.null_threshold(
-                self.answer_options.null_score_diff_threshold,
+                self.flags.answers.null_score_diff_threshold,
                 weights,
                 self.settings.output_dir,
                 folder,

@@ -1,6 +1,5 @@
 """Cut paragraphs into windows that fit the model, and make features of them.
 
-    QuestionReader   files -> questions with their windows
     convert          questions -> windows
     records          windows -> ids
 
@@ -31,19 +30,14 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from base import file_system
 from base.errors import UserError
 from base.flags import flag
 
 import numpy as np
-from absl import logging
 
 import tokenization
 from records import tfrecord
 from tasks import rows
-from tasks.squad import data as squad_data
-from tasks.squad import scores as squad_scores
-from tasks.squad import triviaqa
 from tasks.squad.data import Paragraph, SquadData
 
 # The unique_id of the first window, as in the original.
@@ -253,105 +247,3 @@ def records(
             labels["end_positions"] = windows.end_positions[number]
             labels["is_impossible"] = example.is_impossible
         yield rows.make_row(ids, windows.doc_offset[number]), labels
-
-
-# --- Files to windows --------------------------------------------------------
-
-
-@dataclasses.dataclass
-class QuestionReader:
-    """Reads the files of SQuAD or TriviaQA and cuts them into windows.
-
-    With triviaqa_evidence_dir the training files are TriviaQA's; questions to
-    answer are always SQuAD's.
-    """
-
-    lengths: Lengths
-    tokenizer: tokenization.FullTokenizer
-
-    version_2_with_negative: bool = flag(False)
-    """Questions may have no answer: SQuAD 2.0."""
-
-    strict: bool = flag(False)
-    """Stop at an answer that is not at its answer_start, instead of warning."""
-
-    triviaqa_evidence_dir: str | None = flag()
-    """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
-    are in train_file."""
-
-    triviaqa_max_tokens: int = flag(400, low=1)
-    """Words to read from the beginning of each TriviaQA document."""
-
-    scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
-    """Whose official script scores the answers. F1 counts words for squad,
-    characters for korquad, and for cmrc, which is for Chinese, the longest run
-    of characters that two answers share."""
-
-    def fingerprint(self, files: Sequence[str], is_training: bool) -> dict:
-        """Return everything that the windows of some files depend on."""
-        found = {
-            "data": [file_system.sha256(path) for path in files],
-            "is_training": is_training,
-            "version_2_with_negative": self.version_2_with_negative,
-            "lengths": dataclasses.asdict(self.lengths),
-            **rows.text_fingerprint(
-                self.tokenizer, self.lengths.max_seq_length
-            ),
-        }
-        if is_training:
-            # Labels were once found by a search.
-            found |= {"labels": "by character", "triviaqa": self._triviaqa}
-        return found
-
-    @functools.cached_property
-    def _triviaqa(self) -> dict | None:
-        """What TriviaQA's examples depend on; lists all documents once."""
-        evidence = self.triviaqa_evidence_dir
-        return evidence and {
-            "evidence": triviaqa.evidence_in(evidence),
-            "max_tokens": self.triviaqa_max_tokens,
-        }
-
-    def read(self, files: Sequence[str], is_training: bool) -> SquadData:
-        """Return the questions of files; errors name file and place."""
-        if is_training and self.triviaqa_evidence_dir:
-            return triviaqa.read_triviaqa(
-                files, self.triviaqa_evidence_dir, self.triviaqa_max_tokens
-            )
-        data = squad_data.read_squad(
-            files, is_training, self.version_2_with_negative, self.strict
-        )
-        return data._replace(scoring=self.scoring)
-
-    def windows(
-        self, files: Sequence[str], is_training: bool = False
-    ) -> Windows:
-        """Return the questions of files with their windows; log how many."""
-        data = self.read(files, is_training)
-        windows = convert(data, self.tokenizer, self.lengths)
-        logging.info(
-            "%d questions make %d windows", len(data.examples), len(windows)
-        )
-        if windows.left_out.any():
-            logging.warning(
-                "%d questions are cut to max_query_length = %d tokens",
-                (windows.left_out > 0).sum(),
-                self.lengths.max_query_length,
-            )
-        lost = sum(x.place is not None for x in data.examples) - len(
-            np.unique(windows.example[windows.end_positions > 0])
-        )
-        if is_training and lost:
-            logging.warning(
-                "%d questions are trained on as if they had no answer: no "
-                "window of max_seq_length = %d, doc_stride = %d has all of it",
-                lost,
-                self.lengths.max_seq_length,
-                self.lengths.doc_stride,
-            )
-        if not len(windows):
-            raise UserError(
-                f"the paragraphs of the {len(data.examples)} questions are "
-                "empty: there is nothing to read"
-            )
-        return windows

@@ -5,10 +5,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from task_settings import settings_of
 
-import tokenization
-from checkpoints.trained_for import LongTexts
 from records import tfrecord
+from tasks import job as tasks_job
 from tasks.swag import job
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
@@ -31,19 +31,18 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         do_predict=False,
         training=SimpleNamespace(eval_steps=0),
     )
-    source = SimpleNamespace(
+    source = settings_of(
+        "multiple_choice",
+        str(vocab_file),
         config=SimpleNamespace(vocab_size=len(VOCAB)),
-        tokenizer=tokenization.FullTokenizer(str(vocab_file)),
         max_seq_length=length,
-        row_length=length,
-        long_texts=LongTexts(),
-    )
+    ).checkpoint
     return job.SwagJob(settings, source, str(tmp_path))
 
 
 def test_a_row_for_every_choice(tmp_path, monkeypatch):
     """Sentence A the context, B start and choice, one after the other."""
-    monkeypatch.setattr(job, "_PART", 2)  # several parts
+    monkeypatch.setattr(tasks_job, "_PART", 4)  # several parts
     lines = [
         {"context": "a b", "start": "c", "choices": ["d", "e f"], "label": 1},
         {"context": "a", "choices": ["h " * 20, "g"], "label": 0},
