@@ -202,7 +202,6 @@ def read_files(
         UserError: a file is missing, or the model is of another task.
     """
     labels = model and model.trained_for.labels
-    labels = labels and tuple(map(str, labels))  # they may be numbers
     if processor:
         needed = needed_parts().values()
         files = processor.files([part for part in METHODS if part in needed])

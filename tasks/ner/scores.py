@@ -75,15 +75,13 @@ def prediction_lines(
         for sentence, tags in pairs
         for number, tag in zip(sentence.lines, tags, strict=True)
     }
+    lines = []
     for number, line in enumerate(file.lines, 1):
-        if DOCUMENT_START in line.split():
-            tag_at.setdefault(number, "O")
-    return [
-        line.rstrip(" ") + file.separator + tag_at[number]
-        if number in tag_at
-        else line
-        for number, line in enumerate(file.lines, 1)
-    ]
+        own = "O" if DOCUMENT_START in line.split() else None
+        if tag := tag_at.get(number, own):
+            line = line.rstrip(" ") + file.separator + tag
+        lines.append(line)
+    return lines
 
 
 def _with_tags(line: str, tags: Sequence[str]) -> str:
