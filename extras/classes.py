@@ -9,7 +9,6 @@ from base import pictures
 import numpy as np
 
 from tasks.classifier.scores import NUM_BINS, calibration_error, confidence
-from tasks.classifier.task import thresholds_of
 
 # With more classes than this the cells of the picture have no numbers, and
 # with more than the second nobody could read the picture.
@@ -89,7 +88,7 @@ def _label_scores(job: Any, probs: np.ndarray, labels: np.ndarray) -> Table:
     columns = metrics.precision_recall_fscore_support(
         labels, job.predicted(probs), average=None, zero_division=0.0
     )
-    columns = [thresholds_of(job.thresholds, probs.shape[1]), *columns]
+    columns = [job.task.thresholds, *columns]
     cells = (column.tolist() for column in columns)
     header = ("label", "threshold", "precision", "recall", "f1", "examples")
     return header, list(zip(job.files.labels, *cells, strict=True))

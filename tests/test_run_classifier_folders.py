@@ -202,11 +202,6 @@ def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
         flags |= {"pad_to_max_length": True, "do_predict": True}
         first = flags | {name: True}
         assert scripts.run(run_classifier, **first) == 0
-        if name == "multi_label":
-            config = json.loads((out / "bert_config.json").read_text())
-            table = (out / "label_scores.tsv").read_text().splitlines()[1:]
-            shown = [line.split("\t")[1] for line in table]
-            assert shown == [f"{value:.4f}" for value in config["thresholds"]]
         wanted = {
             file: (out / file).read_bytes()
             for file in ("test_results.tsv", "test.tsv", "bert_config.json")

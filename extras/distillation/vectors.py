@@ -23,7 +23,7 @@ class VectorDistillation:
     """What a job learns from the vectors of a teacher: the job's wrapper."""
 
     def __init__(self, job: EmbeddingsJob):
-        self.job = job
+        self.job, self.width = job, job.task.width
         places = job.flags.teacher_answers
         self.answers = Answers(places, job.settings.output_dir)
         _, first = next(self.answers.lines(), ("", {}))
@@ -51,8 +51,7 @@ class VectorDistillation:
                 "nothing: give those of one"
             )
         (own,) = found.values()
-        # Fills up examples.
-        nothing = np.zeros([self.job.task.width], np.float32)
+        nothing = np.zeros([self.width], np.float32)  # fills up examples
         vectors = [own[key] if key else nothing for key in keys]
         data.features[learning.TEACHER] = np.stack(vectors)
         return data
@@ -61,4 +60,4 @@ class VectorDistillation:
         """Yield a text and its vector, as long as this model's."""
         text = tables.require(line, "text", str, at)
         vector = tables.require(line, "embedding", list, at)
-        yield key_of(text=text), numbers(vector, (self.job.task.width,), at)
+        yield key_of(text=text), numbers(vector, (self.width,), at)

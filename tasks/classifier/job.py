@@ -170,9 +170,9 @@ class ClassifierJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Example]
     ) -> Iterator[rows.Record]:
         """Yield the record of every example; log the first ones."""
-        lengths, left_out = [], []
+        task, lengths, left_out = self.task, [], []
         for number, example in enumerate(examples):
-            row, lost = self.task.row(example.text_a, example.text_b)
+            row, lost = task.row(example.text_a, example.text_b)
             label_id = self.label_id(example.label)
             if number < _SHOWN:
                 label = f"{example.label} (id = {label_id})"

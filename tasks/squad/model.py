@@ -13,7 +13,6 @@ import modeling
 from modeling import Layer
 from ops import losses
 from records.streaming import Batch
-from tasks import graph_tokenizer
 from tasks.graph import Outputs, TaskGraph
 from tasks.heads import HeadModel
 from tasks.squad.decoding import NOTHING_BUT_NULL

@@ -75,11 +75,9 @@ class SwagJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Question]
     ) -> Iterator[rows.Record]:
         """Yield the record of every choice; log the first questions."""
-        num_cut = 0
+        task, num_cut = self.task, 0
         for number, question in enumerate(examples):
-            found = [
-                self.task.row(question.context, c) for c in question.choices
-            ]
+            found = [task.row(question.context, c) for c in question.choices]
             num_cut += sum(left_out > 0 for _, left_out in found)
             if number < _SHOWN:
                 rows.log_example(
