@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from base.errors import UserError
+from base.errors import UserError, naming
 
 from absl import logging
 
@@ -267,12 +267,8 @@ class TokenizerFiles:
         place = vocabulary.path if vocabulary else None
         beside = os.path.dirname(place or "")
         if place and not (self.folder and beside == self.folder.path):
-            try:
+            with naming(f"read because it lies beside {place}"):
                 said = dict(read_folder(beside).said) | said
-            except UserError as error:
-                raise UserError(
-                    f"{error} (read because it lies beside {place})"
-                ) from error
         trained = said.pop("do_lower_case", None)
         if trained is not None:
             trained = agreed(flag, trained, self.prefix or place)

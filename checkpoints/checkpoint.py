@@ -207,8 +207,7 @@ def _read_config(
         )
     if folder and "long_texts" not in keys and folder.reads_end:
         keys["long_texts"] = LongTexts(TAIL)._asdict()
-    with naming(path):
-        trained_for = TrainedFor.from_dict(keys)
+    trained_for = TrainedFor.from_dict(keys, path)
     machine_memory.check_fits(
         4 * num_weights(config),
         f"{path}: a model of these sizes",
@@ -220,9 +219,7 @@ def _read_config(
 
 def read_trained_for(path: str) -> TrainedFor:
     """Return what a bert_config.json says of the head of its model."""
-    keys = text_files.read_json_object(path)
-    with naming(path):
-        return TrainedFor.from_dict(keys)
+    return TrainedFor.from_dict(text_files.read_json_object(path), path)
 
 
 def num_weights(config: BertConfig) -> int:

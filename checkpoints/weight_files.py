@@ -202,15 +202,11 @@ class Reader:
             UserError: it is damaged, or has no numbers.
         """
         has_average = self.total and self.has_tensor(name + AVERAGE)
-        try:
+        damaged = f"{self.prefix} is damaged at {name}, use an earlier one"
+        with naming(damaged, _DAMAGED):
             value = np.asarray(
                 self._reader.get_tensor(name + AVERAGE * bool(has_average))
             )
-        except _DAMAGED as error:
-            raise UserError(
-                f"{self.prefix} is damaged at {name}: {error}; use an earlier "
-                "checkpoint"
-            ) from error
         if value.dtype.kind in "OSUc":  # texts and complex numbers
             raise UserError(
                 f"{self.prefix}: {name} holds {value.dtype}, wanted real "
