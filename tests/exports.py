@@ -37,11 +37,7 @@ HEADS = {
     "tagger": ("token_classification", {"labels": LABELS}),
     "bilstm": (
         "token_classification",
-        {
-            "labels": LABELS,
-            "feature_layers": "last",
-            "lstm_units": 4,
-        },
+        {"labels": LABELS, "feature_layers": "last", "lstm_units": 4},
     ),
     "question_answering": (
         "question_answering",

@@ -86,10 +86,7 @@ def test_an_interpreter_without_transformers_ends_in_a_line(
     for path, message in ((python, "no torch"), ("/no/where", "/no/where")):
         with pytest.raises(UserError, match=f"transformers.*{message}"):
             table(
-                capsys,
-                transformers_python=path,
-                servers="savedmodel",
-                **files,
+                capsys, transformers_python=path, servers="savedmodel", **files
             )
 
 
@@ -99,10 +96,7 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
     pytest.importorskip("ai_edge_litert")
     python = write_python(tmp_path, FAKE.format(python=sys.executable))
     rows = table(
-        capsys,
-        transformers_python=python,
-        servers="savedmodel,litert",
-        **files,
+        capsys, transformers_python=python, servers="savedmodel,litert", **files
     )
     for case in CASES:
         value, note = rows[f"serving tiny, {case}, transformers"]

@@ -129,10 +129,7 @@ def test_words_of_a_text(source, tmp_path, caplog):
     write(tmp_path / "a.txt", text)
     caplog.set_level("INFO", logger="absl")
     extend(
-        source,
-        tmp_path / "out",
-        input_file=tmp_path / "*.txt",
-        num_new_words=5,
+        source, tmp_path / "out", input_file=tmp_path / "*.txt", num_new_words=5
     )
     assert lines_of(tmp_path / "out" / "new_words.tsv")[1:] == [
         "1\tcats\t3\tcat ##s",

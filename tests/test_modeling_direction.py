@@ -157,14 +157,7 @@ def packed(change: int | None) -> dict[str, tf.Tensor]:
 
 
 @pytest.mark.parametrize(
-    "form",
-    [
-        "padded",
-        "packed",
-        "unpadded",
-        "training",
-        nightly("compiled"),
-    ],
+    "form", ["padded", "packed", "unpadded", "training", nightly("compiled")]
 )
 def test_no_position_sees_its_right(bert, form):
     """Other tokens from a place on: all layers before it stay to the bit."""

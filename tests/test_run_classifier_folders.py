@@ -11,13 +11,7 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from classifier_runs import (
-    CONFIG,
-    VOCAB,
-    flags_for,
-    sentences,
-    write_data,
-)
+from classifier_runs import CONFIG, VOCAB, flags_for, sentences, write_data
 from tiny import results_of
 
 from checkpoints import weight_files

@@ -15,11 +15,7 @@ from tiny import SPECIAL, values_of
 
 from checkpoints import lookup, weight_files
 from checkpoints.casing import TokenizerFiles
-from checkpoints.checkpoint import (
-    num_weights,
-    open_checkpoint,
-    write_model,
-)
+from checkpoints.checkpoint import num_weights, open_checkpoint, write_model
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from modeling import BertConfig, BertModel

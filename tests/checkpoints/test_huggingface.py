@@ -203,10 +203,7 @@ def test_shards(directory):
     "name, other",
     [
         ("bert.pooler.dense.weight", "pooler.dense.weight"),
-        (
-            "bert.embeddings.LayerNorm.weight",
-            "bert.embeddings.LayerNorm.gamma",
-        ),
+        ("bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.gamma"),
         ("cls.predictions.bias", "cls.predictions.bias"),
         ("cls.predictions.decoder.bias", "cls.predictions.decoder.bias"),
     ],

@@ -13,13 +13,7 @@ from corpus.generation import CorpusSteps
 
 def steps_of(**more) -> CorpusSteps:
     plain = CorpusSteps(
-        corpus_runs.settings(heldout_fraction=0.4),
-        False,
-        3,
-        2,
-        10,
-        2**19,
-        "x",
+        corpus_runs.settings(heldout_fraction=0.4), False, 3, 2, 10, 2**19, "x"
     )
     return dataclasses.replace(plain, **more)
 

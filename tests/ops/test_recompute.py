@@ -103,10 +103,7 @@ def test_skipped_padding_has_the_same_output():
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "dtype, direction, difference",
-    [
-        ("float32", "bidirectional", 1e-6),
-        ("bfloat16", "left_to_right", 1e-2),
-    ],
+    [("float32", "bidirectional", 1e-6), ("bfloat16", "left_to_right", 1e-2)],
 )
 def test_one_program_agrees_to_rounding(dtype, direction, difference):
     """As on a GPU: the compiler fuses the second call in other ways."""

@@ -268,8 +268,7 @@ def test_ids_longer_than_the_model_are_an_error(encoder):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [nightly(x) if x == "bilstm" else x for x in HEADS],
+    "name", [nightly(x) if x == "bilstm" else x for x in HEADS]
 )
 def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     """Servers send such a batch to warm up."""

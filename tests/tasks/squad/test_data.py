@@ -112,10 +112,7 @@ def of_question(qa: dict) -> dict:
             {"data": [{"paragraphs": [{"qas": []}]}]},
             "data[0].paragraphs[0]: no key 'context'; it has 'qas'",
         ),
-        (
-            of_question({"id": "x"}),
-            "paragraphs[0].qas[0]: no key 'question'",
-        ),
+        (of_question({"id": "x"}), "paragraphs[0].qas[0]: no key 'question'"),
         (
             of_question(question(True)),
             "qas[0]: 'id' is True, wanted a string or a whole",

@@ -42,10 +42,7 @@ def test_version_1_by_hand():
 
 def test_articles_alone_differ_between_versions():
     data, given = scored({"a": ["the"]}), {"a": "an"}
-    assert squad_scores.score(data, given) == {
-        "exact_match": 100.0,
-        "f1": 0.0,
-    }
+    assert squad_scores.score(data, given) == {"exact_match": 100.0, "f1": 0.0}
     found = squad_scores.score(data._replace(is_version_2=True), given)
     assert found["exact"] == found["f1"] == 100.0
 

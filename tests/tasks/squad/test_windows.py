@@ -114,11 +114,7 @@ def test_labels_that_differ_from_the_originals(tokenizer, tmp_path):
             if found != original_label(words, first, last, answer, tokenizer):
                 different.append(example.qas_id)
     assert num_compared == 150 + 53 + 8
-    assert different == [
-        "second",
-        "second in brackets",
-        "in a word of several",
-    ]
+    assert different == ["second", "second in brackets", "in a word of several"]
 
 
 def test_examples_of_docstrings():
@@ -155,12 +151,7 @@ def test_spans_cover_the_paragraph(length, limit, stride):
         ("left (Japanese)", "panes", 8, (2, 2)),
         ("It ended 7-7", "7", 11, (4, 4)),
         ("jobs 7-jobs jobs", "jobs", 7, (3, 3)),
-        (
-            "北京大學在北京",
-            "北京",
-            5,
-            (5, 6),
-        ),
+        ("北京大學在北京", "北京", 5, (5, 6)),
         # White space and dropped characters at the edges of an answer.
         ("It (jobs jobs)", " (jobs ", 2, (1, 2)),
         ("jobs \u200bjobs jobs", "\u200bjobs", 5, (1, 1)),
