@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 import tiny
 
 WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not"]
@@ -48,9 +47,3 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
         "do_eval": True,
         "jit_compile": False,  # XLA takes longer than such a run
     } | more
-
-
-def values_of(prefix: Path) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}

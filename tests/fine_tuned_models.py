@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import scripts
 import tensorflow as tf
+import tiny
 
 import modeling
 from checkpoints import lookup, weight_files
@@ -141,10 +142,8 @@ def damage(source: Path, folder: Path) -> Path:
     folder.mkdir()
     for name in ("bert_config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(source / name, folder)
-    reader = weight_files.Reader(lookup.find_checkpoint(str(source)))
-    names = reader.get_variable_to_shape_map()
-    tensors = {name: np.array(reader.get_tensor(name)) for name in names}
-    bias = [name for name in names if name.endswith("output_bias")]
+    tensors = tiny.weights_of(lookup.find_checkpoint(str(source)))
+    bias = [name for name in tensors if name.endswith("output_bias")]
     bias = bias or ["bert/embeddings/LayerNorm/beta"]
     tensors[bias[0]][0] = np.nan
     weight_files.write(str(folder / lookup.WEIGHTS_NAME), tensors)
@@ -169,22 +168,3 @@ def distilled_data(
     job = script.create_job(settings, find_source(settings))
     loaded = runner.create_model(job, tf.distribute.get_strategy())
     return job.wrapper.train_data(job.train_data(loaded)), job
-
-
-def shapes_of(prefix: Path) -> dict[str, list[int]]:
-    """Return the shapes of the variables of a checkpoint."""
-    reader = tf.train.load_checkpoint(str(prefix))
-    return reader.get_variable_to_shape_map()
-
-
-def check_same_bits(one: Path, other: Path) -> None:
-    """Check that two checkpoints have the same values, whatever their step."""
-    readers = [tf.train.load_checkpoint(str(path)) for path in (one, other)]
-    names, wanted = (
-        set(reader.get_variable_to_shape_map()) - {"global_step"}
-        for reader in readers
-    )
-    assert names == wanted
-    for name in names:
-        values = [reader.get_tensor(name) for reader in readers]
-        np.testing.assert_array_equal(*values, err_msg=name)

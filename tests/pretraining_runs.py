@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
+import packed_batches
 import tiny
 
 from pretraining.data.schema import InstanceConfig
-from records import tfrecord
 
 LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
 INSTANCES = InstanceConfig(LENGTH, PREDICTIONS)
@@ -56,9 +55,7 @@ def write_records(
     path: Path, rows: int, seed: int, compression="", **sizes: int
 ) -> None:
     features = make_features(np.random.default_rng(seed), rows, **sizes)
-    with open(path, "wb") as file:
-        with tfrecord.RecordWriter(file, compression) as writer:
-            writer.write_examples(features)
+    packed_batches.write(path, features, compression)
 
 
 def write_data(folder: Path) -> Path:
@@ -100,19 +97,3 @@ def flags_for(data: Path, output_dir: Path, **changes) -> dict:
         "log_steps": 4,
         "jit_compile": False,
     } | changes
-
-
-def weights_of(prefix) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(prefix))
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-    }
-
-
-def assert_same(one: dict, other: dict, tolerance: float = 0.0) -> None:
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_allclose(
-            one[name], other[name], rtol=0, atol=tolerance, err_msg=name
-        )

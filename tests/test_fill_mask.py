@@ -6,7 +6,7 @@ import shutil
 import mask_models
 import pytest
 import scripts
-from pretraining_runs import weights_of
+from tiny import weights_of
 
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint

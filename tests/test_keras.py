@@ -23,6 +23,7 @@ import tiny
 from classifier_runs import VOCAB
 from marks import nightly
 from paths import GOLDEN, ROOT
+from tiny import assert_same, values_of
 
 import checkpoints
 import modeling
@@ -99,16 +100,6 @@ def fit(model: keras.Model, features: dict, epochs: int = 1) -> list[float]:
         verbose=0,
     )
     return history.history["loss"]
-
-
-def values_of(model: keras.Model) -> dict[str, np.ndarray]:
-    return {variable.path: variable.numpy() for variable in model.variables}
-
-
-def assert_same(one: dict, other: dict) -> None:
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 @contextlib.contextmanager
@@ -194,9 +185,9 @@ def test_fit_trains_all_variables_but_the_frozen_ones():
     model, features = create_model(), features_of(16)
     bert = model.get_layer("bert")
     bert.encoder.layers[0].attention.trainable = False
-    before = values_of(model)
+    before = values_of(model.variables)
     fit(compiled(model), features, epochs=2)
-    for path, value in values_of(model).items():
+    for path, value in values_of(model.variables).items():
         is_frozen = "/attention/" in path
         assert np.array_equal(value, before[path]) == is_frozen, path
 
@@ -227,7 +218,7 @@ def test_training_goes_on_after_save_and_load_model(tmp_path):
     assert len(loaded.trainable_variables) == len(model.trainable_variables)
     for one in (model, loaded):
         fit(one, features, epochs=3)
-    assert_same(values_of(model), values_of(loaded))
+    assert_same(values_of(model.variables), values_of(loaded.variables))
     assert int(loaded.optimizer.iterations) == 10
     assert loaded.optimizer.get_config() == model.optimizer.get_config()
 
@@ -310,7 +301,7 @@ def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
         assert start or float(sums["gradient_norm"][0]) > 1
     (loss,) = fit(model, features)
     assert loss == pytest.approx(total / 10, abs=1e-5)
-    found = values_of(model)
+    found = values_of(model.variables)
     for variable in ours.variables:
         path, value = transposed(variable.path, variable.numpy())
         np.testing.assert_allclose(found[path], value, atol=1e-5, err_msg=path)
@@ -409,7 +400,7 @@ def test_mixed_policies_compute_in_16_bits(name, tmp_path):
         loaded = keras.models.load_model(tmp_path / "model.keras")
         np.testing.assert_array_equal(loaded(features), model(features))
         fit(model, features), fit(loaded, features)
-        assert_same(values_of(model), values_of(loaded))
+        assert_same(values_of(model.variables), values_of(loaded.variables))
 
 
 @pytest.mark.slow
@@ -468,7 +459,7 @@ def test_load_gives_what_belongs_to_a_checkpoint(folder, hub_folder):
     assert config == classifier_runs.CONFIG and model.config is config
     assert tokenizer.tokenize("A GOOD film") == ["a", "good", "film"]
     weights = weight_files.read_weights(str(folder / "bert_model.ckpt"))
-    assert_same(tiny.values_of(model.weights), weights)
+    assert_same(values_of(model.weights), weights)
     loaded = checkpoints.load(str(hub_folder), dtype="bfloat16")
     output = loaded.model(tf.ones([1, 4], tf.int32))
     assert output.sequence_output.dtype == tf.bfloat16

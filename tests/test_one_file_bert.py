@@ -17,8 +17,8 @@ import small_models
 import tensorflow as tf
 import tiny
 from one_file_bert import Bert, Config
-from pretraining_runs import weights_of
 from small_models import FEATURES, GOLDEN_MODEL
+from tiny import assert_same, weights_of
 
 from checkpoints import weight_files
 from modeling import BertConfig
@@ -34,16 +34,6 @@ TINY = {
     "initializer_range": 0.1,
 }
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
-
-def assert_near(
-    found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], atol: float
-) -> None:
-    assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        np.testing.assert_allclose(
-            found[name], value, rtol=0, atol=atol, err_msg=name
-        )
 
 
 # --- The original's numbers --------------------------------------------------
@@ -92,7 +82,7 @@ def test_outputs_and_losses_are_the_originals(golden, golden_model):
         "masked_lm_loss": masked,
         "next_sentence_loss": next_sentence,
     }
-    assert_near(found, {name: golden[name] for name in found}, 1e-5)
+    assert_same(found, {name: golden[name] for name in found}, 1e-5)
 
 
 def test_thirty_steps_are_the_originals(golden, golden_model):
@@ -114,7 +104,7 @@ def test_thirty_steps_are_the_originals(golden, golden_model):
         mean, square = moments[name]
         found |= {name: weight, f"{name}/adam_m": mean}
         found[f"{name}/adam_v"] = square
-    assert_near(found, weights_of(GOLDEN_MODEL / "trained/model.ckpt-30"), 1e-4)
+    assert_same(found, weights_of(GOLDEN_MODEL / "trained/model.ckpt-30"), 1e-4)
 
 
 # --- The fast code -----------------------------------------------------------
@@ -177,7 +167,7 @@ def test_outputs_and_gradients_of_random_configurations(seed):
         }
         for value, by_name in ((loss, plain.weights), (fast_loss, variables))
     )
-    assert_near(found, wanted, 5e-6)
+    assert_same(found, wanted, 5e-6)
 
 
 def write_model(folder: Path, model: Bert) -> None:
@@ -240,4 +230,4 @@ def test_fine_tuning_of_twenty_steps(tmp_path, monkeypatch):
         for name, weight in model.weights.items()
         if not name.startswith("cls/")
     }
-    assert_near({name: found[name] for name in wanted}, wanted, 1e-4)
+    assert_same({name: found[name] for name in wanted}, wanted, 1e-4)

@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 import scripts
 import tiny
-from classifier_runs import (
-    CONFIG,
-    VOCAB,
-    flags_for,
-    sentences,
-    values_of,
-    write_data,
-)
-from tiny import results_of
+from classifier_runs import CONFIG, VOCAB, flags_for, sentences, write_data
+from tiny import results_of, weights_of
 
 run_classifier = scripts.load("run_classifier")
 
@@ -98,7 +91,7 @@ def test_calibrated_it_gives_the_same_answers_less_surely(
     for name in ("accuracy", "macro_f1", "global_step"):
         assert results[name] == before[name]
     assert (model / "reliability.png").exists()
-    old, new = (values_of(p / "bert_model.ckpt") for p in (finished, model))
+    old, new = (weights_of(p / "bert_model.ckpt") for p in (finished, model))
     assert old.keys() == new.keys()
     for name, value in new.items():
         if name in ("output_weights", "output_bias"):
@@ -161,13 +154,12 @@ def test_training_on_without_scores_keeps_the_last_weights(
     more = {"num_train_epochs": 2, "pad_to_max_length": True}
     flags = flags_for(model_dir, data_dir, tmp_path, **more)
     scripts.run(run_classifier, **flags | {"eval_steps": 25})
-    best = values_of(tmp_path / "bert_model.ckpt")
+    best = weights_of(tmp_path / "bert_model.ckpt")
     scripts.run(run_classifier, **flags)
-    again = values_of(tmp_path / "bert_model.ckpt")
-    assert all((best[name] == again[name]).all() for name in best)
+    tiny.assert_same(weights_of(tmp_path / "bert_model.ckpt"), best)
     scripts.run(run_classifier, **flags | {"num_train_epochs": 3})
-    last = values_of(tmp_path / "model.ckpt-75")
-    kept = values_of(tmp_path / "bert_model.ckpt")
+    last = weights_of(tmp_path / "model.ckpt-75")
+    kept = weights_of(tmp_path / "bert_model.ckpt")
     assert all((kept[name] == last[name]).all() for name in kept)
     assert results_of(tmp_path)["global_step"] == 75
 

@@ -21,14 +21,12 @@ from pretraining_runs import (
     CASED,
     CONFIG,
     VOCAB,
-    assert_same,
     flags_for,
     make_features,
-    weights_of,
     write_data,
     write_vocab,
 )
-from tiny import results_of
+from tiny import assert_same, results_of, weights_of
 
 from checkpoints import lookup, run_settings, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint

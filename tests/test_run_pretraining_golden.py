@@ -7,31 +7,20 @@ original's optimizer made of it in 30 steps.
 from pathlib import Path
 
 import numpy as np
+import packed_batches
 import pytest
 import scripts
+import small_models
+import tiny
 from marks import nightly
-from paths import GOLDEN
-from pretraining_runs import weights_of
-
-from records import tfrecord
+from small_models import FEATURES, GOLDEN_MODEL
 
 run_pretraining = scripts.load("run_pretraining")
-MODEL = GOLDEN / "model"
-FEATURES = (
-    "input_ids",
-    "input_mask",
-    "segment_ids",
-    "masked_lm_positions",
-    "masked_lm_ids",
-    "masked_lm_weights",
-    "next_sentence_labels",
-)
 
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, np.ndarray]:
-    with np.load(MODEL / "golden.npz") as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    return small_models.golden_arrays()
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +29,7 @@ def records(golden, tmp_path_factory) -> Path:
     features = {name: golden[name] for name in FEATURES}
     features["next_sentence_labels"] = features["next_sentence_labels"][:, None]
     path = tmp_path_factory.mktemp("golden") / "batch.tfrecord"
-    with open(path, "wb") as file:
-        with tfrecord.RecordWriter(file) as writer:
-            writer.write_examples(features)
+    packed_batches.write(path, features)
     return path
 
 
@@ -51,7 +38,7 @@ def train(golden, records: Path, out: Path, **more) -> None:
     batch, length = golden["input_ids"].shape
     values = {
         "do_train": True,
-        "init_checkpoint": MODEL / "bert_model.ckpt",
+        "init_checkpoint": GOLDEN_MODEL / "bert_model.ckpt",
         "input_file": records,
         "output_dir": out,
         "max_seq_length": length,
@@ -79,10 +66,6 @@ def test_thirty_steps_end_at_the_originals_weights(
     first of the 6 warm-up updates would change nothing.
     """
     train(golden, records, tmp_path, **more)
-    found = weights_of(tmp_path / "model.ckpt-30")
-    wanted = weights_of(MODEL / "trained" / "model.ckpt-30")
-    assert found.keys() == wanted.keys()
-    for name in wanted:
-        np.testing.assert_allclose(
-            found[name], wanted[name], rtol=0, atol=2e-4, err_msg=name
-        )
+    found = tiny.weights_of(tmp_path / "model.ckpt-30")
+    wanted = tiny.weights_of(GOLDEN_MODEL / "trained" / "model.ckpt-30")
+    tiny.assert_same(found, wanted, 2e-4)

@@ -11,8 +11,8 @@ import pytest
 import scripts
 import tensorflow as tf
 from marks import nightly
-from pretraining_runs import CONFIG, flags_for, weights_of, write_data
-from tiny import results_of
+from pretraining_runs import CONFIG, flags_for, write_data
+from tiny import results_of, weights_of
 
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint

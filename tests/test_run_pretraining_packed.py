@@ -12,8 +12,8 @@ import packed_batches
 import pytest
 import scripts
 import tensorflow as tf
-from pretraining_runs import CONFIG, assert_same, flags_for, weights_of
-from tiny import results_of
+from pretraining_runs import CONFIG, flags_for
+from tiny import assert_same, results_of, weights_of
 
 run_pretraining = scripts.load("run_pretraining")
 

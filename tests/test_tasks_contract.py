@@ -203,7 +203,7 @@ def test_predictions_by_hand(made_of, case):
 def test_the_fine_tuned_model_is_complete(made_of, case):
     """Weights without the optimizer's, and all that other scripts need."""
     made = made_of(case)
-    names = fine_tuned_models.shapes_of(made.model / "bert_model.ckpt")
+    names = tiny.weights_of(made.model / "bert_model.ckpt")
     assert case.head in names
     assert not any(name.endswith(("adam_m", "adam_v")) for name in names)
     config = json.loads((made.model / "bert_config.json").read_text())
@@ -358,7 +358,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(made_of, case, tmp_path):
         with interrupted_at(rf"Saved .*model\.ckpt-{step}$"):
             made.run(**flags)
     name = "model.ckpt-40"
-    fine_tuned_models.check_same_bits(tmp_path / name, made.model / name)
+    tiny.check_same_bits(tmp_path / name, made.model / name)
 
 
 @pytest.mark.nightly
@@ -444,7 +444,7 @@ def test_hugging_face_there_and_back(made_of, case, tmp_path):
     flags = {"input": theirs, "output": ours, "output_format": "original"}
     scripts.run(convert_checkpoint, **flags)
     name = "bert_model.ckpt"
-    fine_tuned_models.check_same_bits(ours / name, made.model / name)
+    tiny.check_same_bits(ours / name, made.model / name)
     found = made.predict(ours, tmp_path / "out", **case.options)
     check_agree(found, made.predictions)
 

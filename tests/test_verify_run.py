@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 import scripts
 import tensorflow as tf
+import tiny
 from paths import ROOT
 from pretraining_runs import flags_for, write_data, write_records
 
@@ -37,12 +38,7 @@ def copy_of(run: Path, tmp_path: Path) -> Path:
 
 def change(prefix: Path, name: str) -> None:
     """Add 1 to the first value of a variable of a checkpoint."""
-    reader = weight_files.Reader(str(prefix))
-    tensors = {
-        key: reader.get_tensor(key)
-        for key in reader.get_variable_to_shape_map()
-    }
-    tensors[name] = tensors[name].copy()
+    tensors = tiny.weights_of(prefix)
     tensors[name].flat[0] += 1
     weight_files.write(str(prefix), tensors)
 

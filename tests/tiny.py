@@ -46,6 +46,29 @@ def results_of(out: Path, name: str = "eval_results.txt") -> dict[str, float]:
     return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
+def weights_of(prefix: Path | str) -> dict[str, np.ndarray]:
+    """Return {name: value} of a checkpoint, all that is in it."""
+    reader = tf.train.load_checkpoint(str(prefix))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def assert_same(one: dict, other: dict, tolerance: float = 0.0) -> None:
+    """Check that two {name: value} have the same names and values."""
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(
+            value, other[name], rtol=0, atol=tolerance, err_msg=name
+        )
+
+
+def check_same_bits(one: Path, other: Path) -> None:
+    """Check that two checkpoints have the same values, whatever their step."""
+    found, wanted = map(weights_of, (one, other))
+    step = {"global_step": 0}
+    assert_same(found | step, wanted | step)
+
+
 def values_of(variables: Sequence) -> dict[str, np.ndarray]:
     """Return {path: value} of keras variables."""
     return {variable.path: variable.numpy() for variable in variables}

@@ -13,6 +13,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+import tiny
 
 from modeling import BertConfig
 from training import loop, start, train_step
@@ -153,9 +154,7 @@ def train(settings: TrainingSettings, x: np.ndarray, **more) -> Toy:
 
 def values_of(output_dir, step: int) -> dict[str, np.ndarray]:
     """Return the tensors of a training checkpoint."""
-    reader = tf.train.load_checkpoint(f"{output_dir}/model.ckpt-{step}")
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
+    return tiny.weights_of(f"{output_dir}/model.ckpt-{step}")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import casings
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import SPECIAL, values_of
+from tiny import SPECIAL, assert_same, values_of
 
 from checkpoints import lookup, weight_files
 from checkpoints.casing import TokenizerFiles
@@ -279,8 +279,7 @@ def test_a_written_model_is_found_again(model, tmp_path, normalization):
     for variable in model.variables:
         variable.assign(tf.zeros_like(variable))
     weight_files.restore_weights(model.variables, prefix)
-    for path, value in values_of(model.variables).items():
-        np.testing.assert_array_equal(value, before[path])
+    assert_same(values_of(model.variables), before)
 
 
 def test_only_the_chief_writes_a_model(model, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import values_of
+from tiny import assert_same, values_of
 
 from checkpoints import lookup, run_settings, training_state, weight_files
 
@@ -41,8 +41,7 @@ def test_training_state_keeps_the_newest(model, tmp_path):
     model.variables[0].assign(tf.zeros_like(model.variables[0]))
     assert state.restore(lookup.checkpoint_to_resume(state.output_dir)) == 3
     np.testing.assert_array_equal(slot, slot_before)
-    for path, value in values_of(model.variables).items():
-        np.testing.assert_array_equal(value, before[path])
+    assert_same(values_of(model.variables), before)
     keeping = training_state.TrainingState(
         str(tmp_path), model.variables, slots, keep_checkpoint_max=0
     )

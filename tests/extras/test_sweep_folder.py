@@ -10,7 +10,7 @@ import classifier_runs
 import fine_tuned_models
 import pytest
 import scripts
-from classifier_runs import values_of
+from tiny import weights_of
 
 from checkpoints import lookup, run_settings
 from extras import sweeps
@@ -156,6 +156,6 @@ def test_files_that_the_best_run_lacks_do_not_stay(tmp_path):
     for run in (first, second):
         sweeps.copy_best(str(run), str(out), RESULTS)
         assert contents(out) == contents(run) | {"sweep_results.txt": b""}
-    found = values_of(out / "bert_model.ckpt")["output_weights"]
-    wanted = values_of(second / "bert_model.ckpt")["output_weights"]
+    found = weights_of(out / "bert_model.ckpt")["output_weights"]
+    wanted = weights_of(second / "bert_model.ckpt")["output_weights"]
     assert (found == wanted).all()

@@ -92,7 +92,7 @@ def test_starting_from_a_fine_tuned_model(fine_tuned, tmp_path, caplog):
         scripts.run(run_classifier, **flags(tmp_path / "same", **more))
     assert "Training continues with a BiLSTM of 2 layers of 6" in caplog.text
     name = "bert_model.ckpt"
-    fine_tuned_models.check_same_bits(tmp_path / "same" / name, model / name)
+    tiny.check_same_bits(tmp_path / "same" / name, model / name)
     other = flags(tmp_path / "other", **more | {"bilstm_units": 5})
     line = scripts.error_of(run_classifier, **other)
     assert "of 2 layers of 6 units: give these numbers" in line

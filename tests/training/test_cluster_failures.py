@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import scripts
 from cluster_runs import Cluster
-from pretraining_runs import assert_same, weights_of, write_data
-from tiny import results_of
+from pretraining_runs import write_data
+from tiny import assert_same, results_of, weights_of
 
 run_pretraining = scripts.load("run_pretraining")
 

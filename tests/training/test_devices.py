@@ -11,8 +11,8 @@ import pytest
 import scripts
 import tensorflow as tf
 import two_devices
-from pretraining_runs import assert_same, flags_for, weights_of, write_data
-from tiny import results_of
+from pretraining_runs import flags_for, write_data
+from tiny import assert_same, results_of, weights_of
 
 from training import devices, train_step
 from training.settings import TrainingSettings

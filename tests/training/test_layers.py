@@ -11,7 +11,7 @@ import squad_runs
 import tensorflow as tf
 import tiny
 import two_devices
-from classifier_runs import values_of
+from tiny import weights_of
 
 import modeling
 from checkpoints import training_state, weight_files
@@ -67,7 +67,7 @@ def test_exactly_these_variables_are_new(folder, tmp_path, monkeypatch, caplog):
         found = start_of(folder, tmp_path / "1", monkeypatch)
     line = "except 18 variables with new weights, in bert/encoder/layer_2, bert"
     assert line in caplog.text
-    old = values_of(folder / "model" / "bert_model.ckpt")
+    old = weights_of(folder / "model" / "bert_model.ckpt")
     for name, value in old.items():
         if not name.startswith(TOP):
             np.testing.assert_array_equal(found[name], value, err_msg=name)
@@ -133,7 +133,7 @@ def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
     line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 0})
     assert "belongs to a run with reinit_top_layers = 1, not None" in line
     found = start_of(folder, tmp_path, monkeypatch)
-    saved = values_of(tmp_path / "model.ckpt-4")
+    saved = weights_of(tmp_path / "model.ckpt-4")
     for name, value in found.items():
         np.testing.assert_array_equal(value, saved[name], err_msg=name)
 
@@ -158,12 +158,10 @@ def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
     whole = knobs_for(folder, tmp_path / "whole", eval_steps=8)
     scripts.run(run_classifier, **whole)
     for name in ("model.ckpt-10", "bert_model.ckpt"):
-        once = values_of(tmp_path / "whole" / name)
-        again = values_of(tmp_path / "killed" / name)
-        for path, value in once.items():
-            np.testing.assert_array_equal(again[path], value, err_msg=path)
-    old = values_of(folder / "model" / "bert_model.ckpt")
-    trained = values_of(tmp_path / "whole" / "model.ckpt-10")
+        once, again = (tmp_path / run / name for run in ("whole", "killed"))
+        tiny.check_same_bits(once, again)
+    old = weights_of(folder / "model" / "bert_model.ckpt")
+    trained = weights_of(tmp_path / "whole" / "model.ckpt-10")
     for path, value in old.items():
         is_frozen = layers.number_of(path, 3) <= 1
         assert is_frozen == (f"{path}/adam_m" not in trained), path
@@ -174,8 +172,8 @@ def test_killed_and_resumed_with_all_of_them(folder, tmp_path, monkeypatch):
 def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     flags = knobs_for(folder, tmp_path, eval_steps=0, do_eval=True)
     scripts.run(run_classifier, **flags)
-    kept = values_of(tmp_path / "bert_model.ckpt")
-    saved = values_of(tmp_path / "model.ckpt-10")
+    kept = weights_of(tmp_path / "bert_model.ckpt")
+    saved = weights_of(tmp_path / "model.ckpt-10")
     total = 1 - 0.9**10
     for path, value in kept.items():
         average = saved.get(f"{path}/average")
@@ -184,8 +182,7 @@ def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     # The command that is repeated trains nothing, and keeps the same weights.
     (tmp_path / "bert_model.ckpt.index").unlink()
     scripts.run(run_classifier, **flags)
-    for path, value in values_of(tmp_path / "bert_model.ckpt").items():
-        np.testing.assert_array_equal(value, kept[path], err_msg=path)
+    tiny.assert_same(weights_of(tmp_path / "bert_model.ckpt"), kept)
     # So does every script that reads the checkpoint of a run that was killed.
     scores = tiny.results_of(tmp_path)
     (tmp_path / "bert_model.ckpt.index").unlink()
@@ -193,10 +190,8 @@ def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     scripts.run(run_classifier, **alone | {"reinit_top_layers": 0})
     assert tiny.results_of(tmp_path) == scores
     prefix = str(tmp_path / "model.ckpt-10")
-    found = weight_files.read_weights(prefix)
-    assert found.keys() == kept.keys() - {"global_step"}
-    for path, value in found.items():
-        np.testing.assert_array_equal(value, kept[path], err_msg=path)
+    found, step = weight_files.read_weights(prefix), kept["global_step"]
+    tiny.assert_same(found | {"global_step": step}, kept)
     (tmp_path / "training_config.json").unlink()
     found = weight_files.read_weights(prefix)
     assert "of the last step are used" in caplog.text
@@ -216,10 +211,8 @@ def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
     no_dropout = "from tasks import bilstm; bilstm._CLASSIFIER_DROPOUT = 0.0"
     flags = knobs_for(tmp_path, tmp_path / "two")
     two_devices.run("run_classifier", no_dropout, **flags)
-    one = values_of(tmp_path / "one" / "bert_model.ckpt")
-    two = values_of(tmp_path / "two" / "bert_model.ckpt")
-    for path, value in one.items():
-        np.testing.assert_allclose(two[path], value, atol=2e-5, err_msg=path)
+    one, two = (tmp_path / run / "bert_model.ckpt" for run in ("one", "two"))
+    tiny.assert_same(weights_of(one), weights_of(two), 2e-5)
 
 
 def test_smoothed_and_weighted_loss_by_hand():

@@ -11,6 +11,7 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import toy_training as toy
 from paths import ROOT
 
@@ -113,10 +114,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path, caplog):
         settings = toy.settings_of(folder, stop_after_steps=last)
         toy.train(settings, x)
         toy.train(dataclasses.replace(settings, stop_after_steps=0), x)
-        found = toy.values_of(folder, 12)
-        assert found.keys() == wanted.keys()
-        for name, value in wanted.items():
-            np.testing.assert_array_equal(found[name], value, name)
+        tiny.assert_same(toy.values_of(folder, 12), wanted)
 
 
 @pytest.mark.nightly
