@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import scripts
+import tiny
 from task_settings import settings_of
 
 from checkpoints import weight_files
@@ -12,16 +13,13 @@ from tasks.task import Task
 
 export_saved_model = scripts.load("export_saved_model")
 
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
+VOCAB = [*tiny.SPECIAL, "good", "bad", "film"]
 VOCAB += ["the", "##s", "caf", "##e", "[", "]", "mask", "σ", "##ος", "."]
-CONFIG = BertConfig(
+CONFIG = tiny.config_of(
+    VOCAB,
     vocab_size=len(VOCAB) + 2,
-    hidden_size=16,
     num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
     max_position_embeddings=20,
-    type_vocab_size=2,
     initializer_range=0.5,
 )
 

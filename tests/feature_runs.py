@@ -3,21 +3,14 @@
 import json
 from pathlib import Path
 
-import tensorflow as tf
+import tiny
 
-import modeling
-from checkpoints import weight_files
-from modeling import BertConfig
-
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "é", '"']
-CONFIG = BertConfig(
+VOCAB = [*tiny.SPECIAL, *"abcdefgh", "é", '"']
+CONFIG = tiny.config_of(
+    VOCAB,
     vocab_size=len(VOCAB) + 1,
-    hidden_size=16,
     num_hidden_layers=4,
-    num_attention_heads=2,
-    intermediate_size=32,
     max_position_embeddings=40,
-    type_vocab_size=2,
     initializer_range=0.5,
 )
 LINES = [
@@ -39,16 +32,9 @@ LENGTH = 24
 
 def write_model(folder: Path) -> Path:
     """Write an encoder with vocabulary and configuration beside it."""
-    (folder / "bert_config.json").write_text(CONFIG.to_json_string())
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
     settings = {"do_lower_case": False}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    tf.keras.utils.set_random_seed(1)
-    weight_files.write(
-        str(folder / "bert_model.ckpt"),
-        weight_files.as_tensors(modeling.BertModel(CONFIG).variables),
-    )
-    return folder
+    return tiny.write_model(folder, CONFIG, VOCAB)
 
 
 def write_text(folder: Path) -> Path:

@@ -15,17 +15,15 @@ import scripts
 import squad_runs
 import swag_runs
 import tiny
+from exports import export_saved_model
 
-from modeling import BertConfig
 from tasks.bilstm import BiLstmSize
 
-export_saved_model = scripts.load("export_saved_model")
 litert_model = scripts.load("litert_model")
 
 # The converter leaves matrices of fewer than 1,024 numbers in float32.
-WIDE = BertConfig.from_dict(
-    classifier_runs.CONFIG.to_dict()
-    | {"hidden_size": 64, "intermediate_size": 128}
+WIDE = tiny.config_of(
+    classifier_runs.VOCAB, hidden_size=64, intermediate_size=128
 )
 
 # Kind of model -> texts for it, as JSON.
@@ -87,7 +85,6 @@ def write_model(folder: Path, kind: str, length: int = 24) -> Path:
     if kind == "encoder":
         return tiny.write_model(folder, config, vocab)
     if kind in ("masked_lm", "sentence_score"):
-        folder.mkdir()
         return mask_models.write_model(folder)
     if kind == "question_answering":
         return fine_tuned_models.write_reader(

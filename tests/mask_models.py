@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import tiny
 
-import modeling
 import tokenization
-from checkpoints import weight_files
 from pretraining.model import BertForPreTraining
 from tasks.masked_lm.task import sentence_to_ids
 
@@ -16,24 +15,15 @@ WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat ##s sat on a mat . mask [ ]"
 
 def write_model(folder: Path) -> Path:
     """Write weights, configuration and vocabulary; return the folder."""
-    (folder / "vocab.txt").write_text("\n".join(WORDS.split()) + "\n")
-    config = modeling.BertConfig(
+    vocab = WORDS.split()
+    config = tiny.config_of(
+        vocab,
         vocab_size=20,  # more rows than tokens: some models are padded
-        hidden_size=16,
         num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
         max_position_embeddings=12,
-        type_vocab_size=2,
         initializer_range=0.5,
     )
-    (folder / "bert_config.json").write_text(config.to_json_string())
-    tf.keras.utils.set_random_seed(1)
-    variables = BertForPreTraining(config).variables
-    weight_files.write(
-        str(folder / "bert_model.ckpt"), weight_files.as_tensors(variables)
-    )
-    return folder
+    return tiny.write_model(folder, config, vocab, BertForPreTraining)
 
 
 def fillings(

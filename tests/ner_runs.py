@@ -51,22 +51,21 @@ def write_data(folder: Path) -> Path:
 
 
 def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return {
-        "train_file": str(data_dir / "train.txt"),
-        "dev_file": str(data_dir / "dev.txt"),
-        "test_file": str(data_dir / "test.txt"),
-        "init_checkpoint": str(model_dir),
-        "output_dir": str(out),
-        "max_seq_length": 32,
-        "train_batch_size": 8,
-        "num_train_epochs": 6,
-        "learning_rate": 1e-2,
-        # The first updates are larger without it, so few epochs are enough.
-        "bias_correction": False,
-        "do_train": True,
-        "do_eval": True,
-        "jit_compile": False,  # XLA takes longer than such a run
-    } | more
+    return (
+        tiny.TRAINING
+        | {
+            "train_file": str(data_dir / "train.txt"),
+            "dev_file": str(data_dir / "dev.txt"),
+            "test_file": str(data_dir / "test.txt"),
+            "init_checkpoint": str(model_dir),
+            "output_dir": str(out),
+            "max_seq_length": 32,
+            "learning_rate": 1e-2,
+            # The first updates are larger without it, so few epochs are enough.
+            "bias_correction": False,
+        }
+        | more
+    )
 
 
 def only(flags: dict, **jobs) -> dict:

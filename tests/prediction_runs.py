@@ -10,7 +10,6 @@ import pytest
 import scripts
 
 batch_predict = scripts.load("batch_predict")
-export_saved_model = scripts.load("export_saved_model")
 
 
 def write_classifier(folder: Path) -> Path:
@@ -64,17 +63,6 @@ def problems(out: Path) -> list[dict]:
     """Return the objects in errors.jsonl."""
     text = (out / "errors.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
-
-
-def export(model: Path, target: Path, **flags) -> Path:
-    """Write the SavedModel of a checkpoint."""
-    scripts.run(
-        export_saved_model,
-        init_checkpoint=str(model),
-        export_dir=str(target),
-        **flags,
-    )
-    return target
 
 
 def check_same(found: list[dict], wanted: list[dict]) -> None:

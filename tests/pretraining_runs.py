@@ -65,11 +65,8 @@ def write_data(folder: Path) -> Path:
         write_records(folder / f"train-{number}", 40 + number, number, kind)
     write_records(folder / "dev", 21, 9)
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    no_dropout = CONFIG | {
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
-    (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
+    no_dropout = json.dumps(CONFIG | tiny.NO_DROPOUT)
+    (folder / "no_dropout.json").write_text(no_dropout)
     return folder
 
 

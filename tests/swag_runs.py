@@ -48,15 +48,14 @@ def write_data(folder: Path) -> Path:
 
 
 def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return {
-        "data_dir": str(data_dir),
-        "init_checkpoint": str(model_dir),
-        "output_dir": str(out),
-        "max_seq_length": 32,
-        "train_batch_size": 8,
-        "num_train_epochs": 6,
-        "learning_rate": 5e-3,
-        "do_train": True,
-        "do_eval": True,
-        "jit_compile": False,  # XLA takes longer than such a run
-    } | more
+    return (
+        tiny.TRAINING
+        | {
+            "data_dir": str(data_dir),
+            "init_checkpoint": str(model_dir),
+            "output_dir": str(out),
+            "max_seq_length": 32,
+            "learning_rate": 5e-3,
+        }
+        | more
+    )

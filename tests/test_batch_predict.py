@@ -17,10 +17,10 @@ import pytest
 import scripts
 import squad_runs
 import swag_runs
+from exports import export
 from prediction_runs import (
     batch_predict,
     check_same,
-    export,
     predict,
     problems,
     write_classifier,

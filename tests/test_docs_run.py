@@ -4,7 +4,6 @@ The commands are read from the page. Flags that make them short are appended:
 absl takes the last value of a flag that is given twice.
 """
 
-import dataclasses
 import io
 import itertools
 import json
@@ -22,12 +21,18 @@ import squad_files
 import tiny
 from paths import ROOT
 
-from checkpoints import weight_files
 from modeling import NAMED_SIZES, BertConfig
 from pretraining.model import BertForPreTraining
 
 # Commands of tutorials that fetch data, which the tests make themselves.
 FETCHING = ("curl", "unzip", "mkdir", "head", "cp")
+VOCAB = [*tiny.SPECIAL, *"a the good bad film book . ?".split()]
+
+
+def write_encoder(folder: Path, positions: int = 64) -> Path:
+    """Write an encoder of VOCAB, which reads rows of so many tokens."""
+    config = tiny.config_of(VOCAB, max_position_embeddings=positions)
+    return tiny.write_model(folder, config, VOCAB)
 
 
 def run_page(page: Path, extra, caplog, capsys) -> list[str]:
@@ -83,6 +88,12 @@ def assert_writes(page: Path, folder: Path) -> None:
         assert list(folder.glob(name)), f"{name} was not written"
 
 
+def check_page(page: Path, extra, caplog, capsys) -> None:
+    """Run a page; it shows what is printed, and names what is written."""
+    assert_prints(page, run_page(page, extra, caplog, capsys))
+    assert_writes(page, Path.cwd())
+
+
 def pretraining_flags(command: str) -> str | None:
     """Return what makes a command of docs/pretraining*.md short.
 
@@ -119,9 +130,7 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     base = BertConfig.from_size("base", 30522)
     assert json.loads("\n".join(block.lines)) == base.to_dict()
     monkeypatch.setitem(NAMED_SIZES, "base", (1, 64))
-    printed = run_page(page, pretraining_flags, caplog, capsys)
-    assert_prints(page, printed)
-    assert_writes(page, tmp_path)
+    check_page(page, pretraining_flags, caplog, capsys)
     options = page.with_name("pretraining_options.md")
     run_page(options, pretraining_flags, caplog, capsys)
 
@@ -163,12 +172,7 @@ def write_pairs(folder: Path, header: str, row: str) -> None:
 def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "classifier.md"
     monkeypatch.chdir(tmp_path)
-    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
-    checkpoint = tmp_path / "uncased_L-12_H-768_A-12"
-    config = dataclasses.replace(
-        tiny.config_of(vocab), max_position_embeddings=128
-    )
-    tiny.write_model(checkpoint, config, vocab)
+    checkpoint = write_encoder(tmp_path / "uncased_L-12_H-768_A-12", 128)
     write_pairs(  # train.tsv has the column Quality, test.tsv index
         tmp_path / "glue" / "MRPC",
         "Quality\tindex\t#1 String\t#2 String",
@@ -200,9 +204,7 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     (tmp_path / "reviews").mkdir()
     reviews = "a good film\tgood\na bad film\tbad\n" * 8
     (tmp_path / "reviews" / "reviews.tsv").write_text(reviews)
-    printed = run_page(page, classifier_flags, caplog, capsys)
-    assert_prints(page, printed)
-    assert_writes(page, tmp_path)
+    check_page(page, classifier_flags, caplog, capsys)
     for name in ("long_texts.md", "calibration.md"):
         run_page(page.with_name(name), classifier_flags, caplog, capsys)
 
@@ -211,11 +213,7 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
 def test_the_keras_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "keras.md"
     monkeypatch.chdir(tmp_path)
-    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
-    config = dataclasses.replace(
-        tiny.config_of(vocab), max_position_embeddings=128
-    )
-    tiny.write_model(tmp_path / "uncased_L-12_H-768_A-12", config, vocab)
+    write_encoder(tmp_path / "uncased_L-12_H-768_A-12", 128)
     write_pairs(
         tmp_path / "glue" / "MRPC",
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
@@ -225,19 +223,7 @@ def test_the_keras_page_runs(tmp_path, monkeypatch, caplog, capsys):
     exec("\n".join(line for lines in code for line in lines), {})
     (answers,) = (lines for lines in code if "load_model" in "".join(lines))
     exec("\n".join(answers), {})  # as in another program
-    printed = run_page(page, lambda command: "", caplog, capsys)
-    assert_prints(page, printed)
-    assert_writes(page, tmp_path)
-
-
-def write_pretrained(folder: Path, vocab: list[str]) -> None:
-    """Write a tiny model with the heads of pre-training."""
-    config = tiny.config_of(vocab)
-    tiny.write_model(folder, config, vocab)
-    weight_files.write(
-        str(folder / "bert_model.ckpt"),
-        weight_files.as_tensors(BertForPreTraining(config).variables),
-    )
+    check_page(page, lambda command: "", caplog, capsys)
 
 
 def domain_flags(command: str) -> str:
@@ -273,15 +259,10 @@ def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
         num_unused_tokens=10,
     )
     vocab = (tmp_path / "vocab.txt").read_text().splitlines()
-    write_pretrained(tmp_path / "uncased_L-12_H-768_A-12", vocab)
-    rows = [f"a {word} film\t{word}" for word in ["good", "bad"] * 20]
-    (tmp_path / "mine").mkdir()
-    for name in ("train", "dev"):
-        text = "\n".join(["text\tlabel", *rows]) + "\n"
-        (tmp_path / "mine" / f"{name}.tsv").write_text(text)
-    printed = run_page(page, domain_flags, caplog, capsys)
-    assert_prints(page, printed)
-    assert_writes(page, tmp_path)
+    folder = tmp_path / "uncased_L-12_H-768_A-12"
+    tiny.write_model(folder, tiny.config_of(vocab), vocab, BertForPreTraining)
+    write_pairs(tmp_path / "mine", "text\tlabel", "{1}\t{0}")
+    check_page(page, domain_flags, caplog, capsys)
 
 
 def distillation_flags(command: str) -> str:
@@ -298,23 +279,15 @@ def distillation_flags(command: str) -> str:
 def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "distillation.md"
     monkeypatch.chdir(tmp_path)
-    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
-    config = tiny.config_of(vocab)
-    tiny.write_model(tmp_path / "uncased_L-2_H-128_A-2", config, vocab)
+    write_encoder(tmp_path / "uncased_L-2_H-128_A-2")
     labels = ["negative", "positive"]
-    folder = tmp_path / "sst2_teacher"
-    fine_tuned_models.write_classifier(folder, config, vocab, labels)
-    for folder in ("glue/SST-2", "texts"):
-        (tmp_path / folder).mkdir(parents=True)
-    rows = ["a good film\t1", "a bad film\t0"] * 20
-    for name in ("train", "dev"):
-        text = "\n".join(["sentence\tlabel", *rows]) + "\n"
-        (tmp_path / "glue" / "SST-2" / f"{name}.tsv").write_text(text)
-    (tmp_path / "texts" / "sst2.txt").write_text("a good film\na bad film\n")
+    folder, config = tmp_path / "sst2_teacher", tiny.config_of(VOCAB)
+    fine_tuned_models.write_classifier(folder, config, VOCAB, labels)
+    (tmp_path / "texts").mkdir()
+    write_pairs(tmp_path / "glue" / "SST-2", "sentence\tlabel", "{1}\t{0}")
+    (tmp_path / "texts" / "sst2.txt").write_text("a good film\nthe bad book\n")
     (tmp_path / "texts" / "more.txt").write_text("a good book\nbad film\n")
-    printed = run_page(page, distillation_flags, caplog, capsys)
-    assert_prints(page, printed)
-    assert_writes(page, tmp_path)
+    check_page(page, distillation_flags, caplog, capsys)
 
 
 @pytest.mark.nightly
@@ -323,11 +296,7 @@ def test_the_tutorial_of_a_classifier_runs(
 ):
     page = ROOT / "docs" / "tutorials" / "classifier.md"
     monkeypatch.chdir(tmp_path)
-    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
-    config = dataclasses.replace(
-        tiny.config_of(vocab), max_position_embeddings=64
-    )
-    tiny.write_model(tmp_path / "tiny", config, vocab)
+    write_encoder(tmp_path / "tiny")
     write_pairs(tmp_path / "reviews", "sentence\tlabel", "{1}\t{0}")
     (tmp_path / "new.txt").write_text("a good film\na bad book\n")
 
@@ -360,11 +329,7 @@ def test_the_tutorial_of_question_answering_runs(
     ]
     whole = {"data": [a["data"][0] for a in articles]}
     squad_files.write(tmp_path, whole, "dev-v1.1.json")
-    vocab = [*tiny.SPECIAL, *"a film ?".split()]
-    config = dataclasses.replace(
-        tiny.config_of(vocab), max_position_embeddings=256
-    )
-    tiny.write_model(tmp_path / "tiny", config, vocab)
+    write_encoder(tmp_path / "tiny", 256)
     code = [b.lines for b in pages.blocks(page) if b.language == "python"]
     for lines in code:
         exec("\n".join(lines), {})
@@ -386,8 +351,7 @@ def test_the_tutorial_of_question_answering_runs(
 def test_the_tutorial_of_search_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "tutorials" / "search.md"
     monkeypatch.chdir(tmp_path)
-    vocab = [*tiny.SPECIAL, *"a the good bad film book .".split()]
-    tiny.write_model(tmp_path / "tiny", tiny.config_of(vocab), vocab)
+    write_encoder(tmp_path / "tiny")
     (tmp_path / "frankenstein.txt").write_text("A good film. A bad book.\n")
     monkeypatch.setattr(
         "sys.stdin", io.TextIOWrapper(io.BytesIO(b"good film\n"))

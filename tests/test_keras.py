@@ -39,17 +39,11 @@ from training.compilation import Compilation
 from training.keras_optimizer import AdamWeightDecay, Schedule
 from training.settings import TrainingSettings
 
-CONFIG = BertConfig(
-    vocab_size=30,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
+CONFIG = tiny.config_of(
+    range(30),
     max_position_embeddings=16,
-    type_vocab_size=2,
     initializer_range=0.2,
+    **tiny.NO_DROPOUT,
 )
 NAMES = ("input_ids", "input_mask", "segment_ids")
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -13,6 +13,7 @@ import numpy as np
 import prediction_runs
 import pytest
 import scripts
+from exports import export_saved_model
 
 from checkpoints.checkpoint import open_checkpoint
 from modeling import LEFT_TO_RIGHT
@@ -79,8 +80,9 @@ def test_masks_are_not_filled_from_one_side(tmp_path):
     )
     assert words in line
     flags = {"init_checkpoint": folder, "export_dir": tmp_path / "served"}
-    export = prediction_runs.export_saved_model
-    assert words in scripts.error_of(export, **flags, task="masked_lm")
+    assert words in scripts.error_of(
+        export_saved_model, **flags, task="masked_lm"
+    )
     checkpoint = open_checkpoint(str(folder))
     assert loading.choose_task(checkpoint) == "encoder"
     found = prediction_runs.predict(folder, tmp_path / "in.txt", tmp_path / "o")

@@ -18,7 +18,7 @@ import tensorflow as tf
 import tiny
 from one_file_bert import Bert, Config
 from small_models import FEATURES, GOLDEN_MODEL
-from tiny import assert_same, weights_of
+from tiny import NO_DROPOUT, assert_same, weights_of
 
 from checkpoints import weight_files
 from modeling import BertConfig
@@ -33,7 +33,6 @@ TINY = {
     "max_position_embeddings": 48,
     "initializer_range": 0.1,
 }
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 # --- The original's numbers --------------------------------------------------

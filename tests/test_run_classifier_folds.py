@@ -15,9 +15,9 @@ def test_each_fold_is_scored_by_a_model_that_has_not_seen_it(tmp_path):
     """The runs of a sweep, one after the other in this process."""
     classifier_runs.write_data(tmp_path)
     (tmp_path / "dev.tsv").unlink()
-    (tmp_path / "model").mkdir()
-    model = tmp_path / "model"
-    tiny.write_model(model, classifier_runs.CONFIG, classifier_runs.VOCAB)
+    model = tiny.write_model(
+        tmp_path / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
     flags = classifier_runs.flags_for(
         model, tmp_path, tmp_path / "out", num_train_epochs=0.1, num_folds=3
     )

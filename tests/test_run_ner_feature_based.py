@@ -1,5 +1,6 @@
 """run_ner.py --feature_based: a BiLSTM on layers of a frozen encoder."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -13,12 +14,11 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from ner_runs import CONFIG, VOCAB, flags_for, only, write_data
+from ner_runs import VOCAB, flags_for, only, write_data
 from tiny import weights_of
 
 from checkpoints import lookup, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
-from modeling import BertConfig
 from tasks import loading
 from tasks.ner import data as ner_data
 from tasks.ner import job as ner_job
@@ -26,7 +26,7 @@ from training.task_model import TaskModel
 
 run_ner = scripts.load("run_ner")
 
-DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
+DEEP = tiny.config_of(VOCAB, num_hidden_layers=4)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_activations_depend_on_the_configuration(
     features, data_dir, tmp_path, caplog
 ):
     """The same weights with another activation function give others."""
-    config = BertConfig.from_dict(DEEP.to_dict() | {"hidden_act": "relu"})
+    config = dataclasses.replace(DEEP, hidden_act="relu")
     model = tiny.write_model(tmp_path / "model", config, VOCAB)
     shutil.copytree(features, tmp_path / "records")
     flags = feature_flags(model, data_dir, tmp_path / "out")

@@ -13,7 +13,7 @@ import pytest
 import scripts
 import tensorflow as tf
 from pretraining_runs import CONFIG, flags_for
-from tiny import assert_same, results_of, weights_of
+from tiny import NO_DROPOUT, assert_same, results_of, weights_of
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -29,12 +29,8 @@ def data(tmp_path_factory) -> Path:
         packed_batches.write(folder / f"{name}-single", single)
         packed_batches.write(folder / f"{name}-packed", packed, "GZIP")
     assert len(packed_batches.both(SEQUENCES, SEED)[1]["input_ids"]) == ROWS
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    config = CONFIG | {
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
-    (folder / "no_dropout.json").write_text(json.dumps(config))
+    no_dropout = json.dumps(CONFIG | NO_DROPOUT)
+    (folder / "no_dropout.json").write_text(no_dropout)
     return folder
 
 

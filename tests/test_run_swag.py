@@ -118,13 +118,8 @@ def test_devices_and_micro_batches_keep_questions_whole(
     data_dir, tmp_path, monkeypatch
 ):
     """Without dropout the same weights, however a step is split."""
-    folder = tmp_path / "model"
-    folder.mkdir()
-    config = BertConfig.from_dict(
-        CONFIG.to_dict()
-        | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    )
-    tiny.write_model(folder, config, VOCAB)
+    config = tiny.config_of(VOCAB, **tiny.NO_DROPOUT)
+    folder = tiny.write_model(tmp_path / "model", config, VOCAB)
     flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
     flags["num_train_epochs"] = 0.3
     monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import by_hand
+import exports
 import fine_tuned_models
 import litert_files
 import numpy as np
@@ -268,7 +269,7 @@ def test_do_export(made_of, case, tmp_path):
 )
 def test_export_saved_model(made_of, case, tmp_path):
     made = made_of(case)
-    saved = prediction_runs.export(made.model, tmp_path / "1", **case.options)
+    saved = exports.export(made.model, tmp_path / "1", **case.options)
     check_served(made, saved, tmp_path / "out")
 
 

@@ -1,6 +1,6 @@
 """A model small enough to be trained inside a test, and what runs leave."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,20 @@ from checkpoints import weight_files
 from modeling import BertConfig
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+# Flags of a run that learns in seconds.
+TRAINING = {
+    "train_batch_size": 8,
+    "num_train_epochs": 6,
+    "do_train": True,
+    "do_eval": True,
+    "jit_compile": False,  # XLA takes longer than such a run
+}
 
 
-def config_of(vocab: Sequence[str]) -> BertConfig:
+def config_of(vocab: Sequence[str], **changes) -> BertConfig:
     """Return one layer of 16 units, with weights large enough to learn."""
-    return BertConfig(
+    settings = dict(
         vocab_size=len(vocab),
         hidden_size=16,
         num_hidden_layers=1,
@@ -25,17 +34,26 @@ def config_of(vocab: Sequence[str]) -> BertConfig:
         type_vocab_size=2,
         initializer_range=0.3,
     )
+    return BertConfig(**(settings | changes))
 
 
-def write_model(folder: Path, config: BertConfig, vocab: Sequence[str]) -> Path:
-    """Write an encoder with vocabulary and configuration beside it."""
+def write_model(
+    folder: Path,
+    config: BertConfig,
+    vocab: Sequence[str],
+    create: Callable = modeling.BertModel,
+) -> Path:
+    """Write an encoder with vocabulary and configuration beside it.
+
+    `create` makes another model than the encoder.
+    """
     folder.mkdir(exist_ok=True)
     (folder / "bert_config.json").write_text(config.to_json_string())
     (folder / "vocab.txt").write_text("\n".join(vocab) + "\n")
     tf.keras.utils.set_random_seed(1)
     weight_files.write(
         str(folder / "bert_model.ckpt"),
-        weight_files.as_tensors(modeling.BertModel(config).variables),
+        weight_files.as_tensors(create(config).variables),
     )
     return folder
 

@@ -12,6 +12,7 @@ import packed_batches
 import pytest
 import small_models
 import tensorflow as tf
+from tiny import NO_DROPOUT
 
 import modeling
 from modeling import LEFT_TO_RIGHT
@@ -22,8 +23,6 @@ from pretraining.model import BertForPreTraining
 from training import reporting
 
 MLM_NSP, MLM, LTR, RTL = objectives.OBJECTIVES.values()
-
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def model_of(objective, **changes) -> BertForPreTraining:

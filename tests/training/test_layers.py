@@ -200,10 +200,7 @@ def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
 
 @pytest.mark.nightly
 def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
-    config = dataclasses.replace(
-        DEEP, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    (tmp_path / "model").mkdir()
+    config = dataclasses.replace(DEEP, **tiny.NO_DROPOUT)
     tiny.write_model(tmp_path / "model", config, classifier_runs.VOCAB)
     (tmp_path / "train.tsv").write_bytes((folder / "train.tsv").read_bytes())
     monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)

@@ -4,6 +4,7 @@ import json
 import types
 from pathlib import Path
 
+import exports
 import fine_tuned_models
 import ner_runs
 import numpy as np
@@ -148,7 +149,7 @@ def test_what_cannot_be_learned(places, tmp_path):
     assert json.loads(asked) == {"tokens": words}
     flags = flags_of(places, tmp_path / "out", feature_based=True)
     assert "--teacher_answers" in scripts.error_of(run_ner, **flags)
-    export = prediction_runs.export(places / "teacher", tmp_path / "saved")
+    export = exports.export(places / "teacher", tmp_path / "saved")
     line = scripts.error_of(
         prediction_runs.batch_predict,
         model=export,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from base.errors import UserError
 
+import exports
 import hub_models
 import hub_server
 import numpy as np
@@ -634,7 +635,7 @@ def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
     cut = np.array([one["embedding"] for one in wanted])[:, :5]
     cut /= np.linalg.norm(cut, axis=1, keepdims=True)
     flags = {"prompt_name": "query", "embedding_size": 5}
-    saved = prediction_runs.export(folder, tmp_path / "saved", **flags)
+    saved = exports.export(folder, tmp_path / "saved", **flags)
     for model_, own in ((folder, flags), (saved, {})):
         found = prediction_runs.predict(
             model_, texts, tmp_path / f"of_{model_.name}", **own

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import by_hand
+import exports
 import mask_models
 import numpy as np
 import prediction_runs
@@ -129,7 +130,7 @@ def test_a_saved_model_gives_the_same(model_dir, lines, tmp_path):
     """For strings, and on Beam."""
     pytest.importorskip("apache_beam")
     flags = {"task": "sentence_score", "score_whole_words": True}
-    saved = prediction_runs.export(model_dir, tmp_path / "1", **flags)
+    saved = exports.export(model_dir, tmp_path / "1", **flags)
     wanted = by_loop(model_dir, True)
     signature = tf.saved_model.load(str(saved)).signatures["serving_default"]
     outputs = signature(text=tf.constant(TEXTS))

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from ner_runs import CONFIG, LABELS, VOCAB
+import tiny
+from ner_runs import LABELS, VOCAB
 from task_settings import settings_of
 
-from modeling import BertConfig
 from tasks import registry
 from tasks.encoder.model import table_7
 from training.task_model import project
 
-DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
+DEEP = tiny.config_of(VOCAB, num_hidden_layers=4)
 
 
 @pytest.mark.nightly

@@ -1,5 +1,6 @@
 """Taggers with tags of BIOES, and of parts of speech."""
 
+import exports
 import ner_runs
 import page_models
 import prediction_runs
@@ -69,7 +70,7 @@ def test_checkpoint_and_saved_model_agree(scheme, tmp_path):
     else:
         assert {tag[0] for tag in tags} <= set("BIO")
         assert any(one["entities"] for one in found)
-    saved = prediction_runs.export(model, tmp_path / "1")
+    saved = exports.export(model, tmp_path / "1")
     served = tf.saved_model.load(str(saved)).signatures["words"]
     for words, one in zip(SENTENCES, found, strict=True):
         answer = served(words=tf.constant([words]))["tags"][0].numpy()

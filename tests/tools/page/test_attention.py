@@ -1,6 +1,5 @@
 """The probabilities are those the model attends with."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -16,7 +15,7 @@ VOCAB = [*tiny.SPECIAL, "good", "bad", "film", "the"]
 
 
 def config_of(**changes) -> modeling.BertConfig:
-    config = dataclasses.replace(tiny.config_of(VOCAB), num_hidden_layers=3)
+    config = tiny.config_of(VOCAB, num_hidden_layers=3)
     return modeling.BertConfig.from_dict(config.to_dict() | changes)
 
 
