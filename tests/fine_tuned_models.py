@@ -152,10 +152,13 @@ def damage(source: Path, folder: Path) -> Path:
 
 def changed(source: Path, folder: Path, **keys) -> Path:
     """Write a copy of a model with other keys in its configuration."""
-    shutil.copytree(source, folder)
+    return change(shutil.copytree(source, folder), **keys)
+
+
+def change(folder: Path, **keys) -> Path:
+    """Set keys in the configuration of a model; return its directory."""
     path = folder / lookup.BERT_CONFIG_NAME
-    config = json.loads(path.read_text()) | keys
-    path.write_text(json.dumps(config))
+    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
     return folder
 
 

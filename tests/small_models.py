@@ -25,10 +25,14 @@ def golden_arrays() -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
+def golden_config() -> BertConfig:
+    """Return the configuration of the golden model."""
+    return BertConfig.from_json_file(str(GOLDEN_MODEL / "bert_config.json"))
+
+
 def golden_model() -> BertForPreTraining:
     """Return the model of the golden results, with its initial weights."""
-    config = BertConfig.from_json_file(str(GOLDEN_MODEL / "bert_config.json"))
-    model = BertForPreTraining(config)
+    model = BertForPreTraining(golden_config())
     reader = tf.train.load_checkpoint(str(GOLDEN_MODEL / "bert_model.ckpt"))
     for variable in model.variables:
         variable.assign(reader.get_tensor(variable.path))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import scripts
+import small_models
 import tensorflow as tf
 from marks import nightly
 from paths import GOLDEN
@@ -262,9 +263,7 @@ def write_original(folder: Path, tensors, config) -> Path:
 def test_transformers_reads_what_we_write(tmp_path, name, direction):
     """The same numbers there; what it saves comes back bit for bit."""
     create, task = _CLASSES[name]
-    config = modeling.BertConfig.from_json_file(
-        str(GOLDEN / "model" / "bert_config.json")
-    )
+    config = small_models.golden_config()
     config.attention_direction = direction
     if task:
         config.task = task
@@ -506,9 +505,7 @@ def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_activation_without_a_name_there_is_refused(tmp_path, is_there):
     """Before anything is written; our format keeps it."""
-    config = modeling.BertConfig.from_json_file(
-        str(GOLDEN / "model" / "bert_config.json")
-    )
+    config = small_models.golden_config()
     config.hidden_act = "linear"
     tensors = weight_files.read_weights(str(GOLDEN / "model/bert_model.ckpt"))
     source = write_original(tmp_path / "ours", tensors, config)
@@ -572,9 +569,7 @@ def test_settings_of_the_tokenizer_travel(directory, tmp_path, settings):
 
 def test_settings_of_the_originals_tokenizer_travel(tmp_path, caplog):
     """But for [MASK], which transformers has to find in a text."""
-    config = modeling.BertConfig.from_json_file(
-        str(GOLDEN / "model" / "bert_config.json")
-    )
+    config = small_models.golden_config()
     tensors = weight_files.read_weights(str(GOLDEN / "model/bert_model.ckpt"))
     encoder = {n: v for n, v in tensors.items() if n.startswith("bert/")}
     for name, values in (("masked", tensors), ("encoder", encoder)):

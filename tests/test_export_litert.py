@@ -1,7 +1,6 @@
 """--format=litert: the same numbers as the checkpoint, and its errors."""
 
 import importlib.util
-import json
 
 from base.errors import UserError
 
@@ -209,9 +208,7 @@ def test_models_that_no_file_can_hold(tmp_path, kind, flags, words):
     own = "token_classification" if kind == "frozen features" else kind
     model = litert_files.write_model(tmp_path / "model", own)
     if own != kind:
-        path = model / "bert_config.json"
-        config = json.loads(path.read_text()) | {"task": "feature_tagging"}
-        path.write_text(json.dumps(config))
+        fine_tuned_models.change(model, task="feature_tagging")
     line = scripts.error_of(
         export_saved_model,
         format="litert",

@@ -14,6 +14,7 @@ import prediction_runs
 import pytest
 import scripts
 from exports import export_saved_model
+from fine_tuned_models import change
 
 from checkpoints.checkpoint import open_checkpoint
 from modeling import LEFT_TO_RIGHT
@@ -23,12 +24,7 @@ extract_features = scripts.load("extract_features")
 fill_mask = scripts.load("fill_mask")
 
 
-def turn(folder: Path) -> Path:
-    """Set the attention_direction of a model that is written already."""
-    path = folder / "bert_config.json"
-    config = json.loads(path.read_text())
-    path.write_text(json.dumps(config | {"attention_direction": LEFT_TO_RIGHT}))
-    return folder
+TURNED = {"attention_direction": LEFT_TO_RIGHT}
 
 
 def features_of(folder: Path, pooling: str) -> list[dict]:
@@ -43,8 +39,7 @@ def features_of(folder: Path, pooling: str) -> list[dict]:
 
 @pytest.mark.nightly
 def test_features_see_their_left_and_cls_is_the_last_token(tmp_path):
-    feature_runs.write_model(tmp_path)
-    turn(tmp_path)
+    change(feature_runs.write_model(tmp_path), **TURNED)
     (tmp_path / "in.txt").write_text("a b c d\na b c h\na b\n")
     vectors = [
         np.array([t["layers"][0]["values"] for t in line["features"]])
@@ -65,7 +60,7 @@ def test_features_see_their_left_and_cls_is_the_last_token(tmp_path):
 
 def test_masks_are_not_filled_from_one_side(tmp_path):
     """One line in each script; without --task the encoder is exported."""
-    folder = turn(mask_models.write_model(tmp_path))
+    folder = change(mask_models.write_model(tmp_path), **TURNED)
     words = f"{folder}/bert_model.ckpt is a left_to_right model"
     for flags in ({"text": "the [MASK] sat"}, {"text": "a", "score": True}):
         line = scripts.error_of(fill_mask, init_checkpoint=folder, **flags)

@@ -159,16 +159,8 @@ def test_attention_bias_of_packed_examples():
     mask = tf.constant([[1, 1, 1, 0]])
     off = -10000.0
     packed = modeling.attention_bias(ids, mask, tf.constant([[1, 1, 2, 0]]))
-    assert packed.numpy().tolist() == [
-        [
-            [
-                [0, 0, off, off],
-                [0, 0, off, off],
-                [off, off, 0, off],
-                [off, off, off, off],
-            ]
-        ]
-    ]
+    rows = [*[[0, 0, off, off]] * 2, [off, off, 0, off], [off] * 4]
+    assert packed.numpy().tolist() == [[rows]]
     plain = modeling.attention_bias(ids, mask, None)
     assert plain.numpy().tolist() == [[[[0, 0, 0, off]]]]
     default = modeling.attention_bias(ids, None, None)

@@ -67,22 +67,13 @@ def test_attention_bias_from_left_to_right():
     mask = tf.constant([[1, 1, 1, 0]])
     off = -10000.0
     found = modeling.attention_bias(ids, mask, None, LEFT_TO_RIGHT)
-    assert found.numpy().tolist() == [
-        [[[0, off, off, off], [0, 0, off, off], [0, 0, 0, off], [0, 0, 0, off]]]
-    ]
+    first, second = [0, off, off, off], [0, 0, off, off]
+    assert found.numpy().tolist() == [[[first, second, *[[0, 0, 0, off]] * 2]]]
     packed = modeling.attention_bias(
         ids, mask, tf.constant([[1, 1, 2, 0]]), LEFT_TO_RIGHT
     )
-    assert packed.numpy().tolist() == [
-        [
-            [
-                [0, off, off, off],
-                [0, 0, off, off],
-                [off, off, 0, off],
-                [off, off, off, off],
-            ]
-        ]
-    ]
+    rows = [first, second, [off, off, 0, off], [off] * 4]
+    assert packed.numpy().tolist() == [[rows]]
     default = modeling.attention_bias(ids, None, None, LEFT_TO_RIGHT)
     np.testing.assert_array_equal(default[0, 0] == 0, np.tri(4, dtype=bool))
     other = modeling.attention_bias(ids, None, None, RIGHT_TO_LEFT)

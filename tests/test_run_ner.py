@@ -1,9 +1,9 @@
 """run_ner.py as a user runs it, on sentences a tiny model can learn."""
 
 import json
-import shutil
 from pathlib import Path
 
+import fine_tuned_models
 import pytest
 import scripts
 import tensorflow as tf
@@ -89,11 +89,9 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
         {"tokens": ["bob"], "document": 2},
     ]
     test.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    model = tmp_path / "model"
-    shutil.copytree(finished, model)
-    config = json.loads((model / "bert_config.json").read_text())
-    config["document_context"] = True
-    (model / "bert_config.json").write_text(json.dumps(config))
+    model = fine_tuned_models.changed(
+        finished, tmp_path / "model", document_context=True
+    )
     flags = flags_for(model, data_dir, tmp_path, test_file=str(test))
     del flags["max_seq_length"]
     scripts.run(run_ner, **only(flags, do_predict=True))

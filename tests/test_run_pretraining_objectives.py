@@ -9,10 +9,9 @@ import numpy as np
 import prediction_runs
 import pytest
 import scripts
-import tensorflow as tf
 from marks import nightly
 from pretraining_runs import CONFIG, flags_for, write_data
-from tiny import results_of, weights_of
+from tiny import results_of, summaries_of, weights_of
 
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
@@ -80,10 +79,7 @@ def test_scores_and_log_lines(finished, name):
     assert perplexity == pytest.approx(np.exp(loss))
     assert f"Objective {name}: " in log and "head are not trained" in log
     assert all(f"{key} " in log for key in KEYS[name].split())
-    tags = set()
-    for path in out.glob("events.out.tfevents*"):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            tags |= {value.tag for value in event.summary.value}
+    tags = set(summaries_of(out))
     assert tags > set(KEYS[name].split()) - {"global_step"}
     assert not any("next_sentence" in tag for tag in tags)
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import packed_batches
 import pytest
 import scripts
-import tensorflow as tf
 from pretraining_runs import CONFIG, flags_for
-from tiny import NO_DROPOUT, assert_same, results_of, weights_of
+from tiny import NO_DROPOUT, assert_same, results_of, summaries_of, weights_of
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -103,19 +102,8 @@ def test_packed_records_train_as_unpacked_ones(data, single_run, tmp_path):
     }
     found = summaries_of(tmp_path)
     rates = found["tokens_per_second"], found["sequences_per_second"]
-    for real, sequences in zip(*rates, strict=True):
+    for (_, real), (_, sequences) in zip(*rates, strict=True):
         assert real / sequences == pytest.approx(tokens / SEQUENCES, rel=1e-5)
-
-
-def summaries_of(folder: Path) -> dict[str, list[float]]:
-    """Return {tag: values} of the training summaries."""
-    found: dict[str, list[float]] = {}
-    for path in sorted(folder.glob("events.out.tfevents*")):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                number = float(tf.make_ndarray(value.tensor))
-                found.setdefault(value.tag, []).append(number)
-    return found
 
 
 # --- What goes wrong ---------------------------------------------------------

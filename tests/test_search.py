@@ -1,5 +1,6 @@
 """search.py: corpora, queries, killed builds, and folders of something else."""
 
+import functools
 import gzip
 import io
 import json
@@ -9,6 +10,7 @@ import types
 from pathlib import Path
 
 import classifier_runs
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -154,15 +156,9 @@ def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
 def embeddings_model(model, tmp_path):
     """A function of entries of bert_config.json -> a model of embeddings."""
 
-    def write(**entries) -> Path:
-        folder = tmp_path / "model"
-        shutil.copytree(model, folder)
-        config = json.loads((folder / "bert_config.json").read_text())
-        config |= {"task": "embeddings", **entries}
-        (folder / "bert_config.json").write_text(json.dumps(config))
-        return folder
-
-    return write
+    return functools.partial(
+        fine_tuned_models.changed, model, tmp_path / "model", task="embeddings"
+    )
 
 
 def test_vectors_are_cut_and_have_length_1_again(

@@ -64,6 +64,18 @@ def results_of(out: Path, name: str = "eval_results.txt") -> dict[str, float]:
     return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
+def summaries_of(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return {tag: [(step, value)]} of the summaries in a directory."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for path in folder.glob("events.*"):
+        for record in tf.data.TFRecordDataset(str(path)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                number = float(tf.make_ndarray(value.tensor))
+                found.setdefault(value.tag, []).append((event.step, number))
+    return found
+
+
 def weights_of(prefix: Path | str) -> dict[str, np.ndarray]:
     """Return {name: value} of a checkpoint, all that is in it."""
     reader = tf.train.load_checkpoint(str(prefix))

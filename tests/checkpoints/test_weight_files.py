@@ -5,21 +5,15 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import tensorflow as tf
-from paths import GOLDEN
+from small_models import GOLDEN_MODEL, golden_config
 from tiny import assert_same, values_of
 
-import modeling
 from checkpoints import training_state, weight_files
 from pretraining import model as pretraining_model
 
-GOLDEN_MODEL = GOLDEN / "model"
-
 
 def test_reads_the_original_format_with_adam_slots():
-    config = modeling.BertConfig.from_json_file(
-        str(GOLDEN_MODEL / "bert_config.json")
-    )
-    model = pretraining_model.BertForPreTraining(config)
+    model = pretraining_model.BertForPreTraining(golden_config())
     report = weight_files.restore_weights(
         model.variables, str(GOLDEN_MODEL / "bert_model.ckpt")
     )

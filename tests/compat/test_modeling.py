@@ -18,15 +18,10 @@ v1 = tf.compat.v1
 CHECKPOINT = str(small_models.GOLDEN_MODEL / "bert_model.ckpt")
 
 
-def golden_config():
-    path = small_models.GOLDEN_MODEL / "bert_config.json"
-    return modeling.BertConfig.from_json_file(str(path))
-
-
 def golden_bert(inputs, **more):
     """Return the original's model of the golden checkpoint."""
     return modeling.BertModel(
-        config=golden_config(),
+        config=small_models.golden_config(),
         is_training=False,
         input_ids=inputs["input_ids"],
         input_mask=inputs["input_mask"],
@@ -183,7 +178,7 @@ with tf.Session() as session:
 @pytest.mark.slow
 def test_parts_put_together_are_the_model():
     """embedding_lookup, _postprocessor and transformer_model, same names."""
-    golden, config = small_models.golden_arrays(), golden_config()
+    golden, config = small_models.golden_arrays(), small_models.golden_config()
     with tf.Graph().as_default(), v1.Session() as session:
         ids = tf.constant(golden["input_ids"], tf.int32)
         with v1.variable_scope("bert"):

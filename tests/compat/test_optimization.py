@@ -18,9 +18,7 @@ v1 = tf.compat.v1
 def test_thirty_steps_are_the_originals():
     """Model, losses and optimizer as the original's model_fn joins them."""
     golden, folder = small_models.golden_arrays(), small_models.GOLDEN_MODEL
-    config = modeling.BertConfig.from_json_file(
-        str(folder / "bert_config.json")
-    )
+    config = small_models.golden_config()
     with tf.Graph().as_default(), v1.Session() as session:
         batch = {name: golden[name] for name in small_models.FEATURES}
         model = modeling.BertModel(

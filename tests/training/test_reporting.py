@@ -6,8 +6,8 @@ import types
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from absl import logging
+from tiny import summaries_of
 
 from training import reporting
 from training.hooks.hook import Call
@@ -20,18 +20,6 @@ from training.stop_request import StopRequest
 @pytest.fixture(autouse=True)
 def info(caplog):
     caplog.set_level("INFO", logger="absl")
-
-
-def scalars_of(folder) -> dict[str, list[tuple[int, float]]]:
-    """Return {tag: [(step, value)]} of the summaries in a directory."""
-    found = {}
-    for path in glob.glob(f"{folder}/events.*"):
-        for record in tf.data.TFRecordDataset(path):
-            event = tf.compat.v1.Event.FromString(record.numpy())
-            for value in event.summary.value:
-                number = float(tf.make_ndarray(value.tensor))
-                found.setdefault(value.tag, []).append((event.step, number))
-    return found
 
 
 class Run:
@@ -75,7 +63,7 @@ def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
     assert first.endswith("0.5 | loss_scale 1,048,576 | skipped_steps 1")
     assert len(first) > 91
     assert "gradient_norm" not in first and "gradient_norm 3.0000" in second
-    scalars = scalars_of(tmp_path)
+    scalars = summaries_of(tmp_path)
     assert scalars["loss_scale"] == [(1, 2.0**20), (2, 2.0**20)]
     assert scalars["skipped_steps"] == [(1, 1), (2, 1)]
     assert scalars["gradient_norm"] == [(2, 3.0)]
@@ -89,7 +77,7 @@ def test_scalars_are_written_between_lines_too(tmp_path, caplog):
     first, second = caplog.messages
     assert "step 1/4 (25.0%) | loss 6.0000" in first
     assert "step 4/4 (100.0%) | loss 2.0000" in second
-    scalars = scalars_of(tmp_path)
+    scalars = summaries_of(tmp_path)
     assert scalars["loss"] == [(1, 6.0), (2, 3.0), (3, 2.0), (4, 1.0)]
     rates = [value for _, value in scalars["sequences_per_second"]]
     assert rates == pytest.approx([4.0, 8.0, 12.0, 16.0])
@@ -108,7 +96,7 @@ def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
         "step 1,004/100,000 (1.0%) | loss 4.0000 | accuracy 0.5000"
         " | 16.0 sequences/s | ETA 13:44:58",
     ]
-    scalars = scalars_of(tmp_path)
+    scalars = summaries_of(tmp_path)
     assert scalars["loss"] == [(1001, 9.0), (1004, 4.0)]
     assert scalars["sequences_per_second"] == [(1004, 16.0)]
 
@@ -150,7 +138,7 @@ def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
         "eval_loss = 1.7663154696731422\nf1 = 88.5\nglobal_step = 1200\n"
         "loss = 1.7663154696731422\n"
     )
-    scalars = scalars_of(tmp_path / "eval")
+    scalars = summaries_of(tmp_path / "eval")
     losses = {"loss", "eval_loss"}
     assert scalars["f1"] == [(1200, 88.5)] and set(scalars) == {"f1", *losses}
 

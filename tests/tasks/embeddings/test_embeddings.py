@@ -8,6 +8,7 @@ from pathlib import Path
 from base.errors import UserError
 
 import exports
+import fine_tuned_models
 import hub_models
 import hub_server
 import numpy as np
@@ -624,10 +625,8 @@ def test_pairs_are_scored_by_the_similarity_of_the_model(tmp_path):
 def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
     """As if the prompt stood in the texts, and the vectors were cut."""
     folder = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
-    config = json.loads((folder / "bert_config.json").read_text())
-    config |= {"task": "embeddings", "normalize": True}
-    config |= {"prompts": {"query": "n o "}}
-    (folder / "bert_config.json").write_text(json.dumps(config))
+    more = {"normalize": True, "prompts": {"query": "n o "}}
+    fine_tuned_models.change(folder, task="embeddings", **more)
     texts, prompted = tmp_path / "texts.txt", tmp_path / "prompted.txt"
     texts.write_text("a b c\nd")
     prompted.write_text("n o a b c\nn o d")

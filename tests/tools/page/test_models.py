@@ -1,9 +1,8 @@
 """Predictions are those of batch_predict.py; rows are what is read."""
 
-import json
-
 from base.errors import UserError
 
+import fine_tuned_models
 import litert_files
 import numpy as np
 import page_models
@@ -39,9 +38,7 @@ def test_a_head_that_was_not_trained_has_no_tab(tmp_path, reason):
     path = litert_files.write_model(tmp_path / "lm", "masked_lm")
     assert page_models.load(str(path)).heads == ("masked_lm", "next_sentence")
     if reason == "objective":
-        file = path / "bert_config.json"
-        config = json.loads(file.read_text()) | {"objective": "mlm"}
-        file.write_text(json.dumps(config))
+        fine_tuned_models.change(path, objective="mlm")
     else:
         prefix = str(path / "bert_model.ckpt")
         kept = {
