@@ -159,13 +159,17 @@ def _class(labels: Sequence[str], shares: Sequence[float]) -> dict:
     }
 
 
+def _check_table(out: Path, answers: Sequence) -> None:
+    """Check that test.tsv has these answers."""
+    lines = [f"{number}\t{answer}" for number, answer in enumerate(answers)]
+    found = (out / "test.tsv").read_text().splitlines()
+    assert found == ["index\tprediction", *lines]
+
+
 def _predicted_classes(out: Path, model: Path) -> Predictions:
-    header, *rows = (out / "test.tsv").read_text().splitlines()
-    assert header == "index\tprediction"
     labels = _labels_of(model)
     found = [_class(labels, row) for row in _table(out / "test_results.tsv")]
-    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
-        assert row == f"{number}\t{one['label']}"
+    _check_table(out, [one["label"] for one in found])
     return found
 
 
@@ -252,7 +256,7 @@ def _rows_of(outputs: dict[str, tf.Tensor]) -> Predictions:
 def _served_classes(
     signatures, inputs: list[dict], labels: list
 ) -> Predictions:
-    found = _rows_of(signatures["serving_default"](**_strings(inputs)))
+    found = _served(signatures, inputs)
     for one in found:
         shares = one["probabilities"]
         one["probabilities"] = dict(zip(labels, shares, strict=True))
@@ -303,11 +307,8 @@ def _several(model: Path | dict, shares: Sequence[float]) -> dict:
 
 
 def _predicted_labels(out: Path, model: Path) -> Predictions:
-    header, *rows = (out / "test.tsv").read_text().splitlines()
-    assert header == "index\tprediction"
     found = [_several(model, row) for row in _table(out / "test_results.tsv")]
-    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
-        assert row == f"{number}\t{','.join(one['labels'])}"
+    _check_table(out, [",".join(one["labels"]) for one in found])
     return found
 
 
@@ -326,11 +327,9 @@ def _labels_by_hand(model: by_hand.Model, given: dict, _) -> dict:
 
 
 def _served_labels(signatures, inputs: list[dict], labels: list) -> Predictions:
-    found = _rows_of(signatures["serving_default"](**_strings(inputs)))
+    found = _served_classes(signatures, inputs, labels)
     for one in found:
         one["labels"] = [name.decode() for name in one["labels"] if name]
-        shares = one["probabilities"]
-        one["probabilities"] = dict(zip(labels, shares, strict=True))
     return found
 
 
@@ -558,27 +557,19 @@ def _choice(shares: Sequence[float]) -> dict:
 
 
 def _predicted_choices(out: Path, _) -> Predictions:
-    header, *rows = (out / "test.tsv").read_text().splitlines()
-    assert header == "index\tprediction"
     found = list(map(_choice, _table(out / "test_results.tsv")))
-    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
-        assert row == f"{number}\t{one['answer']}"
+    _check_table(out, [one["answer"] for one in found])
     return found
 
 
 def _score_choices(truths: list, found: Predictions) -> dict[str, float]:
-    scores = by_hand.classes(
-        truths,
-        [one["answer"] for one in found],
-        [
-            one["probabilities"][truth]
-            for one, truth in zip(found, truths, strict=True)
-        ],
-        [max(one["probabilities"]) for one in found],
-    )
+    classes = [
+        one | {"label": one["answer"], "score": max(one["probabilities"])}
+        for one in found
+    ]
+    scores = _score_classes(truths, classes)
     del scores["macro_f1"]
-    accuracy, loss = scores["accuracy"], scores["loss"]
-    return scores | {"eval_accuracy": accuracy, "eval_loss": loss}
+    return scores
 
 
 def _choice_by_hand(model: by_hand.Model, given: dict, _) -> dict:
