@@ -28,15 +28,9 @@ GROWTH = 1.05  # of memory, from where on a test fails
 @pytest.mark.parametrize(
     "values, message",
     [
-        (
-            {"steps": "walk"},
-            "--steps=walk: 'walk': value should be one of <mlm_nsp",
-        ),
+        ({"steps": "walk"}, "--steps=walk: 'walk': value should be one of"),
         ({"devices": "v5e,TI83"}, "'TI83': value should be one of"),
-        (
-            {"lengths": "128,1024"},
-            "'1024': 1024 is not an integer in the range [8, 512]",
-        ),
+        ({"lengths": "8,1024"}, "1024 is not an integer in the range [8, 512]"),
         ({"tokens": "511"}, "--tokens=511: less than 4 sequences of 128"),
         ({"sizes": "huge"}, "--sizes=huge: 'huge': value should be one of"),
         ({"again": True}, "--again needs --rows_file"),

@@ -174,10 +174,7 @@ def test_interrupt_is_clean(corpus, tmp_path):
         ({"input_file": None}, "give --input_file or --sources"),
         ({"masked_lm_prob": 0}, "--masked_lm_prob=0: 0.0 is not a number"),
         ({"mask_token_prob": 0.95}, "add up to 1.05; together they can be 1"),
-        (
-            {"max_sequences_per_pack": 4},
-            "--max_sequences_per_pack needs --pack",
-        ),
+        ({"max_sequences_per_pack": 4}, "max_sequences_per_pack needs --pack"),
         (
             {"pack_sequences": True, "max_sequences_per_pack": 26},
             "_pack=26: must be from 2 to 25",

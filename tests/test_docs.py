@@ -92,10 +92,7 @@ def test_the_old_name_of_a_script_names_the_new_one(path, tmp_path):
         ("python run_classifier.py --do_eval \\", "ends in a backslash"),
         ("python run_classifier.py --do_eval out", "argument 'out'"),
         ("A=1 python fill_mask.py --txt='[MASK]' | head", "txt"),
-        (
-            "python run_squad.py --do_eval --output_dir=corpus",
-            "package corpus/",
-        ),
+        ("python run_squad.py --output_dir=corpus", "package corpus/"),
         ("python run_squad.py \\\n    --do_eval '", "ends in a backslash"),
         ("make tests", "no target tests"),
     ],

@@ -171,8 +171,6 @@ def encoder(tmp_path_factory):
 @pytest.mark.parametrize(
     "flags, words",
     [
-        ({"init_checkpoint": None}, "--init_checkpoint is required"),
-        ({"export_dir": None}, "--export_dir is required"),
         ({"export_dir": "/tmp"}, "exists already: give a new one"),
         ({"export_dir": "/proc/nowhere/m.tflite"}, "cannot be written"),
         ({"export_dir": __file__}, "exists already"),

@@ -411,10 +411,7 @@ def test_answers_that_cannot_be_used(places, tmp_path):
         ({"probabilities": {"bad": None, "good": 1}}, "not finite"),
         ({"probabilities": {"bad": "x", "good": 1}}, "no array of numbers"),
         ({"probabilities": {"bad": [0, 1], "good": 1}}, "no array of numbers"),
-        (
-            {"probabilities": {"bad": [0], "good": [1]}},
-            "[2, 1] numbers, wanted",
-        ),
+        ({"probabilities": {"bad": [0], "good": [1]}}, "[2, 1] numbers, "),
         ({"probabilities": 1}, "'probabilities' is 1, wanted an object"),
         ({"text": None}, "'text' is None, wanted a string"),
         (first, f'another answer to {{"text": "{first["text"]}'[:60]),

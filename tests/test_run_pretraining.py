@@ -310,26 +310,14 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"init_checkpoint": "/none"}, "no such checkpoint"),
         ({"resume_from": "hf://a/b"}, "give it as --init_checkpoint"),
         ({"train_hours": 1}, "--train_hours or --num_train_steps, not both"),
-        (
-            {"warmup_proportion": 0.1},
-            "--warmup_proportion or --num_warmup_steps, not both",
-        ),
+        ({"warmup_proportion": 0.1}, "or --num_warmup_steps, not both"),
         ({"recipe": "none"}, "--recipe=none: no such recipe or file; the rec"),
         ({"recipe": "DATA/config.json"}, "config.json: wanted --name=value"),
         ({"recipe": "DATA/train-2"}, "train-2 is no recipe: 'utf-8' codec"),
-        (
-            {"initial_loss_scale": 8},
-            "needs --dtype=float16 or --dtype=auto, found",
-        ),
-        (
-            {"dtype": "float16", "initial_loss_scale": 0.5},
-            "=0.5: 0.5 is not a number in",
-        ),
+        ({"initial_loss_scale": 8}, "needs --dtype=float16 or --dtype=auto"),
+        ({"dtype": "float16", "initial_loss_scale": 0.5}, "=0.5: 0.5 is not"),
         ({"dtype": "float16", "initial_loss_scale": "nan"}, "=nan: wanted a"),
-        (
-            {"dtype": "float16", "loss_scale_backoff": 1},
-            "--loss_scale_backoff=1",
-        ),
+        ({"dtype": "float16", "loss_scale_backoff": 1}, "loss_scale_backoff=1"),
         *(
             ({"keep_steps": text}, "--keep_steps")
             for text in ("0", "13", "x", "3,-1", "1.5", "9" * 5000)

@@ -275,10 +275,7 @@ def test_indexes_of_something_else(ask, corpus, tmp_path, model):
         ({"init_checkpoint": None}, "--init_checkpoint is required"),
         ({"index": None}, "--index is required"),
         ({"index": "gs://bucket/index"}, "a disk of this machine"),
-        (
-            {"id_column": "no", "input_file": None},
-            "--id_column needs --input_file",
-        ),
+        ({"id_column": "no", "input_file": None}, "--id_column needs --inp"),
         ({"input_file": None}, "holds no index"),
         ({"input_file": "/no/file"}, "/no/file"),
         ({"query_file": "/no/file"}, "/no/file"),

@@ -50,10 +50,7 @@ EVERYWHERE = [
     ({"max_seq_length": 65}, "max_position_embeddings=64"),
     ({"train_batch_size": 10000, "num_train_epochs": 0.1}, "make no step"),
     ({"num_train_epochs": 1e30}, "--num_train_epochs=1e+30"),
-    (
-        {"bilstm_layers": 1, "bilstm_units": 10**8},
-        "1 layer of 100000000 units",
-    ),
+    ({"bilstm_layers": 1, "bilstm_units": 10**8}, "1 layer of 100000000 u"),
     ({"gradient_accumulation_steps": 3}, "--gradient_accumulation_steps"),
     ({"early_stopping_patience": 2}, "--eval_steps"),
     ({"do_train": False}, "bert_model.ckpt"),
@@ -66,7 +63,11 @@ EVERYWHERE = [
     ({"freeze_layers": 2}, "--freeze_layers=2: the model has 1"),
 ]
 
-FEATURES = {"feature_based": True}
+PAIRS = {"text_a_column": "sentence", "text_b_column": "sentence"}
+SCORED = {"predictions_file": "/x", "do_train": False}
+THRESHOLD = {"null_score_diff_threshold": 1.0}
+TUNED = {"tune_null_threshold": True, "version_2_with_negative": True}
+FEATURES, LAST = {"feature_based": True}, {"feature_layers": "last"}
 # Flags for one script alone.
 OWN = {
     "run_classifier": [
@@ -85,14 +86,7 @@ OWN = {
         ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),
         ({"max_windows": 3}, "--long_texts=windows"),
         ({"doc_stride": 3}, "--doc_stride needs --long_texts=windows"),
-        (
-            {
-                "long_texts": "windows",
-                "text_a_column": "sentence",
-                "text_b_column": "sentence",
-            },
-            "for single texts",
-        ),
+        (PAIRS | {"long_texts": "windows"}, "for single texts"),
         ({"calibrate": True, "do_eval": False}, "--do_eval"),
         ({"calibrate": True, "multi_label": True}, "--multi_label"),
         ({"calibrate": True, "do_train": False}, "bert_model.ckpt"),
@@ -108,28 +102,11 @@ OWN = {
         ({"version_2_with_negative": True}, "--version_2_with_negative"),
         ({"ensemble_dirs": "/no", "do_train": False}, "--ensemble_dirs"),
         ({"ensemble_dirs": "/no"}, "--do_train"),
-        (
-            {"predictions_file": "/x", "do_train": False, "do_predict": True},
-            "--do_predict",
-        ),
-        (
-            {
-                "predictions_file": "/x",
-                "do_train": False,
-                "null_score_diff_threshold": 1.0,
-            },
-            "--null_score_diff_threshold",
-        ),
+        (SCORED | {"do_predict": True}, "--do_predict"),
+        (SCORED | THRESHOLD, "--null_score_diff_threshold"),
         ({"predictions_file": "/no.json", "do_train": False}, "/no.json"),
         ({"null_score_diff_threshold": "nan"}, "--null_score_diff_threshold"),
-        (
-            {
-                "tune_null_threshold": True,
-                "null_score_diff_threshold": 1.0,
-                "version_2_with_negative": True,
-            },
-            "--tune_null_threshold",
-        ),
+        (THRESHOLD | TUNED, "--tune_null_threshold"),
         ({"triviaqa_evidence_dir": "/no"}, "'Data'"),
     ],
     "run_ner": [
@@ -142,7 +119,7 @@ OWN = {
         ({"token_column": 2}, "--token_column=2"),
         ({"label_column": 0}, "--label_column"),
         ({"label_column": 5}, "--label_column=5"),
-        ({"feature_layers": "last"}, "--feature_layers"),
+        (LAST, "--feature_layers"),
         ({"lstm_units": 3}, "--lstm_units"),
         (FEATURES, "1 layers"),
         (FEATURES | {"init_checkpoint": None}, "--init_checkpoint"),
@@ -150,14 +127,7 @@ OWN = {
         (FEATURES | {"reinit_top_layers": 1}, "--reinit_top_layers"),
         (FEATURES | {"layer_decay": 0.9}, "--layer_decay"),
         (FEATURES | {"recompute": "layers"}, "--recompute"),
-        (
-            FEATURES
-            | {
-                "feature_layers": "last",
-                "records_dir": "file:///tmp/run_ner_remote",
-            },
-            "--records_dir",
-        ),
+        (FEATURES | LAST | {"records_dir": "file:///tmp/x"}, "--records_dir"),
     ],
     "run_swag": [
         ({"data_dir": None}, "--data_dir"),
@@ -197,26 +167,20 @@ def test_flags_of_one_script(flags_of, tmp_path, case, flags, words):
 
 # --- Files -------------------------------------------------------------------
 
+CONFIG = "bert_config.json"
+
 
 @first_script
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        ("bert_config.json", "{", "bert_config.json"),
-        ("bert_config.json", "[1]", "bert_config.json"),
-        ("bert_config.json", '{"vocab_size": 5}', "vocab_size"),
-        ("bert_config.json", '{"vocab_size": 1000000000000}', "vocab_size"),
-        (
-            "bert_config.json",
-            '{"vocab_size": 2000000000}',
-            "correct vocab_size",
-        ),
-        ("bert_config.json", '{"vocab_size": 1e400}', "vocab_size"),
-        (
-            "bert_config.json",
-            '{"vocab_size": 99, "num_hidden_layers": 1001}',
-            "num_hidden_layers",
-        ),
+        (CONFIG, "{", CONFIG),
+        (CONFIG, "[1]", CONFIG),
+        (CONFIG, '{"vocab_size": 5}', "vocab_size"),
+        (CONFIG, '{"vocab_size": 1000000000000}', "vocab_size"),
+        (CONFIG, '{"vocab_size": 2000000000}', "correct vocab_size"),
+        (CONFIG, '{"vocab_size": 1e400}', "vocab_size"),
+        (CONFIG, '{"vocab_size": 99, "num_hidden_layers": 1001}', "num_hidden"),
         ("vocab.txt", "[PAD]\nx\n", "vocab.txt"),
         ("vocab.txt", None, "vocab_size"),
         ("bert_model.ckpt.index", "", "bert_model.ckpt"),
@@ -236,7 +200,6 @@ def test_damaged_files_of_a_model(
     check_refused(case, flags, tmp_path / "out", words)
 
 
-# Lines that damage the files of a task, and what the message says of them.
 @pytest.mark.parametrize("script", [*SCRIPTS, "run_embeddings"])
 def test_a_default_length_is_no_more_than_the_models_positions(
     script, flags_of, caplog
@@ -259,6 +222,7 @@ def test_a_default_length_is_no_more_than_the_models_positions(
         assert job.task.lengths == job.flags.lengths
 
 
+# Lines that damage the files of a task, and what the message says of them.
 BAD_LINES = {
     "run_classifier": ("good\tfilm\tbad\n", "line"),
     "run_squad": ("{", "not JSON"),

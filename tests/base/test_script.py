@@ -86,10 +86,7 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
         ("--cuont=1", "Unknown command line flag 'cuont'. Did you mean: count"),
         ("--transfer_file=a", "--transfer_file is gone: batch_predict.py --as"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
-        (
-            "--count=2147483648",
-            "flag --count=2147483648: wanted a whole number",
-        ),
+        ("--count=2147483648", "flag --count=2147483648: wanted a whole"),
         (f"--count={-(10**19)}", "flag --count=-1"),
         ("--count=" + 5000 * "9", "flag --count=9"),
         ("count=1", "unexpected argument 'count=1': flags are --name=value"),

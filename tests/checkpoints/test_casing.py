@@ -215,10 +215,7 @@ def test_files_tell_the_normalization(tmp_path, files, found):
             {CONFIG: {"tokenizer_class": "PreTrainedTokenizerFast"}},
             "does what tokenizer.json says, which is missing",
         ),
-        (
-            {CONFIG: {"tokenizer_class": ["Bert"]}},
-            "tokenizer_class is ['Bert']",
-        ),
+        ({CONFIG: {"tokenizer_class": ["A"]}}, "tokenizer_class is ['A']"),
         ({CONFIG: {"do_basic_tokenize": False}}, "do_basic_tokenize is False"),
         ({CONFIG: {"word_tokenizer_type": "mecab"}}, "word_tokenizer_type is"),
         ({CONFIG: {"never_split": ["C++"]}}, "never_split is ['C++']"),
@@ -335,18 +332,12 @@ def test_what_one_class_alone_applies_is_warned_of(tmp_path, caplog):
         [
             ({"post_processor": None}, "post_processor is None, BERT has"),
             ({"post_processor": post}, "post_processor is {'single': '', 'pa"),
-            (
-                whole_with("model", "unk_token", "a"),
-                "model.unk_token is a, BERT has [UNK]",
-            ),
+            (whole_with("model", "unk_token", "a"), "unk_token is a, BERT has"),
             (
                 whole_with("model", LONGEST, 9),
                 f"model.{LONGEST} is 9, but 100 in BertTokenizer",
             ),
-            (
-                whole(lowercase=False),
-                "its normalizer contradicts do_lower_case = True, strip_",
-            ),
+            (whole(lowercase=False), "its normalizer contradicts do_lower"),
         ]
     ):
         folder = tmp_path / str(number)

@@ -126,10 +126,7 @@ def test_a_published_model_on_real_sentences():
             "architectures is BertForColors, a class that this project lacks",
         ),
         ({"architectures": ["TFBertModel"]}, ""),
-        (
-            {"auto_map": {"AutoModel": "x.y"}},
-            "auto_map is {'AutoModel': 'x.y'}",
-        ),
+        ({"auto_map": {"AutoModel": "x.y"}}, "auto_map is {'AutoModel': 'x"),
         ({"colors": 3}, "unknown settings, which are not applied: 'colors'"),
         (
             {

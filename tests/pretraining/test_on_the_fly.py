@@ -287,10 +287,7 @@ def test_mistakes(folder, tmp_path):
     for changes, words in (
         ({"vocab_file": None}, "--vocab_file"),
         ({"random_token_prob": 0.5}, "add up to 1.3"),
-        (
-            {"input_file": f"{folder}/*masked.tfrecord"},
-            "without masks (--unmasked): name",
-        ),
+        ({"input_file": f"{folder}/*masked.tfrecord"}, "without masks (--unm"),
         (
             {"input_file": folder / "masked.tfrecord", "masked_lm_prob": 0.2}
             | {"max_predictions_per_seq": 20},

@@ -123,10 +123,7 @@ def test_bad_text_ends_in_one_line(tmp_path):
             {"runner": "beam", "beam_options": "parallelism=2"},
             "found 'parallelism=2', wanted --name=value pairs",
         ),
-        (
-            {"runner": "beam", "beam_options": "--runner='x"},
-            "No closing quotation",
-        ),
+        ({"runner": "beam", "beam_options": "--runner='x"}, "No closing"),
     ],
 )
 def test_bad_options_end_in_one_line(corpus, tmp_path, flags, message):

@@ -273,10 +273,7 @@ def test_files_of_texts(tmp_path, name, text, texts, score):
 @pytest.mark.parametrize(
     "text, words",
     [
-        (
-            "sentence1\tsentence2\tscore\na\tb\t6",
-            "wanted a number from -5 to 5",
-        ),
+        ("sentence1\tsentence2\tscore\na\tb\t6", "a number from -5 to 5"),
         ("sentence1\tsentence2\na\t", "wanted a text"),
         ("x\ty\na\tb", "--text_columns"),
         ("sentence1\tsentence2\na", "1 column, wanted 2"),
@@ -651,10 +648,7 @@ def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
     [
         ({"do_train": True}, "--do_train needs --train_file"),
         ({"do_eval": True}, "needs --dev_file or --retrieval_dir"),
-        (
-            {"do_eval": True, "dev_file": "/no.tsv"},
-            "--dev_file=/no.tsv: no such file",
-        ),
+        ({"do_eval": True, "dev_file": "/no.tsv"}, "--dev_file=/no.tsv: no"),
         ({"do_export": True, "bilstm_layers": 1}, "flag 'bilstm_layers'"),
         ({"do_export": True, "matryoshka_dims": "x"}, "--matryoshka_dims=x"),
     ],

@@ -102,10 +102,7 @@ def of_question(qa: dict) -> dict:
     [
         ([], "f.json: found list, wanted an object with"),
         ({"date": []}, "no key 'data'"),
-        (
-            {"data": None},
-            "f.json: 'data' is None, wanted a list: not in SQuAD's",
-        ),
+        ({"data": None}, "f.json: 'data' is None, wanted a list: not in SQuAD"),
         ({"data": []}, "no question found"),
         ({"Data": []}, "with --triviaqa_evidence_dir"),
         (
@@ -113,10 +110,7 @@ def of_question(qa: dict) -> dict:
             "data[0].paragraphs[0]: no key 'context'; it has 'qas'",
         ),
         (of_question({"id": "x"}), "paragraphs[0].qas[0]: no key 'question'"),
-        (
-            of_question(question(True)),
-            "qas[0]: 'id' is True, wanted a string or a whole",
-        ),
+        (of_question(question(True)), "qas[0]: 'id' is True, wanted a string"),
         (
             of_question(question("x", is_impossible="false")),
             "'is_impossible' is 'false', wanted true or",
