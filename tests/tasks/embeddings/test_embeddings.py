@@ -129,6 +129,9 @@ def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
     assert "its modules are Transformer, Pooling, Dense" in caplog.text
 
 
+POOLING, TRANSFORMER = "1_Pooling/config.json", "sentence_bert_config.json"
+
+
 @pytest.mark.parametrize(
     "name, change, wanted",
     [
@@ -136,37 +139,21 @@ def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
         ("modules.json", {"kwargs": []}, {}),
         ("modules.json", {"kwargs": ["task"]}, "kwargs is ['task']"),
         ("modules.json", {"type": "code.Pooling"}, "Transformer, code.Pooling"),
-        ("1_Pooling/config.json", OLD_KEYS, {"pooling": "mean"}),
+        (POOLING, OLD_KEYS, {"pooling": "mean"}),
+        (POOLING, {"pooling_mode": ["max"]}, {"pooling": "max"}),
+        (POOLING, {"pooling_mode": ["mean", "cls"]}, "is ['mean', 'cls']"),
+        (POOLING, {"pooling_mode": "lasttoken"}, "its pooling is lasttoken"),
+        (POOLING, {"include_prompt": False}, "the tokens of prompts out"),
+        (TRANSFORMER, {"max_seq_length": 5}, 5),
+        (TRANSFORMER, {"max_seq_length": 90}, 20),
+        (TRANSFORMER, {"max_seq_length": None}, 8),
         (
-            "1_Pooling/config.json",
-            {"pooling_mode": ["max"]},
-            {"pooling": "max"},
-        ),
-        (
-            "1_Pooling/config.json",
-            {"pooling_mode": ["mean", "cls"]},
-            "its pooling is ['mean', 'cls']",
-        ),
-        (
-            "1_Pooling/config.json",
-            {"pooling_mode": "lasttoken"},
-            "its pooling is lasttoken",
-        ),
-        (
-            "1_Pooling/config.json",
-            {"include_prompt": False},
-            "its pooling leaves the tokens of prompts out",
-        ),
-        ("sentence_bert_config.json", {"max_seq_length": 5}, 5),
-        ("sentence_bert_config.json", {"max_seq_length": 90}, 20),
-        ("sentence_bert_config.json", {"max_seq_length": None}, 8),
-        (
-            "sentence_bert_config.json",
+            TRANSFORMER,
             {"processing_kwargs": {"text": {"max_length": 3}}},
             "processing_kwargs is {'text': {'max_length': 3}}",
         ),
         (
-            "sentence_bert_config.json",
+            TRANSFORMER,
             {"module_output_name": "sentence_embedding"},
             "module_output_name is 'sentence_embedding'",
         ),
@@ -247,12 +234,7 @@ def test_a_positive_label_in_two_spellings(tmp_path):
     "name, text, texts, score",
     [
         ("f.tsv", 'sentence1\tsentence2\tscore\na "\tb\t4', ('a "', "b"), 0.8),
-        (
-            "f.csv",
-            'anchor,positive,negative\n"a, b",c,d',
-            ("a, b", "c", "d"),
-            0,
-        ),
+        ("f.csv", 'anchor,positive,negative\n"a, b",c,d', ("a, b", *"cd"), 0),
         ("f.txt", "one text\n", ("one text",), 0),
         (
             "f.jsonl",
@@ -480,7 +462,7 @@ def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
     (folder / "qrels" / "test.tsv").write_text("\n".join(rows))
     start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
     keys = {"task": "embeddings", "similarity_fn_name": "dot"}
-    flags = {
+    flags = tiny.TRAINING | {
         "init_checkpoint": changed(start, tmp_path / "dot", **keys),
         "train_file": train,
         "retrieval_dir": folder,
@@ -488,9 +470,6 @@ def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
         "train_batch_size": 16,
         "learning_rate": 2e-3,
         "num_train_epochs": 8,
-        "do_train": True,
-        "do_eval": True,
-        "jit_compile": False,
     }
     teacher = tmp_path / "teacher"
     more = {"query_prompt": "n ", "matryoshka_dims": "8", "symmetric": True}
