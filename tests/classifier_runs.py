@@ -34,15 +34,12 @@ def write_data(folder: Path) -> Path:
 
 
 def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return (
-        tiny.TRAINING
-        | {
-            "task_name": "tsv",
-            "data_dir": str(data_dir),
-            "init_checkpoint": str(model_dir),
-            "output_dir": str(out),
-            "max_seq_length": 40,
-            "learning_rate": 5e-3,
-        }
-        | more
-    )
+    return {
+        **tiny.TRAINING,
+        "task_name": "tsv",
+        "data_dir": str(data_dir),
+        "init_checkpoint": str(model_dir),
+        "output_dir": str(out),
+        "max_seq_length": 40,
+        "learning_rate": 5e-3,
+    } | more

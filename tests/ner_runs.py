@@ -51,21 +51,18 @@ def write_data(folder: Path) -> Path:
 
 
 def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return (
-        tiny.TRAINING
-        | {
-            "train_file": str(data_dir / "train.txt"),
-            "dev_file": str(data_dir / "dev.txt"),
-            "test_file": str(data_dir / "test.txt"),
-            "init_checkpoint": str(model_dir),
-            "output_dir": str(out),
-            "max_seq_length": 32,
-            "learning_rate": 1e-2,
-            # The first updates are larger without it, so few epochs are enough.
-            "bias_correction": False,
-        }
-        | more
-    )
+    return {
+        **tiny.TRAINING,
+        "train_file": str(data_dir / "train.txt"),
+        "dev_file": str(data_dir / "dev.txt"),
+        "test_file": str(data_dir / "test.txt"),
+        "init_checkpoint": str(model_dir),
+        "output_dir": str(out),
+        "max_seq_length": 32,
+        "learning_rate": 1e-2,
+        # The first updates are larger without it, so few epochs are enough.
+        "bias_correction": False,
+    } | more
 
 
 def only(flags: dict, **jobs) -> dict:

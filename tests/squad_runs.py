@@ -53,19 +53,16 @@ def write_data(folder: Path) -> Path:
 
 
 def flags_for(folder: Path, out: Path, version: str = "1", **more) -> dict:
-    return (
-        tiny.TRAINING
-        | {
-            "train_file": str(folder / f"train{version}.json"),
-            "predict_file": str(folder / f"dev{version}.json"),
-            "version_2_with_negative": version == "2",
-            "init_checkpoint": str(folder / "model"),
-            "output_dir": str(out),
-            "max_seq_length": 32,
-            "doc_stride": 12,
-            "max_query_length": 8,
-            "max_answer_length": 4,
-            "learning_rate": 1e-2,
-        }
-        | more
-    )
+    return {
+        **tiny.TRAINING,
+        "train_file": str(folder / f"train{version}.json"),
+        "predict_file": str(folder / f"dev{version}.json"),
+        "version_2_with_negative": version == "2",
+        "init_checkpoint": str(folder / "model"),
+        "output_dir": str(out),
+        "max_seq_length": 32,
+        "doc_stride": 12,
+        "max_query_length": 8,
+        "max_answer_length": 4,
+        "learning_rate": 1e-2,
+    } | more

@@ -48,14 +48,11 @@ def write_data(folder: Path) -> Path:
 
 
 def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return (
-        tiny.TRAINING
-        | {
-            "data_dir": str(data_dir),
-            "init_checkpoint": str(model_dir),
-            "output_dir": str(out),
-            "max_seq_length": 32,
-            "learning_rate": 5e-3,
-        }
-        | more
-    )
+    return {
+        **tiny.TRAINING,
+        "data_dir": str(data_dir),
+        "init_checkpoint": str(model_dir),
+        "output_dir": str(out),
+        "max_seq_length": 32,
+        "learning_rate": 5e-3,
+    } | more

@@ -219,7 +219,6 @@ def test_numbers_that_are_refused(corpus, tmp_path, flag, value):
     [
         (b"", "no document with text"),
         (b"\x01\n\n\x02\n", "no document with text"),
-        (b"One.\nTwo.\n\n\x01\n", "only one document"),
         (b"a\nb\n\nc\nabc\xe9 f\n", "in.txt: line 5 is not UTF-8"),
         (b"x " * 5_000_000, "line 1 is longer than 4 MB (--bucket_mb)"),
     ],

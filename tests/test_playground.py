@@ -86,7 +86,6 @@ def encoder(tmp_path_factory):
         ({"init_checkpoint": "/proc/nowhere"}, "no such checkpoint"),
         ({"init_checkpoint": ",a"}, "an item is empty"),
         ({"task": "classifier"}, "has no head for it"),
-        ({"task": "masked_lm"}, "has no head for it"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
         ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
         ({"neighbors_file": "/proc/nowhere"}, "/proc/nowhere"),
