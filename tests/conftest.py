@@ -47,6 +47,27 @@ def hub_folder(tmp_path_factory) -> Path:
     return hub_models.write_model(tmp_path_factory.mktemp("hub"))
 
 
+@pytest.fixture(scope="session")
+def encoder_dir(tmp_path_factory) -> Path:
+    """An encoder of classifier_runs.py; is not to be changed."""
+    import classifier_runs
+    import tiny
+
+    return tiny.write_model(
+        tmp_path_factory.mktemp("encoder"),
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+    )
+
+
+@pytest.fixture(scope="session")
+def sentences_dir(tmp_path_factory) -> Path:
+    """The sentences of classifier_runs.py; are not to be changed."""
+    import classifier_runs
+
+    return classifier_runs.write_data(tmp_path_factory.mktemp("sentences"))
+
+
 @pytest.fixture
 def tensorflow_files(monkeypatch) -> None:
     """Remote paths go through TensorFlow, whatever a test before imported."""

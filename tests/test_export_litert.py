@@ -160,14 +160,6 @@ def test_int8_of_a_published_model_keeps_the_meaning(tmp_path):
 # --- Errors ------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoder")
-    return tiny.write_model(
-        folder / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
-    )
-
-
 @pytest.mark.parametrize(
     "flags, words",
     [
@@ -179,10 +171,10 @@ def encoder(tmp_path_factory):
     ],
     ids=str,
 )
-def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
+def test_errors_name_the_flag_or_the_file(tmp_path, encoder_dir, flags, words):
     given = {
         "format": "litert",
-        "init_checkpoint": str(encoder),
+        "init_checkpoint": str(encoder_dir),
         "export_dir": str(tmp_path / "m.tflite"),
     }
     line = scripts.error_of(export_saved_model, **(given | flags))
@@ -218,13 +210,13 @@ def test_models_that_no_file_can_hold(tmp_path, kind, flags, words):
 
 
 def test_a_newer_tensorflow_says_what_to_install(
-    tmp_path, encoder, monkeypatch
+    tmp_path, encoder_dir, monkeypatch
 ):
     monkeypatch.delattr(tf.lite, "TFLiteConverter")
     line = scripts.error_of(
         export_saved_model,
         format="litert",
-        init_checkpoint=str(encoder),
+        init_checkpoint=str(encoder_dir),
         export_dir=str(tmp_path / "m.tflite"),
     )
     assert "'tensorflow>=2.20,<2.22'" in line

@@ -440,19 +440,11 @@ TEXTS = ["A good film!", "the bad book", "", "good " * 40]
 PAIRS = ["the book", "", "a film", "bad"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """A checkpoint in the original's format."""
-    return tiny.write_model(
-        tmp_path_factory.mktemp("model"), classifier_runs.CONFIG, VOCAB
-    )
-
-
-def test_load_gives_what_belongs_to_a_checkpoint(folder, hub_folder):
-    config, tokenizer, model = checkpoints.load(str(folder))
+def test_load_gives_what_belongs_to_a_checkpoint(encoder_dir, hub_folder):
+    config, tokenizer, model = checkpoints.load(str(encoder_dir))
     assert config == classifier_runs.CONFIG and model.config is config
     assert tokenizer.tokenize("A GOOD film") == ["a", "good", "film"]
-    weights = weight_files.read_weights(str(folder / "bert_model.ckpt"))
+    weights = weight_files.read_weights(str(encoder_dir / "bert_model.ckpt"))
     assert_same(values_of(model.weights), weights)
     loaded = checkpoints.load(str(hub_folder), dtype="bfloat16")
     output = loaded.model(tf.ones([1, 4], tf.int32))
@@ -476,10 +468,10 @@ class Reader(keras.layers.Layer):
 
 
 @pytest.mark.nightly
-def test_two_checkpoints_in_one_model(folder, tmp_path):
+def test_two_checkpoints_in_one_model(encoder_dir, tmp_path):
     """The paths of both are keys of checkpoints, whatever the layers' names."""
     encoders = [
-        checkpoints.load(str(folder), layer_name=name).model
+        checkpoints.load(str(encoder_dir), layer_name=name).model
         for name in ("query", "passage")
     ]
     encoders[1].embeddings.word_embeddings.assign_add(
@@ -498,7 +490,7 @@ def test_two_checkpoints_in_one_model(folder, tmp_path):
     for bert, x in zip(encoders, rows, strict=True):
         written = tmp_path / bert.name
         written.mkdir()
-        source = open_checkpoint(str(folder))
+        source = open_checkpoint(str(encoder_dir))
         write_model(str(written), model.get_layer(bert.name), source)
         found = checkpoints.load(str(written)).model
         np.testing.assert_array_equal(
@@ -506,16 +498,16 @@ def test_two_checkpoints_in_one_model(folder, tmp_path):
         )
 
 
-def test_a_layer_that_builds_an_encoder_reads_a_checkpoint(folder):
-    reader = Reader(folder)
+def test_a_layer_that_builds_an_encoder_reads_a_checkpoint(encoder_dir):
+    reader = Reader(encoder_dir)
     ids = tf.ones([1, 3], tf.int32)
-    wanted = checkpoints.load(str(folder)).model(ids).pooled_output
+    wanted = checkpoints.load(str(encoder_dir)).model(ids).pooled_output
     np.testing.assert_array_equal(reader(ids), wanted)
 
 
 @pytest.mark.parametrize("is_pair", [nightly(False), True])
-def test_batches_of_texts_are_the_tokenizers_ids(folder, is_pair):
-    loaded = checkpoints.load(str(folder))
+def test_batches_of_texts_are_the_tokenizers_ids(encoder_dir, is_pair):
+    loaded = checkpoints.load(str(encoder_dir))
     encode = graph_tokenizer.batch_encoder(loaded, max_seq_length=12)
     texts = (TEXTS, PAIRS) if is_pair else TEXTS
     data = tf.data.Dataset.from_tensor_slices((texts, [0, 1, 2, 3]))

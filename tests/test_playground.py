@@ -15,7 +15,6 @@ from unittest import mock
 
 from base.errors import UserError
 
-import litert_files
 import page_models
 import page_site
 import pytest
@@ -70,12 +69,6 @@ def model_of(tmp_path_factory):
     return page_models.made_once(tmp_path_factory.mktemp("models"))
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoder")
-    return litert_files.write_model(folder / "model", "encoder")
-
-
 # --- Mistakes ----------------------------------------------------------------
 
 
@@ -98,8 +91,8 @@ def encoder(tmp_path_factory):
         ({"host": "::1"}, "--host=::1"),
     ],
 )
-def test_mistakes_end_in_one_line(encoder, values, message):
-    values = {"init_checkpoint": encoder, "port": 0} | values
+def test_mistakes_end_in_one_line(encoder_dir, values, message):
+    values = {"init_checkpoint": encoder_dir, "port": 0} | values
     assert message in scripts.error_of(playground, **values)
 
 
@@ -109,20 +102,20 @@ def test_ports_that_do_not_exist(port):
         scripts.run(playground, port=port)
 
 
-def test_a_port_in_use(encoder):
+def test_a_port_in_use(encoder_dir):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         message = scripts.error_of(
-            playground, init_checkpoint=encoder, port=port
+            playground, init_checkpoint=encoder_dir, port=port
         )
     assert f"--port={port}" in message and "--port=0" in message
 
 
-def test_without_gradio_it_says_how_to_install_it(encoder, monkeypatch):
+def test_without_gradio_it_says_how_to_install_it(encoder_dir, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    message = scripts.error_of(playground, init_checkpoint=encoder, port=0)
+    message = scripts.error_of(playground, init_checkpoint=encoder_dir, port=0)
     assert "pip install -r requirements-playground.txt" in message
 
 
@@ -240,11 +233,11 @@ def test_an_address_has_tab_and_texts(model_of, query, selected, values):
 
 @needs_gradio
 @pytest.mark.nightly
-def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
+def test_the_script_serves_until_ctrl_c(encoder_dir, tmp_path):
     """In a process, as a user runs it: status 0, and no file is left."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tools.playground"]
-        + [f"--init_checkpoint={encoder}", "--port=0", "--nobrowser"],
+        + [f"--init_checkpoint={encoder_dir}", "--port=0", "--nobrowser"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
@@ -261,7 +254,7 @@ def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
         address = found[1]
         assert address.startswith("http://127.0.0.1:")
         page = urllib.request.urlopen(address, timeout=60).read().decode()
-        assert f'"title":"{encoder} - BERT playground"' in page
+        assert f'"title":"{encoder_dir} - BERT playground"' in page
         # A page of the web that gives its name the address of this machine.
         foreign = urllib.request.Request(address, headers={"Host": "evil.org"})
         with pytest.raises(urllib.error.HTTPError, match="400"):

@@ -32,11 +32,6 @@ def client(server, tmp_path_factory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> Path:
-    return classifier_runs.write_data(tmp_path_factory.mktemp("data"))
-
-
 def test_masks_are_filled_as_from_the_folder(client, hub_folder, capsys):
     fill_mask = scripts.load("fill_mask")
     for place in (hub_folder, NAME):
@@ -58,8 +53,8 @@ def test_a_model_is_converted(client, hub_folder, tmp_path):
     assert message.startswith("--input=hf://model: wanted hf://owner/name")
 
 
-def flags_for(data_dir: Path, out: Path, **more) -> dict:
-    flags = classifier_runs.flags_for(Path(), data_dir, out, **more)
+def flags_for(sentences_dir: Path, out: Path, **more) -> dict:
+    flags = classifier_runs.flags_for(Path(), sentences_dir, out, **more)
     return flags | {
         "init_checkpoint": NAME,
         "max_seq_length": 12,
@@ -80,7 +75,7 @@ def replace(server, name: str, files: dict[str, bytes]) -> None:
 
 @pytest.mark.nightly
 def test_a_run_goes_on_with_its_commits(
-    client, server, hub_folder, data_dir, tmp_path
+    client, server, hub_folder, sentences_dir, tmp_path
 ):
     """The model on the hub changes while it is interrupted."""
     run_classifier = scripts.load("run_classifier")
@@ -88,7 +83,7 @@ def test_a_run_goes_on_with_its_commits(
     server.add("a/encoder", main=files)
     out = tmp_path / "out"
     name = "hf://a/encoder"
-    flags = flags_for(data_dir, out, save_checkpoints_steps=2)
+    flags = flags_for(sentences_dir, out, save_checkpoints_steps=2)
     flags["init_checkpoint"] = name
     with interrupted_at(r"Saved .*model\.ckpt-2$"):
         scripts.run(run_classifier, **flags)
@@ -110,7 +105,7 @@ def test_a_run_goes_on_with_its_commits(
 
 
 def test_the_runs_of_a_sweep_have_one_commit(
-    client, server, hub_folder, data_dir, tmp_path
+    client, server, hub_folder, sentences_dir, tmp_path
 ):
     """Also those that a later command adds."""
     run_classifier = scripts.load("run_classifier")
@@ -118,7 +113,7 @@ def test_the_runs_of_a_sweep_have_one_commit(
     server.add("a/swept", main=files)
 
     def command(count: int) -> list[str]:
-        flags = flags_for(data_dir, tmp_path, num_restarts=count)
+        flags = flags_for(sentences_dir, tmp_path, num_restarts=count)
         flags["init_checkpoint"] = "hf://a/swept"
         sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
         return sweep.command(list(sweep.runs)[-1], "out")

@@ -7,27 +7,16 @@ import numpy as np
 import pytest
 import scripts
 import tiny
-from classifier_runs import CONFIG, VOCAB, flags_for, sentences, write_data
+from classifier_runs import flags_for, sentences
 from tiny import results_of, weights_of
 
 run_classifier = scripts.load("run_classifier")
 
 
 @pytest.fixture(scope="module")
-def model_dir(tmp_path_factory) -> Path:
-    """An encoder with weights, vocabulary and configuration beside them."""
-    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def finished(model_dir, data_dir, tmp_path_factory) -> Path:
+def finished(encoder_dir, sentences_dir, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "out"
-    flags = flags_for(model_dir, data_dir, out, do_predict=True)
+    flags = flags_for(encoder_dir, sentences_dir, out, do_predict=True)
     flags |= {"pictures": True, "jit_compile": True}  # as a user has them
     assert scripts.run(run_classifier, **flags) == 0
     return out
@@ -62,7 +51,7 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished):
 
 @pytest.mark.slow
 def test_calibrated_it_gives_the_same_answers_less_surely(
-    finished, data_dir, tmp_path
+    finished, sentences_dir, tmp_path
 ):
     """Of the model's files the output layer alone changes, by one factor.
 
@@ -70,7 +59,7 @@ def test_calibrated_it_gives_the_same_answers_less_surely(
     nothing to change.
     """
     model = shutil.copytree(finished, tmp_path / "model")
-    data = shutil.copytree(data_dir, tmp_path / "data")
+    data = shutil.copytree(sentences_dir, tmp_path / "data")
     lines = (data / "dev.tsv").read_text().splitlines()
     for number in (3, 13, 23, 33, 43):  # that are wrong, and surely so
         text, label = lines[number].split("\t")
@@ -112,9 +101,13 @@ def test_calibrated_it_gives_the_same_answers_less_surely(
 
 
 @pytest.mark.slow
-def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path, caplog):
+def test_a_test_file_alone_is_predicted(
+    finished, sentences_dir, tmp_path, caplog
+):
     """Labels are the fine-tuned model's, where no training file tells them."""
-    (tmp_path / "test.tsv").write_bytes((data_dir / "test.tsv").read_bytes())
+    (tmp_path / "test.tsv").write_bytes(
+        (sentences_dir / "test.tsv").read_bytes()
+    )
     flags = flags_for(finished, tmp_path, tmp_path / "out", do_train=False)
     flags |= {"do_eval": False, "do_predict": True}
     with caplog.at_level("INFO", logger="absl"):
@@ -128,7 +121,7 @@ def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path, caplog):
 
 @pytest.mark.nightly
 def test_a_head_for_other_labels_starts_anew(
-    finished, model_dir, tmp_path, caplog
+    finished, encoder_dir, tmp_path, caplog
 ):
     """As from MNLI's three labels to two: warned of, not refused."""
     lines = ["sentence\tlabel", "good\ta", "bad\tb", "the film\tc"]
@@ -148,11 +141,11 @@ def test_a_head_for_other_labels_starts_anew(
 
 @pytest.mark.nightly
 def test_training_on_without_scores_keeps_the_last_weights(
-    model_dir, data_dir, tmp_path
+    encoder_dir, sentences_dir, tmp_path
 ):
     """An earlier command's best weights stay where nothing is trained."""
     more = {"num_train_epochs": 2, "pad_to_max_length": True}
-    flags = flags_for(model_dir, data_dir, tmp_path, **more)
+    flags = flags_for(encoder_dir, sentences_dir, tmp_path, **more)
     scripts.run(run_classifier, **flags | {"eval_steps": 25})
     best = weights_of(tmp_path / "bert_model.ckpt")
     scripts.run(run_classifier, **flags)
@@ -165,7 +158,7 @@ def test_training_on_without_scores_keeps_the_last_weights(
 
 
 @pytest.mark.nightly
-def test_two_development_sets(model_dir, tmp_path, caplog):
+def test_two_development_sets(encoder_dir, tmp_path, caplog):
     """All texts are alike, so all predictions are: in both sets, named."""
     names = ["index", "a", "b", "c", "d", "e", "f", "g", "sentence1"]
     header = "\t".join([*names, "sentence2", "gold_label"])
@@ -176,7 +169,7 @@ def test_two_development_sets(model_dir, tmp_path, caplog):
             cells = [str(number), *"abcdefg", "the film", "was good"]
             lines.append("\t".join([*cells, labels[number % 3]]))
         (tmp_path / f"{file}.tsv").write_text("\n".join(lines) + "\n")
-    flags = flags_for(model_dir, tmp_path, tmp_path / "out", task_name="MNLI")
+    flags = flags_for(encoder_dir, tmp_path, tmp_path / "out", task_name="MNLI")
     scripts.run(run_classifier, **flags)
     for name in ("dev_matched", "dev_mismatched"):
         assert f"{name}: all 24 predictions are" in caplog.records[-1].message

@@ -10,7 +10,7 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from classifier_runs import CONFIG, VOCAB, flags_for, sentences, write_data
+from classifier_runs import flags_for, sentences, write_data
 from tiny import results_of
 
 from checkpoints import weight_files
@@ -22,19 +22,13 @@ run_classifier = scripts.load("run_classifier")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory) -> Path:
-    """An encoder with weights, vocabulary and configuration beside them."""
-    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
-
-
 @pytest.fixture
-def flags(model_dir, tmp_path) -> dict:
+def flags(encoder_dir, tmp_path) -> dict:
     """A run of 50 steps, on batches of one length, which is traced once."""
     folder = tmp_path / "data"
     folder.mkdir()
     more = {"num_train_epochs": 2, "pad_to_max_length": True}
-    return flags_for(model_dir, write_data(folder), tmp_path / "out", **more)
+    return flags_for(encoder_dir, write_data(folder), tmp_path / "out", **more)
 
 
 def files_of(folder) -> dict[str, bytes]:
@@ -64,10 +58,10 @@ def stop_at(step, number, monkeypatch):
 # --- Folders that another model or run has -----------------------------------
 
 
-def test_a_model_that_no_run_left_is_not_replaced(model_dir, tmp_path, flags):
+def test_a_model_that_no_run_left_is_not_replaced(encoder_dir, tmp_path, flags):
     """Its weights, configuration and vocabulary would be lost."""
     folder = tmp_path / "model"
-    shutil.copytree(model_dir, folder)
+    shutil.copytree(encoder_dir, folder)
     before = files_of(folder)
     flags |= {"init_checkpoint": str(folder), "output_dir": str(folder)}
     line = scripts.error_of(run_classifier, **flags)
@@ -123,11 +117,11 @@ def test_a_name_that_tensorflow_takes_for_a_pattern(flags, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def finished(model_dir, tmp_path_factory) -> dict:
+def finished(encoder_dir, tmp_path_factory) -> dict:
     """The flags of a finished run of 12 steps."""
     folder = tmp_path_factory.mktemp("finished")
     more = {"num_train_epochs": 0.5, "pad_to_max_length": True}
-    flags = flags_for(model_dir, write_data(folder), folder / "out", **more)
+    flags = flags_for(encoder_dir, write_data(folder), folder / "out", **more)
     assert scripts.run(run_classifier, **flags) == 0
     return flags
 
@@ -164,10 +158,10 @@ def test_a_finished_run_can_be_used_in_another_way(finished):
 
 
 def test_a_run_cannot_have_begun_with_another_model(
-    model_dir, finished, tmp_path
+    encoder_dir, finished, tmp_path
 ):
     """Of the same configuration; a copy elsewhere is the same model."""
-    shutil.copytree(model_dir, tmp_path / "model")
+    shutil.copytree(encoder_dir, tmp_path / "model")
     flags = finished | {"init_checkpoint": str(tmp_path / "model")}
     assert scripts.run(run_classifier, **flags) == 0
     prefix = str(tmp_path / "model" / "bert_model.ckpt")
@@ -179,7 +173,7 @@ def test_a_run_cannot_have_begun_with_another_model(
 
 
 @pytest.mark.nightly
-def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
+def test_what_was_tuned_after_training_stays(encoder_dir, tmp_path):
     """Thresholds of labels, and the temperature of a calibrated model."""
     rows = {
         part: [f"{text}\t{label}" for text, label in sentences(n, seed)]
@@ -191,7 +185,7 @@ def test_what_was_tuned_after_training_stays(model_dir, tmp_path):
     (tmp_path / "test.tsv").write_text((tmp_path / "dev.tsv").read_text())
     for name in ("multi_label", "calibrate"):
         out = tmp_path / name
-        flags = flags_for(model_dir, tmp_path, out, num_train_epochs=0.5)
+        flags = flags_for(encoder_dir, tmp_path, out, num_train_epochs=0.5)
         flags |= {"pad_to_max_length": True, "do_predict": True}
         first = flags | {name: True}
         assert scripts.run(run_classifier, **first) == 0

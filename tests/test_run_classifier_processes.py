@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scripts
 import tiny
-from classifier_runs import CONFIG, VOCAB, flags_for, write_data
+from classifier_runs import flags_for
 from cluster_runs import configs_of
 from paths import ROOT
 
@@ -19,28 +19,17 @@ from extras import sweeps
 run_classifier = scripts.load("run_classifier")
 
 
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory) -> Path:
-    """An encoder with weights, vocabulary and configuration beside them."""
-    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data"))
-
-
 # --- Sweeps ------------------------------------------------------------------
 
 
-def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
-    flags = flags_for(model_dir, data_dir, out, do_predict=True)
+def sweep_flags(encoder_dir: Path, sentences_dir: Path, out: Path) -> dict:
+    flags = flags_for(encoder_dir, sentences_dir, out, do_predict=True)
     flags |= {"num_train_epochs": 2, "pad_to_max_length": True}
     return flags | {"num_restarts": 2, "sweep_learning_rates": "0.0,0.01"}
 
 
-def test_grid(model_dir, data_dir, tmp_path):
-    flags = sweep_flags(model_dir, data_dir, tmp_path)
+def test_grid(encoder_dir, sentences_dir, tmp_path):
+    flags = sweep_flags(encoder_dir, sentences_dir, tmp_path)
     sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
     assert list(sweep.runs) == [
         "lr0.0_seed12345",
@@ -61,9 +50,11 @@ def test_grid(model_dir, data_dir, tmp_path):
 
 @pytest.mark.nightly
 def test_sweep_keeps_the_best_and_repeats_nothing(
-    model_dir, data_dir, tmp_path, capfd
+    encoder_dir, sentences_dir, tmp_path, capfd
 ):
-    flags = sweep_flags(model_dir, data_dir, tmp_path) | {"num_restarts": 1}
+    flags = sweep_flags(encoder_dir, sentences_dir, tmp_path) | {
+        "num_restarts": 1
+    }
     flags["pictures"] = True
     assert scripts.run(run_classifier, **flags) == 0
     lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
@@ -100,10 +91,10 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
 
 
 @pytest.mark.nightly
-def test_two_machines(model_dir, data_dir, tmp_path):
+def test_two_machines(encoder_dir, sentences_dir, tmp_path):
     """One writes; both score and keep the best, as one machine would."""
     flags = flags_for(
-        model_dir, data_dir, tmp_path, eval_steps=50, do_predict=True
+        encoder_dir, sentences_dir, tmp_path, eval_steps=50, do_predict=True
     ) | {"num_train_epochs": 4, "pad_to_max_length": True}
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     processes = []
@@ -123,7 +114,7 @@ def test_two_machines(model_dir, data_dir, tmp_path):
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert list(scores) == ["50", "100"]
     alone = tmp_path / "alone"
-    flags = flags_for(tmp_path, data_dir, alone, do_train=False)
+    flags = flags_for(tmp_path, sentences_dir, alone, do_train=False)
     scripts.run(run_classifier, **flags | {"do_predict": True})
     found, wanted = (
         np.loadtxt(folder / "test_results.tsv") for folder in (tmp_path, alone)

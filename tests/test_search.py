@@ -9,12 +9,10 @@ import shutil
 import types
 from pathlib import Path
 
-import classifier_runs
 import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
-import tiny
 
 from serving.search import build
 from tasks import loading, predict, registry
@@ -33,14 +31,6 @@ TEXTS = [text for text in LINES if text]
 FILES = ("texts.jsonl", "offsets.npy", "vectors.npy")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("encoder")
-    return tiny.write_model(
-        folder, classifier_runs.CONFIG, classifier_runs.VOCAB
-    )
-
-
 @pytest.fixture
 def corpus(tmp_path) -> Path:
     path = tmp_path / "corpus.txt"
@@ -49,12 +39,12 @@ def corpus(tmp_path) -> Path:
 
 
 @pytest.fixture
-def ask(model, tmp_path, capsys):
+def ask(encoder_dir, tmp_path, capsys):
     """A function of flags -> the objects that are printed."""
 
     def get(**flags) -> list[dict]:
-        flags = {"init_checkpoint": model, "index": tmp_path / "index"} | flags
-        assert scripts.run(search, **flags) == 0
+        own = {"init_checkpoint": encoder_dir, "index": tmp_path / "index"}
+        assert scripts.run(search, **own | flags) == 0
         return list(map(json.loads, capsys.readouterr().out.split("\n")[:-1]))
 
     return get
@@ -64,9 +54,11 @@ def bytes_of(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in FILES]
 
 
-def test_answers_are_those_of_batch_prediction(ask, corpus, model, caplog):
+def test_answers_are_those_of_batch_prediction(
+    ask, corpus, encoder_dir, caplog
+):
     """The means over the tokens, one text at a time."""
-    settings = loading.find(str(model), "encoder")
+    settings = loading.find(str(encoder_dir), "encoder")
     task, run = registry.create_task(settings), loading.load(settings)
     vectors = []
     for text in ["a bad film", *TEXTS]:
@@ -122,7 +114,9 @@ def test_queries_typed_on_a_terminal(ask, corpus, monkeypatch, capsys):
     assert found["query"] == "a good\ufffd film"
 
 
-def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
+def test_a_killed_build_goes_on(
+    ask, corpus, tmp_path, monkeypatch, encoder_dir
+):
     """With the parts that are there; the files have the same bytes."""
     monkeypatch.setattr(build, "_PART", 2)
     corpus.write_text("\n".join(f"film {'bad ' * n}" for n in range(9)))
@@ -140,7 +134,7 @@ def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
     with pytest.raises(KeyboardInterrupt):
         ask(input_file=corpus, index=tmp_path / "other")
     assert not (tmp_path / "other" / FILES[2]).exists()
-    flags = {"init_checkpoint": model, "index": tmp_path / "other"}
+    flags = {"init_checkpoint": encoder_dir, "index": tmp_path / "other"}
     assert "is not complete: give" in scripts.error_of(search, **flags)
     ask(input_file=corpus, index=tmp_path / "other")
     assert len(calls) == 6  # 2, the one that ended, and 3 more
@@ -153,11 +147,14 @@ def test_a_killed_build_goes_on(ask, corpus, tmp_path, monkeypatch, model):
 
 
 @pytest.fixture
-def embeddings_model(model, tmp_path):
+def embeddings_model(encoder_dir, tmp_path):
     """A function of entries of bert_config.json -> a model of embeddings."""
 
     return functools.partial(
-        fine_tuned_models.changed, model, tmp_path / "model", task="embeddings"
+        fine_tuned_models.changed,
+        encoder_dir,
+        tmp_path / "model",
+        task="embeddings",
     )
 
 
@@ -244,11 +241,11 @@ def test_prompts_stand_before_queries_and_documents(
         assert one["score"] == pytest.approx(two["score"], abs=2e-6)
 
 
-def test_indexes_of_something_else(ask, corpus, tmp_path, model):
+def test_indexes_of_something_else(ask, corpus, tmp_path, encoder_dir):
     ask(input_file=corpus)
-    flags = {"init_checkpoint": model, "index": tmp_path / "index"}
+    flags = {"init_checkpoint": encoder_dir, "index": tmp_path / "index"}
     other = tmp_path / "model"
-    shutil.copytree(model, other)
+    shutil.copytree(encoder_dir, other)
     config = (other / "bert_config.json").read_text()
     (other / "bert_config.json").write_text(config.replace("gelu", "relu"))
     message = scripts.error_of(search, **flags | {"init_checkpoint": other})
@@ -286,11 +283,14 @@ def test_indexes_of_something_else(ask, corpus, tmp_path, model):
         ({"lines": "\n \n"}, "has no text"),
     ],
 )
-def test_mistakes_end_in_one_line(model, corpus, tmp_path, flags, message):
+def test_mistakes_end_in_one_line(
+    encoder_dir, corpus, tmp_path, flags, message
+):
     """A corpus that is mended can be given again."""
     flags = dict(flags)
     folder = tmp_path / "index"
-    own = {"init_checkpoint": model, "index": folder, "input_file": corpus}
+    own = {"init_checkpoint": encoder_dir, "index": folder}
+    own["input_file"] = corpus
     lines = flags.pop("lines", None)
     if lines:
         corpus.write_text(lines)
@@ -300,9 +300,11 @@ def test_mistakes_end_in_one_line(model, corpus, tmp_path, flags, message):
         assert scripts.run(search, **own) == 0
 
 
-def test_without_usearch_it_says_how_to_install_it(model, corpus, monkeypatch):
+def test_without_usearch_it_says_how_to_install_it(
+    encoder_dir, corpus, monkeypatch
+):
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
-    flags = {"init_checkpoint": model, "index": "x", "method": "graph"}
+    flags = {"init_checkpoint": encoder_dir, "index": "x", "method": "graph"}
     message = scripts.error_of(search, **flags, input_file=corpus)
     assert "pip install -r requirements-search.txt" in message
 
