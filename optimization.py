@@ -17,6 +17,7 @@ its two slots m and v. So the same code runs eagerly, compiled by XLA, and in
 `strategy.extended.update` on every device's copy.
 """
 
+import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -138,6 +139,7 @@ def _squared_sum(x: tf.Tensor) -> tf.Tensor:
 # --- Optimizers --------------------------------------------------------------
 
 
+@dataclasses.dataclass(eq=False)
 class AdamWeightDecay:
     """Adam with decoupled weight decay, as BERT was trained with.
 
@@ -154,37 +156,29 @@ class AdamWeightDecay:
       with large gradients would hardly decay.
 
     Attributes:
+        exclude_from_weight_decay: regular expressions searched for in paths.
+        rate_factor: path of a variable -> factor of its learning rate.
+        ema_decay: with it an exponential moving average of the weights is
+            kept, see `averages`.
         slot_names: slots of each variable; with an ema_decay also `average`.
         slots: variable path -> slot name -> slot variable.
     """
 
-    slot_names: tuple[str, ...] = ("adam_m", "adam_v")
+    slot_names = ("adam_m", "adam_v")  # no field
 
-    def __init__(
-        self,
-        weight_decay_rate: float = 0.01,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-6,
-        exclude_from_weight_decay: Sequence[str] = EXCLUDE_FROM_WEIGHT_DECAY,
-        bias_correction: bool = False,
-        rate_factor: Callable[[str], float] = lambda path: 1.0,
-        ema_decay: float = 0.0,
-    ):
-        """Store the constants; the defaults are those BERT was trained with.
+    # The defaults are those BERT was trained with.
+    weight_decay_rate: float = 0.01
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    exclude_from_weight_decay: Sequence[str] = EXCLUDE_FROM_WEIGHT_DECAY
+    bias_correction: bool = False
+    rate_factor: Callable[[str], float] = lambda path: 1.0
+    ema_decay: float = 0.0
 
-        `rate_factor` maps the path of a variable to a factor of its learning
-        rate. With an ema_decay d an exponential moving average of the weights
-        is kept, see `averages`.
-        """
-        self.weight_decay_rate = weight_decay_rate
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
-        self.bias_correction = bias_correction
-        self.rate_factor, self.ema_decay = rate_factor, ema_decay
-        if ema_decay:
+    def __post_init__(self):
+        """Begin without slots."""
+        if self.ema_decay:
             self.slot_names += ("average",)
         self.slots: dict[str, dict[str, tf.Variable]] = {}
 
@@ -366,12 +360,7 @@ class Lamb(AdamWeightDecay):
 OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb}
 
 
-def named_optimizer(
-    name: str = "adamw",
-    weight_decay_rate: float = 0.01,
-    bias_correction: bool = False,
-    **options: Any,
-) -> AdamWeightDecay:
+def named_optimizer(name: str = "adamw", **options: Any) -> AdamWeightDecay:
     """Return the optimizer of a name, adamw or lamb, with its options.
 
     Raises:
@@ -382,8 +371,4 @@ def named_optimizer(
             f"--optimizer: unknown optimizer {name!r}; choose from "
             f"{', '.join(OPTIMIZERS)}"
         )
-    return OPTIMIZERS[name](
-        weight_decay_rate=weight_decay_rate,
-        bias_correction=bias_correction,
-        **options,
-    )
+    return OPTIMIZERS[name](**options)

@@ -87,7 +87,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             beta_1,
             beta_2,
             epsilon,
-            exclude_from_weight_decay,
+            tuple(exclude_from_weight_decay),
             bias_correction,
         )
 

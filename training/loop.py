@@ -45,7 +45,7 @@ class Training(NamedTuple):
         compilation: what XLA compiles.
         make_batches: (number of the first example, input context) -> dataset
             of the run's batches from that example on.
-        length: step -> length of the sequences of its batch.
+        length: number of a step -> length of the sequences of its batch.
         identity: is written when the first step is due.
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
@@ -63,8 +63,8 @@ class Training(NamedTuple):
     make_batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
     length: Callable[[int], int]
     identity: Identity
-    evaluate: Callable[[int], bool | None] = lambda step: None
-    keep: Callable[[int], None] = lambda step: None
+    evaluate: Callable[[int], bool | None] = lambda done: None
+    keep: Callable[[int], None] = lambda done: None
     new_variables: Container[str] = ()
     row: Rows = Rows()
 
@@ -97,7 +97,12 @@ def train(run: Training) -> int:
     )
     agreement.check_same_start(run.strategy, settings, first, state)
     if first >= last:
-        start.check_finished(settings, run.identity, first)
+        run_settings.check_finished(settings.output_dir, run.identity.results)
+        logging.info(
+            "%s holds a finished run of %d steps: nothing to train",
+            settings.output_dir,
+            first,
+        )
         step.use_averages(first)
         return first
     _prepare(run, step, state, first)
@@ -211,15 +216,9 @@ def hooks_of(
     two. What is evaluated is saved, so that a kill leaves the evaluation to the
     command that resumes.
     """
-    settings, scale = run.settings, step.loss_scale
+    settings = run.settings
     pace = Pace(settings, agreement.machines_of(run.strategy), stop)
 
-    def others(done: int) -> dict[str, float]:
-        # The last update was number done - 1, with this rate.
-        rate = float(step.schedule(tf.constant(done)))
-        return {"learning_rate": rate, **(scale.means() if scale else {})}
-
-    perplexities = run.objective.perplexities
     ledger: tuple[Hook, ...] = ()
     if settings.ledger:
         from training.hooks.ledger import Ledger
@@ -228,12 +227,12 @@ def hooks_of(
     return (
         FiniteCheck(step),
         pace,
-        Report(pace, perplexities, others, bar),
+        Report(pace, step, bar),
         *ledger,
         Keep(settings.keep_steps, run.keep),
         Save(state, pace, first),
         Evaluate(run.evaluate, step, stop),
-        *((scale,) if scale else ()),
+        *((step.loss_scale,) if step.loss_scale else ()),
     )
 
 

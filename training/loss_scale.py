@@ -24,6 +24,7 @@ import tensorflow as tf
 from absl import logging
 
 from training.hooks.hook import Hook
+from training.settings import TrainingSettings
 
 _GROWTH = 2.0  # the factor by which the scale grows
 
@@ -43,13 +44,14 @@ class Scale(NamedTuple):
 class LossScale(Hook):
     """The loss scale of a run, and when it grows and shrinks.
 
-    It is doubled after `growth_steps` good steps in a row, and multiplied by
-    `backoff` after a gradient that is not finite. `variables` are the state,
-    {field of Scale: variable}.
+    It is doubled after `loss_scale_growth_steps` good steps in a row, and
+    multiplied by `loss_scale_backoff` after a gradient that is not finite.
+    `variables` are the state, {field of Scale: variable}.
     """
 
-    def __init__(self, initial: float, growth_steps: int, backoff: float):
-        self.growth_steps, self.backoff = growth_steps, backoff
+    def __init__(self, settings: TrainingSettings):
+        self.settings = settings
+        initial = settings.initial_loss_scale
         # The same on all devices and machines, so no variables of a strategy.
         with tf.device("CPU:0"):
             self.variables = {
@@ -71,13 +73,14 @@ class LossScale(Hook):
         """Return the state after a step; `is_good`: its gradient was finite."""
         one, zero = tf.ones([], tf.int64), tf.zeros([], tf.int64)
         good_steps = tf.where(is_good, scale.good_steps + one, zero)
-        is_grown = good_steps >= self.growth_steps
+        is_grown = good_steps >= self.settings.loss_scale_growth_steps
         larger = scale.value * _GROWTH
         # Where no gradient ever overflows, the scale itself must not.
         larger = tf.where(tf.math.is_finite(larger), larger, scale.value)
         value = tf.where(is_grown, larger, scale.value)
+        smaller = scale.value * self.settings.loss_scale_backoff
         return Scale(
-            tf.where(is_good, value, scale.value * self.backoff),
+            tf.where(is_good, value, smaller),
             tf.where(is_grown, zero, good_steps),
             scale.skipped_steps + tf.where(is_good, zero, one),
         )

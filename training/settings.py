@@ -107,9 +107,6 @@ class TrainingSettings:
     """Score and keep an exponential moving average of the weights with this
     decay per step, such as 0.99, in place of the last weights; 0: none."""
 
-    # The joint norm of the gradients is clipped to this, the original's.
-    clip_norm: float = 1.0
-
     # Keras takes no larger seed.
     random_seed: int = flag(12345, 0, 2**32 - 1, resumed="fixed")
     """Seed of the initial weights, of dropout and of the data's order."""

@@ -145,19 +145,3 @@ def resume_or_start(
             ", ".join(dict.fromkeys(parts)),
         )
     return 0
-
-
-def check_finished(
-    settings: TrainingSettings, identity: Identity, done: int
-) -> None:
-    """Log that a run is finished.
-
-    Raises:
-        UserError: it had other settings.
-    """
-    run_settings.check_finished(settings.output_dir, identity.results)
-    logging.info(
-        "%s holds a finished run of %d steps: nothing to train",
-        settings.output_dir,
-        done,
-    )

@@ -23,7 +23,7 @@ import optimization
 from ops import elementwise
 from records import streaming
 from records.streaming import Batch
-from training import devices
+from training import devices, layers
 from training.compilation import Compilation, compiled
 from training.objective import Objective, Sums
 from training.settings import TrainingSettings
@@ -65,33 +65,24 @@ class Step:
             settings.num_warmup_steps,
             settings.continuous_schedule,
         )
-        options: dict[str, Any] = {}
-        if settings.layer_decay != 1:
-            from training import layers  # a choice of few fine-tunings
-
-            options["rate_factor"] = functools.partial(
-                layers.rate_factor,
-                settings.layer_decay,
-                model.config.num_hidden_layers,
-            )
         with strategy.scope():
             self.optimizer = optimization.named_optimizer(
                 settings.optimizer,
-                settings.weight_decay_rate,
-                settings.bias_correction,
+                weight_decay_rate=settings.weight_decay_rate,
+                bias_correction=settings.bias_correction,
+                rate_factor=functools.partial(
+                    layers.rate_factor,
+                    settings.layer_decay,
+                    model.config.num_hidden_layers,
+                ),
                 ema_decay=settings.ema_decay,
-                **options,
             )
             self.optimizer.create_slots(model.trainable_variables)
         self.loss_scale = None
         if settings.dtype == "float16":
             from training.loss_scale import LossScale
 
-            self.loss_scale = LossScale(
-                settings.initial_loss_scale,
-                settings.loss_scale_growth_steps,
-                settings.loss_scale_backoff,
-            )
+            self.loss_scale = LossScale(settings)
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
 
@@ -352,9 +343,7 @@ class Step:
 
         optimization.create_schedule says why the rate is that of `step` + 1.
         """
-        gradients, _ = optimization.clip_by_global_norm(
-            gradients, self.settings.clip_norm, norm
-        )
+        gradients, _ = optimization.clip_by_global_norm(gradients, norm=norm)
         self.optimizer.apply_gradients(
             self.model.trainable_variables,
             gradients,

@@ -28,7 +28,9 @@ PROGRAMS = [
 
 def test_the_sequence_of_scales_by_hand():
     """The table of the module, and the number of skipped steps."""
-    scale = LossScale(8.0, growth_steps=2, backoff=0.5)
+    scale = LossScale(
+        toy.settings_of("", initial_loss_scale=8.0, loss_scale_growth_steps=2)
+    )
     state, found = scale.read(), []
     for is_good in (False, True, True, True, False, True):
         found.append((float(state.value), int(state.good_steps)))
@@ -38,7 +40,11 @@ def test_the_sequence_of_scales_by_hand():
 
 
 def test_the_scale_does_not_overflow_itself():
-    scale = LossScale(2.0**127, growth_steps=1, backoff=0.5)
+    scale = LossScale(
+        toy.settings_of(
+            "", initial_loss_scale=2.0**127, loss_scale_growth_steps=1
+        )
+    )
     state = scale.next_scale(scale.read(), tf.constant(True))
     assert float(state.value) == 2.0**127
 

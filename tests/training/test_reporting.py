@@ -31,9 +31,13 @@ class Run:
         stop = StopRequest()
         self.done = first
         self.pace = Pace(TrainingSettings(str(folder), **values), one, stop)
-        others = {"learning_rate": 0.5} | (others or {})
+        step = types.SimpleNamespace(
+            objective=types.SimpleNamespace(perplexities={}),
+            schedule=lambda done: 0.5,
+            loss_scale=others and types.SimpleNamespace(means=lambda: others),
+        )
         bar = types.SimpleNamespace(note=lambda text: None)
-        self.report = Report(self.pace, {}, lambda done: others, bar)
+        self.report = Report(self.pace, step, bar)
         self.report.begin(first)
 
     def call(self, loss, examples, steps=1, seconds=1.0, norm=None, **more):

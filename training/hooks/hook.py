@@ -43,21 +43,19 @@ class Hook:
         """Return the batches of the run, as they are to be read."""
         return batches
 
-    def begin(self, first: int) -> bool:
-        """Do what is due before the first call; return whether training ends.
+    def begin(self, first: int) -> bool | None:
+        """Do what is due before the first call; True ends the training.
 
         `first` steps were done before this process began.
         """
-        return False
 
     def next_stop(self, done: int) -> float:
         """Return the step after which the call after `done` has to end."""
         stops = (done - done % n + n for n in self.every if n)
         return min(stops, default=math.inf)
 
-    def after(self, call: Call) -> bool:
-        """Do what is due after a call; return whether training ends."""
-        return False
+    def after(self, call: Call) -> bool | None:
+        """Do what is due after a call; True ends the training."""
 
     def close(self, done: int) -> None:
         """Do what is due at the end, unless that is an error."""

@@ -57,7 +57,7 @@ class Ledger(Hook):
         self._read: collections.deque[list[bytes]] = collections.deque()
         self._parts = 1  # of a batch, one for each device
 
-    def begin(self, first: int) -> bool:
+    def begin(self, first: int) -> None:
         """Write the line of a start; remove what was written of later steps."""
         kept = [
             line
@@ -76,7 +76,6 @@ class Ledger(Hook):
         lines = [json.dumps(line) + "\n" for line in kept]
         file_system.write_text(self.path, "".join(lines))
         self.last = first
-        return False
 
     def watch(
         self, batches: tf.data.Dataset, context: tf.distribute.InputContext
@@ -96,12 +95,11 @@ class Ledger(Hook):
 
         return batches.map(noted)
 
-    def after(self, call: Call) -> bool:
+    def after(self, call: Call) -> None:
         """Write a line, if one is due or a checkpoint will be saved."""
         last = self.pace.settings.last_step
         if self.pace.saves or is_due(call.done, *self.every, last):
             self.close(call.done)
-        return False
 
     def close(self, done: int) -> None:
         """Add the line of the steps since the last one, if there are some."""

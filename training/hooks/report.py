@@ -1,7 +1,7 @@
 """Report lines, scalars and the text beside the progress bar."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from base import cluster, progress
 
@@ -18,6 +18,7 @@ from training.reporting import (
     log_line,
     to_means,
 )
+from training.train_step import Step
 
 
 class _Window:
@@ -73,37 +74,30 @@ class Report(Hook):
 
     Args:
         pace: of the run; measures the speed.
-        perplexities: as in an Objective.
-        others: numbers to report along with the means, as they are after so
-            many steps, such as the learning rate.
+        step: its learning rate, and its loss scale if it has one, are reported
+            along with the means.
         bar: shows the progress on terminals.
     """
 
-    def __init__(
-        self,
-        pace: Pace,
-        perplexities: Mapping[str, str],
-        others: Callable[[int], Mapping[str, float]],
-        bar: progress.Bar,
-    ):
+    def __init__(self, pace: Pace, step: Step, bar: progress.Bar):
         self.settings, self.pace = pace.settings, pace
         self.last = pace.settings.last_step
-        self.perplexities, self.others, self.bar = perplexities, others, bar
+        self.step, self.bar = step, bar
+        self.perplexities = step.objective.perplexities
         self.line, self.scalars = _Window(), _Window()
         self.every = self.settings.log_steps, self.settings.scalar_steps
         self.written = time.monotonic()
         self.writer = None  # of the chief
 
-    def begin(self, first: int) -> bool:
+    def begin(self, first: int) -> None:
         """Remove what was written of later steps, which are done again."""
         self.first, folder = first, self.settings.output_dir
         if cluster.is_chief():
             self.writer = tf.summary.create_file_writer(folder)
             for path in (folder, eval_folder(folder)):
                 scalars.forget_after(path, first)
-        return False
 
-    def after(self, call: Call) -> bool:
+    def after(self, call: Call) -> None:
         """Write scalars, and a line such as this one, where they are due.
 
         step 1,200/100,000 (1.2%) | loss 5.3312 | ... | lr 1.2e-05 |
@@ -135,12 +129,14 @@ class Report(Hook):
         # the scalars of all its steps, and so the curves of a run that was not
         # interrupted.
         if has_line or self.pace.saves or done % settings.scalar_steps == 0:
-            others = self.others(done)
+            # The last update was number done - 1, with this rate.
+            rate = float(self.step.schedule(tf.constant(done)))
+            scale = self.step.loss_scale
+            others = {"learning_rate": rate, **(scale.means() if scale else {})}
             if has_line:
                 self._log_line(done, others)
                 self.line, self.written = _Window(), time.monotonic()
             self._write_scalars(done, others)
-        return False
 
     def close(self, done: int) -> None:
         """Warn of a run whose loss did not fall."""

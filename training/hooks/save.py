@@ -37,7 +37,7 @@ class FiniteCheck(Hook):
     def __init__(self, step: Step):
         self.step = step
 
-    def after(self, call: Call) -> bool:
+    def after(self, call: Call) -> None:
         """Raise a UserError that names the step and the last checkpoint."""
         means, scale = to_means(call.sums), self.step.loss_scale
         problem = None
@@ -58,7 +58,6 @@ class FiniteCheck(Hook):
                 f"{last or 'none: the run had not saved yet'}; try a lower "
                 "--learning_rate, more warm-up or --dtype=float32"
             )
-        return False
 
 
 class Pace(Hook):
@@ -96,7 +95,7 @@ class Pace(Hook):
             super().next_stop(done),
         )
 
-    def after(self, call: Call) -> bool:
+    def after(self, call: Call) -> None:
         """Measure the speed; decide whether a checkpoint is due."""
         settings, seconds = self.settings, self.seconds_per_step
         if not call.compiles:
@@ -117,7 +116,6 @@ class Pace(Hook):
         limit = settings.save_checkpoints_minutes * 1e6
         self.saves = self.stays or 0 < limit <= rows[0, 2]
         self.machines.done = call.done
-        return False
 
 
 class Keep(Hook):
@@ -130,11 +128,10 @@ class Keep(Hook):
         """Return the next of the steps."""
         return min((n for n in self.steps if n > done), default=math.inf)
 
-    def after(self, call: Call) -> bool:
+    def after(self, call: Call) -> None:
         """Keep, if this is one of the steps."""
         if call.done in self.steps:
             self.keep(call.done)
-        return False
 
 
 class Save(Hook):
@@ -146,12 +143,11 @@ class Save(Hook):
     def __init__(self, state: TrainingState, pace: Pace, first: int):
         self.state, self.pace, self.saved = state, pace, first
 
-    def after(self, call: Call) -> bool:
+    def after(self, call: Call) -> None:
         """Save, if it is due."""
         if self.pace.saves:
             self._save(call.done, self.pace.stays)
             self.pace.saved_at = time.monotonic()
-        return False
 
     def close(self, done: int) -> None:
         """Save what was done since the last checkpoint.
