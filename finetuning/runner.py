@@ -223,16 +223,13 @@ def training_of(
     settings = with_steps(job.settings, job.num_examples(data))
     size, row = settings.train_batch_size, job.row()
     batches = data.training(size, settings.random_seed, is_fine=True)
-    lengths = None
-    if not job.settings.pad_to_max_length:
-        config = job.config
-        lengths = compilation.ManyLengths(
-            settings.num_train_steps,
-            batches.length,
-            size * row.encoded * config.num_hidden_layers * config.hidden_size,
-            settings.dtype,
-        )
-    compiles = compilation.for_training(strategy, settings.jit_compile, lengths)
+    config = job.config
+    compiles = compilation.for_training(
+        strategy,
+        settings,
+        None if job.settings.pad_to_max_length else batches.length,
+        size * row.encoded * config.num_hidden_layers * config.hidden_size,
+    )
     if compiles.per_length:
         batches = data.training(size, settings.random_seed, is_fine=False)
     layers.freeze(loaded.model, settings.freeze_layers)

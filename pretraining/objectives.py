@@ -148,10 +148,6 @@ class PretrainingObjective(NamedTuple):
         """Whether all neighbors are predicted, instead of masked tokens."""
         return self.attention_direction != modeling.BIDIRECTIONAL
 
-    def projections(self, length: int, predictions: int) -> int:
-        """Return how many positions of a record are projected to the words."""
-        return length if self.has_one_direction else predictions
-
     def targets(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the tokens to predict and their weights, [B, P] or [B, S]."""
         if self.has_one_direction:

@@ -23,6 +23,7 @@ import tensorflow as tf
 from absl import logging
 
 from training import devices
+from training.settings import TrainingSettings
 
 # On 2 cores a CPU takes about 40 s to trace and compile all lengths of a
 # fine-tuning run one by one. From so many steps on that pays on a CPU.
@@ -57,61 +58,54 @@ class Compilation(NamedTuple):
     per_length: bool = False
 
 
-class ManyLengths(NamedTuple):
-    """The batches of a run that have different lengths.
-
-    Attributes:
-        num_steps: steps of the run.
-        length: step -> padded length of its batch, where batches are padded to
-            a multiple of 8.
-        numbers_per_token: rows of a batch, times layers, times hidden_size:
-            the numbers that one more token in each row adds to the hidden
-            vectors of a step.
-        dtype: type of the matrix products.
-    """
-
-    num_steps: int
-    length: Callable[[int], int]
-    numbers_per_token: int
-    dtype: str = "float32"
-
-
 def for_training(
     strategy: tf.distribute.Strategy,
-    jit_compile: bool,
-    lengths: ManyLengths | None = None,
+    settings: TrainingSettings,
+    length: Callable[[int], int] | None = None,
+    numbers_per_token: int = 0,
 ) -> Compilation:
     """Return which parts of a training step XLA compiles.
 
     The same run gives the same answer when it is resumed: nothing is timed.
-    `lengths` are those of the batches, None if all have the same.
+
+    Args:
+        strategy: the devices.
+        settings: those of the run.
+        length: number of a step -> padded length of its batch, where batches
+            are padded to a multiple of 8; None: all have the same length.
+        numbers_per_token: rows of a batch, times layers, times hidden_size:
+            the numbers that one more token in each row adds to the hidden
+            vectors of a step.
     """
-    several = lengths is not None
+    several = length is not None
     if devices.is_tpu(strategy):
         # strategy.run compiles with or without the flag, one program per
         # shape, hence per_length.
         return Compilation(per_length=several)
-    if not jit_compile:
+    if not settings.jit_compile:
         return Compilation()
     if devices.kind() != "CPU":
         return Compilation(step=True, per_length=several)
     one_device = strategy.num_replicas_in_sync == 1
     # On a CPU only parts are compiled: see the table above. With one length
     # there is one program of each part, which pays in any run.
-    if lengths and lengths.num_steps < _STEPS_THAT_PAY:
+    if several and settings.num_train_steps < _STEPS_THAT_PAY:
         # Not per_length: one trace serves all lengths, so batches can be padded
         # to any multiple of 8.
-        return Compilation(elementwise=_pays(lengths), update=one_device)
+        lengths = list(map(length, range(settings.num_train_steps)))
+        pays = _pays(lengths, numbers_per_token, settings.dtype)
+        return Compilation(elementwise=pays, update=one_device)
     return Compilation(elementwise=True, update=one_device, per_length=several)
 
 
-def _pays(lengths: ManyLengths) -> bool:
-    """Return whether compiling elementwise operations saves time; log it."""
-    each = [lengths.length(step) for step in range(lengths.num_steps)]
-    different = len(set(each))
+def _pays(lengths: list[int], numbers_per_token: int, dtype: str) -> bool:
+    """Return whether compiling elementwise operations saves time; log it.
+
+    `lengths` are those of all steps.
+    """
+    different = len(set(lengths))
     costs = different * _SECONDS_PER_LENGTH
-    numbers = sum(each) * lengths.numbers_per_token
-    saves = numbers * _SECONDS_SAVED[lengths.dtype]
+    saves = sum(lengths) * numbers_per_token * _SECONDS_SAVED[dtype]
     logging.info(
         "XLA %s: compiling them for %d lengths takes about %.0f s and saves "
         "about %.0f s in %d steps",
@@ -121,7 +115,7 @@ def _pays(lengths: ManyLengths) -> bool:
         different,
         costs,
         saves,
-        lengths.num_steps,
+        len(lengths),
     )
     return saves > costs
 

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from training import compilation, devices
 from training.compilation import Compilation
+from training.settings import TrainingSettings
 
 
 class FakeStrategy:
@@ -21,15 +22,15 @@ def kind(request, monkeypatch) -> str:
     return request.param
 
 
-def decide(jit=True, lengths=None, replicas=1):
-    return compilation.for_training(FakeStrategy(replicas), jit, lengths)
+def decide(jit=True, replicas=1, steps=10_000, dtype="float32", lengths=()):
+    settings = TrainingSettings("", steps, dtype=dtype, jit_compile=jit)
+    strategy = FakeStrategy(replicas)
+    return compilation.for_training(strategy, settings, *lengths)
 
 
-def many(steps=10_000, layers=6, hidden=384, dtype="float32"):
+def many(layers=6, hidden=384):
     """Batches of 32 rows whose lengths are 8, 16, ..., 64 in turns."""
-    return compilation.ManyLengths(
-        steps, lambda step: 8 + 8 * (step % 8), 32 * layers * hidden, dtype
-    )
+    return lambda step: 8 + 8 * (step % 8), 32 * layers * hidden
 
 
 def test_one_length(kind):
@@ -46,7 +47,7 @@ def test_one_length(kind):
 
 def test_many_lengths_in_a_long_run(kind):
     assert (
-        decide(lengths=many(2000))
+        decide(steps=2000, lengths=many())
         == {
             "CPU": Compilation(elementwise=True, update=True, per_length=True),
             "GPU": Compilation(step=True, per_length=True),
@@ -75,7 +76,7 @@ def test_many_lengths_in_a_long_run(kind):
 def test_many_lengths_in_a_short_run(kind, steps, size, dtype, pays):
     """On a CPU it depends on what compiling saves, on the others on nothing."""
     assert (
-        decide(lengths=many(steps, *size, dtype))
+        decide(steps=steps, dtype=dtype, lengths=many(*size))
         == {
             "CPU": Compilation(elementwise=pays, update=True),
             "GPU": Compilation(step=True, per_length=True),
@@ -93,7 +94,7 @@ def test_nothing_without_the_flag(kind):
 
 def test_the_update_of_several_devices_is_not_a_program(kind):
     assert not decide(replicas=2).update
-    assert not decide(replicas=2, lengths=many(10)).update
+    assert not decide(replicas=2, steps=10, lengths=many()).update
 
 
 def test_evaluation_is_compiled_except_on_a_tpu(kind):

@@ -5,6 +5,7 @@ that is measured right before and after it: a shared machine changes its speed
 from minute to minute, and the share changes less than the time does.
 """
 
+import dataclasses
 import itertools
 import statistics
 import time
@@ -97,7 +98,9 @@ def training_flops(
     # two halves of the feed-forward layer; scores, and weighted sums of values.
     layer = hidden * (4 * hidden + 2 * config.intermediate_size + 2 * length)
     # Language model: transform, vocabulary. Next sentence: pooler, logits.
-    words = objective.projections(length, predictions_of(length))
+    words = predictions_of(length)
+    if objective.has_one_direction:
+        words = length
     head = words * hidden * (hidden + config.vocab_size)
     pooled = objective.predicts_next_sentence * hidden * (hidden + 2)
     tokens = length * config.num_hidden_layers
@@ -198,12 +201,15 @@ def _measure_ours(
         tf.config.experimental.reset_memory_stats("GPU:0")
     name, _, length, batch, dtype, _ = program
     model = model_of(program)
+    settings = dataclasses.replace(
+        settings_of(program), jit_compile=jit_compile
+    )
     step = train_step.Step(
         strategy,
         model,
         KINDS[name].objective,
-        settings_of(program),
-        compilation.for_training(strategy, jit_compile),
+        settings,
+        compilation.for_training(strategy, settings),
     )
     before = measuring.matmul_peak(dtype)
     first, seconds = time_steps(step, length, repeats)
