@@ -34,19 +34,26 @@ def classification_loss(
     """Return the weighted cross entropy of logits, summed over rows.
 
     Logits are [..., K], labels [...] or [..., 1], and weights like labels, 0
-    for rows that fill up a batch.
+    for rows that fill up a batch. A row is correct if no other class has a
+    larger logit than its label.
     """
     logits = tf.reshape(logits, [-1, shape_of(logits)[-1]])  # [R, K]
     labels, weights = flatten_labels(labels, weights)  # [R], [R]
-    loss, correct = cross_entropy(logits, labels, weights)
-    return Loss(loss, tf.reduce_sum(weights), correct)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    chosen = tf.gather(logits, labels, batch_dims=1)  # [R]
+    correct = chosen >= tf.reduce_max(logits, axis=-1)  # [R]
+    return Loss(
+        tf.reduce_sum(weights * losses),
+        tf.reduce_sum(weights),
+        tf.reduce_sum(weights * tf.cast(correct, tf.float32)),
+    )
 
 
 def soft_loss(
     logits: tf.Tensor,
     targets: tf.Tensor,
     temperature: float,
-    weights: tf.Tensor | None = None,
+    weights: tf.Tensor,
 ) -> Loss:
     """Return the cross entropy of logits to soft targets, summed over rows.
 
@@ -68,8 +75,6 @@ def soft_loss(
     classes = shape_of(logits)[-1]
     logits = tf.reshape(logits, [-1, classes])  # [R, K]
     targets = tf.reshape(targets, [-1, classes])  # [R, K]
-    if weights is None:
-        weights = tf.ones_like(logits[:, 0])
     weights = tf.cast(tf.reshape(weights, [-1]), tf.float32)  # [R]
     losses = tf.nn.softmax_cross_entropy_with_logits(
         targets, logits / temperature
@@ -92,26 +97,6 @@ def flatten_labels(
     return labels, tf.cast(tf.reshape(weights, [-1]), tf.float32)
 
 
-# --- Cross entropy -----------------------------------------------------------
-
-
-def cross_entropy(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return sum(weights * cross entropy) and sum(weights * correct).
-
-    Logits are [R, K], labels int32 [R], weights float32 [R]. A row is correct
-    if no other class has a larger logit than its label.
-    """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    chosen = tf.gather(logits, labels, batch_dims=1)  # [R]
-    correct = chosen >= tf.reduce_max(logits, axis=-1)  # [R]
-    return (
-        tf.reduce_sum(weights * losses),
-        tf.reduce_sum(weights * tf.cast(correct, tf.float32)),
-    )
-
-
 # --- Cross entropy of a projection -------------------------------------------
 
 
@@ -123,7 +108,9 @@ def projected_cross_entropy(
     weights: tf.Tensor,
     fuse: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return cross_entropy(x table^T + bias, labels, weights).
+    """Return the loss of logits x table^T + bias, and its sum of correct rows.
+
+    The same as `classification_loss` of the logits.
 
     For the masked language model (section 3.1), whose logits [R, V] are the
     largest tensor of a step: with R = 640 and V = 30,522 they take 78 MB, and

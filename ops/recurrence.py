@@ -77,12 +77,12 @@ def lstm(
         product = tf.cast(kernel, dtype)
         if not _HAS_ARRAYS.get():
             return _forward_without_arrays(x, product)
-        return _forward(x, product, is_kept=False).hidden
+        return _forward(x, product, is_kept=False)[0]
 
     @tf.custom_gradient
     def run(x: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         product = tf.cast(kernel, dtype)
-        steps = _forward(x, product, is_kept=True)
+        steps = Steps(*_forward(x, product, is_kept=True))
 
         def gradient(d_hidden: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             d_x = _backward(steps, product, d_hidden)
@@ -102,8 +102,8 @@ def lstm(
     return run(x, tf.convert_to_tensor(kernel))
 
 
-def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> Steps:
-    """Run the steps; unless `is_kept`, h takes the place of cell and gates.
+def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> list[tf.Tensor]:
+    """Return h [S, B, U] and, if `is_kept`, the other fields of Steps.
 
     The kernel, here and below, is in the dtype of the products.
     """
@@ -124,8 +124,7 @@ def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> Steps:
     *_, kept = tf.while_loop(
         lambda t, *_: t < length, step, start, maximum_iterations=length
     )
-    stacked = [array.stack() for array in kept]
-    return Steps(*stacked) if is_kept else Steps(*stacked * 3)
+    return [array.stack() for array in kept]
 
 
 def _forward_without_arrays(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

@@ -198,7 +198,7 @@ class BertForPreTraining(TaskModel):
         )  # [B * P] both
         x = vectors_at(output.sequence_output, features["masked_lm_positions"])
         loss, correct = losses.projected_cross_entropy(
-            *self._projection(x), labels, weights, self.compute.fuse
+            *self.projection(x), labels, weights, self.compute.fuse
         )
         return losses.Loss(loss, tf.reduce_sum(weights), correct)
 
@@ -233,7 +233,7 @@ class BertForPreTraining(TaskModel):
         # As many positions at a time as the masked LM projects.
         batch, predictions = shape_of(features["masked_lm_positions"])
         loss, correct = losses.sliced_cross_entropy(
-            *self._projection(x),
+            *self.projection(x),
             ids,
             weights,
             batch * predictions,
@@ -242,7 +242,7 @@ class BertForPreTraining(TaskModel):
         )
         return losses.Loss(loss, tf.reduce_sum(weights), correct)
 
-    def _projection(self, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def projection(self, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Return transformed x [R, H], output matrix [V, H] and bias [V]."""
         head = self.cls.predictions
         return (

@@ -1,14 +1,11 @@
 """The models that fill masks and score sentences, and the graph of masks."""
 
-from collections.abc import Mapping
-
 import tensorflow as tf
 
-from modeling import BertConfig
 from pretraining.model import BertForPreTraining
 from tasks.graph import Outputs, TaskGraph
 from tasks.task import Task
-from training.task_model import TaskModel
+from training.task_model import TaskModel, project
 
 # Rows that are run at once have about as many tokens as a batch of 32 rows of
 # 128, unless the sentences themselves have more.
@@ -21,31 +18,24 @@ class BertForMaskedLM(BertForPreTraining):
     Pooler and next sentence head may be missing: they are not used.
 
     Args:
-        config: the encoder's configuration.
+        task: has configuration, vocabulary and top_k, the tokens for each
+            [MASK].
         dtype: type of the matrix products.
-        vocab: token -> id.
-        top_k: tokens for each [MASK].
     """
 
     required = "^(?!bert/pooler/|cls/seq_relationship/)"
 
-    def __init__(
-        self,
-        config: BertConfig,
-        dtype: str,
-        vocab: Mapping[str, int],
-        top_k: int = 1,
-    ):
-        super().__init__(config, dtype)
-        self.mask_id, self.top_k = vocab["[MASK]"], top_k
+    def __init__(self, task: Task, dtype: str):
+        super().__init__(task.checkpoint.config, dtype)
+        vocab = task.tokenizer.vocab
+        self.mask_id, self.top_k = vocab["[MASK]"], task.settings.top_k
         # Some models have more rows of embeddings than there are tokens.
         self.num_tokens = len(vocab)
 
     @classmethod
     def for_task(cls, task: Task, dtype: str) -> "BertForMaskedLM":
-        """Return a new model of a task, with its vocabulary and top_k."""
-        config, vocab = task.checkpoint.config, task.tokenizer.vocab
-        return cls(config, dtype, vocab, task.settings.top_k)
+        """Return a new model of a task."""
+        return cls(task, dtype)
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return token_ids and scores [n, M, top_k], ids of -1 for no mask.
@@ -123,25 +113,14 @@ class SentenceScorer(BertForMaskedLM):
         [CLS] [MASK] b [SEP]    [CLS] a [MASK] [SEP]    [CLS] [MASK] [SEP]
     """
 
-    def __init__(
-        self,
-        config: BertConfig,
-        dtype: str,
-        vocab: Mapping[str, int],
-        score_whole_words: bool,
-    ):
-        super().__init__(config, dtype, vocab)
+    def __init__(self, task: Task, dtype: str):
+        super().__init__(task, dtype)
+        vocab, joins = task.tokenizer.vocab, task.settings.score_whole_words
         self.cls_id, self.sep_id = vocab["[CLS]"], vocab["[SEP]"]
         # Whether a token, in the order of ids, is masked with the one before.
         self.is_joined = tf.constant(
-            [score_whole_words and token.startswith("##") for token in vocab]
+            [joins and token.startswith("##") for token in vocab]
         )
-
-    @classmethod
-    def for_task(cls, task: Task, dtype: str) -> "SentenceScorer":
-        """Return a new model of a task, with its vocabulary."""
-        config, vocab = task.checkpoint.config, task.tokenizer.vocab
-        return cls(config, dtype, vocab, task.settings.score_whole_words)
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the four outputs."""
@@ -171,7 +150,11 @@ class SentenceScorer(BertForMaskedLM):
             batch["input_ids"] = tf.where(
                 is_masked, self.mask_id, batch["input_ids"]
             )
-            found = self._log_probs(batch, places, labels)
+            output = self.bert(**self.encoder_inputs(batch))
+            x = tf.gather_nd(output.sequence_output, places)  # [P, H]
+            logits = project(*self.projection(x))[:, : self.num_tokens]
+            log_probs = tf.nn.log_softmax(logits)  # [P, V]
+            found = tf.gather(log_probs, labels, batch_dims=1)  # [P]
             of_sentences = tf.stack(
                 [tf.gather(sentences, places[:, 0]), places[:, 1]], axis=1
             )
@@ -196,22 +179,3 @@ class SentenceScorer(BertForMaskedLM):
             # Rows that fill up a batch have no token.
             "perplexity": tf.exp(tf.math.divide_no_nan(-score, count)),
         }
-
-    def _log_probs(
-        self,
-        features: dict[str, tf.Tensor],
-        places: tf.Tensor,
-        labels: tf.Tensor,
-    ) -> tf.Tensor:
-        """Return log P [P] of labels [P] at places [P, 2] of [R, S]."""
-        output = self.bert(**self.encoder_inputs(features))
-        x = tf.gather_nd(output.sequence_output, places)  # [P, H]
-        x = tf.expand_dims(x, 0)  # [1, P, H]
-        logits = self.cls.predictions(
-            x,
-            tf.expand_dims(tf.range(tf.shape(x)[1]), 0),
-            self.bert.embeddings.word_embeddings,
-            compute=self.compute,
-        )
-        log_probs = tf.nn.log_softmax(logits[0, :, : self.num_tokens])  # [P, V]
-        return tf.gather(log_probs, labels, batch_dims=1)

@@ -181,6 +181,6 @@ def test_soft_loss_and_its_gradient_by_hand():
 def test_soft_loss_of_certain_targets_is_that_of_labels():
     logits = tf.constant([[[2.0, -1.0, 0.3], [0.5, 0.25, -2.0]]])
     labels = tf.constant([[2, 1]])
-    soft = losses.soft_loss(logits, tf.one_hot(labels, 3), 1.0)
+    soft = losses.soft_loss(logits, tf.one_hot(labels, 3), 1.0, tf.ones([2]))
     hard = losses.classification_loss(logits, labels)
     np.testing.assert_allclose(soft, hard, rtol=1e-6)
