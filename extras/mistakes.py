@@ -182,15 +182,22 @@ def mistakes_of(job: Any, data: DataSet, found: Any) -> Mistakes:
 
 def worst(
     header: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
+    names: Iterable[Cell],
+    columns: Sequence[np.ndarray],
+    texts: Iterable[Sequence[Cell]],
     what: str = "examples",
 ) -> Mistakes:
-    """Return the rows whose prediction is not the truth.
+    """Return the mistakes, where the prediction is not the truth.
 
-    Their first cells are name, truth, prediction, and the size of the mistake,
-    such as the confidence; the largest comes first.
+    The columns are truths, predictions, and sizes of mistakes, such as the
+    confidence; the largest comes first. The header names them after the names,
+    but for truth and prediction, and before the texts.
     """
-    rows = list(rows)
+    cells = zip(*(values.tolist() for values in columns), strict=True)
+    rows = [
+        (name, *own, *more)
+        for name, own, more in zip(names, cells, texts, strict=True)
+    ]
     wrong = [row for row in rows if row[1] != row[2]]
     wrong.sort(key=lambda row: -abs(row[3]))
     header = (header[0], "truth", "prediction", *header[1:])
@@ -240,26 +247,33 @@ def _of_examples(
     sizes: np.ndarray,
 ) -> Mistakes:
     """Return `worst` of a classifier's examples; `size` names the sizes."""
-    columns = (values.tolist() for values in (truths, predictions, sizes))
-    rows = (
-        (example.guid, *cells, example.text_a, example.text_b)
-        for example, *cells in zip(examples, *columns, strict=True)
+    return worst(
+        ("guid", size, "text_a", "text_b"),
+        [example.guid for example in examples],
+        (truths, predictions, sizes),
+        [(example.text_a, example.text_b) for example in examples],
     )
-    return worst(("guid", size, "text_a", "text_b"), rows)
 
 
 def wrong_choices(
     questions: Sequence[Question], scores: np.ndarray, labels: np.ndarray
 ) -> Mistakes:
     """Return the wrong choices, the surest first, of scores [n, C]."""
-    columns = (labels, scores.argmax(-1), confidence(scores))
-    columns = (values.tolist() for values in columns)
-    rows = []
-    for question, truth, given, sure in zip(questions, *columns, strict=True):
-        texts = question.context, *(question.choices[n] for n in (truth, given))
-        rows.append((question.guid, truth, given, sure, *texts))
+    predicted = scores.argmax(-1)
+    texts = [
+        (question.context, question.choices[truth], question.choices[given])
+        for question, truth, given in zip(
+            questions, labels, predicted, strict=True
+        )
+    ]
     header = ("guid", "confidence", "context", "right_choice")
-    return worst((*header, "predicted_choice"), rows, "questions")
+    return worst(
+        (*header, "predicted_choice"),
+        [question.guid for question in questions],
+        (labels, predicted, confidence(scores)),
+        texts,
+        "questions",
+    )
 
 
 # --- Sentence vectors --------------------------------------------------------
@@ -281,14 +295,12 @@ def wrong_scores(
             for values in (found, wanted)
         )
         errors = one - other
-    columns = (values.tolist() for values in (wanted, found, errors))
-    rows = (
-        (number, *cells, *example.texts)
-        for number, (example, *cells) in enumerate(
-            zip(examples, *columns, strict=True)
-        )
+    return worst(
+        ("row", "error", "text_a", "text_b"),
+        range(len(examples)),
+        (wanted, found, errors),
+        [example.texts for example in examples],
     )
-    return worst(("row", "error", "text_a", "text_b"), rows)
 
 
 def failed_queries(

@@ -61,12 +61,13 @@ def test_every_text_comes_back(rows):
 def test_the_largest_mistake_comes_first():
     found = mistakes.worst(
         ("id", "size", "text"),
-        [
-            ("a", 1, 0, 0.5, "A"),
-            ("b", 0, 1, 0.75, "B"),
-            ("c", 1, 1, 0.8, "C"),
-            ("d", 0, 1, -0.75, "D"),
-        ],
+        "abcd",
+        (
+            np.array([1, 0, 1, 0]),
+            np.array([0, 1, 1, 1]),
+            np.array([0.5, 0.75, 0.8, -0.75]),
+        ),
+        "ABCD",
     )
     assert found.header == ("id", "truth", "prediction", "size", "text")
     assert found.rows == [
