@@ -51,15 +51,18 @@ class PretrainingFiles(streaming.RecordFiles):
 
     def __init__(
         self,
-        *args: Any,
-        masks: "Masks | None" = None,
-        batch_schema: Mapping[str, tfrecord.Feature] | None = None,
+        files: Sequence[str],
+        batch_schema: Mapping[str, tfrecord.Feature],
+        bounds: Mapping[str, Bound],
+        masks: "Masks | None",
     ):
-        super().__init__(*args)
-        self.masks, self.batch_schema = masks, batch_schema or self.schema
+        schema = batch_schema
+        if masks:
+            schema = pretraining_schema.unmasked(batch_schema)
+        super().__init__(files, schema, bounds, _LENGTH_FLAGS)
+        self.masks, self.batch_schema = masks, batch_schema
         self.lengths = tuple(
-            self.batch_schema[name].length
-            for name in ("input_ids", "masked_lm_ids")
+            batch_schema[name].length for name in ("input_ids", "masked_lm_ids")
         )
 
     def describe(self) -> dict[str, Any]:
@@ -115,33 +118,28 @@ class PretrainingFiles(streaming.RecordFiles):
         if not self.masks:
             return batch
         names, size = list(batch), batch["input_ids"].shape[0]
-        schema = self.batch_schema
-        types = [
-            np.float32 if feature.dtype == "float32" else np.int32
-            for feature in schema.values()
-        ]
-        shapes = [
-            [] if feature.length == 1 else [feature.length]
-            for feature in schema.values()
-        ]
+        specs = streaming.batch_specs(self.batch_schema, size)
+        types = {name: spec.dtype for name, spec in specs.items()}
 
         def draw(numbers: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
             if not len(numbers):  # all of a replica's part only fills the batch
                 return [
-                    np.zeros([0, *shape], dtype)
-                    for shape, dtype in zip(shapes, types, strict=True)
+                    np.zeros([0, *spec.shape[1:]], spec.dtype.as_numpy_dtype)
+                    for spec in specs.values()
                 ]
             features = dict(zip(names, values, strict=True))
             found = self.masks.draw(features, numbers, seed)
             return [
-                found[name].astype(dtype)
-                for name, dtype in zip(schema, types, strict=True)
+                found[name].astype(dtype.as_numpy_dtype)
+                for name, dtype in types.items()
             ]
 
-        values = tf.numpy_function(draw, [numbers, *batch.values()], types)
+        values = tf.numpy_function(
+            draw, [numbers, *batch.values()], list(types.values())
+        )
         return {
-            name: tf.ensure_shape(value, [size, *shape])
-            for name, value, shape in zip(schema, values, shapes, strict=True)
+            name: tf.ensure_shape(value, specs[name].shape)
+            for name, value in zip(specs, values, strict=True)
         }
 
 
@@ -177,40 +175,25 @@ def find_data(
     """
     first = tfrecord.describe_first_record(files[0])
     length, packs = instances.max_seq_length, first.get(PACKED_FEATURE, 0)
+    masks, predictions = None, first.get("masked_lm_positions")
+    if MASKED_FEATURE not in first:
+        if not vocabulary:
+            raise UserError(
+                f"{files[0]} has records without masks (--unmasked): give the "
+                "--vocab_file they were made with, to draw masks"
+            )
+        from pretraining import on_the_fly  # few runs draw masks
+
+        masks = on_the_fly.create(vocabulary, instances, packs)
+        predictions = masks.predictions_per_row
     schema = pretraining_schema.schema(
         length, instances.max_predictions_per_seq
     )
     if packs:
-        schema = pretraining_schema.packed_schema(
-            length, first.get("masked_lm_positions", 0), packs
-        )
-    masks = batch_schema = None
-    if MASKED_FEATURE not in first and not vocabulary:
-        raise UserError(
-            f"{files[0]} has records without masks (--unmasked): give the "
-            "--vocab_file they were made with, to draw masks"
-        )
-    if MASKED_FEATURE not in first:
-        from pretraining import on_the_fly  # few runs draw masks
-
-        masks = on_the_fly.create(vocabulary, instances, packs)
-        batch_schema = schema
-        if packs:
-            batch_schema = pretraining_schema.packed_schema(
-                length, masks.predictions_per_row, packs
-            )
-        schema = pretraining_schema.unmasked(schema)
-    bounds = _bounds(config, length, packs)
-    bounds = {name: bounds[name] for name in schema if name in bounds}
+        schema = pretraining_schema.packed_schema(length, predictions, packs)
     _check_same_kind(files, first)
-    return PretrainingFiles(
-        files,
-        schema,
-        bounds,
-        _LENGTH_FLAGS,
-        masks=masks,
-        batch_schema=batch_schema,
-    )
+    bounds = _bounds(config, length, packs)
+    return PretrainingFiles(files, schema, bounds, masks)
 
 
 def _bounds(

@@ -308,11 +308,9 @@ class PretrainingRun:
     def steps_that_fit(self) -> int:
         """Return how many steps train_hours are; the model stays as it is."""
         logging.info("Timing steps, to know how many fit")
-        training = self._training(start.Identity({}, {}, {}))
-        seconds = loop.seconds_per_step(training)
+        seconds = loop.seconds_per_step(self._training())
         # Reference cycles keep the moments, which are as large as two models.
         # The training has its own.
-        del training
         gc.collect()
         steps = max(1, round(3600 * self.train_hours / seconds))
         logging.info(
@@ -340,36 +338,28 @@ class PretrainingRun:
                 settings.learning_rate,
             )
         start.log_beginning(self.data.num_records, settings)
-        done = loop.train(self._training(self._identity()))
+        done = loop.train(self._training())
         agreement.wait_for_all(self.strategy)  # until the chief has saved
         if done >= settings.last_step:
             self._write_model(settings.output_dir)
         return done
 
-    def _training(self, identity: start.Identity) -> loop.Training:
+    def _training(self) -> loop.Training:
         """Return the training of the run."""
         settings, data = self.settings, self.data
         length, predictions = data.lengths
-
-        def make_batches(
-            example: int, context: tf.distribute.InputContext
-        ) -> tf.data.Dataset:
-            return data.training(
-                settings.train_batch_size,
-                settings.random_seed,
-                example,
-                context,
-            )
 
         return loop.Training(
             self.strategy,
             self.model,
             self.objective.objective,
             settings,
-            compilation.for_training(self.strategy, settings.jit_compile),
-            make_batches,
+            compilation.for_training(self.strategy, settings),
+            functools.partial(
+                data.training, settings.train_batch_size, settings.random_seed
+            ),
             lambda step: length,
-            identity,
+            self._identity(),
             self.evaluate,
             self.keep,
             row=Rows(logits=predictions * self.config.vocab_size),
@@ -439,26 +429,21 @@ class PretrainingRun:
     def report(self) -> None:
         """Draw curves.png of a finished training; log the scores."""
         if self.data and self.settings.pictures:
-            self._draw_curves()
+            from training import curves
+
+            loss, accuracy, *_ = self.objective.objective.names
+            found = curves.read(
+                self.settings.output_dir,
+                self.settings.log_steps,
+                # If there are several losses, their sum is minimized.
+                ("loss", loss),
+                accuracy,
+            )
+            if found:
+                found = found._replace(is_degenerate=self.is_degenerate)
+            curves.write(self.settings.output_dir, found)
         if self.results:
             reporting.log_results(self.settings.output_dir, self.results)
-
-    def _draw_curves(self) -> None:
-        from training import curves
-
-        names = self.objective.objective.names
-        losses = [name for name in names if name.endswith("_loss")]
-        accuracies = [name for name in names if name.endswith("_accuracy")]
-        found = curves.read(
-            self.settings.output_dir,
-            self.settings.log_steps,
-            # If there are several losses, their sum is minimized.
-            ("loss", losses[0]),
-            accuracies[0],
-        )
-        if found:
-            found = found._replace(is_degenerate=self.is_degenerate)
-        curves.write(self.settings.output_dir, found)
 
     def restore_for_evaluation(self) -> int:
         """Set the weights to evaluate without training; return their step.

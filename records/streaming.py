@@ -395,6 +395,19 @@ def parse_batch(
     return tf.io.parse_example(serialized, spec)
 
 
+def batch_specs(
+    schema: Mapping[str, tfrecord.Feature], rows: int | None
+) -> dict[str, tf.TensorSpec]:
+    """Return the shapes and types of batches of so many decoded records."""
+    return {
+        name: tf.TensorSpec(
+            [rows] if feature.length == 1 else [rows, feature.length],
+            tf.float32 if feature.dtype == "float32" else tf.int32,
+        )
+        for name, feature in schema.items()
+    }
+
+
 # --- Machines and devices ----------------------------------------------------
 
 

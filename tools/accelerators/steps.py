@@ -19,6 +19,7 @@ from pretraining import objectives
 from pretraining.data import packing, schema
 from pretraining.data.schema import InstanceConfig
 from pretraining.model import BertForPreTraining
+from records import streaming
 from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
@@ -109,13 +110,7 @@ def _records(rows: int, length: int, is_packed: bool = False) -> Specs:
             packing.predictions_per_row(config),
             config.max_sequences_per_pack,
         )
-    return {
-        name: tf.TensorSpec(
-            [rows] if feature.length == 1 else [rows, feature.length],
-            tf.float32 if feature.dtype == "float32" else tf.int32,
-        )
-        for name, feature in found.items()
-    }
+    return streaming.batch_specs(found, rows)
 
 
 def _pretraining(name: str, **options: Any) -> Kind:
