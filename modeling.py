@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from base import lazy, text_files
-from base.errors import UserError, naming
+from base.errors import UserError, check_choice, naming
 
 import keras
 import numpy as np
@@ -110,12 +110,11 @@ class BertConfig:
                 f"multiple of num_attention_heads {self.num_attention_heads}"
             )
         get_activation(self.hidden_act)
-        if self.attention_direction not in DIRECTIONS:
-            raise UserError(
-                f"bert config: unknown attention_direction "
-                f"{self.attention_direction!r}; choose from "
-                f"{', '.join(DIRECTIONS)}"
-            )
+        check_choice(
+            "bert config: unknown attention_direction",
+            self.attention_direction,
+            DIRECTIONS,
+        )
 
     @classmethod
     def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
@@ -140,11 +139,7 @@ class BertConfig:
     @classmethod
     def from_size(cls, name: str, vocab_size: int) -> "BertConfig":
         """Return the configuration of a size in NAMED_SIZES, e.g. "base"."""
-        if name not in NAMED_SIZES:
-            raise UserError(
-                f"unknown model size {name!r}; choose from "
-                f"{', '.join(NAMED_SIZES)}"
-            )
+        check_choice("unknown model size", name, NAMED_SIZES)
         num_hidden_layers, hidden_size = NAMED_SIZES[name]
         return cls(
             vocab_size,

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from base import lazy
-from base.errors import UserError
+from base.errors import check_choice
 
 import keras
 import tensorflow as tf
@@ -227,9 +227,6 @@ class AdamWeightDecay:
             is_applied: a bool scalar; False leaves variables and slots as
                 they are, to the bit, whatever the gradients. None: True.
         """
-        options = [learning_rate, step]
-        if is_applied is not None:
-            options.append(is_applied)
 
         def update_all(strategy, gradients, *options):
             for variable, gradient in zip(variables, gradients, strict=True):
@@ -244,7 +241,7 @@ class AdamWeightDecay:
         # Variables of a strategy may be assigned to in cross-replica context
         # only; `update` then runs the function on the device of each copy.
         tf.distribute.get_replica_context().merge_call(
-            update_all, args=(list(gradients), *options)
+            update_all, args=(list(gradients), learning_rate, step, is_applied)
         )
 
     def update_variable(
@@ -366,9 +363,5 @@ def named_optimizer(name: str = "adamw", **options: Any) -> AdamWeightDecay:
     Raises:
         UserError: another name.
     """
-    if name not in OPTIMIZERS:
-        raise UserError(
-            f"--optimizer: unknown optimizer {name!r}; choose from "
-            f"{', '.join(OPTIMIZERS)}"
-        )
+    check_choice("--optimizer: unknown optimizer", name, OPTIMIZERS)
     return OPTIMIZERS[name](**options)

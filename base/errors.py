@@ -7,7 +7,7 @@ wanted and how to mend it. Any other exception is a bug of this project.
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 # What TensorFlow writes around the message of an operation that failed:
 # {{function_node ...}} message [Op:SaveV2] name:
@@ -39,6 +39,13 @@ def naming(place: str, kinds: Kinds = UserError) -> Iterator[None]:
         yield
     except kinds as error:
         raise UserError(f"{place}: {error}") from error
+
+
+def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
+    """Raise a UserError, "<what> <value>; choose from ...", for no choice."""
+    names = [*choices]
+    if value not in names:
+        raise UserError(f"{what} {value!r}; choose from {', '.join(names)}")
 
 
 def reason(error: Exception) -> str:

@@ -41,12 +41,10 @@ def get_masked_lm_output(
         logits, _ = run_layer(
             lambda: model.LanguageModelHead(bert_config),
             bert_config.initializer_range,
-            input_tensor,
-            positions,
+            model.vectors_at(input_tensor, positions),
             tf.convert_to_tensor(output_weights),
-        )
-    rows = tf.reshape(logits, [-1, bert_config.vocab_size])
-    log_probs = tf.nn.log_softmax(rows)
+        )  # [B * P, V]
+    log_probs = tf.nn.log_softmax(logits)
     each = _negative_at(log_probs, label_ids)  # [B * P]
     weights = tf.cast(tf.reshape(label_weights, [-1]), tf.float32)
     total = tf.reduce_sum(weights * each)

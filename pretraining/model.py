@@ -79,17 +79,13 @@ class LanguageModelHead(Layer):
 
     def call(
         self,
-        sequence_output: tf.Tensor,
-        masked_lm_positions: tf.Tensor,
+        x: tf.Tensor,
         word_embeddings: keras.Variable,
         compute: Compute = PLAIN,
     ) -> tf.Tensor:
-        """Return float32 logits [B, P, V] of positions [B, P] of [B, S, H]."""
-        x = vectors_at(sequence_output, masked_lm_positions)  # [B * P, H]
+        """Return float32 logits [R, V] of x [R, H]."""
         x = self.transform(x, compute=compute)
-        logits = project(x, word_embeddings, self.output_bias)
-        shape = shape_of(masked_lm_positions)
-        return tf.reshape(logits, [*shape, self.vocab_size])
+        return project(x, word_embeddings, self.output_bias)
 
 
 class PreTrainingHeads(Layer):
@@ -123,6 +119,8 @@ class BertForPreTraining(TaskModel):
     every pre-trained checkpoint has the same variables.
     """
 
+    of_pooler = (*TaskModel.of_pooler, "cls/seq_relationship/")
+
     def __init__(
         self,
         config: BertConfig,
@@ -132,16 +130,6 @@ class BertForPreTraining(TaskModel):
         super().__init__(config, dtype)
         self.uses_pooler = predicts_next_sentence
         self.cls = PreTrainingHeads(config)
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """The variables that training changes."""
-        head = "cls/seq_relationship/"
-        return [
-            v
-            for v in super().trainable_variables
-            if self.uses_pooler or not v.path.startswith(head)
-        ]
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: Seed = None
@@ -153,14 +141,17 @@ class BertForPreTraining(TaskModel):
         `sequence_ids`, `position_ids` and `next_sentence_positions` too.
         """
         output = self.bert(**self.encoder_inputs(features, seed))
+        positions = features["masked_lm_positions"]
+        words = self.word_logits(vectors_at(output.sequence_output, positions))
         return PreTrainingOutput(
-            self.cls.predictions(
-                output.sequence_output,
-                features["masked_lm_positions"],
-                self.bert.embeddings.word_embeddings,
-                compute=self.compute,
-            ),
+            tf.reshape(words, [*shape_of(positions), self.config.vocab_size]),
             self.next_sentence_logits(output, features),
+        )
+
+    def word_logits(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float32 logits [R, V] of vectors [R, H] of the encoder."""
+        return self.cls.predictions(
+            x, self.bert.embeddings.word_embeddings, compute=self.compute
         )
 
     def next_sentence_logits(
@@ -198,7 +189,7 @@ class BertForPreTraining(TaskModel):
         )  # [B * P] both
         x = vectors_at(output.sequence_output, features["masked_lm_positions"])
         loss, correct = losses.projected_cross_entropy(
-            *self.projection(x), labels, weights, self.compute.fuse
+            *self._projection(x), labels, weights, self.compute.fuse
         )
         return losses.Loss(loss, tf.reduce_sum(weights), correct)
 
@@ -233,7 +224,7 @@ class BertForPreTraining(TaskModel):
         # As many positions at a time as the masked LM projects.
         batch, predictions = shape_of(features["masked_lm_positions"])
         loss, correct = losses.sliced_cross_entropy(
-            *self.projection(x),
+            *self._projection(x),
             ids,
             weights,
             batch * predictions,
@@ -242,7 +233,7 @@ class BertForPreTraining(TaskModel):
         )
         return losses.Loss(loss, tf.reduce_sum(weights), correct)
 
-    def projection(self, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _projection(self, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Return transformed x [R, H], output matrix [V, H] and bias [V]."""
         head = self.cls.predictions
         return (

@@ -453,38 +453,29 @@ class PretrainingRun:
                 objective.
         """
         source = lookup.latest_checkpoint(self.settings.output_dir)
+        flag = "--output_dir"
         if not source and self.settings.init_checkpoint:
             source = lookup.find_checkpoint(self.settings.init_checkpoint)
+            flag = "--init_checkpoint"
         if not source:
             raise UserError(
                 f"--do_eval: {self.settings.output_dir} holds no checkpoint "
                 "and there is no --init_checkpoint; untrained weights would "
                 "score noise"
             )
-        self._check_source(source)
-        # Pooler and next sentence head have no part in the other objectives.
-        required = rf"{weight_files.ENCODER}|^cls/predictions/"
-        if self.objective.predicts_next_sentence:
-            required = r"^(bert|cls)/"
-        weight_files.restore_weights(self.model.variables, source, required)
-        return weight_files.global_step(source)
-
-    def _check_source(self, source: str) -> None:
-        """Raise an error for weights of another objective or direction.
-
-        The configuration of the flags may not be the one beside the weights.
-        """
-        latest = lookup.latest_checkpoint(self.settings.output_dir)
-        flag = "--output_dir" if latest else "--init_checkpoint"
         check_same_objective(
             source, self.objective.name, flag, "score it with its own"
         )
-        if not lookup.config_beside(source):
-            return
-        found = open_checkpoint(source).config.attention_direction
-        if found != self.objective.attention_direction:
-            raise UserError(
-                f"--do_eval: {source} is a {found} model, "
-                f"--objective={self.objective.name} scores "
-                f"{self.objective.attention_direction} ones"
-            )
+        # The configuration of the flags may not be the one beside the weights.
+        wanted = self.objective.attention_direction
+        if lookup.config_beside(source):
+            found = open_checkpoint(source).config.attention_direction
+            if found != wanted:
+                raise UserError(
+                    f"--do_eval: {source} is a {found} model, "
+                    f"--objective={self.objective.name} scores {wanted} ones"
+                )
+        weight_files.restore_weights(
+            self.model.variables, source, self.model.required
+        )
+        return weight_files.global_step(source)

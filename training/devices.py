@@ -130,12 +130,12 @@ def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     machines that TF_CONFIG names; all GPUs of this machine; its CPU.
     """
     avoid_broken_products(choice.dtype)
-    if choice.use_tpu:
-        return _tpu_strategy(choice)
     for name in ("tpu_name", "master"):
-        if getattr(choice, name):
+        if getattr(choice, name) and not choice.use_tpu:
             logging.warning("--%s is ignored without --use_tpu", name)
-    if cluster.has_other_workers():
+    if choice.use_tpu:
+        strategy = _tpu_strategy(choice)
+    elif cluster.has_other_workers():
         from training import cluster_watch
 
         strategy = cluster_watch.create_strategy()
@@ -148,7 +148,7 @@ def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
             else tf.distribute.get_strategy()
         )
     logging.info("Devices: %s", describe(strategy))
-    if kind() == "CPU" and os.path.exists(_NVIDIA):
+    if not choice.use_tpu and kind() == "CPU" and os.path.exists(_NVIDIA):
         logging.warning(
             "This machine has a GPU of NVIDIA that TensorFlow does not see: "
             "`make gpu` installs CUDA's libraries, or says what else is missing"
@@ -202,5 +202,4 @@ def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
             choice.num_tpu_cores,
             strategy.num_replicas_in_sync,
         )
-    logging.info("Devices: %s", describe(strategy))
     return strategy

@@ -11,7 +11,7 @@ import tensorflow as tf
 from records.streaming import Batch
 from training import compilation
 from training.objective import Objective, Sums
-from training.reporting import Means, add_perplexities, to_means
+from training.reporting import Means, to_means
 from training.task_model import TaskModel
 
 
@@ -77,7 +77,7 @@ class Evaluator:
             raise UserError("evaluation files hold no record")
         losses = {name: pair[0] for name, pair in totals.items()}
         weights = {name: pair[1] for name, pair in totals.items()}
-        means = add_perplexities(to_means(totals), self.objective.perplexities)
+        means = to_means(totals, self.objective.perplexities)
         means["loss"] = float(self.objective.total_loss(losses, weights))
         return means
 

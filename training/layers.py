@@ -52,16 +52,12 @@ def new_variables(model: TaskModel, reinit_top_layers: int) -> set[str]:
     if not reinit_top_layers:
         return set()
     count = model.config.num_hidden_layers
-    found = {
-        v.path: number_of(v.path, count)
+    last = count + 1 if model.uses_pooler else count
+    return {
+        v.path
         for v in model.variables
         if v.path.startswith("bert/")
-    }
-    last = count if not model.uses_pooler else count + 1
-    return {
-        path
-        for path, number in found.items()
-        if count - reinit_top_layers < number <= last
+        and count - reinit_top_layers < number_of(v.path, count) <= last
     }
 
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import types
 from collections.abc import Iterable, Mapping, Sequence
 
 from base import cluster, file_system
@@ -17,20 +18,21 @@ _LINE = 91
 Means = dict[str, float]
 
 
-def to_means(sums: Mapping) -> Means:
-    """Return {name: sum / count} of {name: (sum, count)}, NaN for count 0."""
-    return {
+def to_means(
+    sums: Mapping, perplexities: Mapping[str, str] = types.MappingProxyType({})
+) -> Means:
+    """Return {name: sum / count} of {name: (sum, count)}, NaN for count 0.
+
+    Also exp(loss) for {loss name: perplexity's name}.
+    """
+    means = {
         name: float(total) / float(count) if float(count) else math.nan
         for name, (total, count) in sums.items()
     }
-
-
-def add_perplexities(means: Means, names: Mapping[str, str]) -> Means:
-    """Return the means, and exp(loss) for {loss name: perplexity's name}."""
     # exp overflows at 710. A perplexity of exp(700) is as useless.
     return means | {
         perplexity: math.exp(min(means[loss], 700.0))
-        for loss, perplexity in names.items()
+        for loss, perplexity in perplexities.items()
     }
 
 

@@ -189,11 +189,6 @@ class TrainingSettings:
         stop = self.stop_after_steps or self.num_train_steps
         return min(stop, self.num_train_steps)
 
-    @property
-    def scalar_steps(self) -> int:
-        """The steps from one point of the curves to the next."""
-        return scalar_steps(self.log_steps, self.last_step)
-
     def fingerprint(self) -> dict[str, Any]:
         """Return the settings that may not change when a run is resumed."""
         return flags.recorded(self, "fixed")

@@ -41,12 +41,11 @@ def with_dtype(
     """
     from training import dtypes  # measures what this machine can do
 
-    resumed = []
+    resumed = ()
     if do_train:
-        resumed.append(settings.output_dir)
-        if settings.resume_from:
-            resumed.append(lookup.folder_of(settings.resume_from))
-    dtype = dtypes.resolve(settings.dtype, strategy, tuple(resumed))
+        before = settings.resume_from and lookup.folder_of(settings.resume_from)
+        resumed = (settings.output_dir, before)
+    dtype = dtypes.resolve(settings.dtype, strategy, resumed)
     return dataclasses.replace(settings, dtype=dtype)
 
 

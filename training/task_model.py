@@ -42,10 +42,13 @@ class TaskModel(tf.Module):
     Attributes:
         uses_pooler: whether the head reads pooled_output. If not (SQuAD,
             NER), the pooler is not trained, and a checkpoint may lack it.
+        of_pooler: beginnings of the paths of the pooler's variables, and of
+            what reads it beside the head.
         compute: how encoder and head compute.
     """
 
     uses_pooler = True
+    of_pooler: tuple[str, ...] = ("bert/pooler/",)
     compute = PLAIN
 
     def __init__(self, config: BertConfig, dtype: str = "float32"):
@@ -78,13 +81,13 @@ class TaskModel(tf.Module):
             v
             for v in self.variables
             if v.trainable
-            and (self.uses_pooler or not v.path.startswith("bert/pooler/"))
+            and (self.uses_pooler or not v.path.startswith(self.of_pooler))
         ]
 
     @property
     def required(self) -> str:
         """Pattern of the variables that a model which is used must have."""
-        return "^" if self.uses_pooler else "^(?!bert/pooler/)"
+        return "^" if self.uses_pooler else f"^(?!{'|'.join(self.of_pooler)})"
 
     def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return what the head says of a batch, {name: float32 [B, ...]}.

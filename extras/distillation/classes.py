@@ -75,7 +75,6 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
             for dev in self.job.dev:
                 known.update(self._keys(dev.source.examples or ()))
             others = [key for key in answered if key not in known]
-        is_labeled = np.ones([len(keys)], np.float32)
         if others:
             text = "\n".join(others).encode()
             fingerprint = {
@@ -97,7 +96,9 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
                     ),
                 )
             )
-        data.features[LABEL_WEIGHTS] = np.pad(is_labeled, (0, len(others)))
+        data.features[LABEL_WEIGHTS] = np.repeat(
+            np.array([1, 0], np.float32), [len(keys), len(others)]
+        )
         logging.info(
             "Learning from %s rows with a label and %s without",
             f"{len(keys):,}",

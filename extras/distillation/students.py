@@ -33,6 +33,7 @@ from ops import losses
 from records.in_memory import ShortRecords
 from records.streaming import Batch
 from tasks.job import FineTuningJob
+from tasks.task import softmax
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel
 
@@ -219,16 +220,11 @@ def mean_probabilities(
     >>> mean_probabilities([np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])], 1.0)
     array([[0.375, 0.625]], dtype=float32)
     """
-
-    def softmax(values: np.ndarray) -> np.ndarray:
-        scaled = values.astype(np.float64) / temperature
-        exps = np.exp(scaled - scaled.max(-1, keepdims=True))
-        return exps / exps.sum(-1, keepdims=True)
-
     found = np.zeros(logits[0].shape, np.float32)
     for at in range(0, len(found), _PART):
         part = slice(at, at + _PART)
-        found[part] = sum(softmax(x[part]) for x in logits) / len(logits)
+        wide = [x[part].astype(np.float64) / temperature for x in logits]
+        found[part] = sum(map(softmax, wide)) / len(logits)
     return found
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 from pretraining.model import BertForPreTraining
 from tasks.graph import Outputs, TaskGraph
 from tasks.task import Task
-from training.task_model import TaskModel, project
+from training.task_model import TaskModel
 
 # Rows that are run at once have about as many tokens as a batch of 32 rows of
 # 128, unless the sentences themselves have more.
@@ -23,10 +23,10 @@ class BertForMaskedLM(BertForPreTraining):
         dtype: type of the matrix products.
     """
 
-    required = "^(?!bert/pooler/|cls/seq_relationship/)"
-
     def __init__(self, task: Task, dtype: str):
-        super().__init__(task.checkpoint.config, dtype)
+        super().__init__(
+            task.checkpoint.config, dtype, predicts_next_sentence=False
+        )
         vocab = task.tokenizer.vocab
         self.mask_id, self.top_k = vocab["[MASK]"], task.settings.top_k
         # Some models have more rows of embeddings than there are tokens.
@@ -152,8 +152,8 @@ class SentenceScorer(BertForMaskedLM):
             )
             output = self.bert(**self.encoder_inputs(batch))
             x = tf.gather_nd(output.sequence_output, places)  # [P, H]
-            logits = project(*self.projection(x))[:, : self.num_tokens]
-            log_probs = tf.nn.log_softmax(logits)  # [P, V]
+            logits = self.word_logits(x)[:, : self.num_tokens]  # [P, V]
+            log_probs = tf.nn.log_softmax(logits)
             found = tf.gather(log_probs, labels, batch_dims=1)  # [P]
             of_sentences = tf.stack(
                 [tf.gather(sentences, places[:, 0]), places[:, 1]], axis=1

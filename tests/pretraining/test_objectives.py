@@ -209,8 +209,8 @@ def test_ltr_loss_is_the_one_computed_by_hand(ltr_model):
         assert float(sums["lm_accuracy"][0]) == correct
     denominators = LTR.objective.loss_weights(batch)
     assert float(denominators["lm_loss"]) == count
-    mean = {"lm_loss": total / count}
-    found = reporting.add_perplexities(mean, LTR.objective.perplexities)
+    pair = {"lm_loss": (total, count)}
+    found = reporting.to_means(pair, LTR.objective.perplexities)
     assert found["lm_perplexity"] == pytest.approx(np.exp(total / count))
 
 

@@ -11,13 +11,8 @@ from absl import logging
 from training import scalars
 from training.hooks.hook import Call, Hook, is_due
 from training.hooks.save import Pace
-from training.reporting import (
-    Means,
-    add_perplexities,
-    eval_folder,
-    log_line,
-    to_means,
-)
+from training.reporting import Means, eval_folder, log_line, to_means
+from training.settings import scalar_steps
 from training.train_step import Step
 
 
@@ -47,7 +42,7 @@ class _Window:
         The gradient norm is left out if all steps were skipped, and so are the
         means over labels if no row had one.
         """
-        means = add_perplexities(to_means(self.sums), perplexities)
+        means = to_means(self.sums, perplexities)
         empty = {name for name, (_, count) in self.sums.items() if not count}
         return {n: means[n] for n in means if n not in {"tokens", *empty}}
 
@@ -85,7 +80,8 @@ class Report(Hook):
         self.step, self.bar = step, bar
         self.perplexities = step.objective.perplexities
         self.line, self.scalars = _Window(), _Window()
-        self.every = self.settings.log_steps, self.settings.scalar_steps
+        log_steps = self.settings.log_steps
+        self.every = log_steps, scalar_steps(log_steps, self.last)
         self.written = time.monotonic()
         self.writer = None  # of the chief
 
@@ -128,7 +124,7 @@ class Report(Hook):
         # Also where a checkpoint is saved: a run that resumes from there has
         # the scalars of all its steps, and so the curves of a run that was not
         # interrupted.
-        if has_line or self.pace.saves or done % settings.scalar_steps == 0:
+        if has_line or self.pace.saves or done % self.every[1] == 0:
             # The last update was number done - 1, with this rate.
             rate = float(self.step.schedule(tf.constant(done)))
             scale = self.step.loss_scale
