@@ -392,9 +392,8 @@ def _pairs(
         if entity in gold:
             continue
         other = next((right for right in gold if overlaps(right, entity)), None)
-        if other is None:
-            kind = "invented"
-        else:
+        kind = "invented"
+        if other:
             same = other[:2] == entity[:2]
             kind = "other type" if same else "other words"
         found.append((kind, other, entity))

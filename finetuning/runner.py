@@ -31,6 +31,7 @@ from training import (
     prediction,
     reporting,
     start,
+    train_step,
 )
 from training.settings import TrainingSettings
 
@@ -77,8 +78,9 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
             training = training_of(job, loaded, strategy, identity)
             done = loop.train(training)
             agreement.wait_for_all(strategy)  # until the last score is written
-            if not finish(job, loaded, done, training.settings):
+            if not finish(job, loaded, done, training.step.settings):
                 return 1
+            del training  # has the moments, which are as large as two models
             agreement.wait_for_all(strategy)  # and the weights to keep
         use_weights(job, loaded)
     return 0
@@ -235,11 +237,7 @@ def training_of(
     layers.freeze(loaded.model, settings.freeze_layers)
     start.log_beginning(data.num_examples, settings)
     return loop.Training(
-        strategy,
-        loaded.model,
-        objective,
-        settings,
-        compiles,
+        train_step.Step(strategy, loaded.model, objective, settings, compiles),
         batches.make,
         batches.length,
         identity,

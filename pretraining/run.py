@@ -30,7 +30,14 @@ from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Vocabulary
-from training import agreement, compilation, loop, reporting, start
+from training import (
+    agreement,
+    compilation,
+    loop,
+    reporting,
+    start,
+    train_step,
+)
 from training.settings import TrainingSettings
 from training.task_model import Rows
 
@@ -308,7 +315,10 @@ class PretrainingRun:
     def steps_that_fit(self) -> int:
         """Return how many steps train_hours are; the model stays as it is."""
         logging.info("Timing steps, to know how many fit")
-        seconds = loop.seconds_per_step(self._training())
+        settings = dataclasses.replace(
+            self.settings, num_train_steps=1, num_warmup_steps=0
+        )
+        seconds = loop.seconds_per_step(self._training(settings))
         # Reference cycles keep the moments, which are as large as two models.
         # The training has its own.
         gc.collect()
@@ -338,25 +348,28 @@ class PretrainingRun:
                 settings.learning_rate,
             )
         start.log_beginning(self.data.num_records, settings)
-        done = loop.train(self._training())
+        done = loop.train(self._training(settings))
         agreement.wait_for_all(self.strategy)  # until the chief has saved
         if done >= settings.last_step:
             self._write_model(settings.output_dir)
         return done
 
-    def _training(self) -> loop.Training:
-        """Return the training of the run."""
-        settings, data = self.settings, self.data
-        length, predictions = data.lengths
+    def _training(self, settings: TrainingSettings) -> loop.Training:
+        """Return the training of the run with these settings."""
+        length, predictions = self.data.lengths
 
         return loop.Training(
-            self.strategy,
-            self.model,
-            self.objective.objective,
-            settings,
-            compilation.for_training(self.strategy, settings),
+            train_step.Step(
+                self.strategy,
+                self.model,
+                self.objective.objective,
+                settings,
+                compilation.for_training(self.strategy, settings),
+            ),
             functools.partial(
-                data.training, settings.train_batch_size, settings.random_seed
+                self.data.training,
+                settings.train_batch_size,
+                settings.random_seed,
             ),
             lambda step: length,
             self._identity(),

@@ -138,11 +138,9 @@ def train(settings: TrainingSettings, x: np.ndarray, **more) -> Toy:
         model = Toy()
     loop.train(
         loop.Training(
-            strategy,
-            model,
-            OBJECTIVE,
-            settings,
-            Compilation(),
+            train_step.Step(
+                strategy, model, OBJECTIVE, settings, Compilation()
+            ),
             make,
             lambda step: 1,
             start.Identity({}, {}, {}),

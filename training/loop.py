@@ -5,7 +5,6 @@ killed at any moment resumes from its last checkpoint and ends with the same
 bits. What a run does besides training are hooks; see `hooks_of`.
 """
 
-import dataclasses
 import time
 from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple
@@ -18,15 +17,12 @@ from absl import logging
 from checkpoints import run_settings
 from checkpoints.training_state import TrainingState
 from training import agreement, start
-from training.compilation import Compilation
 from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
 from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
-from training.objective import Objective
-from training.settings import TrainingSettings
 from training.start import Identity
 from training.stop_request import StopRequest
-from training.task_model import Rows, TaskModel
+from training.task_model import Rows
 from training.train_step import Step
 
 # `seconds_per_step` times steps for so many seconds, at least so many steps.
@@ -38,11 +34,8 @@ class Training(NamedTuple):
     """A training run.
 
     Attributes:
-        strategy: the one under which the model was created.
-        model: the model whose variables are set and trained.
-        objective: losses and metrics.
-        settings: how to train.
-        compilation: what XLA compiles.
+        step: with the model whose variables are set and trained, the settings
+            and the strategy.
         make_batches: (number of the first example, input context) -> dataset
             of the run's batches from that example on.
         length: number of a step -> length of the sequences of its batch.
@@ -55,11 +48,7 @@ class Training(NamedTuple):
         row: what a row of a batch costs, for the estimate of the memory.
     """
 
-    strategy: tf.distribute.Strategy
-    model: TaskModel
-    objective: Objective
-    settings: TrainingSettings
-    compilation: Compilation
+    step: Step
     make_batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
     length: Callable[[int], int]
     identity: Identity
@@ -81,21 +70,19 @@ def train(run: Training) -> int:
     Raises:
         UserError: no step is left of a run that had other settings.
     """
-    settings, last = run.settings, run.settings.last_step
-    step = Step(
-        run.strategy, run.model, run.objective, settings, run.compilation
-    )
+    step, settings = run.step, run.step.settings
+    last = settings.last_step
     state = TrainingState(
         settings.output_dir,
-        run.model.variables,
+        step.model.variables,
         step.optimizer.slots,
         settings.keep_checkpoint_max,
         step.loss_scale and step.loss_scale.variables,
     )
     first = done = start.resume_or_start(
-        state, run.model, settings, run.new_variables
+        state, step.model, settings, run.new_variables
     )
-    agreement.check_same_start(run.strategy, settings, first, state)
+    agreement.check_same_start(step.strategy, settings, first, state)
     if first >= last:
         run_settings.check_finished(settings.output_dir, run.identity.results)
         logging.info(
@@ -105,11 +92,11 @@ def train(run: Training) -> int:
         )
         step.use_averages(first)
         return first
-    _prepare(run, step, state, first)
+    _prepare(run, state, first)
     compiled: set[int | None] = set()  # lengths
     bar = progress.Bar(last, "steps", "Training", first=first, has_lines=False)
     with bar, StopRequest() as stop:
-        hooks = hooks_of(run, step, state, first, bar, stop)
+        hooks = hooks_of(run, state, first, bar, stop)
         iterator = _iterator(run, first, hooks)
         # Lists, not generators, here and below: every hook has its turn.
         ends = any([hook.begin(first) for hook in hooks])
@@ -144,13 +131,11 @@ def train(run: Training) -> int:
     return done
 
 
-def _prepare(
-    run: Training, step: Step, state: TrainingState, first: int
-) -> None:
+def _prepare(run: Training, state: TrainingState, first: int) -> None:
     """Check and log what a run needs, and write its settings."""
     from training import memory  # a command that only evaluates does without
 
-    settings = run.settings
+    settings = run.step.settings
     if settings.num_train_steps == 1:
         logging.warning(
             "The only step has learning rate 0, as the last step of every "
@@ -161,7 +146,7 @@ def _prepare(
         1 + sum(kept > first for kept in settings.keep_steps),
         settings.save_checkpoints_minutes > 0,
     )
-    memory.log_estimate(step, run.length, first, run.row)
+    memory.log_estimate(run.step, run.length, first, run.row)
     if cluster.is_chief():
         run_settings.write_settings(
             settings.output_dir, run.identity.fixed, run.identity.adjustable
@@ -175,15 +160,16 @@ def _iterator(
 
     It continues where the last call stopped.
     """
+    step = run.step
 
     def make_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        example = first * run.settings.train_batch_size
+        example = first * step.settings.train_batch_size
         batches = run.make_batches(example, context)
         for hook in hooks:
             batches = hook.watch(batches, context)
         return batches
 
-    return iter(run.strategy.distribute_datasets_from_function(make_batches))
+    return iter(step.strategy.distribute_datasets_from_function(make_batches))
 
 
 def _one_length(
@@ -194,7 +180,7 @@ def _one_length(
     That is `stop_at`, or the first step of another length. The length is None
     unless each length is traced separately.
     """
-    if not run.compilation.per_length:
+    if not run.step.compilation.per_length:
         return None, stop_at
     length = run.length(done)
     others = (n for n in range(done + 1, stop_at) if run.length(n) != length)
@@ -203,7 +189,6 @@ def _one_length(
 
 def hooks_of(
     run: Training,
-    step: Step,
     state: TrainingState,
     first: int,
     bar: progress.Bar,
@@ -216,8 +201,8 @@ def hooks_of(
     two. What is evaluated is saved, so that a kill leaves the evaluation to the
     command that resumes.
     """
-    settings = run.settings
-    pace = Pace(settings, agreement.machines_of(run.strategy), stop)
+    step, settings = run.step, run.step.settings
+    pace = Pace(settings, agreement.machines_of(step.strategy), stop)
 
     ledger: tuple[Hook, ...] = ()
     if settings.ledger:
@@ -237,23 +222,18 @@ def hooks_of(
 
 
 def seconds_per_step(run: Training) -> float:
-    """Time steps on the first batches; the model stays as it is.
+    """Time steps of a run of one step without warm-up on its first batches.
 
-    Of several machines it is the time of the slowest.
+    The model stays as it is: after the last step the rate is 0. Of several
+    machines it is the time of the slowest.
     """
     from training import memory  # see _prepare
 
-    # After the last step the rate is 0: the weights do not change.
-    settings = dataclasses.replace(
-        run.settings, num_train_steps=1, num_warmup_steps=0
-    )
-    step = Step(
-        run.strategy, run.model, run.objective, settings, run.compilation
-    )
+    step = run.step
     memory.log_estimate(step, run.length, 0, run.row)
     iterator = _iterator(run, 0)
     length, _ = _one_length(run, 0, 0)
-    machines = agreement.machines_of(run.strategy)
+    machines = agreement.machines_of(step.strategy)
 
     def seconds_of(count: int) -> float:
         began = time.monotonic()

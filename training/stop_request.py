@@ -25,7 +25,8 @@ class StopRequest:
         self.signal = 0
         self._is_shared = cluster.has_other_workers()
         self._times: dict[int, float] = {}  # of the first one of each kind
-        self._obeyed: tuple[int, int] | None = None  # machine, signal
+        # Machine and signal; alone, a process obeys its own signal at once.
+        self._obeyed: tuple[int, int] | None = None
 
     def __enter__(self) -> "StopRequest":
         self._old = {
@@ -40,6 +41,8 @@ class StopRequest:
 
     def _note(self, number: int, frame: Any) -> None:
         self.signal = number
+        if not self._is_shared:
+            self._obeyed = 0, number
         now = time.monotonic()
         # A second signal of the same kind ends the process at once: saving a
         # large model to a slow disk may take longer than the user waits. When
@@ -52,28 +55,23 @@ class StopRequest:
     def obey(self, signals: Sequence[int]) -> None:
         """Obey the first signal of all machines, the same on all of them."""
         for machine, number in enumerate(signals):
-            if number and self._is_shared and not self._obeyed:
+            if number and not self._obeyed:
                 self._obeyed = machine, int(number)
 
     @property
     def is_requested(self) -> bool:
         """Whether to save and end now, the same on all machines."""
-        return bool(self._obeyed if self._is_shared else self.signal)
-
-    def _number(self) -> int:
-        """Return the number of the signal that is obeyed."""
-        return self._obeyed[1] if self._obeyed else self.signal
+        return self._obeyed is not None
 
     def log(self, done: int) -> None:
         """Log after which step the run was stopped, if it was."""
-        if not self.is_requested:
+        if not self._obeyed:
             return
-        where = ""
-        if self._obeyed:
-            where = f" to {cluster.machines()[self._obeyed[0]]}"
+        machine, number = self._obeyed
+        where = f" to {cluster.machines()[machine]}" if self._is_shared else ""
         logging.warning(
             "Stopped by %s%s after step %d; the same command resumes there",
-            signal.Signals(self._number()).name,
+            signal.Signals(number).name,
             where,
             done,
         )
@@ -84,5 +82,5 @@ class StopRequest:
         For a run whose last step is done: what comes after training would
         otherwise begin although the user asked for an end.
         """
-        if self.is_requested:
-            signal.raise_signal(self._number())
+        if self._obeyed:
+            signal.raise_signal(self._obeyed[1])

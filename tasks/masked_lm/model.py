@@ -24,10 +24,8 @@ class BertForMaskedLM(BertForPreTraining):
     """
 
     def __init__(self, task: Task, dtype: str):
-        super().__init__(
-            task.checkpoint.config, dtype, predicts_next_sentence=False
-        )
-        vocab = task.tokenizer.vocab
+        config, vocab = task.checkpoint.config, task.tokenizer.vocab
+        super().__init__(config, dtype, predicts_next_sentence=False)
         self.mask_id, self.top_k = vocab["[MASK]"], task.settings.top_k
         # Some models have more rows of embeddings than there are tokens.
         self.num_tokens = len(vocab)

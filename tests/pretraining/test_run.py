@@ -10,7 +10,7 @@ import scripts
 from pretraining_runs import flags_for, write_data
 from tiny import check_same_bits
 
-from training import loop
+from training import loop, train_step
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -60,7 +60,7 @@ def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
 @pytest.mark.nightly
 def test_the_moments_of_the_timed_steps_are_freed(data, tmp_path, monkeypatch):
     """They are as large as two models, and the estimate has them once."""
-    alive, steps, create = [], [], loop.Step
+    alive, steps, create = [], [], train_step.Step
 
     def count(*arguments):
         alive.append(sum(ref() is not None for ref in steps))
@@ -68,7 +68,7 @@ def test_the_moments_of_the_timed_steps_are_freed(data, tmp_path, monkeypatch):
         steps.append(weakref.ref(step))
         return step
 
-    monkeypatch.setattr(loop, "Step", count)
+    monkeypatch.setattr(train_step, "Step", count)
     monkeypatch.setattr(loop, "_TIMED_SECONDS", 0.01)
     flags = without(
         flags_for(data, tmp_path),
