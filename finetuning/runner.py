@@ -77,11 +77,10 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
         if do_train and not is_over(settings, identity):
             training = training_of(job, loaded, strategy, identity)
             done = loop.train(training)
-            agreement.wait_for_all(strategy)  # until the last score is written
             if not finish(job, loaded, done, training.step.settings):
                 return 1
             del training  # has the moments, which are as large as two models
-            agreement.wait_for_all(strategy)  # and the weights to keep
+            agreement.wait_for_all(strategy)  # for the weights to keep
         use_weights(job, loaded)
     return 0
 

@@ -104,23 +104,13 @@ def sum_of(*terms: Term, restores_tokens: bool = False) -> Objective:
             means.append(sums[f"{term.name}_loss"] / weight)
         return functools.reduce(operator.add, means)
 
+    names, perplexities = [], {}
+    for term in terms:
+        names += [f"{term.name}_loss", f"{term.name}_accuracy"]
+        if term.is_of_tokens:
+            perplexities[f"{term.name}_loss"] = f"{term.name}_perplexity"
     return Objective(
-        loss_weights,
-        forward,
-        total_loss,
-        names=(
-            *(
-                f"{term.name}_{what}"
-                for term in terms
-                for what in ("loss", "accuracy")
-            ),
-            "tokens",
-        ),
-        perplexities={
-            f"{term.name}_loss": f"{term.name}_perplexity"
-            for term in terms
-            if term.is_of_tokens
-        },
+        loss_weights, forward, total_loss, (*names, "tokens"), perplexities
     )
 
 

@@ -31,7 +31,6 @@ from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Vocabulary
 from training import (
-    agreement,
     compilation,
     loop,
     reporting,
@@ -349,7 +348,6 @@ class PretrainingRun:
             )
         start.log_beginning(self.data.num_records, settings)
         done = loop.train(self._training(settings))
-        agreement.wait_for_all(self.strategy)  # until the chief has saved
         if done >= settings.last_step:
             self._write_model(settings.output_dir)
         return done

@@ -52,10 +52,6 @@ class Machines:
         self.output_dir: str | None = None
         self.is_saving = False
 
-    @functools.partial(tf.function, autograph=False)
-    def _total(self, values: tf.Tensor) -> Any:
-        return self.strategy.run(self._sum_on_replica, (values,))
-
     def gather(self, row: Sequence[int]) -> np.ndarray:
         """Return the rows of all machines, the chief's first: [count, n].
 
@@ -72,13 +68,17 @@ class Machines:
         found = self.strategy.experimental_local_results(sums)[0].numpy()
         return found[:, : len(row)]
 
-    def _sum_on_replica(self, values: tf.Tensor) -> tf.Tensor:
-        replicas = tf.distribute.get_replica_context()
-        # The devices of a machine have the same rows; one of them counts.
-        local = self.strategy.num_replicas_in_sync // self.count
-        is_first = replicas.replica_id_in_sync_group % local == 0
-        values = tf.where(is_first, values, tf.zeros_like(values))
-        return replicas.all_reduce(tf.distribute.ReduceOp.SUM, values)
+    @functools.partial(tf.function, autograph=False)
+    def _total(self, values: tf.Tensor) -> Any:
+        def on_replica() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            # The devices of a machine have the same rows; one of them counts.
+            local = self.strategy.num_replicas_in_sync // self.count
+            is_first = replica.replica_id_in_sync_group % local == 0
+            mine = tf.where(is_first, values, tf.zeros_like(values))
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+
+        return self.strategy.run(on_replica)
 
     def first_to_differ(self, row: Sequence[int]) -> tuple[int, int] | None:
         """Return (machine, position) of a number that is not the chief's.

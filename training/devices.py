@@ -84,7 +84,8 @@ def _avoid_broken_amx() -> None:
     Some virtual machines report AMX although its instructions fail (SIGILL).
     Where AMX is reported, one product is tried in another process.
     """
-    if AMX_SETTING in os.environ or not _reports_amx():
+    is_reported = any(name.startswith("amx_") for name in cpu_flags())
+    if AMX_SETTING in os.environ or not is_reported:
         return
     probe = subprocess.run(
         [sys.executable, "-c", _PROBE], capture_output=True, check=False
@@ -100,11 +101,15 @@ def _avoid_broken_amx() -> None:
         )
 
 
-def _reports_amx() -> bool:
+def cpu_flags() -> set[str]:
+    """Return the names of the processor's instructions, among other words.
+
+    Empty on systems other than Linux.
+    """
     try:
-        return " amx_" in pathlib.Path("/proc/cpuinfo").read_text("utf-8")
+        return {*pathlib.Path("/proc/cpuinfo").read_text("utf-8").split()}
     except OSError:
-        return False
+        return set()
 
 
 def _avoid_triton() -> None:

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 
 from base import machine_memory, progress
-from base.errors import UserError
 
 import tensorflow as tf
 
@@ -19,7 +18,7 @@ class Evaluator:
     """Computes the mean losses and metrics of held-out batches.
 
     `make_batches` returns the dataset of all batches, once, for an input
-    context.
+    context. There is a batch at least.
     """
 
     def __init__(
@@ -58,11 +57,7 @@ class Evaluator:
         self._step = evaluation_step
 
     def __call__(self) -> Means:
-        """Return the mean of every loss and metric, and perplexities.
-
-        Raises:
-            UserError: there is no batch.
-        """
+        """Return the mean of every loss and metric, and perplexities."""
         totals = {name: [0.0, 0.0] for name in self.objective.names}
         batches = self.strategy.distribute_datasets_from_function(
             self.make_batches
@@ -73,8 +68,6 @@ class Evaluator:
                     totals[name][0] += float(pair[0])
                     totals[name][1] += float(pair[1])
                 bar.update(1)
-        if not totals["tokens"][1]:
-            raise UserError("evaluation files hold no record")
         losses = {name: pair[0] for name, pair in totals.items()}
         weights = {name: pair[1] for name, pair in totals.items()}
         means = to_means(totals, self.objective.perplexities)

@@ -128,6 +128,7 @@ def train(run: Training) -> int:
     if done == last:
         stop.end_process()
         step.use_averages(done)
+    agreement.wait_for_all(step.strategy)  # until the chief has written all
     return done
 
 

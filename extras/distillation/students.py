@@ -62,7 +62,9 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     hint = ""
 
     def __init__(self, job: AnyJob, options: DistillationFlags):
-        self.job, self.options = job, options
+        self.job = job
+        output_dir = job.settings.output_dir
+        self.answers = Answers(options.teacher_answers, output_dir)
         self.temperature = options.distillation_temperature
         self.alpha = options.distillation_alpha
         if not self.alpha:
@@ -108,21 +110,16 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run is resumed."""
         return {
-            FLAG: self._answers().fingerprint(),
+            FLAG: self.answers.fingerprint(),
             "distillation_temperature": self.temperature,
             "distillation_alpha": self.alpha,
         }
 
-    def _answers(self) -> Answers:
-        output_dir = self.job.settings.output_dir
-        return Answers(self.options.teacher_answers, output_dir)
-
     def train_data(self, data: ShortRecords) -> ShortRecords:
         """Return the records of the training file with soft targets."""
-        answers = self._answers()
-        by_teacher = answers.by_teacher(self.entries)
+        by_teacher = self.answers.by_teacher(self.entries)
         keys = self.keys(data, next(iter(by_teacher.values())))
-        answers.check(by_teacher, keys, self.texts_of, self.hint)
+        self.answers.check(by_teacher, keys, self.texts_of, self.hint)
         truths, logits = self.truths(data), []
         for teacher, own in by_teacher.items():
             logits.append(self.logits(data, [own[key] for key in keys]))

@@ -16,7 +16,6 @@ import collections
 import hashlib
 import json
 import os
-import pathlib
 import platform
 import sys
 from collections.abc import Iterable
@@ -29,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from checkpoints.training_state import TrainingState
+from training import devices
 from training.hooks.hook import Call, Hook, is_due
 from training.hooks.save import Pace
 
@@ -154,8 +154,7 @@ def _digest(values: Iterable[Any]) -> bytes:
 
 def _machine() -> dict[str, Any]:
     """Return what the last bits of the weights depend on, but the command."""
-    cpus = pathlib.Path("/proc/cpuinfo")
-    flags = set(cpus.read_text("utf-8").split()) if cpus.exists() else set()
+    flags = devices.cpu_flags()
     return {
         "architecture": platform.machine(),
         "instructions": [name for name in _INSTRUCTIONS if name in flags],
