@@ -224,7 +224,9 @@ def main(_: list[str]) -> int:
             FLAGS.max_eval_steps,
             FLAGS.train_hours,
         )
-        with pretraining.naming_bad_files():
+        with contextlib.ExitStack() as stack:
+            for files in filter(None, (eval_data, data)):
+                stack.enter_context(files.naming_bad_files())
             if FLAGS.do_train:
                 pretraining.claim_output_dir()
                 if FLAGS.train_hours and not pretraining_flags.known_steps(

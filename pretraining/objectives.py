@@ -124,14 +124,16 @@ class PretrainingObjective(NamedTuple):
         name: the value.
         objective: losses and metrics.
         attention_direction: the one that the model has to have.
-        predicts_next_sentence: whether pooler and next sentence head are
-            trained.
     """
 
     name: str
     objective: Objective
     attention_direction: str = modeling.BIDIRECTIONAL
-    predicts_next_sentence: bool = False
+
+    @property
+    def predicts_next_sentence(self) -> bool:
+        """Whether pooler and next sentence head are trained."""
+        return "next_sentence_loss" in self.objective.names
 
     @property
     def has_one_direction(self) -> bool:
@@ -182,11 +184,7 @@ class PretrainingObjective(NamedTuple):
 OBJECTIVES = {
     found.name: found
     for found in (
-        PretrainingObjective(
-            "mlm_nsp",
-            sum_of(MASKED_LM, NEXT_SENTENCE),
-            predicts_next_sentence=True,
-        ),
+        PretrainingObjective("mlm_nsp", sum_of(MASKED_LM, NEXT_SENTENCE)),
         PretrainingObjective("mlm", sum_of(MASKED_LM)),
         PretrainingObjective(
             "ltr",

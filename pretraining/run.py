@@ -1,14 +1,13 @@
 """A pre-training run: its records, model, training and evaluation."""
 
-import contextlib
 import dataclasses
 import functools
 import gc
 import hashlib
 import math
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from base import file_system, hashing
 from base.errors import UserError
@@ -39,9 +38,6 @@ from training import (
 )
 from training.settings import TrainingSettings
 from training.task_model import Rows
-
-if TYPE_CHECKING:
-    from training.evaluation import Evaluator
 
 
 def kept_folder(output_dir: str, step: int) -> str:
@@ -228,9 +224,7 @@ class PretrainingRun:
             )
         if self.data:
             self.source = with_casing(self.source, self.settings.resume_from)
-        self.evaluated_step: int | None = None
-        self.results: dict[str, float] = {}  # of that step
-        self.is_degenerate = False
+        self.results: dict[str, float] = {}  # of the last evaluation
 
     @functools.cached_property
     def model(self) -> BertForPreTraining:
@@ -244,7 +238,7 @@ class PretrainingRun:
             )
 
     @functools.cached_property
-    def evaluator(self) -> "Evaluator":
+    def evaluator(self) -> Callable[[], reporting.Means]:
         """Scores the model on `eval_data`."""
         from training import evaluation  # where something is scored
 
@@ -262,14 +256,6 @@ class PretrainingRun:
         return self.eval_data.evaluation(
             self.eval_batch_size, self.max_eval_steps, context
         )
-
-    @contextlib.contextmanager
-    def naming_bad_files(self) -> Iterator[None]:
-        """Let errors for bad records name the file."""
-        with contextlib.ExitStack() as stack:
-            for files in filter(None, (self.eval_data, self.data)):
-                stack.enter_context(files.naming_bad_files())
-            yield
 
     # --- Training ------------------------------------------------------------
 
@@ -402,17 +388,17 @@ class PretrainingRun:
         below that of the tokens' frequencies, as it is in most runs for a
         while, and in some to their end.
         """
-        if self.evaluated_step == step:  # the end of the training
+        if self.results.get("global_step") == step:  # the end of the training
             return
         means = self.evaluator()
         means.pop("tokens")
         (perplexity,) = self.objective.objective.perplexities.values()
         limit = math.exp(self._frequency_loss)
-        self.is_degenerate = means[perplexity] > 0.9 * limit
+        is_degenerate = means[perplexity] > 0.9 * limit
         if not self.objective.predicts_next_sentence:
             means.pop("loss")  # the only loss has a name of its own
         results = {**means, "global_step": step}
-        if self.is_degenerate:
+        if is_degenerate:
             results["degenerate"] = 1
             # Before the last step the model may still learn more.
             if step >= self.settings.last_step:
@@ -430,7 +416,7 @@ class PretrainingRun:
                 [f"Evaluation at step {step:,}"],
                 [f"{name} {value:.4f}" for name, value in means.items()],
             )
-        self.evaluated_step, self.results = step, results
+        self.results = results
 
     @functools.cached_property
     def _frequency_loss(self) -> float:
@@ -451,7 +437,9 @@ class PretrainingRun:
                 accuracy,
             )
             if found:
-                found = found._replace(is_degenerate=self.is_degenerate)
+                found = found._replace(
+                    is_degenerate="degenerate" in self.results
+                )
             curves.write(self.settings.output_dir, found)
         if self.results:
             reporting.log_results(self.settings.output_dir, self.results)

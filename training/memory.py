@@ -186,28 +186,22 @@ def what_fits(sizes: Sizes, free: float) -> list[str]:
     """Return the flags that make the run fit safely, each of them alone."""
     settings, replicas = sizes.settings, sizes.replicas
     size = settings.train_batch_size
-
-    def fits(**changes: Any) -> bool:
-        return SAFETY * total_bytes(sizes.changed(**changes)) <= free
-
-    found = [
-        f"--recompute={choice}"
-        for choice in ("attention", "layers")
-        if settings.recompute == "none" and fits(recompute=choice)
-    ][:1]
-    accumulation = next(
-        (
-            count
-            for count in range(1, size // replicas + 1)
-            if size % (count * replicas) == 0
-            and fits(gradient_accumulation_steps=count)
-        ),
-        None,
-    )
-    if accumulation:
-        found.append(f"--gradient_accumulation_steps={accumulation}")
-    largest = largest_batch(sizes, free)
-    if largest:
+    is_free = settings.recompute == "none"
+    counts = range(1, size // replicas + 1)
+    choices = {
+        "recompute": ["attention", "layers"] if is_free else [],
+        "gradient_accumulation_steps": [
+            count for count in counts if size % (count * replicas) == 0
+        ],
+    }
+    found = []
+    for name, values in choices.items():
+        for value in values:
+            changed = sizes.changed(**{name: value})
+            if SAFETY * total_bytes(changed) <= free:
+                found.append(f"--{name}={value}")
+                break
+    if largest := largest_batch(sizes, free):
         found.append(f"--train_batch_size={largest}")
     return found
 

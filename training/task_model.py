@@ -4,15 +4,13 @@ Letters in shapes: those of modeling.py.
 """
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from modeling import PLAIN, BertConfig, BertModel, Compute, Layer, Seed
-
-if TYPE_CHECKING:
-    from ops.windows import Windowing
+from ops.windows import Windowing
 
 
 class Rows(NamedTuple):
@@ -29,7 +27,7 @@ class Rows(NamedTuple):
     encoded: int = 1
     logits: int = 0
     head_numbers: int = 0
-    windows: "Windowing | None" = None
+    windows: Windowing | None = None
 
 
 class TaskModel(tf.Module):
