@@ -56,60 +56,24 @@ class Masks(NamedTuple):
             seed: the stream's; None in evaluation, which has the same masks in
                 every run.
         """
-        if "next_sentence_weights" in features:
-            return self._draw_packed(features, numbers, seed)
-        length = features["input_mask"].sum(axis=1)
-        return self._mask(
-            features,
-            length,
-            features["next_sentence_labels"].reshape(-1),
-            masking.prediction_budget(length, self.config),
-            numbers,
-            seed,
-        )
-
-    def _draw_packed(
-        self, features: Features, numbers: np.ndarray, seed: int | None
-    ) -> Features:
-        """Return the masked features of packed rows, as `draw` does."""
-        weights = features["next_sentence_weights"]  # [R, K], 0: unused place
-        sequences, length, sizes = _unpack(features)
-        row, place = np.nonzero(weights)
-        budget = masking.prediction_budget(length, self.config)
-        # Sequences that round up may need more places than the row has.
-        left = self.predictions_per_row - packing.count_within(sizes, budget)
-        masked = self._mask(
-            sequences,
-            length,
-            features["next_sentence_labels"][weights > 0],
-            np.clip(budget, 0, np.maximum(left, 0)),
-            numbers[row] * weights.shape[1] + place,
-            seed,
-        )
-        return packing.pack_features(masked, sizes, self.config)
-
-    def _mask(
-        self,
-        sequences: Features,
-        length: np.ndarray,
-        labels: np.ndarray,
-        budget: np.ndarray,
-        keys: np.ndarray,
-        seed: int | None,
-    ) -> Features:
-        """Mask N sequences, each at up to its budget of places.
-
-        Args:
-            sequences: input_ids and segment_ids, [N, S].
-            length: [N], tokens of each.
-            labels: [N], of the next sentence.
-            budget: [N].
-            keys: [N], for the random numbers of each.
-            seed: see `draw`.
-        """
+        weights = features.get("next_sentence_weights")  # [R, K] of packed rows
+        if weights is None:
+            sequences, length = features, features["input_mask"].sum(axis=1)
+            labels, keys = features["next_sentence_labels"].reshape(-1), numbers
+            budget = masking.prediction_budget(length, self.config)
+        else:
+            sequences, length, sizes = _unpack(features)
+            labels = features["next_sentence_labels"][weights > 0]
+            row, place = np.nonzero(weights)  # 0: unused place
+            keys = numbers[row] * weights.shape[1] + place
+            budget = masking.prediction_budget(length, self.config)
+            # Sequences that round up may need more places than the row has.
+            within = packing.count_within(sizes, budget)
+            left = np.maximum(self.predictions_per_row - within, 0)
+            budget = np.clip(budget, 0, left)
         # [CLS] A [SEP] are the tokens of segment 0.
         a_length = length - sequences["segment_ids"].sum(axis=1) - 2
-        return masking.mask_sequences(
+        masked = masking.mask_sequences(
             Sequences(sequences["input_ids"].copy(), a_length, length),
             labels,
             self.config,
@@ -118,6 +82,9 @@ class Masks(NamedTuple):
             masking.KeyedDraws(2**32 if seed is None else seed, keys),
             budget,
         )
+        if weights is None:
+            return masked
+        return packing.pack_features(masked, sizes, self.config)
 
 
 def create(

@@ -119,7 +119,6 @@ class PretrainingFiles(streaming.RecordFiles):
             return batch
         names, size = list(batch), batch["input_ids"].shape[0]
         specs = streaming.batch_specs(self.batch_schema, size)
-        types = {name: spec.dtype for name, spec in specs.items()}
 
         def draw(numbers: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
             if not len(numbers):  # all of a replica's part only fills the batch
@@ -130,13 +129,12 @@ class PretrainingFiles(streaming.RecordFiles):
             features = dict(zip(names, values, strict=True))
             found = self.masks.draw(features, numbers, seed)
             return [
-                found[name].astype(dtype.as_numpy_dtype)
-                for name, dtype in types.items()
+                found[name].astype(spec.dtype.as_numpy_dtype)
+                for name, spec in specs.items()
             ]
 
-        values = tf.numpy_function(
-            draw, [numbers, *batch.values()], list(types.values())
-        )
+        types = [spec.dtype for spec in specs.values()]
+        values = tf.numpy_function(draw, [numbers, *batch.values()], types)
         return {
             name: tf.ensure_shape(value, specs[name].shape)
             for name, value in zip(specs, values, strict=True)

@@ -29,13 +29,7 @@ from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
 from tokenization import Vocabulary
-from training import (
-    compilation,
-    loop,
-    reporting,
-    start,
-    train_step,
-)
+from training import compilation, loop, reporting, start, train_step
 from training.settings import TrainingSettings
 from training.task_model import Rows
 
