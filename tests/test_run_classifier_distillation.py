@@ -246,7 +246,8 @@ def objective_of(labels, temperature: float, alpha: float) -> Objective:
     if labels is None:
         own = classifier_model.REGRESSION
     files = types.SimpleNamespace(labels=labels)
-    job = types.SimpleNamespace(files=files, objective=own)
+    settings = types.SimpleNamespace(output_dir="")
+    job = types.SimpleNamespace(files=files, objective=own, settings=settings)
     options = DistillationFlags((), temperature, alpha)
     return ClassifierDistillation(job, options).objective()
 

@@ -92,7 +92,10 @@ def test_the_loss_of_spans_by_hand():
         "soft_targets": tf.constant(targets),
     }
     options = DistillationFlags((), 1.0, 0.25)
-    job = types.SimpleNamespace(objective=squad_model.QUESTION_ANSWERING)
+    job = types.SimpleNamespace(
+        objective=squad_model.QUESTION_ANSWERING,
+        settings=types.SimpleNamespace(output_dir=""),
+    )
     objective = SpanDistillation(job, options).objective()
     sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)

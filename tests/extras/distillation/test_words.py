@@ -105,7 +105,10 @@ def test_the_loss_of_words_by_hand():
         "soft_targets": tf.constant(targets),
     }
     options = DistillationFlags((), 1.0, 0.25)
-    job = types.SimpleNamespace(objective=ner_model.WORD_CLASSIFICATION)
+    job = types.SimpleNamespace(
+        objective=ner_model.WORD_CLASSIFICATION,
+        settings=types.SimpleNamespace(output_dir=""),
+    )
     objective = TaggerDistillation(job, options).objective()
 
     class Fixed:
