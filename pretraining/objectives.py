@@ -135,14 +135,9 @@ class PretrainingObjective(NamedTuple):
         """Whether pooler and next sentence head are trained."""
         return "next_sentence_loss" in self.objective.names
 
-    @property
-    def has_one_direction(self) -> bool:
-        """Whether all neighbors are predicted, instead of masked tokens."""
-        return self.attention_direction != modeling.BIDIRECTIONAL
-
     def targets(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the tokens to predict and their weights, [B, P] or [B, S]."""
-        if self.has_one_direction:
+        if self.attention_direction != modeling.BIDIRECTIONAL:
             return pretraining_model.neighbors(
                 pretraining_model.unmasked_ids(batch),
                 batch,

@@ -144,32 +144,26 @@ def check_same_objective(
 ) -> None:
     """Check that a run can be resumed or scored with an objective.
 
-    A path that does not name its objective is not checked.
+    A path that does not name its objective is not checked. A configuration
+    without the key may be of any objective, since earlier versions had none.
 
     Raises:
         UserError: the run has another objective; `mend` says what to do.
     """
-    name = _objective_of(lookup.folder_of(path))
+    folder, name = lookup.folder_of(path), None
+    config = os.path.join(folder, lookup.BERT_CONFIG_NAME)
+    if found := run_settings.read_fingerprint(folder):
+        # Runs of fine-tuning have such a file too.
+        if found.keys() & {"packing", "max_predictions_per_seq"}:
+            name = found["objective"]
+    # Weights without their run, as --keep_steps leaves them.
+    elif tf.io.gfile.exists(config):
+        name = read_trained_for(config).objective
     if name and name != objective:
         raise UserError(
             f"{flag}={path} is of a run with --objective={name}, not "
             f"{objective}: {mend}"
         )
-
-
-def _objective_of(folder: str) -> str | None:
-    """Return the objective of the pre-training in a folder; None: unknown."""
-    found = run_settings.read_fingerprint(folder)
-    if found:
-        # Runs of fine-tuning have such a file too.
-        is_ours = found.keys() & {"packing", "max_predictions_per_seq"}
-        return found["objective"] if is_ours else None
-    # Weights without their run, as --keep_steps leaves them. A configuration
-    # without the key may be of any objective, since earlier versions had none.
-    path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
-    if not tf.io.gfile.exists(path):
-        return None
-    return read_trained_for(path).objective
 
 
 @dataclasses.dataclass

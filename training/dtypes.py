@@ -67,26 +67,17 @@ def measure(dtype: str) -> float:
     return best["float32"] / best[dtype]
 
 
-def capability_of_gpus() -> tuple[int, int] | None:
-    """Return the least compute capability of the GPUs; None if unknown.
-
-    All take part in a step, so the oldest decides.
-    """
-    found = [
-        tf.config.experimental.get_device_details(gpu).get("compute_capability")
-        for gpu in tf.config.list_physical_devices("GPU")
-    ]
-    return None if None in found else min(found)
-
-
 def choose(strategy: tf.distribute.Strategy) -> tuple[str, str]:
     """Return the type that --dtype=auto takes for a strategy, and why."""
     if devices.is_tpu(strategy):
         return "bfloat16", "it is the type of TPUs"
     if devices.kind() == "GPU":
-        capability = capability_of_gpus()
-        if capability is None:
+        gpus = tf.config.list_physical_devices("GPU")
+        details = map(tf.config.experimental.get_device_details, gpus)
+        found = [known.get("compute_capability") for known in details]
+        if None in found:
             return "float32", "the GPU does not tell its compute capability"
+        capability = min(found)  # all take part in a step
         version = ".".join(map(str, capability))
         why = f"the GPU has compute capability {version}"
         if capability >= (8, 0):

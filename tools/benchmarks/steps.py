@@ -99,7 +99,7 @@ def training_flops(
     layer = hidden * (4 * hidden + 2 * config.intermediate_size + 2 * length)
     # Language model: transform, vocabulary. Next sentence: pooler, logits.
     words = predictions_of(length)
-    if objective.has_one_direction:
+    if objective.attention_direction != modeling.BIDIRECTIONAL:
         words = length
     head = words * hidden * (hidden + config.vocab_size)
     pooled = objective.predicts_next_sentence * hidden * (hidden + 2)
