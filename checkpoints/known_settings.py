@@ -14,8 +14,7 @@ from base.errors import UserError
 
 from checkpoints.trained_for import TrainedFor
 
-APPLIED, CHANGES_NOTHING = "applied", "changes nothing"
-REFUSED, WARNED = "refused", "warned of"
+APPLIED, REFUSED, WARNED = "applied", "refused", "warned of"
 
 
 class Refused(UserError):
@@ -26,7 +25,7 @@ class Setting(NamedTuple):
     """What is done with a setting.
 
     Attributes:
-        treatment: one of the constants above.
+        treatment: one of the constants above, or "changes nothing".
         why: where it is applied, why it changes nothing, or what else the
             model computes.
         harmless: values of a setting that is refused or warned of that are
@@ -78,22 +77,20 @@ def check(name: str, path: str, found: Mapping[str, Any]) -> None:
     known = SETTINGS[name]
     unknown = []
     for key, value in _flat(known, found):
-        setting = known.get(key)
         if value is None:
             continue
-        if setting is None:
+        if key not in known:
             unknown.append(key)
             continue
-        if setting.treatment not in (REFUSED, WARNED):
+        treatment, why, harmless = known[key]
+        if treatment not in (REFUSED, WARNED) or value in harmless:
             continue
-        if value in setting.harmless:
-            continue
-        wanted = " or ".join(map(repr, setting.harmless)) or "null"
+        wanted = " or ".join(map(repr, harmless)) or "null"
         words = (
             f"{path}: {key} is {repr(value)[:100]}, here it has to be "
-            f"{wanted}: {setting.why}"
+            f"{wanted}: {why}"
         )
-        if setting.treatment == REFUSED:
+        if treatment == REFUSED:
             raise Refused(words)
         logs.warn_once(words)
     if unknown:
