@@ -26,10 +26,12 @@ Character classes come from Python's `unicodedata`, as in the original. They
 depend on the interpreter's Unicode version.
 """
 
+import dataclasses
 import functools
 import hashlib
 import itertools
 import re
+import string
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -220,10 +222,14 @@ def _lines_of_tokenizer_json(theirs: Mapping[str, Any], path: str) -> list[str]:
 
 def validate_special_tokens(
     vocab: Mapping[str, int],
-    names: Iterable[str] = SPECIAL_TOKENS,
+    names: Iterable[str] = SPECIAL_TOKENS[1:],
     vocab_file: str = "the vocabulary",
 ) -> None:
-    """Raise a UserError that names the special tokens `vocab` lacks."""
+    """Raise a UserError that names the special tokens `vocab` lacks.
+
+    By default they are those of pre-training, where padding is 0 and needs no
+    [PAD].
+    """
     missing = [name for name in names if name not in vocab]
     if missing:
         raise errors.UserError(
@@ -278,10 +284,8 @@ def _is_control(char: str) -> bool:
 
 def _is_punctuation(char: str) -> bool:
     """Whether a character is punctuation; of symbols ("$") only ASCII's are."""
-    code = ord(char)
-    if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96:
-        return True
-    return 123 <= code <= 126 or unicodedata.category(char).startswith("P")
+    category = unicodedata.category(char)
+    return char in string.punctuation or category.startswith("P")
 
 
 def is_cjk(code: int) -> bool:
@@ -507,35 +511,25 @@ class BasicTokenizer:
         the text "It's \u00c9." gives ("it", [0, 1]), ("'", [2]), ("s", [3]),
         ("e", [5]), (".", [6]).
         """
-        words, places = self.clean_with_places(text)
-        first = 0
+        words, places = self.clean(text).split(), range(len(text))
+        if "".join(words) != text:
+            places = [
+                at
+                for at, char in enumerate(text)
+                if not char.isspace()
+                and self._clean[ord(char)] not in (None, " ")
+            ]
+        start = 0
         for word in words:
-            for part, own in self.split_with_places(word):
-                yield part, [places[first + at] for at in own]
-            first += len(word)
-
-    def clean_with_places(self, text: str) -> tuple[list[str], Sequence[int]]:
-        """Return the words of `clean`, and the places of all characters."""
-        words = self.clean(text).split()
-        if "".join(words) == text:
-            return words, range(len(text))
-        return words, [
-            at
-            for at, char in enumerate(text)
-            if not char.isspace() and self._clean[ord(char)] not in (None, " ")
-        ]
-
-    def split_with_places(
-        self, word: str
-    ) -> Iterator[tuple[str, Sequence[int]]]:
-        """Yield the words of `split_word` with places in its argument."""
-        parts, places = self.split_word(word), range(len(word))
-        if not word.isascii():
-            places = self._places_of_split(word, "".join(parts))
-        first = 0
-        for part in parts:
-            yield part, places[first : first + len(part)]
-            first += len(part)
+            parts, own = self.split_word(word), range(len(word))
+            if not word.isascii():
+                own = self._places_of_split(word, "".join(parts))
+            first = 0
+            for part in parts:
+                last = first + len(part)
+                yield part, [places[start + at] for at in own[first:last]]
+                first = last
+            start += len(word)
 
     def _places_of_split(self, word: str, split: str) -> list[int]:
         """Return the places of the characters that `split_word` returns."""
@@ -594,25 +588,20 @@ class BasicTokenizer:
         return [piece for piece in "".join(marked).split("\0") if piece]
 
 
+@dataclasses.dataclass(eq=False)
 class WordpieceTokenizer:
     """Splits words into the longest pieces of a vocabulary (step 6)."""
 
-    def __init__(
-        self,
-        vocab: Mapping[str, int],
-        unk_token: str = "[UNK]",
-        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
-    ):
-        self.vocab = vocab
-        self.unk_token = unk_token
-        self.max_input_chars_per_word = max_input_chars_per_word
+    vocab: Mapping[str, int]
+    unk_token: str = "[UNK]"
+    max_input_chars_per_word: int = MAX_CHARS_PER_WORD
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the pieces of each whitespace-separated word."""
         words = whitespace_tokenize(convert_to_unicode(text))
-        return [piece for word in words for piece in self.split_word(word)]
+        return [piece for word in words for piece in self.pieces_of(word)]
 
-    def split_word(self, word: str) -> list[str]:
+    def pieces_of(self, word: str) -> list[str]:
         """Return the pieces of one word; "##" marks all but the first.
 
         A word that cannot be covered to its end, or that is too long, is one
@@ -759,7 +748,7 @@ class FullTokenizer:
 
     def _compute_part(self, part: str) -> bytes:
         """Return the ids of a word without punctuation, or of one mark."""
-        pieces = self.wordpiece_tokenizer.split_word(part)
+        pieces = self.wordpiece_tokenizer.pieces_of(part)
         return array("i", [self.vocab[p] for p in pieces]).tobytes()
 
     def spans(self, text: str) -> list[tuple[int, int]]:
@@ -769,10 +758,9 @@ class FullTokenizer:
         as accents, belong to the piece before them: in "Cafe\u0301!" the piece
         "cafe" has 5 characters.
         """
-        if not self._splitter:
-            return self._spans(text)
+        parts = self._splitter.split(text) if self._splitter else [text]
         found, at = [], 0
-        for number, part in enumerate(self._splitter.split(text)):
+        for number, part in enumerate(parts):
             own = [(0, len(part))] if number % 2 else self._spans(part)
             found += [(at + first, at + end) for first, end in own]
             at += len(part)
@@ -780,31 +768,20 @@ class FullTokenizer:
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return `spans` of a text without special tokens."""
-        words, places = self.basic_tokenizer.clean_with_places(text)
-        of_char, size = self.basic_tokenizer.of_char, len(text)
-        found, start = [], 0
-        for word in words:
-            for first, last in self._word_spans(word):
-                end = places[start + last] + 1
-                while end < size and not of_char[ord(text[end])]:
-                    end += 1
-                found.append((places[start + first], end))
-            start += len(word)
-        return found
-
-    def _word_spans(self, word: str) -> list[tuple[int, int]]:
-        """Return the first and last character of each piece of a clean word."""
-        found = []
-        for part, places in self.basic_tokenizer.split_with_places(word):
+        basic, found = self.basic_tokenizer, []
+        for part, places in basic.words_with_places(text):
             ids = memoryview(self._part_ids[part]).cast("i")
             first = 0
             for index in ids:
                 # "##" marks all pieces of a word but the first. An unknown
                 # token is the only one of its word.
                 size = len(self.inv_vocab[index]) - 2 * (first > 0)
-                end = first + size if len(ids) > 1 else len(part)
-                found.append((places[first], places[end - 1]))
-                first = end
+                last = first + size if len(ids) > 1 else len(part)
+                end = places[last - 1] + 1
+                while end < len(text) and not basic.of_char[ord(text[end])]:
+                    end += 1
+                found.append((places[first], end))
+                first = last
         return found
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:

@@ -46,9 +46,7 @@ def open_source(f: FlagValues) -> Checkpoint:
     if vocabulary:
         vocab = vocabulary.tokens
         source.check_vocab(len(vocab))
-        tokenization.validate_special_tokens(
-            vocab, ("[UNK]", "[CLS]", "[SEP]", "[MASK]"), vocabulary.path
-        )
+        tokenization.validate_special_tokens(vocab, vocab_file=vocabulary.path)
     if f.resume_from:
         pretraining_run.check_continues(f.resume_from, f.objective, vocabulary)
     return source

@@ -131,7 +131,7 @@ def measure(
     wordpiece = tokenization.WordpieceTokenizer(vocab)
     num_pieces = num_unknown = 0
     for word, count in words.items():
-        pieces = wordpiece.split_word(word)
+        pieces = wordpiece.pieces_of(word)
         num_pieces += count * len(pieces)
         num_unknown += count * (pieces == ["[UNK]"])
     total = sum(words.values())

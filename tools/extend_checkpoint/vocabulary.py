@@ -148,7 +148,7 @@ def choose_from_text(
 def _new_word(
     word: str, tokenizer: tokenization.FullTokenizer, count: int
 ) -> NewWord:
-    pieces = tokenizer.wordpiece_tokenizer.split_word(word)
+    pieces = tokenizer.wordpiece_tokenizer.pieces_of(word)
     return NewWord(word, tuple(pieces), count)
 
 
@@ -193,7 +193,7 @@ def compare(
     old_pieces = new_pieces = 0
     longer = []
     for word, count in counts.items():
-        old, new = before.split_word(word), after.split_word(word)
+        old, new = before.pieces_of(word), after.pieces_of(word)
         old_pieces += count * len(old)
         new_pieces += count * len(new)
         is_lost = new == [after.unk_token] != old
