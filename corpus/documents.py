@@ -61,11 +61,7 @@ def make_document(item: Item, flags: CorpusFlags) -> Outcome:
     except Unusable as unusable:
         reason, detail = unusable.args
         counts[reason] = 1
-        place = f"{items.ITEM_NAMES[source.kind]} {item.number}"
-        if source.kind == items.DUMP:
-            place = dumps.page_place(item.number, item.data)
-        problem = Problem(source.path, item.number, place, detail, reason)
-        return Outcome(None, counts, problem)
+        return Outcome(None, counts, item.unusable(reason, detail).problem)
     if lines is None:
         return Outcome(None, counts)
     lines = [line for line in map(clean_line, lines) if line]
@@ -231,24 +227,22 @@ def _sentences_of_page(
 ) -> list[str] | None:
     """Return the sentences of a page, None if it is no article; count it."""
     counts["pages"] = 1
-    page = dumps.parse_page(item.data)
+    page, model, text = dumps.parse_page(item.data)
     wiki = _site_of(item.source)
     reason = "articles"
     if page.namespace != 0:
         reason = "other_namespaces"
-    elif page.is_redirect or site.is_redirect(page.text):
+    elif page.redirect is not None or site.is_redirect(text):
         reason = "redirects"
-    elif page.model != "wikitext":
+    elif model != "wikitext":
         reason = "not_wikitext"
-    elif site.is_disambiguation(page.text, page.title, wiki):
+    elif site.is_disambiguation(text, page.title, wiki):
         reason = "disambiguations"
     counts[reason] = 1
     if reason != "articles":
         return None
     try:
-        lines, more = wikitext.to_sentences(
-            page.text, wiki, item.source.language
-        )
+        lines, more = wikitext.to_sentences(text, wiki)
     except Unusable:
         raise
     except Exception as error:

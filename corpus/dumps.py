@@ -17,16 +17,14 @@ import html
 import io
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import mwxml
 
-from corpus.items import Unusable
+from corpus.items import HEAD_BYTES, Unusable
 
 _BEGIN = re.compile(rb"<page[\s>]")
 _END = b"</page>"
-_TAG = re.compile(_BEGIN.pattern + b"|" + _END)
-_TITLE = re.compile(rb"<title>([^<]*)</title>")
+_TAG = re.compile(rb"(<page[\s>]|</page>)")
 _LANGUAGE = re.compile(r"""<mediawiki\b[^>]*\bxml:lang=["']([^"']*)["']""")
 _NAMESPACE = re.compile(
     r"""<namespace\s[^>]*\bkey=["'](-?\d+)["'][^>]*>([^<]+)</namespace>"""
@@ -34,19 +32,6 @@ _NAMESPACE = re.compile(
 
 # The longest part of a tag that a block may end with: "</page".
 _TAG_BYTES = 6
-
-# How much is kept of a page that cannot be used, for its title.
-_HEAD_BYTES = 2**12
-
-
-class Page(NamedTuple):
-    """A page of a dump, with its newest text; articles are of namespace 0."""
-
-    title: str
-    namespace: int
-    is_redirect: bool
-    model: str
-    text: str
 
 
 def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
@@ -77,55 +62,42 @@ def split_pages(
     begins ("broken_page"); and a last piece ("truncated") if the dump ends
     within a page or has no </mediawiki> for its <mediawiki>.
     """
-    # `begin` is where the open page begins in the buffer, -1 without one. Of a
-    # page that is too long only `head` is kept.
-    buffer, searched, begin, head = b"", 0, -1, b""
-    is_first, has_root, tail = True, False, b""
+    page, rest, tail, has_root = None, b"", b"", None
     for block in blocks:
-        has_root = has_root or (is_first and b"<mediawiki" in block)
-        is_first, tail = False, (tail + block)[-_HEAD_BYTES:]
-        buffer += block
-        while match := _TAG.search(buffer, searched):
-            searched = match.end()
-            if match[0] != _END:
-                if begin >= 0:
-                    broken = head or buffer[begin : match.start()]
-                    yield broken[:_HEAD_BYTES], "broken_page"
-                begin, head = match.start(), b""
-            else:
-                page = buffer[max(begin, 0) : searched]
-                if begin < 0:
+        if has_root is None:
+            has_root = b"<mediawiki" in block
+        tail = (tail + block)[-HEAD_BYTES:]
+        *pieces, rest = _TAG.split(rest + block)
+        # A tag may stand across the end of a block.
+        pieces += rest[:-_TAG_BYTES], b""
+        rest = rest[-_TAG_BYTES:]
+        for text, tag in zip(pieces[::2], pieces[1::2], strict=True):
+            if page is not None:
+                page += text
+                # Of a page that is too long the beginning is enough.
+                page = page[: max_bytes + HEAD_BYTES]
+            if tag == _END:
+                if page is None:
                     yield b"", "broken_page"
-                elif head or len(page) > max_bytes:
-                    yield head or page[:_HEAD_BYTES], "too_long"
+                elif len(page) + len(tag) > max_bytes:
+                    yield page[:HEAD_BYTES], "too_long"
                 else:
-                    yield page, ""
-                begin, head = -1, b""
-        if begin >= 0 and len(buffer) - begin > max_bytes:
-            head = head or buffer[begin : begin + _HEAD_BYTES]
-        # A tag may stand across the end of a block. Complete tags have been
-        # found, so the bytes kept hold none.
-        keep = len(buffer) - _TAG_BYTES
-        if begin >= 0 and not head:
-            keep = begin
-        keep = max(keep, 0)
-        searched = max(searched, len(buffer) - _TAG_BYTES) - keep
-        buffer, begin = buffer[keep:], min(begin, 0)
-    if begin >= 0:
-        yield (head or buffer)[:_HEAD_BYTES], "truncated"
+                    yield page + tag, ""
+                page = None
+            elif tag:
+                if page is not None:
+                    yield page[:HEAD_BYTES], "broken_page"
+                page = tag
+    if page is not None:
+        yield (page + rest)[:HEAD_BYTES], "truncated"
     elif has_root and b"</mediawiki>" not in tail:
         yield b"", "truncated"
 
 
-def page_place(number: int, data: bytes) -> str:
-    """Return "page 12 'Title'" for the XML of a page."""
-    match = _TITLE.search(data[:_HEAD_BYTES])
-    title = match and html.unescape(match[1].decode("utf-8", "replace"))
-    return f"page {number} {title!r}" if title else f"page {number}"
+def parse_page(data: bytes) -> tuple[mwxml.Page, str, str]:
+    """Return a page, and the model and the text of its newest revision.
 
-
-def parse_page(data: bytes) -> Page:
-    """Return the page in the bytes from <page> to </page>.
+    The bytes are those from <page> to </page>.
 
     Raises:
         Unusable: the XML is broken, or tags are not those of a dump.
@@ -142,10 +114,5 @@ def parse_page(data: bytes) -> Page:
     if not revisions:
         raise Unusable("broken_item", "no revision")
     (newest,) = revisions
-    return Page(
-        page.title,
-        page.namespace,
-        page.redirect is not None,
-        newest.slots.contents["main"].model or "wikitext",
-        newest.text or "",
-    )
+    model = newest.slots.contents["main"].model
+    return page, model or "wikitext", newest.text or ""

@@ -90,9 +90,11 @@ def generate(
     input_bytes = sum(size for _, size, _ in input_states)
     outputs = _output_files(output_dir, flags)
     paths = [path for some in outputs.values() for path in some]
+    kinds = {}
     for path in inputs:
         with Blocks(path) as blocks:
             source, _ = reading.find_source(path, blocks, flags.language)
+        kinds[path] = {"kind": source.kind, "language": source.language}
         if source.kind == PARQUET:
             reading.require_pyarrow(path)
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
@@ -112,8 +114,6 @@ def generate(
     steps = CorpusSteps(
         flags,
         is_strict,
-        len(outputs[TRAIN]),
-        len(outputs[HELDOUT]),
         len(paths)
         * math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
         min(chunk_bytes, _MOST_CHUNK_BYTES),
@@ -128,14 +128,13 @@ def generate(
             "--output_dir"
         )
     logging.info("Reading from %s", steps.input_name)
-    num_warnings = 0
+    warnings = []
 
     def warn(result: dict[str, Any]) -> None:
-        nonlocal num_warnings
         lines = summary.problem_lines(result)
-        for line in lines[: _MAX_WARNINGS - num_warnings]:
+        for line in lines[: _MAX_WARNINGS - len(warnings)]:
             logging.warning("%s", line)
-            num_warnings += 1
+            warnings.append(line)
 
     run = engine.make_files(
         job,
@@ -152,7 +151,11 @@ def generate(
         **summary.make_report(run, outputs, output_dir),
         "flags": dataclasses.asdict(flags),
         "versions": versions,
-        "inputs": {path: found[path] for path in inputs if path in found},
+        "inputs": {
+            path: {**kinds[path], **found[path]}
+            for path in inputs
+            if path in found
+        },
     }
     text_files.write_json(report_file, report, indent=1, ensure_ascii=False)
     file_system.remove_leftovers(report_file)
@@ -165,9 +168,6 @@ def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
     Held-out files are in a folder of their own, so that a pattern such as
     wiki/*.txt does not match them. A file is about as large in both splits.
     """
-    num_heldout = 0
-    if flags.heldout_fraction:
-        num_heldout = max(1, round(flags.num_shards * flags.heldout_fraction))
     return {
         split: [
             os.path.join(output_dir, f"{name}-{index:05}-of-{number:05}.txt")
@@ -175,7 +175,7 @@ def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
         ]
         for split, name, number in (
             (TRAIN, "train", flags.num_shards),
-            (HELDOUT, "heldout/heldout", num_heldout),
+            (HELDOUT, "heldout/heldout", flags.num_heldout_shards),
         )
     }
 
@@ -188,14 +188,11 @@ class CorpusSteps(Steps):
     """The steps of prepare_corpus.py.
 
     The files of the training text come first, then the held-out ones.
-    `num_train` and `num_heldout` are the numbers of these files; `input_name`
-    is for messages.
+    `input_name` is for messages.
     """
 
     flags: CorpusFlags
     is_strict: bool
-    num_train: int
-    num_heldout: int
     num_buckets: int
     chunk_bytes: int
     input_name: str
@@ -205,15 +202,16 @@ class CorpusSteps(Steps):
     @property
     def num_files(self) -> int:
         """The number of files of both splits."""
-        return self.num_train + self.num_heldout
+        return self.flags.num_shards + self.flags.num_heldout_shards
 
     def bucket_of(self, key: int, split: str) -> int:
         """Return the bucket of a document: ranges of keys of equal width."""
         per_file = self.num_buckets // self.num_files
+        num_train = self.flags.num_shards * per_file
         if split == TRAIN:
-            return key * self.num_train * per_file >> 64
-        first = self.num_train * per_file
-        return first + (key * self.num_heldout * per_file >> 64)
+            return key * num_train >> 64
+        num_heldout = self.flags.num_heldout_shards * per_file
+        return num_train + (key * num_heldout >> 64)
 
     def chunks(
         self, sources: Sequence[str], place: Any
@@ -233,26 +231,20 @@ class CorpusSteps(Steps):
         """Return (bucket, text) of the documents of a chunk.
 
         The result also has `counts` by name, the first `problems`, and
-        `inputs`: kind, language and numbers by path.
+        `inputs`: numbers by path.
 
         Raises:
             UserError: there is a problem and the run is strict.
         """
-        pairs, counts, problems, inputs = [], collections.Counter(), [], {}
+        pairs, counts, problems = [], collections.Counter(), []
+        inputs = collections.defaultdict(collections.Counter)
         for item in chunk.items:
-            source = item.source
             document, found, problem = documents.make_document(item, self.flags)
             if problem:
                 if self.is_strict:
                     raise UserError(f"{problem.line()} (--strict)")
                 problems.append(list(problem))
-            if source.path not in inputs:
-                inputs[source.path] = {
-                    "kind": source.kind,
-                    "language": source.language,
-                    **dict.fromkeys(_SUMS, 0),
-                }
-            entry = inputs[source.path]
+            entry = inputs[item.source.path]
             # The report of a damaged file is not one of its items.
             entry["items"] += bool(item.data or not problem)
             entry["bytes"] += len(item.data)
@@ -268,16 +260,13 @@ class CorpusSteps(Steps):
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         """Return the sum of the results of chunks, which come in any order."""
-        counts, problems, inputs = collections.Counter(), [], {}
+        counts, problems = collections.Counter(), []
+        inputs = collections.defaultdict(collections.Counter)
         for result in results:
             counts.update(result["counts"])
             problems = sorted(problems + result["problems"])[:MAX_PROBLEMS]
             for path, entry in result["inputs"].items():
-                known = inputs.setdefault(
-                    path, {**entry, **dict.fromkeys(_SUMS, 0)}
-                )
-                for name in _SUMS:
-                    known[name] += entry[name]
+                inputs[path].update({name: entry[name] for name in _SUMS})
         return {"counts": counts, "problems": problems, "inputs": inputs}
 
     def check(self, total: dict[str, Any]) -> None:

@@ -4,18 +4,16 @@ All types are plain values, which are pickled and sent to worker processes.
 """
 
 import dataclasses
+import html
+import re
 from typing import NamedTuple
 
 from base.flags import flag
-
-from corpus.paragraphs import LINE_BREAKS
 
 # The kinds of input files, as corpus/sources.py finds them by content.
 DUMP, JSON_LINES, PARQUET, TEXT = "dump", "json_lines", "parquet", "text"
 # WikiExtractor's <doc id="1" url="..." title="...">, text, </doc>.
 EXTRACTED = "extracted"
-
-DOCUMENT_SEPARATORS = ("file", "blank_line")
 
 # What an item of each kind is called in messages, with its number.
 ITEM_NAMES = {
@@ -25,6 +23,11 @@ ITEM_NAMES = {
     TEXT: "document",
     EXTRACTED: "document",
 }
+
+# How much is kept of a page that cannot be used, for its title.
+HEAD_BYTES = 2**12
+
+_TITLE = re.compile(rb"<title>([^<]*)</title>")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +42,11 @@ class CorpusFlags:
     text_column: str = flag("text")
     """Column of parquet, or key of JSON lines."""
 
-    document_separator: str = flag("file", choices=DOCUMENT_SEPARATORS)
+    document_separator: str = flag("file", choices=("file", "blank_line"))
     """What a document is in plain text: a whole file, in which blank lines
     separate paragraphs; or what stands between blank lines."""
 
-    line_breaks: str = flag("auto", choices=LINE_BREAKS)
+    line_breaks: str = flag("auto", choices=("auto", "join", "keep"))
     """What a line break within a paragraph means in plain text, JSON and
     parquet. join: nothing, as lines were wrapped at a fixed width and a
     sentence may span several. keep: it ends a sentence. auto: join for
@@ -64,6 +67,13 @@ class CorpusFlags:
 
     num_shards: int = flag(64, 1, 99999)
     """Training files to write."""
+
+    @property
+    def num_heldout_shards(self) -> int:
+        """The number of files in heldout/, as large as those of training."""
+        if not self.heldout_fraction:
+            return 0
+        return max(1, round(self.num_shards * self.heldout_fraction))
 
     @property
     def max_item_bytes(self) -> int:
@@ -88,6 +98,10 @@ class Unusable(ValueError):
 
     Reasons are the keys of `summary.REASONS`, by which they are counted.
     """
+
+
+# Reasons that concern a file, not one of its items.
+_OF_FILES = ("unreadable_file", "damaged_file")
 
 
 class Problem(NamedTuple):
@@ -123,8 +137,24 @@ class Item(NamedTuple):
 
     source: Source
     number: int
-    data: bytes
+    data: bytes = b""
     problem: Problem | None = None
+
+    @property
+    def place(self) -> str:
+        """The place in the file: "line 3", or "page 12 'Title'" of a dump."""
+        place = f"{ITEM_NAMES[self.source.kind]} {self.number}"
+        is_page = self.source.kind == DUMP
+        if is_page and (match := _TITLE.search(self.data[:HEAD_BYTES])):
+            title = html.unescape(match[1].decode("utf-8", "replace"))
+            place += f" {title!r}" if title else ""
+        return place
+
+    def unusable(self, reason: str, detail: str) -> "Item":
+        """Return the item as a problem, for some reasons of the whole file."""
+        place = "" if reason in _OF_FILES else self.place
+        problem = Problem(self.source.path, self.number, place, detail, reason)
+        return self._replace(data=b"", problem=problem)
 
 
 class Chunk(NamedTuple):

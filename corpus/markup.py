@@ -50,12 +50,18 @@ _RAW = re.compile(
 # [^<>] ends at the next tag at the latest: no position is read twice.
 _TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>([ \t]*)", re.IGNORECASE)
 _SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>([^<>]*)</sup\s*>", re.IGNORECASE)
-_PARAGRAPH_TAGS = frozenset(
-    """p div blockquote center section article header footer hr caption
-    noinclude onlyinclude""".split()
-)
-_ITEM_TAGS = frozenset("li dd dt tr td th table tbody thead".split())
-_HEADING_TAGS = frozenset("h1 h2 h3 h4 h5 h6".split())
+# Tags that break a line, and what stands in place of <tag> and of </tag>.
+_BREAKS = {
+    tag: marks
+    for tags, marks in {
+        "br": (" ", " "),
+        """p div blockquote center section article header footer hr caption
+        noinclude onlyinclude""": ("\n\n", "\n\n"),
+        "li dd dt tr td th table tbody thead": ("\n*", "\n"),
+        "h1 h2 h3 h4 h5 h6": ("\n=", "\n"),
+    }.items()
+    for tag in tags.split()
+}
 _INLINE_TAGS = frozenset(
     """a abbr b bdi bdo big cite data del dfn em font i ins kbd mark q rb rp rt
     rtc ruby s samp small span strike strong sub sup time tt u var wbr nobr
@@ -177,14 +183,8 @@ def _superscript(match: re.Match[str]) -> str:
 def _tag(match: re.Match[str]) -> str:
     """Return the replacement of an HTML tag, whose content is kept."""
     name, closes = match[1].lower(), match[0][1] == "/"
-    if name == "br":
-        return " "
-    if name in _PARAGRAPH_TAGS:
-        return "\n\n"
-    if name in _ITEM_TAGS:
-        return "\n" if closes else "\n*"
-    if name in _HEADING_TAGS:
-        return "\n" if closes else "\n="
+    if name in _BREAKS:
+        return _BREAKS[name][closes]
     return match[2] if name in _INLINE_TAGS else match[0]
 
 

@@ -6,53 +6,19 @@ without it: "5 miles", not "5 miles (8.0 km)".
 """
 
 import re
-from typing import NamedTuple
 
 from corpus import words
 
-
-class Format(NamedTuple):
-    """How a wiki writes numbers.
-
-    Attributes:
-        separator: stands between groups of digits.
-        mark: stands before the fraction.
-        least: digits before the first separator, at least.
-        digits: the ten digits.
-        has_lakhs: whether groups above the thousands have two digits.
-    """
-
-    separator: str
-    mark: str
-    least: int = 1
-    digits: str = "0123456789"
-    has_lakhs: bool = False
-
-
 _WORDS = words.read("numbers")
-
-
-def _formats() -> dict[str, Format]:
-    digits = {
-        code: "".join(chr(ord(zero) + value) for value in range(10))
-        for zero, codes in _WORDS["zeros"].items()
-        for code in codes.split()
-    }
-    lakhs = _WORDS["lakhs"].split()
-    return {
-        code: Format(
-            form["separator"],
-            form["mark"],
-            form["least"],
-            digits.get(code, Format._field_defaults["digits"]),
-            code in lakhs,
-        )
-        for form in _WORDS["formats"]
-        for code in form["wikis"].split()
-    }
-
-
-_FORMATS = _formats()
+_FORMATS = {
+    code: form for form in _WORDS["formats"] for code in form["wikis"].split()
+}
+_ZEROS = {
+    code: zero
+    for zero, codes in _WORDS["zeros"].items()
+    for code in codes.split()
+}
+_LAKHS = frozenset(_WORDS["lakhs"].split())
 
 # What MediaWiki takes for a number within other text.
 _NUMBER = re.compile(r"(-(?=[0-9.]))?([0-9]+|(?=\.[0-9]))(\.[0-9]*)?")
@@ -65,25 +31,24 @@ def formatted(text: str, language: str) -> str | None:
     As in MediaWiki, the numbers within other text are written so, too.
     """
     code = language.lower()
-    style = _FORMATS.get(code) or _FORMATS.get(code.partition("-")[0])
-    if style is None or _EXPONENT.search(text):
+    if code not in _FORMATS:
+        code = code.partition("-")[0]
+    form = _FORMATS.get(code)
+    if form is None or _EXPONENT.search(text):
         return None
-    table = str.maketrans("0123456789", style.digits)
+    zero = ord(_ZEROS.get(code, "0"))
+    digits = {ord("0") + value: zero + value for value in range(10)}
+    # Groups are counted from the end. Those above the thousands may be smaller.
+    group = re.compile("[0-9]{1,2}" if code in _LAKHS else "[0-9]{1,3}")
 
     def write(match: re.Match[str]) -> str:
         sign, whole, fraction = match[1] or "", match[2], match[3] or ""
-        if len(whole) >= 3 + style.least:
-            head, last = whole[:-3], whole[-3:]
-            size = 2 if style.has_lakhs else 3
-            first = len(head) % size
-            groups = [head[:first]] if first else []
-            groups += [
-                head[start : start + size]
-                for start in range(first, len(head), size)
-            ]
-            whole = style.separator.join([*groups, last])
-        number = whole + fraction.replace(".", style.mark)
-        return sign.replace("-", "−") + number.translate(table)
+        if len(whole) >= 3 + form["least"]:
+            from_end = whole[::-1]
+            groups = [from_end[:3], *group.findall(from_end[3:])]
+            whole = form["separator"].join(groups)[::-1]
+        number = whole + fraction.replace(".", form["mark"])
+        return sign.replace("-", "−") + number.translate(digits)
 
     return _NUMBER.sub(write, text)
 

@@ -6,6 +6,7 @@ Project Gutenberg, it stands in the middle of a sentence, and a blank line ends
 a paragraph. The lengths of the lines show which of the two a text is.
 """
 
+import itertools
 import re
 import unicodedata
 
@@ -27,8 +28,6 @@ _SENTENCE_END = re.compile("[.!?…。！？।؟][\"'”’»)\\]」』]*$")
 
 _LINE_BREAK = re.compile("\r\n|\r|\n")
 
-LINE_BREAKS = ("auto", "join", "keep")
-
 
 def split_paragraphs(text: str, line_breaks: str = "auto") -> list[str]:
     """Return the paragraphs of a text, each as one stripped line.
@@ -36,17 +35,14 @@ def split_paragraphs(text: str, line_breaks: str = "auto") -> list[str]:
     Blank lines separate them. With "join" a line break means nothing, with
     "keep" it ends a paragraph. "auto" is "join" if the lines look wrapped.
     """
-    blocks: list[list[str]] = [[]]
-    for line in _LINE_BREAK.split(text):
-        if line := line.strip():
-            blocks[-1].append(line)
-        elif blocks[-1]:
-            blocks.append([])
+    lines = map(str.strip, _LINE_BREAK.split(text))
+    groups = itertools.groupby(lines, bool)
+    blocks = [list(group) for has_text, group in groups if has_text]
     if line_breaks == "auto":
         line_breaks = "join" if is_wrapped(blocks) else "keep"
     if line_breaks == "keep":
         return [line for block in blocks for line in block]
-    return [_join(block) for block in blocks if block]
+    return [_join(block) for block in blocks]
 
 
 def is_wrapped(blocks: list[list[str]]) -> bool:

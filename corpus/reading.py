@@ -20,7 +20,6 @@ from corpus.items import (
     Chunk,
     CorpusFlags,
     Item,
-    Problem,
     Source,
     Unusable,
 )
@@ -74,9 +73,10 @@ def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
     What cannot be read is an item too, with a problem and without data.
     """
     with Blocks(path) as blocks:
-        source, problem = find_source(path, blocks, flags.language)
-        if problem:
-            yield Item(source, 0, b"", problem), blocks.position()
+        source, detail = find_source(path, blocks, flags.language)
+        if detail:
+            item = Item(source, 0).unusable("unreadable_file", detail)
+            yield item, blocks.position()
         elif source.kind == items.PARQUET:
             yield from _read_rows(source, blocks, flags)
         else:
@@ -85,18 +85,15 @@ def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
                 yield item, blocks.position()
 
 
-def find_source(
-    path: str, blocks: Blocks, language: str
-) -> tuple[Source, Problem | None]:
-    """Return the kind and language of a file, and why it cannot be used.
+def find_source(path: str, blocks: Blocks, language: str) -> tuple[Source, str]:
+    """Return the kind and language of a file, and why it cannot be used or "".
 
     Raises:
         UserError: neither the flag --language nor the file names the language.
     """
     kind, detail = sources.find_kind(blocks)
     if not kind:
-        problem = Problem(path, 0, "", detail, "unreadable_file")
-        return Source(path, "", language), problem
+        return Source(path, "", language), detail
     namespaces = ()
     if kind == items.DUMP:
         own_language, namespaces = dumps.read_header(blocks.head)
@@ -107,27 +104,17 @@ def find_source(
             "which decides where sentences end: give it by --language, such as "
             "--language=en"
         )
-    return Source(path, kind, language, namespaces), None
+    return Source(path, kind, language, namespaces), ""
 
 
-def _problem(
-    source: Source, number: int, reason: str, detail: str, place: str = ""
-) -> Item:
-    """Return an item that cannot be used; without a place it is the file."""
-    problem = Problem(source.path, number, place, detail, reason)
-    return Item(source, number, b"", problem)
-
-
-def _too_long(
-    source: Source, number: int, flags: CorpusFlags, place: str
-) -> Item:
+def _too_long(item: Item, flags: CorpusFlags) -> Item:
     detail = f"is larger than {flags.max_document_mb} MB (--max_document_mb)"
-    if source.kind == items.TEXT and flags.document_separator == "file":
+    if item.source.kind == items.TEXT and flags.document_separator == "file":
         detail += (
             "; if blank lines separate its documents, give "
             "--document_separator=blank_line"
         )
-    return _problem(source, number, "too_long", detail, place)
+    return item.unusable("too_long", detail)
 
 
 def _read_pages(
@@ -140,24 +127,24 @@ def _read_pages(
             truncated = data
             break
         number += 1
-        place = dumps.page_place(number, data)
+        item = Item(source, number, data)
         if not problem:
-            yield Item(source, number, data)
+            yield item
         elif problem == "too_long":
-            yield _too_long(source, number, flags, place)
+            yield _too_long(item, flags)
         else:
             detail = "has </page> without <page>"
             if data:
                 detail = "does not end (no </page>) before the next page"
-            yield _problem(source, number, "broken_item", detail, place)
+            yield item.unusable("broken_item", detail)
     if blocks.damage or truncated is not None:
         detail = blocks.damage or "ends without </mediawiki>"
         if truncated:
-            detail += f" within {dumps.page_place(number + 1, truncated)}"
+            detail += f" within {Item(source, number + 1, truncated).place}"
         detail += f"; the {number:,} pages before it are used"
-        yield _problem(source, number, "damaged_file", detail)
+        yield Item(source, number).unusable("damaged_file", detail)
     elif not number:
-        yield _problem(source, 0, "unreadable_file", "has no page")
+        yield Item(source, 0).unusable("unreadable_file", "has no page")
 
 
 def _read_texts(
@@ -168,7 +155,7 @@ def _read_texts(
     Only \n ends a line of JSON. Blank ones are counted, so that numbers are
     those of an editor.
     """
-    what, separator = items.ITEM_NAMES[source.kind], None
+    separator = None
     if source.kind == items.JSON_LINES:
         separator = re.compile(rb"\n")
     elif source.kind == items.EXTRACTED:
@@ -179,16 +166,18 @@ def _read_texts(
     for text, is_whole in _split(blocks, separator, flags.max_item_bytes):
         has_text = not is_whole or bool(text.strip())
         number += has_text or source.kind == items.JSON_LINES
+        item = Item(source, number, text)
         if not is_whole:
-            yield _too_long(source, number, flags, f"{what} {number}")
+            yield _too_long(item, flags)
         elif has_text:
-            yield Item(source, number, text)
+            yield item
     if blocks.damage:
-        detail = f"{blocks.damage}, in {what} {max(number, 1)} or behind it; "
+        place = Item(source, max(number, 1)).place
+        detail = f"{blocks.damage}, in {place} or behind it; "
         detail += "what comes before the damage is used"
-        yield _problem(source, number, "damaged_file", detail)
+        yield Item(source, number).unusable("damaged_file", detail)
     elif not number:
-        yield _problem(source, 0, "unreadable_file", "has no text")
+        yield Item(source, 0).unusable("unreadable_file", "has no text")
 
 
 def _split(
@@ -278,7 +267,7 @@ def _read_rows(
                     data = (text or "").encode("utf-8", "surrogatepass")
                     item = Item(source, number, data)
                     if len(data) > flags.max_item_bytes:
-                        item = _too_long(source, number, flags, f"row {number}")
+                        item = _too_long(item, flags)
                     yield item, size * number // table.metadata.num_rows
         if not number:
             detail = "has no row"
@@ -288,6 +277,6 @@ def _read_rows(
         detail = f"is a damaged parquet file ({' '.join(str(error).split())})"
     if detail and number:
         detail += f"; the {number:,} rows before the damage are used"
-        yield _problem(source, number, "damaged_file", detail), size
+        yield Item(source, number).unusable("damaged_file", detail), size
     elif detail:
-        yield _problem(source, 0, "unreadable_file", detail), size
+        yield Item(source, 0).unusable("unreadable_file", detail), size

@@ -174,8 +174,7 @@ def _abbreviations(language: str) -> tuple[frozenset[str], frozenset[str]]:
 @functools.cache
 def _of(base: str, table: str) -> frozenset[str]:
     """Return the words of a table for a language."""
-    words = _WORDS[table]
-    return frozenset(f"{words['']} {words.get(base, '')}".split())
+    return words.of_language(_WORDS[table], base)
 
 
 # Initials of names, which no sentence ends with: in scripts of which sentencex

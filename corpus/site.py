@@ -19,14 +19,9 @@ _HIDDEN_NUMBERS = (-2, 6, 14)
 _WORDS = words.read("site")
 
 
-def _names(table: str) -> frozenset[str]:
-    """Return the names of a table, with spaces for underscores."""
-    return frozenset(name.replace("_", " ") for name in _WORDS[table].split())
-
-
-_HIDDEN_NAMES = _names("hidden_namespaces")
+_HIDDEN_NAMES = words.names(_WORDS["hidden_namespaces"])
 LANGUAGE_CODES = frozenset(_WORDS["language_codes"].split())
-REFERENCE_SECTIONS = _names("reference_sections")
+REFERENCE_SECTIONS = words.names(_WORDS["reference_sections"])
 
 
 def _any_of(table: str, space: str) -> str:

@@ -51,45 +51,28 @@ _UTF16_MARKS = {
     b"\x00<": "utf-16-be",
 }
 
-# The beginning of a file -> its kind, or why it cannot be used.
-_KINDS = [
-    (re.compile(pattern, re.DOTALL), kind, why)
-    for pattern, kind, why in (
-        (
-            rb"\x28\xb5\x2f\xfd",
-            "",
-            "compressed by zstd; decompress it first (zstd -d)",
-        ),
-        (rb"7z\xbc\xaf\x27\x1c", "", "a 7z archive; extract it first"),
-        (rb"PK\x03\x04", "", "a zip archive; extract it first"),
-        (rb"%PDF", "", "a PDF document"),
-        (rb"PAR1", items.PARQUET, ""),
-        (rb".*\0", "", "a binary file"),
-        (rb"\s*$", items.TEXT, ""),
-        (
-            rb"\s*(?=<(\?xml|mediawiki|page\b|!--)).*<(mediawiki|page)[\s>]",
-            items.DUMP,
-            "",
-        ),
-        (
-            rb"\s*<(\?xml|mediawiki|page\b|!--)",
-            "",
-            "XML, but no MediaWiki dump: no <mediawiki> tag",
-        ),
-        (
-            rb"\s*(?i:<!doctype html|<html[\s>])",
-            "",
-            "HTML; extract its text first",
-        ),
-        (
-            rb'\s*\[\s*\{\s*"',
-            "",
-            "a JSON array; wanted one JSON object per line (jq -c '.[]')",
-        ),
-        (rb'\s*\{\s*("|\})', items.JSON_LINES, ""),
-        (rb"\s*<doc\s[^\n]*\bid=", items.EXTRACTED, ""),
-    )
-]
+# The beginning of a file -> its kind, or what it is that cannot be used.
+_KINDS = {
+    rb"\x28\xb5\x2f\xfd": "compressed by zstd; decompress it first (zstd -d)",
+    rb"7z\xbc\xaf\x27\x1c": "a 7z archive; extract it first",
+    rb"PK\x03\x04": "a zip archive; extract it first",
+    rb"%PDF": "a PDF document",
+    rb"PAR1": items.PARQUET,
+    rb".*\0": "a binary file",
+    rb"\s*$": items.TEXT,
+    rb"\s*(?=<(\?xml|mediawiki|page\b|!--)).*<(mediawiki|page)[\s>]": (
+        items.DUMP
+    ),
+    rb"\s*<(\?xml|mediawiki|page\b|!--)": (
+        "XML, but no MediaWiki dump: no <mediawiki> tag"
+    ),
+    rb"\s*(?i:<!doctype html|<html[\s>])": "HTML; extract its text first",
+    rb'\s*\[\s*\{\s*"': (
+        "a JSON array; wanted one JSON object per line (jq -c '.[]')"
+    ),
+    rb'\s*\{\s*("|\})': items.JSON_LINES,
+    rb"\s*<doc\s[^\n]*\bid=": items.EXTRACTED,
+}
 
 
 class _Streams:
@@ -230,9 +213,10 @@ def find_kind(blocks: Blocks) -> tuple[str, str]:
         if blocks.head.startswith(mark):
             return "", f"is compressed twice, inside by {name}"
     text = blocks.head
-    for pattern, kind, why in _KINDS:
-        if pattern.match(text):
-            return kind, f"is {why}" if why else ""
+    for pattern, found in _KINDS.items():
+        if re.match(pattern, text, re.DOTALL):
+            is_kind = found in items.ITEM_NAMES
+            return (found, "") if is_kind else ("", f"is {found}")
     if len(text.decode("utf-8", "ignore").encode()) < 0.7 * len(text):
         return "", "is neither UTF-8 nor UTF-16; convert it (iconv -t UTF-8)"
     return items.TEXT, ""

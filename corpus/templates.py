@@ -18,11 +18,6 @@ _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 _PARTS = re.compile(r"\{\{|\}\}|\[\[|\]\]|\||=")
 
 
-def _names(text: str) -> frozenset[str]:
-    """Return names of templates, which have underscores for spaces."""
-    return frozenset(name.replace("_", " ") for name in text.split())
-
-
 _WORDS = words.read("templates")
 # How the names of remarks end, and those of citations begin, in many wikis.
 _REMARK_ENDS = (" needed", " inline", "-inline", "?")
@@ -80,9 +75,9 @@ def _is_date(values: list[str]) -> bool:
 
 def is_silent(name: str, source: str, language: str) -> bool:
     """Return whether a template shows no word of the text."""
-    notes, remarks = _silent_names(_code(language))
-    if name in notes:
+    if name in _silent_names("notes", _code(language)):
         return True
+    remarks = _silent_names("remarks", _code(language))
     if name in remarks or name.endswith(_REMARK_ENDS) or name[:5] == "cite ":
         return _is_date(positional(source))
     if "display" in source and _BESIDE_TITLE.search(source):
@@ -91,13 +86,9 @@ def is_silent(name: str, source: str, language: str) -> bool:
 
 
 @functools.cache
-def _silent_names(code: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of notes and of remarks in a wiki."""
-    notes, remarks = (
-        _names(f"{table['']} {table.get(code, '')}")
-        for table in (_WORDS["notes"], _WORDS["remarks"])
-    )
-    return notes, remarks
+def _silent_names(kind: str, code: str) -> frozenset[str]:
+    """Return the names of notes or of remarks in a wiki."""
+    return words.of_language(_WORDS[kind], code)
 
 
 @functools.cache
@@ -165,8 +156,7 @@ def render(
     renderer = renderer_of(name, language)
     if renderer is None:
         return None
-    stripped = [value.strip() for value in values]
-    return renderer(Call(name, stripped, named, language)) or None
+    return renderer(Call(name, values, named, language)) or None
 
 
 def _filled(pattern: str, call: Call) -> str:
@@ -607,7 +597,7 @@ _RENDERERS = {
         if isinstance(shown, str)
         else shown
         for names, shown in table.items()
-        for name in _names(names)
+        for name in words.names(names)
     }
     for code, table in _RENDERED.items()
 }

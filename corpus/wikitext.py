@@ -27,16 +27,14 @@ _EXTERNAL_LINK = re.compile(
 _BRACKET = re.compile(r"[\[\]]")
 
 
-def to_sentences(
-    wikitext: str, site: Site, language: str
-) -> tuple[list[str], dict[str, int]]:
+def to_sentences(wikitext: str, site: Site) -> tuple[list[str], dict[str, int]]:
     """Return (the sentences of a page, what was removed and dropped by kind).
 
     Keys of dropped sentences start with "sentences_"; keys of removed parts are
     plain, such as "tables". The parser may refuse a page by any exception.
     """
     counts: collections.Counter[str] = collections.Counter()
-    kept = []
+    kept, language = [], site.language
     for block in markup.blocks(wikitext, site, counts):
         text = block.text
         if not _MARKUP.isdisjoint(text):

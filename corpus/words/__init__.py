@@ -1,6 +1,7 @@
 """The words of languages that the corpus needs, as data: one file a topic."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from base import text_files
@@ -10,3 +11,13 @@ def read(name: str) -> dict[str, Any]:
     """Return the words of a file of this folder, `name`.toml."""
     path = os.path.join(os.path.dirname(__file__), f"{name}.toml")
     return text_files.read_toml(path)
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text, in which underscores stand for spaces."""
+    return frozenset(word.replace("_", " ") for word in text.split())
+
+
+def of_language(table: Mapping[str, str], code: str) -> frozenset[str]:
+    """Return the words for a language, and those for all, from a table."""
+    return names(f"{table['']} {table.get(code, '')}")

@@ -1,7 +1,5 @@
 """corpus/generation.py: which bucket and which file a document goes to."""
 
-import dataclasses
-
 import corpus_runs
 import hypothesis
 from hypothesis import strategies
@@ -9,13 +7,6 @@ from hypothesis import strategies
 from corpus import documents
 from corpus.documents import HELDOUT, TRAIN
 from corpus.generation import CorpusSteps
-
-
-def steps_of(**more) -> CorpusSteps:
-    plain = CorpusSteps(
-        corpus_runs.settings(heldout_fraction=0.4), False, 3, 2, 10, 2**19, "x"
-    )
-    return dataclasses.replace(plain, **more)
 
 
 def test_smallest_of_equal_documents_is_kept_in_any_order():
@@ -28,14 +19,14 @@ def test_smallest_of_equal_documents_is_kept_in_any_order():
 )
 def test_files_are_ranges_of_keys_whatever_their_buckets(key, number):
     found = []
+    flags = corpus_runs.settings(num_shards=number, heldout_fraction=0.4)
+    num_files = number + flags.num_heldout_shards
     for buckets in (1, 7):
-        some = steps_of(
-            num_train=number, num_heldout=3, num_buckets=buckets * (number + 3)
-        )
+        some = CorpusSteps(flags, False, buckets * num_files, 2**19, "x")
         for split in (TRAIN, HELDOUT):
             bucket = some.bucket_of(key, split)
             (index,) = some.files_of(bucket)
             assert bucket in some.buckets_of(index)
             found.append(index)
     assert found[:2] == found[2:]
-    assert found[0] == key * number >> 64 and number <= found[1] < number + 3
+    assert found[0] == key * number >> 64 and number <= found[1] < num_files
