@@ -14,7 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from base import cluster, file_system, text_files
 
@@ -26,22 +26,17 @@ from records import in_memory, streaming, tfrecord
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
-class RecordCache:
+class RecordCache(NamedTuple):
     """Record files of one schema in a directory, kept from run to run.
 
     Ids have to be smaller than `vocab_size`. With `pad_to_max_length` batches
     are padded to the full length, as in the original.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        schema: Mapping[str, tfrecord.Feature],
-        vocab_size: int,
-        pad_to_max_length: bool,
-    ):
-        self.directory, self.schema = directory, schema
-        self.vocab_size, self.pad_to_max_length = vocab_size, pad_to_max_length
+    directory: str
+    schema: Mapping[str, tfrecord.Feature]
+    vocab_size: int
+    pad_to_max_length: bool
 
     def path(self, name: str) -> str:
         """Return the path of the records of a data set."""

@@ -106,9 +106,6 @@ class RecordWriter:
         return self
 
     def __exit__(self, *unused) -> None:
-        self.close()
-
-    def close(self) -> None:
         """End the gzip member; the file itself stays open."""
         if self._gzip:
             self._gzip.close()
