@@ -22,11 +22,12 @@ import dataclasses
 import time
 
 from base import beam, lazy, logs, script
-from base.flags import define, flag, read
+from base.flags import define, read
 
 from absl import flags, logging
 
 from pretraining.data import generation, summary
+from pretraining.data.generation import GeneratorFlags
 from pretraining.data.schema import InstanceConfig
 
 FLAGS = flags.FLAGS
@@ -35,48 +36,7 @@ FLAGS = flags.FLAGS
 __getattr__ = lazy.attributes_of("compat.create_pretraining_data")
 
 
-@dataclasses.dataclass(frozen=True)
-class Flags:
-    """The text, the records to write, and how they are made."""
-
-    input_file: str | None = flag()
-    """Text files, one sentence per line, a blank line between documents:
-    patterns such as books/*.txt, separated by commas."""
-
-    output_file: str = flag(required=True, is_output=True, alias="output")
-    """TFRecord files to write: paths separated by commas, or name@N for N files
-    name-00000-of-0000N and so on."""
-
-    vocab_file: str = flag(required=True)
-    """The WordPiece vocabulary."""
-
-    sources: str | None = flag()
-    """Instead of input_file: a TOML file that names sources, with their files,
-    and weights or a smoothing over languages (docs/corpus.md)."""
-
-    # What the records hold
-    do_lower_case: bool | None = flag()
-    """Lower-case the text: true for uncased models. Default: what the files of
-    a tokenizer beside the vocabulary say; they also say whether accents stay
-    and whether ideographs are words. Without such files: true, unless the
-    vocabulary has capitals, as a cased model's has; accents stay if many of its
-    tokens have them."""
-
-    random_seed: int = flag(12345, 0, 2**32 - 1)
-    """Seed of all random choices."""
-
-    # How they are made
-    bucket_mb: int = flag(4, 1, 1024)
-    """MB of text that a worker process turns into records at once, a bucket; it
-    needs about 100 MB of memory, and ten times the bucket. Random next
-    sentences come from the same bucket, and instances are shuffled within
-    it."""
-
-    compression: str = flag("", choices=("", "GZIP"))
-    """Compression of the output: GZIP, or empty for plain TFRecord files."""
-
-
-define(Flags)
+define(GeneratorFlags)
 define(InstanceConfig, words={"unmasked": ""})
 define(beam.Flags)
 
@@ -87,17 +47,7 @@ def main(_: list[str]) -> None:
     config = read(InstanceConfig, FLAGS)
     if config.unmasked and not FLAGS["dupe_factor"].present:
         config = dataclasses.replace(config, dupe_factor=1)
-    plan = generation.make_plan(
-        FLAGS.input_file,
-        FLAGS.output_file,
-        FLAGS.vocab_file,
-        config,
-        FLAGS.do_lower_case,
-        FLAGS.random_seed,
-        FLAGS.bucket_mb,
-        FLAGS.compression,
-        FLAGS.sources,
-    )
+    plan = generation.make_plan(read(GeneratorFlags, FLAGS), config)
     if not config.unmasked:
         config.warn_of_few_predictions()
     began = time.monotonic()

@@ -68,7 +68,7 @@ class Masks(NamedTuple):
             keys = numbers[row] * weights.shape[1] + place
             budget = masking.prediction_budget(length, self.config)
             # Sequences that round up may need more places than the row has.
-            within = packing.count_within(sizes, budget)
+            within = masking.count_within(sizes, budget)
             left = np.maximum(self.predictions_per_row - within, 0)
             budget = np.clip(budget, 0, left)
         # [CLS] A [SEP] are the tokens of segment 0.

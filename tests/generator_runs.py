@@ -71,9 +71,10 @@ def small_buckets(flags: dict, bucket_bytes: int) -> generation.GenerationPlan:
         dupe_factor=flags["dupe_factor"],
         pack_sequences=flags.get("pack_sequences", False),
     )
-    plan = generation.make_plan(*(flags[name] for name in names), config)
+    own = generation.GeneratorFlags(**{name: flags[name] for name in names})
+    plan = generation.make_plan(own, config)
     num_buckets = generation.count_buckets(
-        sum(size for _, size in plan.input_files),
+        sum(size for _, size, _ in plan.inputs),
         bucket_bytes,
         plan.steps.num_files,
     )

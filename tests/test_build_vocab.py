@@ -16,7 +16,7 @@ from corpora import manual
 from paths import ROOT
 
 import tokenization
-from pretraining.data import vocabulary, words
+from pretraining.data import documents, vocabulary, words
 from pretraining.data.documents import Range
 
 build_vocab = scripts.load("build_vocab")
@@ -197,7 +197,7 @@ def test_beam_writes_the_same_bytes(folder, monkeypatch):
     for number, page in enumerate(manual(8)):
         (folder / f"{number}.txt").write_text("\n".join(page))
     build(input_file="?.txt", output_file="local.txt", vocab_size=2000)
-    monkeypatch.setattr(words, "_CHUNK_BYTES", 3000)
+    monkeypatch.setattr(documents, "CHUNK_BYTES", 3000)
     build(
         input_file="?.txt",
         output_file="beam.txt",

@@ -17,6 +17,7 @@ end, beyond the range.
 Worker processes import this file: no flags here, and no TensorFlow.
 """
 
+import itertools
 import struct
 import sys
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,9 @@ from base.hashing import hash64
 _BLOCK_BYTES = 2**22
 
 _HEADER = struct.Struct("<QQ")  # document, index
+
+# Text that a worker process deals out or counts at once.
+CHUNK_BYTES = 2**24
 
 # --- Parts -------------------------------------------------------------------
 
@@ -84,15 +88,13 @@ class Range(NamedTuple):
     stop: int = sys.maxsize
 
 
-def split_files(
-    sizes: Iterable[tuple[str, int]], size: int
-) -> list[list[Range]]:
-    """Return chunks of about `size` bytes of files, given as (path, bytes).
+def split_files(states: Iterable[list], size: int) -> list[list[Range]]:
+    """Return chunks of about `size` bytes of files, [path, bytes, ...] each.
 
     Large files are cut into ranges, small ones share a chunk.
     """
     chunks, room = [], 0
-    for path, num_bytes in sizes:
+    for path, num_bytes, *_ in states:
         for start in range(0, num_bytes, size):
             if room <= 0:
                 chunks.append([])
@@ -120,53 +122,38 @@ def read_parts(
     unless a blank line separates them.) A part ends with the line that reaches
     part_bytes characters; a line longer than max_line_bytes is an error.
     """
-    document, index = 0, 0
-    for is_first, text in _read_texts(file_range, part_bytes, max_line_bytes):
-        if is_first:
-            document, index = hash64(text), 0
-        yield Part(document, index, text)
-        index += 1
-
-
-def _read_texts(
-    file_range: Range,
-    part_bytes: int,
-    max_line_bytes: int,
-) -> Iterator[tuple[bool, bytes]]:
-    """Yield (whether the part is the first of its document, text)."""
-    lines, size, is_first = [], 0, True
+    document, index, lines, size = 0, 0, [], 0
     # A range that begins within a document skips the rest of that document.
     skips = file_range.start > 0
-    with file_system.open_for_reading(file_range.path) as file:
-        for block, is_beyond in read_blocks(file, file_range, max_line_bytes):
-            for line in block.split("\n"):
-                is_blank = not line or line.isspace()
-                if skips:
-                    if is_beyond:
-                        return  # no document begins in the range
-                    skips = not is_blank
-                    continue
-                if not is_blank:
-                    if is_beyond and is_first and not lines:
-                        return  # a document of the next range
-                    lines.append(line)
-                    size += len(line)
-                if lines and (is_blank or size >= part_bytes):
-                    yield is_first, "\n".join(lines).encode()
-                    lines, size, is_first = [], 0, False
-                if is_blank:
-                    is_first = True
-    if lines:
-        yield is_first, "\n".join(lines).encode()
+    blocks = read_blocks(file_range, max_line_bytes)
+    # A blank line ends the last document of the file.
+    for block, is_beyond in itertools.chain(blocks, [("", True)]):
+        for line in block.split("\n"):
+            is_blank = not line or line.isspace()
+            if skips:
+                if is_beyond:
+                    return  # no document begins in the range
+                skips = not is_blank
+                continue
+            if not is_blank:
+                if is_beyond and not index and not lines:
+                    return  # a document of the next range
+                lines.append(line)
+                size += len(line)
+            if lines and (is_blank or size >= part_bytes):
+                text = "\n".join(lines).encode()
+                document = document if index else hash64(text)
+                yield Part(document, index, text)
+                lines, size, index = [], 0, index + 1
+            if is_blank:
+                index = 0
 
 
 # --- Blocks of lines ---------------------------------------------------------
 
 
 def read_blocks(
-    file: IO[bytes],
-    file_range: Range,
-    max_line_bytes: int,
+    file_range: Range, max_line_bytes: int
 ) -> Iterator[tuple[str, bool]]:
     r"""Yield the text from a range on in blocks of whole lines.
 
@@ -178,56 +165,60 @@ def read_blocks(
         first line is the one that holds the byte before the range.
     """
     path, start, stop = file_range
-    place = _line_start(file, start)
-    file.seek(place)
-    rest = b""
-    while True:
-        # Most documents that begin in a range end soon behind it.
-        left = max(stop - place - len(rest), len(rest), 2**14)
-        data = file.read(min(_BLOCK_BYTES, left))
-        end = data.rfind(b"\n")
-        if data and end < 0:
-            rest += data
-            if len(rest) > max_line_bytes:
-                file.seek(0)
-                line = file.read(place).count(b"\n") + 1
-                raise InputError(
-                    f"{path}: line {line} is longer than "
-                    f"{max_line_bytes >> 20} MB (--bucket_mb); wanted one "
-                    "sentence per line"
-                )
-            continue
-        block = rest + data[: max(end, 0)]
-        rest = data[end + 1 :]
-        if block or data:
-            for piece, is_beyond in _cut(block, stop - place):
+    with file_system.open_for_reading(path) as file:
+        place, stop = _line_start(file, start), next_begin(file, stop, b"\n")
+        file.seek(place)
+        rest = b""
+        while True:
+            # A block does not go on behind the range, where most documents
+            # that begin in it end soon.
+            is_beyond = place >= stop
+            left = stop - place - len(rest)
+            if is_beyond:
+                left = max(len(rest), 2**14)
+            data = file.read(min(_BLOCK_BYTES, left))
+            end = data.rfind(b"\n")
+            if data and end < 0:
+                rest += data
+                if len(rest) > max_line_bytes:
+                    file.seek(0)
+                    line = file.read(place).count(b"\n") + 1
+                    raise InputError(
+                        f"{path}: line {line} is longer than "
+                        f"{max_line_bytes >> 20} MB (--bucket_mb); wanted one "
+                        "sentence per line"
+                    )
+                continue
+            block, rest = rest + data[: max(end, 0)], data[end + 1 :]
+            if block or data:
                 try:
-                    yield piece.decode("utf-8"), is_beyond
+                    yield block.decode("utf-8"), is_beyond
                 except UnicodeDecodeError as error:
-                    begin = place + is_beyond * (len(block) - len(piece))
                     raise text_files.utf8_error(
-                        path, file, begin, error
+                        path, file, place, error
                     ) from None
-        if not data:
-            return
-        place += len(block) + 1
+            if not data:
+                return
+            place += len(block) + 1
 
 
-def _cut(block: bytes, end: int) -> Iterator[tuple[bytes, bool]]:
-    r"""Yield the lines that begin before an offset, and those after it.
+def next_begin(file: IO[bytes], place: int, *separators: bytes) -> int:
+    """Return the first place from `place` on that follows a separator.
 
-    For example b"ab\ncd\nef" and offset 3 give (b"ab", False) and
-    (b"cd\nef", True), since line "cd" begins at 3.
+    Separators are bytes of ASCII, which are never a part of another character
+    in UTF-8. Without one it is the end of the file; 0 gives 0, and sys.maxsize
+    itself.
     """
-    if end <= 0:
-        yield block, True
-        return
-    cut = block.find(b"\n", end - 1)
-    if cut < 0:
-        yield block, False
-        return
-    yield block[:cut], False
-    yield block[cut + 1 :], True
+    if place in (0, sys.maxsize):
+        return place
+    begin = place - 1
+    file.seek(begin)
+    while data := file.read(2**16):
+        found = [at for at in map(data.find, separators) if at >= 0]
+        if found:
+            return begin + min(found) + 1
+        begin += len(data)
+    return begin
 
 
 def _line_start(file: IO[bytes], start: int) -> int:

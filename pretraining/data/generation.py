@@ -15,14 +15,16 @@ from typing import NamedTuple
 
 from base import file_system, workers
 from base.errors import UserError
+from base.flags import flag
 from base.jobs import engine
 from base.jobs.run import Job
 
 from absl import logging
 
 from checkpoints.casing import TokenizerFiles
-from pretraining.data import masking, schema, sources
+from pretraining.data import documents, masking, schema, sources
 from pretraining.data.schema import InstanceConfig
+from pretraining.data.sources import DEFAULT_SEED
 from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
 from tokenization import Vocabulary
@@ -36,47 +38,77 @@ _NUMBERS_LOGGED = 1024  # of each feature of an example
 _FEATURES_LOGGED = tuple(schema.packed_schema(1, 1, 1))
 
 
+@dataclasses.dataclass(frozen=True)
+class GeneratorFlags:
+    """The text, the records to write, and how they are made."""
+
+    input_file: str | None = flag()
+    """Text files, one sentence per line, a blank line between documents:
+    patterns such as books/*.txt, separated by commas."""
+
+    output_file: str = flag(required=True, is_output=True, alias="output")
+    """TFRecord files to write: paths separated by commas, or name@N for N files
+    name-00000-of-0000N and so on."""
+
+    vocab_file: str = flag(required=True)
+    """The WordPiece vocabulary."""
+
+    sources: str | None = flag()
+    """Instead of input_file: a TOML file that names sources, with their files,
+    and weights or a smoothing over languages (docs/corpus.md)."""
+
+    # What the records hold
+    do_lower_case: bool | None = flag()
+    """Lower-case the text: true for uncased models. Default: what the files of
+    a tokenizer beside the vocabulary say; they also say whether accents stay
+    and whether ideographs are words. Without such files: true, unless the
+    vocabulary has capitals, as a cased model's has; accents stay if many of its
+    tokens have them."""
+
+    random_seed: int = flag(DEFAULT_SEED, 0, 2**32 - 1)
+    """Seed of all random choices."""
+
+    # How they are made
+    bucket_mb: int = flag(4, 1, 1024)
+    """MB of text that a worker process turns into records at once, a bucket; it
+    needs about 100 MB of memory, and ten times the bucket. Random next
+    sentences come from the same bucket, and instances are shuffled within
+    it."""
+
+    compression: str = flag("", choices=("", "GZIP"))
+    """Compression of the output: GZIP, or empty for plain TFRecord files."""
+
+
 class GenerationPlan(NamedTuple):
     """A run of the generator: which files to read, which to write, and how.
 
     Attributes:
-        input_files: absolute paths of the text files, and their bytes.
+        inputs: the states of the text files; see `input_states`.
         job: the record files.
         steps: how they are made.
     """
 
-    input_files: list[tuple[str, int]]
+    inputs: list[list]
     job: Job
     steps: GeneratorSteps
 
 
-def make_plan(
-    input_file: str | None,
-    output_file: str,
-    vocab_file: str,
-    config: InstanceConfig,
-    do_lower_case: bool | None = None,
-    random_seed: int = 12345,
-    bucket_mb: int = 4,
-    compression: str = "",
-    sources_file: str | None = None,
-) -> GenerationPlan:
+def make_plan(flags: GeneratorFlags, config: InstanceConfig) -> GenerationPlan:
     """Check the flags of create_pretraining_data.py and return the plan.
-
-    A file of sources takes the place of the input files. If do_lower_case is
-    None, the files beside the vocabulary or the vocabulary itself decide.
 
     Raises:
         UserError: a value out of its range, a file or token is missing, or the
             flag contradicts the files beside the vocabulary.
     """
     config.check()
-    outputs = expand_output_files(output_file)
-    inputs, mix = sources.read(input_file, sources_file, random_seed)
-    vocabulary = Vocabulary(vocab_file)
+    outputs = expand_output_files(flags.output_file)
+    inputs, mix = sources.read(
+        flags.input_file, flags.sources, flags.random_seed
+    )
+    vocabulary = Vocabulary(flags.vocab_file)
     masking.check_vocabulary(vocabulary.tokens, vocabulary.path, config)
     tokenizer_settings = TokenizerFiles(
-        vocabulary=vocabulary, do_lower_case=do_lower_case
+        vocabulary=vocabulary, do_lower_case=flags.do_lower_case
     ).settings
     folder, name = os.path.split(outputs[0])
     job = Job(
@@ -91,26 +123,26 @@ def make_plan(
             "vocab_file (SHA-256)": vocabulary.sha256,
             **tokenizer_settings.to_dict(),
             **dataclasses.asdict(config),
-            "compression": compression,
-            "random_seed": random_seed,
-            "bucket_mb": bucket_mb,
+            "compression": flags.compression,
+            "random_seed": flags.random_seed,
+            "bucket_mb": flags.bucket_mb,
             **mix.describe(),
         },
     )
-    files = [(path, size) for path, size, _ in inputs]
+    bucket_bytes = flags.bucket_mb << 20
     steps = GeneratorSteps(
         vocabulary,
         tokenizer_settings,
         config,
-        random_seed,
-        compression,
-        bucket_mb << 20,
-        count_buckets(mix.num_bytes(inputs), bucket_mb << 20, len(outputs)),
+        flags.random_seed,
+        flags.compression,
+        bucket_bytes,
+        count_buckets(mix.num_bytes(inputs), bucket_bytes, len(outputs)),
         len(outputs),
         mix,
-        files[0][0],
+        inputs[0][0],
     )
-    return GenerationPlan(files, job, steps)
+    return GenerationPlan(inputs, job, steps)
 
 
 def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
@@ -187,17 +219,17 @@ def generate(
     done = engine.make_files(
         plan.job,
         plan.steps,
-        plan.steps.sources(plan.input_files),
+        documents.split_files(plan.inputs, documents.CHUNK_BYTES),
         num_workers or workers.num_cores(),
         beam_options,
-        sum(size for _, size in plan.input_files),
+        sum(size for _, size, _ in plan.inputs),
     )
     if done.todo:
         _log_examples(plan, plan.job.outputs[done.todo[0]])
     counts = collections.Counter(done.total["counts"])
     texts = done.total["num_documents"]
     counts["files_without_text"] = sum(
-        not texts.get(path) for path, _ in plan.input_files
+        not texts.get(path) for path, *_ in plan.inputs
     )
     for entry in done.entries.values():
         counts.update(entry["counts"])

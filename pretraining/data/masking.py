@@ -19,7 +19,7 @@ of the sequence with the most words.
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base.errors import UserError
 
@@ -104,8 +104,7 @@ def check_vocabulary(
     Raises:
         UserError: a special token is missing, or there are no others.
     """
-    needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    tokenization.validate_special_tokens(vocab, needed, vocab_file)
+    tokenization.validate_special_tokens(vocab, vocab_file=vocab_file)
     replacements = MaskingVocabulary.from_vocab(vocab).replacements
     if config.random_token_prob and not len(replacements):
         raise UserError(
@@ -435,18 +434,12 @@ def _replace(
     Returns:
         `input_ids`, changed in place, and the masked_lm features, [N, P].
     """
-    shape = (len(chosen), config.max_predictions_per_seq)
-    count = np.count_nonzero(chosen, axis=1)  # [N]
     # The M chosen tokens of all sequences, in order, and which of the P
     # places of its record each one gets: 0, 1, 2, ... within each row.
     row, position = np.nonzero(chosen)  # [M], [M]
-    slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    count = np.count_nonzero(chosen, axis=1)  # [N]
+    slot = count_within(count, np.ones_like(row))  # [M]
     labels = input_ids[row, position]  # [M]
-    masked_lm_positions = np.zeros(shape, np.int32)
-    masked_lm_positions[row, slot] = position
-    masked_lm_ids = np.zeros(shape, np.int32)
-    masked_lm_ids[row, slot] = labels
-    masked_lm_weights = np.arange(shape[1]) < count[:, None]
     # Drawn for each token. So in whole word masking a word may be masked in
     # part, as in the original.
     drawn, random = draws.of_tokens(row, slot, len(vocabulary.replacements))
@@ -455,9 +448,35 @@ def _replace(
     shown = np.where(drawn < random_limit, random_ids, labels)
     shown[drawn < config.mask_token_prob] = vocabulary.mask_id
     input_ids[row, position] = shown
-    return {
-        "input_ids": input_ids,
-        "masked_lm_positions": masked_lm_positions,
-        "masked_lm_ids": masked_lm_ids,
-        "masked_lm_weights": masked_lm_weights.astype(np.float32),
-    }
+    return {"input_ids": input_ids} | place_features(
+        [len(chosen), config.max_predictions_per_seq],
+        (row, slot),
+        masked_lm_positions=position,
+        masked_lm_ids=labels,
+        masked_lm_weights=1,
+    )
+
+
+# --- Places of features ------------------------------------------------------
+
+
+def place_features(
+    shape: list[int], at: tuple[np.ndarray, np.ndarray], **values: Any
+) -> dict[str, np.ndarray]:
+    """Return arrays of a shape: values at rows and places, 0 elsewhere."""
+    found = {}
+    for name, value in values.items():
+        dtype = np.float32 if name.endswith("weights") else np.int32
+        found[name] = np.zeros(shape, dtype)
+        found[name][at] = value
+    return found
+
+
+def count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """Return the sum of the amounts before each element in its row, [N].
+
+    For sizes [2, 0, 1] and amounts [3, 4, 7] it is [0, 3, 0].
+    """
+    before = np.concatenate([[0], np.cumsum(amounts)])
+    first = np.cumsum(sizes) - sizes  # the first element of each row
+    return before[:-1] - np.repeat(before[first], sizes)

@@ -30,12 +30,12 @@ have, M places of predictions in a row, K max_sequences_per_pack.
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from pretraining.data import masking
 from pretraining.data.instances import Instances
+from pretraining.data.masking import count_within, place_features
 from pretraining.data.schema import InstanceConfig
 
 
@@ -211,7 +211,7 @@ def pack_features(
     start = count_within(sizes, lengths)  # [N], place of [CLS] in the row
     # The T tokens of all sequences: which sequence, and which place in it.
     sequence, place = np.nonzero(real)  # [T] both
-    packed = _place(
+    packed = place_features(
         [len(sizes), config.max_seq_length],
         (row[sequence], start[sequence] + place),
         input_ids=features["input_ids"][real],
@@ -226,7 +226,7 @@ def pack_features(
         sequence, place = np.nonzero(predicted)
         # [N], place in the row's predictions
         first = count_within(sizes, predicted.sum(axis=1))
-        packed |= _place(
+        packed |= place_features(
             [len(sizes), predictions_per_row(config)],
             (row[sequence], first[sequence] + place),
             masked_lm_positions=(
@@ -235,32 +235,10 @@ def pack_features(
             masked_lm_ids=features["masked_lm_ids"][predicted],
             masked_lm_weights=1,
         )
-    return packed | _place(
+    return packed | place_features(
         [len(sizes), config.max_sequences_per_pack],
         (row, number),
         next_sentence_positions=start,
         next_sentence_labels=features["next_sentence_labels"],
         next_sentence_weights=1,
     )
-
-
-def _place(
-    shape: list[int], at: tuple[np.ndarray, np.ndarray], **values: Any
-) -> dict[str, np.ndarray]:
-    """Return arrays of a shape: values at rows and places, 0 elsewhere."""
-    found = {}
-    for name, value in values.items():
-        dtype = np.float32 if name.endswith("weights") else np.int32
-        found[name] = np.zeros(shape, dtype)
-        found[name][at] = value
-    return found
-
-
-def count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
-    """Return the sum of the amounts before each sequence in its row, [N].
-
-    For sizes [2, 1] and amounts [3, 4, 7] it is [0, 3, 0].
-    """
-    before = np.cumsum(amounts) - amounts
-    first = np.cumsum(sizes) - sizes  # the first sequence of each row
-    return before - np.repeat(before[first], sizes)

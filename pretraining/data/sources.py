@@ -32,6 +32,9 @@ from base import file_system, text_files
 from base.errors import UserError
 from base.hashing import hash64
 
+from pretraining.data import documents
+from pretraining.data.documents import Part, Range
+
 # The seed of create_pretraining_data.py, so that a vocabulary is learned from
 # the documents that are used there.
 DEFAULT_SEED = 12345
@@ -62,10 +65,25 @@ class Mix(NamedTuple):
         draw = hash64(self.random_seed, "sources", document) / 2**64
         return int(uses) + (draw < uses % 1)
 
-    def count(self, path: str, uses: int) -> dict[str, int]:
-        """Return the counts of a document; none without sources."""
-        name = self.names.get(path)
-        return {} if name is None else {_READ + name: 1, _USED + name: uses}
+    def read_parts(
+        self,
+        file_range: Range,
+        part_bytes: int,
+        max_line_bytes: int,
+        counts: collections.Counter[str],
+    ) -> Iterator[tuple[Part, int]]:
+        """Yield the parts of documents, as `read_parts` does, and their uses.
+
+        Documents are counted by their source, if they have one.
+        """
+        name = self.names.get(file_range.path)
+        for part in documents.read_parts(
+            file_range, part_bytes, max_line_bytes
+        ):
+            uses = self.uses_of(file_range.path, part.document)
+            if part.index == 0 and name is not None:
+                counts.update({_READ + name: 1, _USED + name: uses})
+            yield part, uses
 
     def num_bytes(self, inputs: list[list]) -> int:
         """Return the bytes of files that are used, as they are read."""
@@ -127,9 +145,9 @@ def read(
             sizes[name] += state[1]
             states.append(state)
     total = sizes.total()
-    if not all(sizes[name] for name in sources):
-        empty = next(name for name in sources if not sizes[name])
-        raise UserError(f"{path}: the files of source {empty} are empty")
+    for name in sources:
+        if not sizes[name]:
+            raise UserError(f"{path}: the files of source {name} are empty")
     shares = {name: sizes[name] / total for name in sources}
     norm = sum(share**smoothing for share in shares.values())
     uses = {
@@ -152,25 +170,23 @@ def _checked(
     """Return the smoothing, and the files and the weight of every source."""
 
     def number(
-        table: Mapping, key: str, place: str, least: float, most: float
+        table: Mapping, key: str, other: str, place: str, bounds: tuple
     ) -> float:
-        value = table.get(key, 1.0)
-        is_number = type(value) in (int, float)
-        if not is_number or not least <= value <= most:
+        """Return a number of a table that may have one other key besides."""
+        for name in table.keys() - {key, other}:
+            raise UserError(
+                f"{path}: {place}{name} is unknown; wanted "
+                f"{', '.join(sorted((key, other)))}"
+            )
+        value, (least, most) = table.get(key, 1.0), bounds
+        if type(value) not in (int, float) or not least <= value <= most:
             raise UserError(
                 f"{path}: {place}{key} = {value!r}: wanted a number from "
                 f"{least:g} to {most:,}"
             )
         return float(value)
 
-    def check_keys(table: Mapping, known: set[str], place: str) -> None:
-        for key in table.keys() - known:
-            raise UserError(
-                f"{path}: {place}{key} is unknown; wanted "
-                f"{', '.join(sorted(known))}"
-            )
-
-    check_keys(values, {"smoothing", "sources"}, "")
+    smoothing = number(values, "smoothing", "sources", "", (0, 1))
     tables = values.get("sources")
     if not isinstance(tables, dict) or not tables:
         raise UserError(
@@ -185,6 +201,6 @@ def _checked(
                 f'{path}: {place}files is missing; wanted files = "en/*.txt", '
                 "patterns separated by commas"
             )
-        check_keys(table, {"files", "weight"}, place)
-        found[name] = files, number(table, "weight", place, 0.001, _MAX_USES)
-    return number(values, "smoothing", "", 0, 1), found
+        weight = number(table, "weight", "files", place, (0.001, _MAX_USES))
+        found[name] = files, weight
+    return smoothing, found

@@ -39,9 +39,6 @@ from pretraining.data.schema import InstanceConfig
 from pretraining.data.sources import Mix
 from records import tfrecord
 
-# Text that a worker process deals out at once.
-_CHUNK_BYTES = 2**24
-
 # Instances masked at once: their arrays are a few MB, which the caches of the
 # processor hold.
 _ROWS = 2048
@@ -119,10 +116,6 @@ class GeneratorSteps(Steps):
 
     # --- Text to buckets ---
 
-    def sources(self, files: Iterable[tuple[str, int]]) -> list[list[Range]]:
-        """Return the chunks of files, given as (path, bytes)."""
-        return pretraining_documents.split_files(files, _CHUNK_BYTES)
-
     def size_of(self, chunk: list) -> int:
         """Return the bytes of the ranges of a chunk."""
         return pretraining_documents.size_of(chunk)
@@ -131,24 +124,20 @@ class GeneratorSteps(Steps):
         self, chunk: list
     ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
         """Return the parts of documents, as often as used; count them."""
-        pairs, num_documents, some = [], {}, set()
+        pairs, some = [], set()
         counts = collections.Counter(documents=0, parts=0)
+        num_documents = collections.Counter({path: 0 for path, *_ in chunk})
+        part_size = pretraining_documents.part_size(self.bucket_bytes)
         for file_range in itertools.starmap(Range, chunk):
-            num_documents.setdefault(file_range.path, 0)
-            for part in pretraining_documents.read_parts(
-                file_range,
-                pretraining_documents.part_size(self.bucket_bytes),
-                self.bucket_bytes,
+            for part, uses in self.mix.read_parts(
+                file_range, part_size, self.bucket_bytes, counts
             ):
-                uses = self.mix.uses_of(file_range.path, part.document)
-                if part.index == 0:
-                    num_documents[file_range.path] += 1
-                    counts["documents"] += 1
-                    counts.update(self.mix.count(file_range.path, uses))
+                num_documents[file_range.path] += part.index == 0
                 if len(some) < 2 and uses:
                     some.add(part.document)
                 bucket = part.bucket(self.random_seed, self.num_buckets)
                 pairs += [(bucket, part.to_bytes())] * uses
+        counts["documents"] = num_documents.total()
         counts["parts"] = len(pairs)
         return pairs, {
             "counts": counts,
@@ -158,12 +147,11 @@ class GeneratorSteps(Steps):
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         """Return the sums; of the different documents two are enough."""
-        counts, num_documents = collections.Counter(documents=0, parts=0), {}
-        some: set[int] = set()
+        counts = collections.Counter(documents=0, parts=0)
+        num_documents, some = collections.Counter(), set()
         for result in results:
             counts.update(result["counts"])
-            for path, number in result["num_documents"].items():
-                num_documents[path] = num_documents.get(path, 0) + number
+            num_documents.update(result["num_documents"])
             some.update(result["some_documents"])
         return {
             "counts": counts,

@@ -11,7 +11,6 @@ import collections
 import dataclasses
 import itertools
 import os
-import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
@@ -37,9 +36,6 @@ _BLOCK_BYTES = 1 << 22
 _PART_CHARS = documents.part_size(4 << 20)
 _MAX_LINE_BYTES = 1 << 30
 
-# Text that a worker process counts at once.
-_CHUNK_BYTES = 1 << 24
-
 # Words of raw text whose split is remembered (about 200 MB).
 _MAX_RAW_WORDS = 1 << 21
 
@@ -62,7 +58,9 @@ def read_blocks(file_range: Range) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     rest = ""
     with file_system.open_for_reading(path) as file:
-        place, end = _word_begin(file, start), _word_begin(file, stop)
+        place, end = (
+            documents.next_begin(file, at, b" ", b"\n") for at in (start, stop)
+        )
         file.seek(place)
         while True:
             data = file.read(min(_BLOCK_BYTES, end - place))
@@ -81,59 +79,12 @@ def read_blocks(file_range: Range) -> Iterator[str]:
             yield text[:cut]
 
 
-def _word_begin(file: IO[bytes], place: int) -> int:
-    """Return the first place from `place` on that follows a space or \\n.
-
-    Without one it is the end of the file; 0 gives 0, and sys.maxsize itself.
-    These two bytes are never a part of another character in UTF-8.
-    """
-    if place in (0, sys.maxsize):
-        return place
-    begin = place - 1
-    file.seek(begin)
-    while data := file.read(1 << 16):
-        found = [at for at in (data.find(b" "), data.find(b"\n")) if at >= 0]
-        if found:
-            return begin + min(found) + 1
-        begin += len(data)
-    return begin
-
-
 # --- Counting ----------------------------------------------------------------
-
-
-class WordCounter:
-    """Counts words as BasicTokenizer splits them.
-
-    Splitting is slow, so text is first split at spaces only, and each
-    different result is split once.
-    """
-
-    def __init__(self, settings: TokenizerSettings):
-        self._basic = tokenization.BasicTokenizer(settings=settings)
-        self._splits: dict[str, list[str]] = {}
-
-    def count(self, texts: Iterable[str]) -> collections.Counter[str]:
-        """Return word -> number of occurrences in all texts."""
-        raw_words, words = collections.Counter(), collections.Counter()
-        for text in texts:
-            raw_words.update(self._basic.clean(text).split())
-        for raw_word, number in raw_words.items():
-            split = self._splits.get(raw_word)
-            if split is None:
-                split = self._splits[raw_word] = self._basic.split_word(
-                    raw_word
-                )
-            for word in split:
-                words[word] += number
-        if len(self._splits) > _MAX_RAW_WORDS:
-            self._splits.clear()
-        return words
 
 
 @dataclasses.dataclass
 class WordSteps(Steps):
-    """The steps of counting words.
+    """The steps of counting words, as BasicTokenizer splits them.
 
     Values and the output file are lines "number word".
 
@@ -152,8 +103,11 @@ class WordSteps(Steps):
     num_files = 1
 
     def setup(self) -> None:
-        """Create the counter, which remembers what it has split."""
-        self._counter = WordCounter(self.tokenizer_settings)
+        """Create the tokenizer; what it has split is remembered."""
+        self._basic = tokenization.BasicTokenizer(
+            settings=self.tokenizer_settings
+        )
+        self._splits: dict[str, list[str]] = {}
 
     def size_of(self, chunk: list) -> int:
         """Return the bytes of the ranges of a chunk."""
@@ -163,24 +117,22 @@ class WordSteps(Steps):
         self, chunk: list
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
         """Count the words of ranges of files, as often as they are used."""
-        texts, counts = collections.defaultdict(list), collections.Counter()
-        ranges = itertools.starmap(Range, chunk)
-        if self.mix.names:
-            for file_range in ranges:
-                for part in documents.read_parts(
-                    file_range, _PART_CHARS, _MAX_LINE_BYTES
-                ):
-                    uses = self.mix.uses_of(file_range.path, part.document)
-                    texts[uses].append(part.text.decode())
-                    if part.index == 0:
-                        counts.update(self.mix.count(file_range.path, uses))
-        else:
-            texts[1] = itertools.chain.from_iterable(map(read_blocks, ranges))
-        words = collections.Counter()
-        for uses, some in texts.items():
-            for word, number in self._counter.count(some).items():
-                words[word] += uses * number
-        words = +words  # without those that are never used
+        counts, words = collections.Counter(), collections.Counter()
+        raw_words = collections.defaultdict(collections.Counter)  # by uses
+        for file_range in itertools.starmap(Range, chunk):
+            for text, uses in self._texts(file_range, counts):
+                if uses:
+                    raw_words[uses].update(self._basic.clean(text).split())
+        for uses, some in raw_words.items():
+            for raw_word, number in some.items():
+                # Splitting is slow: each different one is split once.
+                if raw_word not in self._splits:
+                    split = self._basic.split_word(raw_word)
+                    self._splits[raw_word] = split
+                for word in self._splits[raw_word]:
+                    words[word] += uses * number
+        if len(self._splits) > _MAX_RAW_WORDS:
+            self._splits.clear()
         buckets = collections.defaultdict(list)
         for word, number in words.items():
             # Not hash(), which changes with every process.
@@ -188,6 +140,21 @@ class WordSteps(Steps):
             buckets[bucket].append(f"{number} {word}\n")
         pairs = ((b, "".join(lines).encode()) for b, lines in buckets.items())
         return pairs, {"counts": {"words": words.total(), **counts}}
+
+    def _texts(
+        self, file_range: Range, counts: collections.Counter[str]
+    ) -> Iterator[tuple[str, int]]:
+        """Yield the text of a range, and how often it is used.
+
+        Documents of sources are counted.
+        """
+        if not self.mix.names:
+            yield from zip(read_blocks(file_range), itertools.repeat(1))
+            return
+        for part, uses in self.mix.read_parts(
+            file_range, _PART_CHARS, _MAX_LINE_BYTES, counts
+        ):
+            yield part.text.decode(), uses
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an InputError if there are no words."""
@@ -258,15 +225,14 @@ def count_words(
         f"no text in the {len(inputs)} input file(s), the first of them "
         f"{inputs[0][0]}",
     )
-    files = [(path, size) for path, size, _ in inputs]
     try:
         run = engine.make_files(
             job,
             steps,
-            documents.split_files(files, _CHUNK_BYTES),
+            documents.split_files(inputs, documents.CHUNK_BYTES),
             num_workers or workers.num_cores(),
             beam_options,
-            sum(size for _, size in files),
+            sum(size for _, size, _ in inputs),
         )
         for line in sources.summarize(run.total["counts"]):
             logging.info("  %s", line)

@@ -103,12 +103,14 @@ def test_a_document_is_not_searched_for_beyond_its_range(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "_BLOCK_BYTES", 2**14)
     path = tmp_path / "x"
     path.write_bytes(b"a line\n" * 100_000)
-    read, cut = [], documents._cut
-    monkeypatch.setattr(
-        documents,
-        "_cut",
-        lambda block, end: read.append(block) or cut(block, end),
-    )
+    read, read_blocks = [], documents.read_blocks
+
+    def counted(*args):
+        for block, is_beyond in read_blocks(*args):
+            read.append(block)
+            yield block, is_beyond
+
+    monkeypatch.setattr(documents, "read_blocks", counted)
     for chunk in documents.split_files([(str(path), 700_000)], 70_000):
         (file_range,) = chunk
         list(documents.read_parts(file_range, 10**9, 99))

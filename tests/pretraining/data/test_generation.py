@@ -137,15 +137,17 @@ def test_the_home_directory_is_expanded_in_every_form(monkeypatch, tmp_path):
     ]
 
 
+def plan_of(folder, vocab):
+    flags = generation.GeneratorFlags(
+        str(folder / "in.txt"), str(folder / "out"), str(vocab)
+    )
+    return generation.make_plan(flags, InstanceConfig())
+
+
 @pytest.mark.parametrize("name", ["cased", "uncased"])
 def test_the_vocabulary_decides_the_casing(tmp_path, name):
     (tmp_path / "in.txt").write_text("a b\n\nc d\n")
-    made = generation.make_plan(
-        str(tmp_path / "in.txt"),
-        str(tmp_path / "out"),
-        str(GOLDEN / "vocab" / f"{name}.txt"),
-        InstanceConfig(),
-    )
+    made = plan_of(tmp_path, GOLDEN / "vocab" / f"{name}.txt")
     is_lower = name == "uncased"
     assert made.steps.tokenizer_settings.do_lower_case is is_lower
     assert made.job.fingerprint["do_lower_case"] is is_lower
@@ -159,13 +161,7 @@ def test_accents_stay_as_the_files_beside_the_vocabulary_say(tmp_path):
     settings = {"do_lower_case": True, "strip_accents": False}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
     plain, own = (
-        generation.make_plan(
-            str(tmp_path / "in.txt"),
-            str(tmp_path / "out"),
-            str(path),
-            InstanceConfig(),
-        )
-        for path in (vocab, tmp_path / "vocab.txt")
+        plan_of(tmp_path, path) for path in (vocab, tmp_path / "vocab.txt")
     )
     assert own.steps.tokenizer_settings[:3] == (True, False, True)
     assert own.job.fingerprint == {

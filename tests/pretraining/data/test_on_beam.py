@@ -11,7 +11,7 @@ import scripts
 from corpora import manual, write
 from marks import nightly
 
-from pretraining.data import generation, steps
+from pretraining.data import documents, generation
 
 IN_PROCESS = "--runner=FnApiRunner"
 
@@ -52,7 +52,7 @@ def test_the_bytes_are_those_of_the_local_runner(
     corpus, tmp_path, monkeypatch, name, bucket_bytes, pack_sequences
 ):
     """With many buckets per file, and several files per bucket."""
-    monkeypatch.setattr(steps, "_CHUNK_BYTES", 30_000)
+    monkeypatch.setattr(documents, "CHUNK_BYTES", 30_000)
     flags = generator_runs.flags_for(
         corpus, tmp_path / name, pack_sequences=pack_sequences
     )

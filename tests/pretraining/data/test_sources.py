@@ -72,7 +72,7 @@ def test_a_fraction_is_a_share_of_the_documents():
 @pytest.mark.nightly
 def test_bytes_do_not_depend_on_who_makes_them(mix, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "pretraining.data.steps._CHUNK_BYTES", 1000
+        "pretraining.data.documents.CHUNK_BYTES", 1000
     )  # several chunks
     made = []
     for number, how in enumerate([{}, {"num_workers": 2}, BEAM]):
