@@ -94,16 +94,16 @@ _MUCH_UNKNOWN = 0.01
 def main(_: list[str]) -> None:
     """Count the words of the input, learn pieces and write the vocabulary."""
     beam.check_flags(FLAGS, "output_file")
-    states, _ = sources.read(FLAGS.input_file, FLAGS.sources)
+    states, mix = sources.read(FLAGS.input_file, FLAGS.sources)
     inputs = [("input_file", path) for path, *_ in states]
     file_system.prepare_output_file(FLAGS.output_file, inputs)
     words = pretraining_words.count_words(
-        FLAGS.input_file,
+        states,
+        mix,
         tokenization.TokenizerSettings.of(FLAGS.do_lower_case),
         FLAGS.output_file,
         FLAGS.num_workers,
         beam.options_of(FLAGS),
-        FLAGS.sources,
     )
     alphabet, num_chars = vocabulary.choose_alphabet(
         words, FLAGS.limit_alphabet

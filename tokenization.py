@@ -294,7 +294,7 @@ def is_cjk(code: int) -> bool:
 
 
 def _clean_char(
-    code: int, spaces_cjk: bool, is_of_hub: bool
+    spaces_cjk: bool, is_of_hub: bool, code: int
 ) -> str | int | None:
     """Return the replacement of a character in steps 1 and 2; None drops it.
 
@@ -332,15 +332,10 @@ class _CharTable(dict):
         return replacement
 
 
-# By the arguments of `_clean_char`.
+# By the first two arguments of `_clean_char`.
 _CLEAN = {
-    (spaces_cjk, is_of_hub): _CharTable(
-        functools.partial(
-            _clean_char, spaces_cjk=spaces_cjk, is_of_hub=is_of_hub
-        )
-    )
-    for spaces_cjk in (False, True)
-    for is_of_hub in (False, True)
+    key: _CharTable(functools.partial(_clean_char, *key))
+    for key in itertools.product((False, True), repeat=2)
 }
 
 # Characters that cleaning does not change: those of European words and their
@@ -714,8 +709,7 @@ class FullTokenizer:
 
     def _encode(self, text: str | bytes) -> bytes:
         """Return the ids of a text as int32 bytes."""
-        if not isinstance(text, str):
-            text = convert_to_unicode(text)
+        text = convert_to_unicode(text)
         if not self._splitter:
             return self._encode_text(text)
         # Every second part is a special token.

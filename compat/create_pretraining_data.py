@@ -137,12 +137,11 @@ def _draw(
     sequences = masking.assemble(
         texts.ids, drawn, config.max_seq_length, vocabulary
     )
-    return _masked(sequences, drawn.is_random_next, config, words, rng)
+    return _masked(sequences, config, words, rng)
 
 
 def _masked(
     sequences: masking.Sequences,
-    is_random_next: np.ndarray,
     config: InstanceConfig,
     words: Iterable[str],
     rng: random.Random,
@@ -153,9 +152,7 @@ def _masked(
     config = dataclasses.replace(config, do_whole_word_mask=whole_words)
     vocab, vocabulary = _vocabulary(tuple(words))
     draws = masking.StreamDraws(_generator(rng))
-    features = masking.mask_sequences(
-        sequences, is_random_next, config, vocabulary, draws
-    )
+    features = masking.mask_sequences(sequences, config, vocabulary, draws)
     names = np.array(list(vocab), object)
     lengths = np.count_nonzero(features["input_mask"], axis=1)
     counts = np.count_nonzero(features["masked_lm_weights"], axis=1)
@@ -165,7 +162,7 @@ def _masked(
             features["segment_ids"][row, :length].tolist(),
             features["masked_lm_positions"][row, :count].tolist(),
             names[features["masked_lm_ids"][row, :count]].tolist(),
-            bool(is_random_next[row]),
+            bool(sequences.is_random_next[row]),
         )
         for row, (length, count) in enumerate(zip(lengths, counts, strict=True))
     ]
@@ -224,13 +221,14 @@ def create_masked_lm_predictions(
         np.array([tokenization.convert_by_vocab(vocab, tokens)], np.int32),
         np.array([tokens.index("[SEP]") - 1]),
         np.array([len(tokens)]),
+        np.array([False]),
     )
     config = InstanceConfig(
         len(tokens),
         max_predictions_per_seq,
         masked_lm_prob,
     )
-    (found,) = _masked(sequences, np.array([False]), config, vocab_words, rng)
+    (found,) = _masked(sequences, config, vocab_words, rng)
     return found.tokens, found.masked_lm_positions, found.masked_lm_labels
 
 

@@ -142,21 +142,17 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
             counts["comments"] += 1
             continue
         if not match[2].endswith("/"):
-            start = position
-            # </references> does not close <ref>.
-            closing = None
+            start, closing = position, None
             if tag not in unclosed:
-                closing = re.compile(rf"</{tag}\b", re.IGNORECASE).search(
-                    text, position
-                )
-            if closing is None:
-                unclosed.add(tag)
-                end = text.find("\n", position)
-                position = len(text) if end < 0 else end
+                # </references> does not close <ref>.
+                end_tag = re.compile(rf"</{tag}\b[^>]*>?", re.IGNORECASE)
+                closing = end_tag.search(text, start)
+            if closing:
+                end, position = closing.span()
             else:
-                end = closing.start()
-                close = text.find(">", end)
-                position = len(text) if close < 0 else close + 1
+                unclosed.add(tag)
+                end = text.find("\n", start)
+                position = len(text) if end < 0 else end
             content = text[start:end] if end >= 0 else ""
             if tag == "nowiki":
                 # The parser takes entities for text.

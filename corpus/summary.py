@@ -63,15 +63,14 @@ def make_report(
         sizes = {name: sums.pop(name, 0) for name in _SIZES}
         splits[split] = {**sizes, "files": files}
         counts.update(sums)  # duplicates
-    read = {name: counts[name] for name in ("articles", "input_bytes", *_READ)}
     tables = {
-        "read": read,
-        "dropped": {name: counts[name] for name in DROPPED},
-        "problems": {name: counts[name] for name in REASONS},
+        "read": ("articles", "input_bytes", *_READ),
+        "dropped": DROPPED,
+        "problems": REASONS,
     }
     return {
-        title: {name: number for name, number in table.items() if number}
-        for title, table in tables.items()
+        title: {name: counts[name] for name in names if counts[name]}
+        for title, names in tables.items()
     } | {
         "first_problems": problem_lines(run.total),
         "sentences_dropped": _with_prefix(counts, "sentences_"),

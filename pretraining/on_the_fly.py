@@ -74,8 +74,7 @@ class Masks(NamedTuple):
         # [CLS] A [SEP] are the tokens of segment 0.
         a_length = length - sequences["segment_ids"].sum(axis=1) - 2
         masked = masking.mask_sequences(
-            Sequences(sequences["input_ids"].copy(), a_length, length),
-            labels,
+            Sequences(sequences["input_ids"].copy(), a_length, length, labels),
             self.config,
             self.vocabulary,
             # No --random_seed is as large.

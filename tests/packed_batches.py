@@ -69,7 +69,6 @@ def both(count: int, seed: int = 0) -> tuple[Features, Features]:
     drawn, sizes = packing.pack(instances_of(lengths, rng), config, rng)
     single = masking.mask_sequences(
         masking.assemble(ids_of(rng), drawn, LENGTH, vocabulary),
-        drawn.is_random_next,
         config,
         vocabulary,
         masking.StreamDraws(rng),

@@ -16,7 +16,7 @@ from corpora import manual
 from paths import ROOT
 
 import tokenization
-from pretraining.data import documents, vocabulary, words
+from pretraining.data import documents, sources, vocabulary, words
 from pretraining.data.documents import Range
 
 build_vocab = scripts.load("build_vocab")
@@ -174,7 +174,7 @@ def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
     assert "".join(words.read_blocks(Range("a.txt"))) == text
     if block_bytes >= 64:
         counts = words.count_words(
-            "a.txt", basic.settings, "vocab", num_workers=1
+            *sources.read("a.txt", None), basic.settings, "vocab", 1
         )
         assert counts == collections.Counter(basic.tokenize(text))
 

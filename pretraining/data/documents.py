@@ -26,6 +26,7 @@ from typing import IO, NamedTuple
 from base import file_system, text_files
 from base.errors import InputError
 from base.hashing import hash64
+from base.jobs.steps import Steps
 
 _BLOCK_BYTES = 2**22
 
@@ -105,9 +106,12 @@ def split_files(states: Iterable[list], size: int) -> list[list[Range]]:
     return chunks
 
 
-def size_of(chunk: Iterable[Range]) -> int:
-    """Return the bytes of the ranges of a chunk."""
-    return sum(stop - start for _, start, stop in chunk)
+class RangeSteps(Steps):
+    """Steps whose chunks are lists of ranges of text files."""
+
+    def size_of(self, chunk: Iterable[Range]) -> int:
+        """Return the bytes of the ranges of a chunk."""
+        return sum(stop - start for _, start, stop in chunk)
 
 
 def read_parts(

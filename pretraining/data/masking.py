@@ -185,11 +185,13 @@ class Sequences(NamedTuple):
         input_ids: int32 [N, S], padded with 0.
         a_length: [N], tokens of A; they stand at 1 to a_length.
         length: [N], tokens of the sequence; B ends at length - 2.
+        is_random_next: bool [N], the label of the next sentence.
     """
 
     input_ids: np.ndarray
     a_length: np.ndarray
     length: np.ndarray
+    is_random_next: np.ndarray
 
 
 # --- Sequences ---------------------------------------------------------------
@@ -230,12 +232,11 @@ def assemble(
     # The original pads with 0, whatever the id of [PAD]. This also removes what
     # "clip" has read for the padding.
     input_ids *= place < length[:, None]
-    return Sequences(input_ids, a_length, length)
+    return Sequences(input_ids, a_length, length, instances.is_random_next)
 
 
 def mask_sequences(
     sequences: Sequences,
-    is_random_next: np.ndarray,
     config: InstanceConfig,
     vocabulary: MaskingVocabulary,
     draws: Draws,
@@ -244,12 +245,11 @@ def mask_sequences(
     """Choose the tokens to predict, replace them, and return all features.
 
     The features are those of pretraining/data/schema.py. The input_ids of the
-    sequences are changed in place. The next sentence labels are is_random_next.
-    The tokens to predict are at most `budget` [N], by default those of
-    `prediction_budget`.
+    sequences are changed in place. The tokens to predict are at most `budget`
+    [N], by default those of `prediction_budget`.
     """
-    input_ids, a_length, length = sequences
-    features = unmasked_features(sequences, is_random_next)
+    input_ids, a_length, length, _ = sequences
+    features = unmasked_features(sequences)
     place = np.arange(config.max_seq_length)
     # Every token but [CLS] and the two [SEP] may be chosen.
     candidates = place < (length - 1)[:, None]  # [N, S]
@@ -270,11 +270,9 @@ def mask_sequences(
     return features | _replace(input_ids, chosen, config, vocabulary, draws)
 
 
-def unmasked_features(
-    sequences: Sequences, is_random_next: np.ndarray
-) -> dict[str, np.ndarray]:
+def unmasked_features(sequences: Sequences) -> dict[str, np.ndarray]:
     """Return the features of sequences whose masks training draws."""
-    input_ids, a_length, length = sequences
+    input_ids, a_length, length, is_random_next = sequences
     place = np.arange(input_ids.shape[1])
     input_mask = place < length[:, None]  # [N, S]
     segment_ids = input_mask & (place > (a_length + 1)[:, None])  # [N, S]

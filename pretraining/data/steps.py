@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from base.errors import InputError
-from base.jobs.steps import Steps
 
 import numpy as np
 
@@ -33,7 +32,7 @@ import tokenization
 from pretraining.data import documents as pretraining_documents
 from pretraining.data import instances as pretraining_instances
 from pretraining.data import masking, packing
-from pretraining.data.documents import Part, Range
+from pretraining.data.documents import Part, Range, RangeSteps
 from pretraining.data.instances import Documents, Instances
 from pretraining.data.schema import InstanceConfig
 from pretraining.data.sources import Mix
@@ -51,7 +50,7 @@ _ONE_DOCUMENT = (
 
 
 @dataclasses.dataclass
-class GeneratorSteps(Steps):
+class GeneratorSteps(RangeSteps):
     """The steps of create_pretraining_data.py.
 
     A file has a slice of its buckets for every pass over their documents.
@@ -115,10 +114,6 @@ class GeneratorSteps(Steps):
         )
 
     # --- Text to buckets ---
-
-    def size_of(self, chunk: list) -> int:
-        """Return the bytes of the ranges of a chunk."""
-        return pretraining_documents.size_of(chunk)
 
     def map(
         self, chunk: list
@@ -222,17 +217,15 @@ class GeneratorSteps(Steps):
         """
         config, vocabulary = self.config, self._masking
         for rows, at in packing.parts(sizes, _ROWS):
-            some = drawn.take(at)
-            labels = some.is_random_next
             sequences = masking.assemble(
-                documents.ids, some, config.max_seq_length, vocabulary
+                documents.ids, drawn.take(at), config.max_seq_length, vocabulary
             )
             if config.unmasked:
-                features = masking.unmasked_features(sequences, labels)
+                features = masking.unmasked_features(sequences)
             else:
                 draws = masking.StreamDraws(rng)
                 features = masking.mask_sequences(
-                    sequences, labels, config, vocabulary, draws
+                    sequences, config, vocabulary, draws
                 )
             counts = self._count_features(features)
             if config.pack_sequences:

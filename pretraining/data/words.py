@@ -19,13 +19,12 @@ from base import file_system, text_files, workers
 from base.errors import InputError
 from base.jobs import engine
 from base.jobs import run as jobs_run
-from base.jobs.steps import Steps
 
 from absl import logging
 
 import tokenization
 from pretraining.data import documents, sources
-from pretraining.data.documents import Range
+from pretraining.data.documents import Range, RangeSteps
 from pretraining.data.sources import Mix
 from tokenization import TokenizerSettings
 
@@ -83,7 +82,7 @@ def read_blocks(file_range: Range) -> Iterator[str]:
 
 
 @dataclasses.dataclass
-class WordSteps(Steps):
+class WordSteps(RangeSteps):
     """The steps of counting words, as BasicTokenizer splits them.
 
     Values and the output file are lines "number word".
@@ -108,10 +107,6 @@ class WordSteps(Steps):
             settings=self.tokenizer_settings
         )
         self._splits: dict[str, list[str]] = {}
-
-    def size_of(self, chunk: list) -> int:
-        """Return the bytes of the ranges of a chunk."""
-        return documents.size_of(chunk)
 
     def map(
         self, chunk: list
@@ -183,17 +178,17 @@ def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
 
 
 def count_words(
-    input_file: str | None,
+    inputs: list[list],
+    mix: Mix,
     tokenizer_settings: TokenizerSettings,
     output_file: str,
     num_workers: int | None = None,
     beam_options: str | None = None,
-    sources_file: str | None = None,
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences in text files.
 
-    A file of sources may take the place of the input files. Its words count as
-    often as create_pretraining_data.py uses their documents.
+    The arguments `inputs` and `mix` are what `sources.read` returns. Words of
+    sources count as often as create_pretraining_data.py uses their documents.
 
     The words are collected in hidden files beside the caller's output_file,
     which are removed again. If the run is killed, the next one resumes with
@@ -202,7 +197,6 @@ def count_words(
     Raises:
         UserError: the files have no text.
     """
-    inputs, mix = sources.read(input_file, sources_file)
     folder = _scratch_folder(
         inputs[0][0] if beam_options is not None else "", output_file
     )

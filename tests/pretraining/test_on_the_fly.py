@@ -49,7 +49,7 @@ def features_of(lengths: np.ndarray) -> dict[str, np.ndarray]:
     sequences = masking.assemble(
         packed_batches.ids_of(rng), drawn, LENGTH, VOCABULARY
     )
-    found = masking.unmasked_features(sequences, drawn.is_random_next)
+    found = masking.unmasked_features(sequences)
     # As records are read.
     return {name: value.astype(np.int32) for name, value in found.items()}
 
@@ -74,8 +74,12 @@ def test_a_million_draws_are_distributed_as_the_generators(whole_words):
     length = np.full(200_000, LENGTH)
     a_length = length - many["segment_ids"].sum(axis=1) - 2
     theirs = masking.mask_sequences(
-        masking.Sequences(many["input_ids"].copy(), a_length, length),
-        many["next_sentence_labels"],
+        masking.Sequences(
+            many["input_ids"].copy(),
+            a_length,
+            length,
+            many["next_sentence_labels"],
+        ),
         config,
         vocabulary,
         masking.StreamDraws(np.random.default_rng(4)),
@@ -139,7 +143,7 @@ def test_packed_rows_have_the_masks_of_their_sequences(whole_words):
     sequences = masking.assemble(
         packed_batches.ids_of(rng), drawn, LENGTH, VOCABULARY
     )
-    plain = masking.unmasked_features(sequences, drawn.is_random_next)
+    plain = masking.unmasked_features(sequences)
     config = packed_batches.config_of(
         unmasked=True, do_whole_word_mask=whole_words
     )

@@ -37,6 +37,7 @@ from checkpoints import lookup
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import read_weights, write_checkpoint
 from modeling import BertConfig
+from pretraining.data import sources
 from pretraining.data import words as pretraining_words
 from tools.extend_checkpoint import vocabulary
 from tools.extend_checkpoint.vocabulary import NewWord
@@ -111,7 +112,7 @@ def main(_: list[str]) -> None:
     if FLAGS.input_file:
         with tempfile.TemporaryDirectory() as folder:
             counts = pretraining_words.count_words(
-                FLAGS.input_file,
+                *sources.read(FLAGS.input_file, None),
                 tokenizer.settings,
                 os.path.join(folder, "words"),
             )

@@ -51,9 +51,7 @@ def _make(documents, vocabulary, seed=0, **flags):
     )
     plain = sequences.input_ids.copy()
     draws = masking.StreamDraws(rng)
-    features = masking.mask_sequences(
-        sequences, drawn.is_random_next, config, vocabulary, draws
-    )
+    features = masking.mask_sequences(sequences, config, vocabulary, draws)
     return drawn, plain, features
 
 

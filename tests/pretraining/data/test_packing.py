@@ -223,7 +223,6 @@ def test_no_prediction_of_long_words_is_lost():
     )
     single = masking.mask_sequences(
         masking.assemble(packed_batches.ids_of(rng), drawn, LENGTH, vocabulary),
-        drawn.is_random_next,
         config,
         vocabulary,
         masking.StreamDraws(rng),

@@ -101,7 +101,7 @@ def test_a_weight_of_two_is_the_text_and_its_copy(mix, tmp_path, caplog):
 
 
 def test_words_count_as_often_as_documents_are_used(mix, tmp_path):
-    _, own = sources.read(None, str(mix))
+    states, own = sources.read(None, str(mix))
     wanted, size = collections.Counter(), 1 << 30
     for path in own.names:
         for part in documents.read_parts(documents.Range(path), size, size):
@@ -111,11 +111,11 @@ def test_words_count_as_often_as_documents_are_used(mix, tmp_path):
     total = 0
     for workers in (1, 2):
         found = words.count_words(
-            None,
+            states,
+            own,
             TokenizerSettings.of(True),
             str(tmp_path / "vocab.txt"),
             workers,
-            sources_file=str(mix),
         )
         total = total or found
         assert found == total
