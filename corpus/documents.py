@@ -6,7 +6,6 @@ alone, so that any engine may call it in any order.
 """
 
 import collections
-import functools
 import html
 import re
 import unicodedata
@@ -18,7 +17,7 @@ from base.errors import UserError
 from base.hashing import hash64
 
 from corpus import dumps, items, paragraphs, sentences, site, wikitext
-from corpus.items import CorpusFlags, Item, Problem, Source, Unusable
+from corpus.items import CorpusFlags, Item, Problem, Unusable
 
 TRAIN, HELDOUT = "train", "heldout"
 
@@ -217,18 +216,13 @@ def _text_of_json(line: str, column: str) -> str:
     return _without_title(text, row.get("title"))
 
 
-@functools.lru_cache(maxsize=64)
-def _site_of(source: Source) -> site.Site:
-    return site.from_namespaces(source.language, dict(source.namespaces))
-
-
 def _sentences_of_page(
     item: Item, counts: collections.Counter
 ) -> list[str] | None:
     """Return the sentences of a page, None if it is no article; count it."""
     counts["pages"] = 1
     page, model, text = dumps.parse_page(item.data)
-    wiki = _site_of(item.source)
+    wiki = site.from_namespaces(item.source.language, item.source.namespaces)
     reason = "articles"
     if page.namespace != 0:
         reason = "other_namespaces"

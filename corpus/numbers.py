@@ -127,7 +127,7 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
     is_symbol = named.get("abbr", "") in ("on", "in", "~")
     multiple = ""
     if match := _MULTIPLIED.match(code):
-        multiple = _MEASURES["multiples"][match[1] or match[3]]
+        multiple = _MEASURES["multiples"][match[1] or match[3]] + " "
         code = match[2] or match[4]
     names = _names(code)
     if names is None:
@@ -139,16 +139,14 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
             for unit in names
         )
     if named.get("adj") == "on":
-        return "-" + " ".join(filter(None, (multiple, singular))).replace(
-            " ", "-"
-        )
+        return f"-{multiple}{singular}".replace(" ", "-")
     if is_symbol:
         unit, slash, per = code.partition("/")
         symbols = _MEASURES["symbols"]
         unit = symbols.get(unit, unit) + slash + symbols.get(per, per)
     else:
         unit = singular if is_one and not multiple else plural
-    return f" {multiple} {unit}" if multiple else f" {unit}"
+    return f" {multiple}{unit}"
 
 
 def _names(code: str) -> tuple[str, str] | None:

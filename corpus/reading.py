@@ -133,10 +133,7 @@ def _read_pages(
         elif problem == "too_long":
             yield _too_long(item, flags)
         else:
-            detail = "has </page> without <page>"
-            if data:
-                detail = "does not end (no </page>) before the next page"
-            yield item.unusable("broken_item", detail)
+            yield item.unusable("broken_item", problem)
     if blocks.damage or truncated is not None:
         detail = blocks.damage or "ends without </mediawiki>"
         if truncated:

@@ -7,8 +7,8 @@ wikis are recognised everywhere: no wiki uses another language's word for files
 as a prefix of something else.
 """
 
+import functools
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from corpus import words
@@ -70,11 +70,13 @@ class Site(NamedTuple):
         )
 
 
-def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
+@functools.lru_cache(maxsize=64)
+def from_namespaces(
+    language: str, namespaces: tuple[tuple[int, str], ...]
+) -> Site:
     """Return the site of a dump, whose siteinfo names these namespaces."""
     own = {
-        name.replace("_", " ").strip().lower(): key
-        for key, name in names.items()
+        name.replace("_", " ").strip().lower(): key for key, name in namespaces
     }
     hidden = {name for name, key in own.items() if key in _HIDDEN_NUMBERS}
     return Site(language, _HIDDEN_NAMES.difference(own) | hidden)

@@ -241,8 +241,7 @@ def _scratch_folder(input_file: str, output_file: str) -> str:
     # They reach the text: if that is remote, so is the folder, beside the text
     # unless the output is remote as well. Otherwise all are on one machine or
     # one shared disk, where workers have other working directories.
-    if file_system.is_remote(output_file):
-        return os.path.dirname(output_file)
-    if file_system.is_remote(input_file):
-        return os.path.dirname(input_file)
+    for path in (output_file, input_file):
+        if file_system.is_remote(path):
+            return os.path.dirname(path)
     return os.path.dirname(os.path.abspath(output_file))

@@ -5,12 +5,13 @@ import pytest
 from corpus import site
 
 GERMAN = site.from_namespaces(
-    "de", {-2: "Medium", 0: "", 6: "Datei", 10: "Vorlage", 14: "Kategorie"}
+    "de",
+    ((-2, "Medium"), (0, ""), (6, "Datei"), (10, "Vorlage"), (14, "Kategorie")),
 )
 
 
 def test_own_names_come_before_those_of_other_wikis():
-    wiki = site.from_namespaces("xx", {100: "Datei", 6: "Foo"})
+    wiki = site.from_namespaces("xx", ((100, "Datei"), (6, "Foo")))
     assert wiki.is_hidden("foo:a.jpg") and not wiki.is_hidden("datei:a.jpg")
 
 
@@ -86,7 +87,7 @@ def test_disambiguation_pages(text):
 def test_disambiguation_pages_by_title_and_by_the_names_of_one_wiki():
     for word in ("(disambiguation)", "(Begriffsklärung)", "(曖昧さ回避)"):
         assert site.is_disambiguation("", f"A {word}", GERMAN)
-    dutch = site.from_namespaces("nl", {})
+    dutch = site.from_namespaces("nl", ())
     assert site.is_disambiguation("{{dp}}", "A", dutch)
 
 

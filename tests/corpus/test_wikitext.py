@@ -26,7 +26,7 @@ LEFTOVER = re.compile(
 
 def convert(text: str, language: str = "en") -> tuple[list[str], dict]:
     """Return what becomes of a page of a wiki in this language."""
-    place = site.from_namespaces(language, LOCAL_NAMES[language])
+    place = site.from_namespaces(language, (*LOCAL_NAMES[language].items(),))
     return wikitext.to_sentences(text, place)
 
 
