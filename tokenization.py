@@ -320,21 +320,24 @@ def _drop_accent(code: int) -> int | None:
     return None if unicodedata.category(chr(code)) == "Mn" else code
 
 
-class _CharTable(dict):
-    """A table for str.translate that calls `rule` once per code point."""
+class _Computed(dict):
+    """A dict that computes a missing value from its key.
 
-    def __init__(self, rule: Callable[[int], str | int | None]):
+    Of code points it is a table for str.translate.
+    """
+
+    def __init__(self, compute: Callable[[Any], Any]):
         super().__init__()
-        self._rule = rule
+        self._compute = compute
 
-    def __missing__(self, code: int) -> str | int | None:
-        replacement = self[code] = self._rule(code)
-        return replacement
+    def __missing__(self, key: Any) -> Any:
+        value = self[key] = self._compute(key)
+        return value
 
 
 # By the first two arguments of `_clean_char`.
 _CLEAN = {
-    key: _CharTable(functools.partial(_clean_char, *key))
+    key: _Computed(functools.partial(_clean_char, *key))
     for key in itertools.product((False, True), repeat=2)
 }
 
@@ -342,9 +345,9 @@ _CLEAN = {
 # punctuation. There are more, but with these most words need no cleaning.
 _SURELY_CLEAN = re.compile(r"[!-~\u00ae-\u05ff\u2010-\u2027]+")
 
-_PUNCTUATION = _CharTable(_space_punctuation)
+_PUNCTUATION = _Computed(_space_punctuation)
 
-_ACCENTS = _CharTable(_drop_accent)
+_ACCENTS = _Computed(_drop_accent)
 
 
 def without_accents(text: str) -> str:
@@ -475,7 +478,7 @@ class BasicTokenizer:
         self._clean = _CLEAN[
             self.settings.tokenize_chinese_chars, self.settings.is_of_hub
         ]
-        self.of_char = _CharTable(self._replace_char)
+        self.of_char = _Computed(self._replace_char)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the words of a text, normalized."""
@@ -619,12 +622,8 @@ class WordpieceTokenizer:
         return pieces
 
 
-class _Cache(dict):
-    """A bounded dict that computes a missing value from its key."""
-
-    def __init__(self, compute: Callable[[str], bytes]):
-        super().__init__()
-        self._compute = compute
+class _Cache(_Computed):
+    """One that is bounded."""
 
     def __missing__(self, key: str) -> bytes:
         value = self._compute(key)

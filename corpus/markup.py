@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from corpus import templates
+from corpus import templates, words
 from corpus.site import REFERENCE_SECTIONS, Site
 
 # Marks, of Unicode's private use area. What they replace:
@@ -51,17 +51,15 @@ _RAW = re.compile(
 _TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>([ \t]*)", re.IGNORECASE)
 _SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>([^<>]*)</sup\s*>", re.IGNORECASE)
 # Tags that break a line, and what stands in place of <tag> and of </tag>.
-_BREAKS = {
-    tag: marks
-    for tags, marks in {
+_BREAKS = words.by_word(
+    {
         "br": (" ", " "),
         """p div blockquote center section article header footer hr caption
         noinclude onlyinclude""": ("\n\n", "\n\n"),
         "li dd dt tr td th table tbody thead": ("\n*", "\n"),
         "h1 h2 h3 h4 h5 h6": ("\n=", "\n"),
     }.items()
-    for tag in tags.split()
-}
+)
 _INLINE_TAGS = frozenset(
     """a abbr b bdi bdo big cite data del dfn em font i ins kbd mark q rb rp rt
     rtc ruby s samp small span strike strong sub sup time tt u var wbr nobr

@@ -10,14 +10,8 @@ import re
 from corpus import words
 
 _WORDS = words.read("numbers")
-_FORMATS = {
-    code: form for form in _WORDS["formats"] for code in form["wikis"].split()
-}
-_ZEROS = {
-    code: zero
-    for zero, codes in _WORDS["zeros"].items()
-    for code in codes.split()
-}
+_FORMATS = words.by_word((form["wikis"], form) for form in _WORDS["formats"])
+_ZEROS = words.by_word((wikis, zero) for zero, wikis in _WORDS["zeros"].items())
 _LAKHS = frozenset(_WORDS["lakhs"].split())
 
 # What MediaWiki takes for a number within other text.
@@ -56,11 +50,10 @@ def formatted(text: str, language: str) -> str | None:
 # --- Measures ----------------------------------------------------------------
 
 _MEASURES = words.read("measures")
-_UNITS = {
-    code: (singular, plural)
+_UNITS = words.by_word(
+    (codes, (singular, plural))
     for codes, singular, plural in _MEASURES["units"]
-    for code in codes.split()
-}
+)
 _MULTIPLIED = re.compile(
     r"(e3|e6|e9|e12)(.+)$|([kMGT])((?:oilbbl|cuft|USgal|impgal)(?:/\w+)?)$"
 )

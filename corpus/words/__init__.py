@@ -1,7 +1,7 @@
 """The words of languages that the corpus needs, as data: one file a topic."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from base import text_files
@@ -21,3 +21,8 @@ def names(text: str) -> frozenset[str]:
 def of_language(table: Mapping[str, str], code: str) -> frozenset[str]:
     """Return the words for a language, and those for all, from a table."""
     return names(f"{table['']} {table.get(code, '')}")
+
+
+def by_word(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return {word: value} of rows (words, value)."""
+    return {word: value for text, value in rows for word in text.split()}
