@@ -22,7 +22,6 @@ import mwxml
 
 from corpus.items import HEAD_BYTES, Unusable
 
-_BEGIN = re.compile(rb"<page[\s>]")
 _END = b"</page>"
 _TAG = re.compile(rb"(<page[\s>]|</page>)")
 _LANGUAGE = re.compile(r"""<mediawiki\b[^>]*\bxml:lang=["']([^"']*)["']""")
@@ -42,8 +41,7 @@ def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
     A part of a dump that begins with a page has none. The language is "" where
     none is named. The header need not be whole, nor well-formed.
     """
-    first = _BEGIN.search(head)
-    text = head[: first.start() if first else len(head)]
+    text = re.split(rb"<page[\s>]", head, maxsplit=1)[0]
     text = text.decode("utf-8", "replace")
     language = _LANGUAGE.search(text)
     namespaces = (
@@ -60,9 +58,9 @@ def split_pages(
 
     Memory holds one block, which is UTF-8, and one page. What is yielded comes
     in the order of the dump: the bytes from <page> to </page>; pages of more
-    than max_bytes ("too_long"); pages that do not end before the next one
-    begins ("broken_page"); and a last piece ("truncated") if the dump ends
-    within a page or has no </mediawiki> for its <mediawiki>.
+    than max_bytes ("too_long"); a page without an end, or an end without a
+    page, with a message that says so; and a last piece ("truncated") if the
+    dump ends within a page or has no </mediawiki> for its <mediawiki>.
     """
     page, rest, tail, has_root = None, b"", b"", None
     for block in blocks:

@@ -73,6 +73,7 @@ _BRACKETS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CLOSERS = {"}}": "{{", "]]": "[["}
+_BLOCKS = {"{{": "templates", "{|": "tables", "<table": "tables"}
 _SWITCH = re.compile(r"(?<!_)__[^\W_]+(?:_[^\W_]+)*__(?!_)")
 _VARIANTS = re.compile(r"-\{([^{}]*)\}-")
 _QUOTES = re.compile(r"'{2,}")
@@ -283,12 +284,8 @@ def _spans(text: str, site: Site) -> list[_Span]:
 
 def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
     """Return the kind of a bracket's content; "" for a link, which stays."""
-    if opener == "{{":
-        return "templates"
-    if opener in ("{|", "<table"):
-        return "tables"
     if opener != "[[":
-        return "lists"
+        return _BLOCKS.get(opener, "lists")
     colon = text.find(":", start, min(end, start + 40))
     if colon <= start or not site.is_hidden(text[start : colon + 1]):
         return ""

@@ -5,6 +5,7 @@ measure in other units. That part is left out, since the sentence is whole
 without it: "5 miles", not "5 miles (8.0 km)".
 """
 
+import itertools
 import re
 
 from corpus import words
@@ -82,20 +83,17 @@ def convert(
     ):
         return None
     is_english = language.partition("-")[0] in ("en", "simple")
-    text, position = "", 0
-    while position + 1 < len(values) and _AMOUNT.match(values[position]):
-        number = formatted(values[position].lstrip("+"), language)
-        if number is None:
+    text, pairs = "", [*zip(values[::2], values[1::2], strict=False), ("", "")]
+    for (amount, code), (smaller, unit_of_it) in itertools.pairwise(pairs):
+        number = formatted(amount.lstrip("+"), language)
+        if number is None or not _AMOUNT.match(amount):
             return None
         text += number
-        between = _MEASURES["ranges"].get(values[position + 1])
-        if between and not (is_english or between.strip() in "–±"):
-            return None
-        if between:
+        if between := _MEASURES["ranges"].get(code):
+            if not (is_english or between.strip() in "–±"):
+                return None
             text += between
-            position += 2
             continue
-        code = values[position + 1]
         if not is_english:
             is_metric = named.get("abbr") == "on" and _SYMBOL.match(code)
             return f"{text} {code.translate(_POWERS)}" if is_metric else None
@@ -103,15 +101,10 @@ def convert(
         if unit is None:
             return None
         text += unit
-        following = values[position + 2 : position + 4]
-        if (
-            len(following) < 2
-            or following[1] not in _MEASURES["smaller"].get(code, "").split()
-            or not _AMOUNT.match(following[0])
-        ):
+        smaller_units = _MEASURES["smaller"].get(code, "").split()
+        if unit_of_it not in smaller_units or not _AMOUNT.match(smaller):
             return text
         text += " "
-        position += 2
     return None
 
 

@@ -52,10 +52,7 @@ def single_pieces(words: Sequence[str], alphabet: set[str]) -> list[str]:
     Punctuation marks and ideographs do not: the tokenizer makes each of them
     a word of its own.
     """
-    inner = set()
-    for word in words:
-        if len(word) > 1:
-            inner.update(word)
+    inner = {char for word in words if len(word) > 1 for char in word}
     return sorted(alphabet) + sorted("##" + char for char in inner)
 
 
