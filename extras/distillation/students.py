@@ -62,7 +62,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     hint = ""
 
     def __init__(self, job: AnyJob, options: DistillationFlags):
-        self.job = job
+        self.job, self.options = job, options
         output_dir = job.settings.output_dir
         self.answers = Answers(options.teacher_answers, output_dir)
         self.temperature = options.distillation_temperature
