@@ -64,13 +64,11 @@ class TrainingState:
             for name, variable in (loss_scale or {}).items()
         }
 
-    def save_passing(self, step: int) -> str:
-        """Do as `save`; the next save deletes this checkpoint."""
-        self._passing = self.save(step)
-        return self._passing
+    def save(self, step: int, stays: bool = True) -> str:
+        """Write `model.ckpt-<step>`, delete the oldest; return the prefix.
 
-    def save(self, step: int) -> str:
-        """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
+        If it does not stay, the next save deletes it.
+        """
         prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
         if not cluster.is_chief():
             return prefix
@@ -88,7 +86,7 @@ class TrainingState:
             and tf.io.gfile.exists(listed + ".index")
         ] + [prefix]
         dropped = [self._passing] if self._passing else []
-        self._passing = None
+        self._passing = None if stays else prefix
         if self.keep_checkpoint_max:
             dropped += kept[: -self.keep_checkpoint_max]
             kept = kept[-self.keep_checkpoint_max :]

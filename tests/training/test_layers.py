@@ -112,10 +112,10 @@ def run_until_killed(flags: dict, monkeypatch) -> None:
     """Run until step 8 would be saved; step 4 is."""
     save = training_state.TrainingState.save
 
-    def save_or_end(state, step: int) -> str:
+    def save_or_end(state, step: int, stays: bool = True) -> str:
         if step == 8:
             raise KeyboardInterrupt
-        return save(state, step)
+        return save(state, step, stays)
 
     with monkeypatch.context() as patch:
         patch.setattr(training_state.TrainingState, "save", save_or_end)

@@ -159,11 +159,10 @@ class Save(Hook):
             self._save(done, True)
 
     def _save(self, done: int, stays: bool) -> None:
-        save = self.state.save if stays else self.state.save_passing
         machines = self.pace.machines
         machines.is_saving = True  # also where another machine fails meanwhile
         try:
-            logging.info("Saved %s", save(done))
+            logging.info("Saved %s", self.state.save(done, stays))
         finally:
             machines.is_saving = False
         self.saved = done
