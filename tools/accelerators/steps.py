@@ -113,32 +113,32 @@ def _records(rows: int, length: int, is_packed: bool = False) -> Specs:
     return streaming.batch_specs(found, rows)
 
 
-def _pretraining(name: str, **options: Any) -> Kind:
-    """Return the kind of an objective; `options` are fields of Kind."""
+def _pretraining(name: str) -> Kind:
+    """Return the kind of an objective."""
     found = objectives.OBJECTIVES[name]
 
     def model(config: modeling.BertConfig, dtype: str) -> BertForPreTraining:
         config.attention_direction = found.attention_direction
         return BertForPreTraining(config, dtype, found.predicts_next_sentence)
 
-    return Kind(model, found.objective, **{"features": _records} | options)
+    return Kind(model, found.objective, _records)
 
+
+_MLM_NSP = _pretraining("mlm_nsp")
 
 KINDS = {
     **{name: _pretraining(name) for name in objectives.OBJECTIVES},
-    "packed": _pretraining(
-        "mlm_nsp", features=functools.partial(_records, is_packed=True)
+    "packed": _MLM_NSP._replace(
+        features=functools.partial(_records, is_packed=True)
     ),
-    "accumulated": _pretraining(
-        "mlm_nsp", settings={"gradient_accumulation_steps": 4}
+    "accumulated": _MLM_NSP._replace(
+        settings={"gradient_accumulation_steps": 4}
     ),
-    "recompute_layers": _pretraining(
-        "mlm_nsp", settings={"recompute": "layers"}
+    "recompute_layers": _MLM_NSP._replace(settings={"recompute": "layers"}),
+    "recompute_attention": _MLM_NSP._replace(
+        settings={"recompute": "attention"}
     ),
-    "recompute_attention": _pretraining(
-        "mlm_nsp", settings={"recompute": "attention"}
-    ),
-    "evaluation": _pretraining("mlm_nsp", trains=False),
+    "evaluation": _MLM_NSP._replace(trains=False),
     "classifier": Kind(
         lambda config, dtype: classifier_model.BertForSequenceClassification(
             config, 2, dtype
