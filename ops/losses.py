@@ -27,6 +27,16 @@ class Loss(NamedTuple):
     weight: tf.Tensor  # sum of weights
     correct: tf.Tensor  # sum of weights of rows that are classified correctly
 
+    @classmethod
+    def of_rows(
+        cls, losses: tf.Tensor, weights: tf.Tensor, correct: tf.Tensor
+    ) -> "Loss":
+        """Return the sums over rows, whether bool or number they are right."""
+        correct = tf.cast(correct, tf.float32)
+        return cls(
+            *map(tf.reduce_sum, (weights * losses, weights, weights * correct))
+        )
+
 
 def classification_loss(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None = None
@@ -42,11 +52,7 @@ def classification_loss(
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     chosen = tf.gather(logits, labels, batch_dims=1)  # [R]
     correct = chosen >= tf.reduce_max(logits, axis=-1)  # [R]
-    return Loss(
-        tf.reduce_sum(weights * losses),
-        tf.reduce_sum(weights),
-        tf.reduce_sum(weights * tf.cast(correct, tf.float32)),
-    )
+    return Loss.of_rows(losses, weights, correct)
 
 
 def soft_loss(
@@ -80,11 +86,8 @@ def soft_loss(
         targets, logits / temperature
     )  # [R]
     agrees = tf.argmax(logits, -1) == tf.argmax(targets, -1)  # [R]
-    return Loss(
-        temperature**2 * tf.reduce_sum(weights * losses),
-        tf.reduce_sum(weights),
-        tf.reduce_sum(weights * tf.cast(agrees, tf.float32)),
-    )
+    found = Loss.of_rows(losses, weights, agrees)
+    return found._replace(loss=temperature**2 * found.loss)
 
 
 def flatten_labels(

@@ -124,11 +124,7 @@ def _labels_loss(
         tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
     )  # [B]
     is_right = tf.reduce_all((logits >= 0) == (labels > 0), -1)  # [B]
-    return losses.Loss(
-        tf.reduce_sum(entropy * weights),
-        tf.reduce_sum(weights),
-        tf.reduce_sum(tf.cast(is_right, tf.float32) * weights),
-    )
+    return losses.Loss.of_rows(entropy, weights, is_right)
 
 
 def squared_error(
@@ -136,9 +132,7 @@ def squared_error(
 ) -> losses.Loss:
     """Return the weighted squared error of [B, 1]; `correct` is 0."""
     errors = tf.square(outputs[:, 0] - labels)  # [B]
-    return losses.Loss(
-        tf.reduce_sum(errors * weights), tf.reduce_sum(weights), tf.zeros([])
-    )
+    return losses.Loss.of_rows(errors, weights, tf.zeros_like(weights))
 
 
 # --- Objective ---------------------------------------------------------------
