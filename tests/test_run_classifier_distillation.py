@@ -247,7 +247,10 @@ def objective_of(labels, temperature: float, alpha: float) -> Objective:
         own = classifier_model.REGRESSION
     files = types.SimpleNamespace(labels=labels)
     settings = types.SimpleNamespace(output_dir="")
-    job = types.SimpleNamespace(files=files, objective=own, settings=settings)
+    task = types.SimpleNamespace(text_names=("text_a",))
+    job = types.SimpleNamespace(
+        files=files, objective=own, settings=settings, task=task
+    )
     options = DistillationFlags((), temperature, alpha)
     return ClassifierDistillation(job, options).objective()
 

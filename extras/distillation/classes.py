@@ -40,6 +40,7 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
 
     def __init__(self, job: ClassifierJob, options: DistillationFlags):
         super().__init__(job, options)
+        self.text_names = job.task.text_names
         self.learns_numbers = job.files.labels is None
         if self.learns_numbers and self.temperature != 1.0:
             raise UserError(
@@ -54,12 +55,12 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
 
     def entries(self, line: Line, at: str) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the text, or the pair, and its logits [1, K]."""
-        names, files = self.job.task.text_names, self.job.files
-        texts = {n: tables.require(line, n, str, at) for n in names}
+        texts = {n: tables.require(line, n, str, at) for n in self.text_names}
         if self.learns_numbers:
             value = tables.require(line, "value", (int, float), at)
             yield key_of(**texts), numbers([[value]], (1, 1), at)
         else:
+            files = self.job.files
             logits = logits_of(line, at, files.labels, files.names)
             yield key_of(**texts), logits[None]
 
@@ -107,7 +108,7 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
         return keys + others
 
     def _keys(self, examples: Iterable[Example]) -> list[str]:
-        names = self.job.task.text_names
+        names = self.text_names
         return [
             key_of(**dict(zip(names, (x.text_a, x.text_b or ""), strict=False)))
             for x in examples

@@ -46,7 +46,6 @@ class SpanDistillation(students.Distillation[SquadJob]):
         self, data: ShortRecords, answered: Iterable[str] = ()
     ) -> list[str]:
         """Return the digests of the windows, with their lengths."""
-        del answered
         tokens_of = self.job.tokenizer.convert_ids_to_tokens
         rows = zip(data.features["input_ids"], data.lengths, strict=True)
         return [
