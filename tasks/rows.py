@@ -151,6 +151,13 @@ def schema(max_seq_length: int, **others: str) -> dict[str, tfrecord.Feature]:
     }
 
 
+def labeled_schema(
+    max_seq_length: int, label: str = "int64"
+) -> dict[str, tfrecord.Feature]:
+    """Return the schema of the records of `labeled`; `label` is its type."""
+    return schema(max_seq_length, label_ids=label, is_real_example="int64")
+
+
 def labeled(row: Row, label: Any) -> Record:
     """Return the record of a row with a label, as the original's are."""
     # is_real_example is always 1. In the original's records it is 0 for

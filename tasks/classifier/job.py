@@ -119,7 +119,13 @@ class ClassifierJob(FineTuningJob):
                         f"--do_predict writes {title}.tsv; use another "
                         "--output_dir"
                     )
-        self.open_data(self.schema(), train, dev, test)
+        kind = "float32" if self.is_regression else "int64"
+        schema = rows.labeled_schema(source.row_length, kind)
+        if files.multi_label:
+            count = len(files.labels)
+            label = tfrecord.Feature(kind, count, per_token=False)
+            schema["label_ids"] = label
+        self.open_data(schema, train, dev, test)
 
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
@@ -131,14 +137,6 @@ class ClassifierJob(FineTuningJob):
         return self.prefix(self.dev[0]) + self.files.metrics[0]
 
     # --- Data ----------------------------------------------------------------
-
-    def schema(self) -> dict[str, tfrecord.Feature]:
-        """Return {feature: type and length} of the records."""
-        return rows.schema(
-            self.source.row_length,
-            label_ids="float32" if self.is_regression else "int64",
-            is_real_example="int64",
-        )
 
     def label_id(self, label: str | None) -> Any:
         """Return the number of a label; None stands for a missing one."""
@@ -343,13 +341,6 @@ class MultiLabelJob(ClassifierJob):
         self.thresholds = tuple(found) if found else None
 
     # --- Data ----------------------------------------------------------------
-
-    def schema(self) -> dict[str, tfrecord.Feature]:
-        """Return the schema of a classifier's records, with K labels."""
-        count = len(self.files.labels)
-        return super().schema() | {
-            "label_ids": tfrecord.Feature("int64", count, per_token=False)
-        }
 
     def label_id(self, label: str | None) -> np.ndarray:
         """Return 1 for each label of an example, else 0, [K]."""

@@ -44,11 +44,7 @@ class SwagJob(FineTuningJob):
             # In one folder it may be a user's test file.
             self.result_files = (*self.result_files, _ANSWERS)
         self.open_data(
-            rows.schema(
-                source.max_seq_length,
-                label_ids="int64",
-                is_real_example="int64",
-            ),
+            rows.labeled_schema(source.max_seq_length),
             DataSet("train", "train", "train"),
             [DataSet("eval", "dev", "dev")],
             [DataSet("predict", "test", "test")],
