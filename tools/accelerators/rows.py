@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from base.errors import UserError
+from base.errors import naming
 
 from tools.accelerators import steps
 from tools.accelerators.steps import Program
@@ -27,12 +27,10 @@ def sizes(row: Row) -> memory.Sizes | None:
 
 def read(path: str) -> list[Row]:
     """Return the rows of a file; none where there is no file."""
-    try:
-        return json.loads(Path(path).read_text("utf-8"))
-    except FileNotFoundError:
+    if not Path(path).exists():
         return []
-    except (OSError, ValueError) as error:
-        raise UserError(f"--rows_file={path}: {error}") from error
+    with naming(f"--rows_file={path}", (OSError, ValueError)):
+        return json.loads(Path(path).read_text("utf-8"))
 
 
 def merged(rows: list[Row], new: list[Row]) -> list[Row]:

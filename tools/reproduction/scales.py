@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import text_files
-from base.errors import UserError
+from base.errors import UserError, check_choice
 from base.text_files import tomllib
 
 from tools.reproduction.tasks import SCORED
@@ -96,11 +96,7 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
             value = text
         scale[key] = value = _checked(value, schema[usual], f"--set={key}")
         for task in value if key.endswith(".tasks") else ():
-            if task not in SCORED:
-                raise UserError(
-                    f"--set={setting}: unknown task {task!r}; choose from "
-                    f"{', '.join(SCORED)}"
-                )
+            check_choice(f"--set={setting}: unknown task", task, SCORED)
     return scale
 
 
