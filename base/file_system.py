@@ -315,10 +315,15 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a file, complete or not at all."""
+    with atomic_file(path) as file:
+        file.write(data)
+
+
 def write_text(path: str, text: str) -> None:
     """Write a UTF-8 file, complete or not at all."""
-    with atomic_file(path) as file:
-        file.write(text.encode())
+    write_bytes(path, text.encode())
 
 
 def remove(path: str) -> None:

@@ -264,8 +264,7 @@ def write_tokenizer(directory: str, checkpoint: Checkpoint) -> None:
     if not vocabulary:
         return
     path = os.path.join(directory, published.VOCAB_NAME)
-    with file_system.atomic_file(path) as file:
-        file.write(vocabulary.content)
+    file_system.write_bytes(path, vocabulary.content)
     keys = checkpoint.tokenizer_settings._asdict()
     names, special = keys.pop("token_names"), keys.pop("special_tokens")
     keys |= {

@@ -524,7 +524,5 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
     }
     # transformers checks `format`: "pt" is the orientation of its tensors.
     data = safetensors.numpy.save(named, metadata={"format": "pt"})
-    with file_system.atomic_file(
-        os.path.join(directory, published.WEIGHTS_NAME)
-    ) as file:
-        file.write(data)
+    path = os.path.join(directory, published.WEIGHTS_NAME)
+    file_system.write_bytes(path, data)

@@ -63,8 +63,7 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
         files[metadata.LABELS] = lines.encode()
     files[metadata.DESCRIPTION] = text.encode()
     data = metadata.with_files(data, files)
-    with file_system.atomic_file(path) as file:
-        file.write(data)
+    file_system.write_bytes(path, data)
     _log_mediapipe(task.settings)
     logging.info(
         "Wrote %s: %s, weights %s, %.1f MB",
