@@ -1,5 +1,7 @@
 """Read rows of tables (.tsv, .csv), JSON lines (.jsonl) and lines (.txt).
 
+A .csv file may be one of Excel's: with semicolons or tabs, and in UTF-16.
+
 A row is a dictionary by the names of its columns or keys, whatever kind of file
 it is from:
 
@@ -13,15 +15,22 @@ import contextlib
 import csv
 import decimal
 import io
+import json
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from base import file_system, text_files
 from base.errors import UserError, counted
 
 Row = dict[str | int, Any]
+
+# Endings of tables.
+TABLES = (".csv", ".tsv")
+
+# How to mend a .tsv with quotes, such as one with line ends in a text.
+_CSV = "; if its texts are in quotes, rename the file to .csv"
 
 # Types of JSON in words.
 _WORDS = {
@@ -67,7 +76,8 @@ def rows(
     same name, there is none in the row.
 
     Args:
-        path: a .tsv without quotes, a .csv, .jsonl or .txt.
+        path: a .tsv without quotes, a .csv, .jsonl or .txt. The cells of a
+            .csv are separated by commas, semicolons or tabs.
         columns: names that every row must have. Without a header they are
             numbers from 0.
         hint: how to mend a lack of columns, for the error.
@@ -78,7 +88,15 @@ def rows(
     Raises:
         UserError: the file cannot be read, is damaged, or lacks a column.
     """
-    text, kind = text_files.read_text(path), os.path.splitext(path)[1]
+    kind = os.path.splitext(path)[1].lower()
+    if kind not in (*TABLES, ".jsonl", ".txt"):
+        mend = ""
+        if kind.startswith(".xls"):
+            mend = "; in Excel: Save as, CSV UTF-8"
+        raise UserError(
+            f"{path}: wanted a .tsv, .csv, .jsonl or .txt file{mend}"
+        )
+    text = text_files.read_text(path)
     if kind == ".jsonl":
         for number, value in text_files.json_objects(path, text):
             at = f"{path}, line {number}"
@@ -94,19 +112,18 @@ def rows(
                 yield f"{path}, line {number}", {"text": line}
         return
     if kind == ".csv":
-        table = _csv_cells(path, text)
-    elif kind == ".tsv":
+        table = _csv_cells(path, text, columns)
+    else:
         # Not the csv module: GLUE's files are not quoted, and a text may begin
         # with a quotation mark that no other one closes.
         table = ((number, line.split("\t")) for number, line in numbered)
-    else:
-        raise UserError(f"{path}: wanted a .tsv, .csv, .jsonl or .txt file")
     names: list[str | int] = []
     for number, cells in table:
         at = f"{path}, line {number}"
         if not names:
             names = cells if has_header else list(range(len(cells)))
-            _check_names(at, names, columns, "column", hint)
+            quoted = kind == ".tsv" and any(c.startswith('"') for c in cells)
+            _check_names(at, names, columns, "column", hint + _CSV * quoted)
             places = {n: i for i, n in enumerate(names) if names.count(n) == 1}
             if has_header:
                 continue
@@ -120,9 +137,10 @@ def rows(
             "the first line"
         )
         if kind == ".csv":
-            problem += "; put texts with commas in quotes"
+            problem += "; put texts with commas or semicolons in quotes"
         if damaged is None:
-            raise UserError(problem)
+            quoted = kind == ".tsv" and any(c.startswith('"') for c in cells)
+            raise UserError(problem + _CSV * quoted)
         damaged.append(problem)
         yield at, {}
 
@@ -144,14 +162,20 @@ def _check_names(
             )
 
 
-def _csv_cells(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_cells(
+    path: str, text: str, columns: Collection[str | int]
+) -> Iterator[tuple[int, list[str]]]:
     """Yield (number of its first line, cells) of each row of a CSV text.
 
-    A row covers several lines if a quoted cell has line ends.
+    A row covers several lines if a quoted cell has line ends. `columns` are
+    those that should be there, see `_delimiter`.
     """
     # A cell may be a whole document; the default limit is 128 kB.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = re.split("[\r\n]", text.lstrip(), maxsplit=1)[0]
+    delimiter = _delimiter(header, columns)
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     begins = 1
     try:
         for row in reader:
@@ -165,6 +189,54 @@ def _csv_cells(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
         raise UserError(
             f"{path}, the row that begins in line {begins}: {words}"
         ) from error
+
+
+def _delimiter(header: str, columns: Collection[str | int]) -> str:
+    """Return what separates the cells of a CSV text: comma, semicolon or tab.
+
+    Excel writes semicolons in countries with a decimal comma. It is the one by
+    which the header has most of the columns, then the one with most cells.
+    """
+
+    def found(delimiter: str) -> tuple[int, int]:
+        (names,) = csv.reader([header], delimiter=delimiter)
+        return len({*columns} & {*names}), len(names)
+
+    return max(",;\t", key=found)  # of equal ones the first
+
+
+def renamed(
+    columns: Mapping[str, Any], prediction: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the columns of an input that stand beside its prediction.
+
+    One that has a name of the prediction's, such as label, is input_label.
+    """
+    return {
+        f"input_{name}" if name in prediction else name: value
+        for name, value in columns.items()
+    }
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as a CSV text; its header has the names of all of them.
+
+    What a row lacks is an empty cell; lists and objects are JSON.
+    """
+    file = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {
+                name: json.dumps(value, ensure_ascii=False)
+                if isinstance(value, (list, dict))
+                else value
+                for name, value in row.items()
+            }
+        )
+    return file.getvalue()
 
 
 # --- Values ------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Read UTF-8 text, JSON and TOML; errors name the line. Write JSON."""
 
+import codecs
 import io
 import json
 import sys
@@ -15,14 +16,23 @@ else:
     import tomli as tomllib
 
 
+# How a file in UTF-16 begins, which is what Excel calls Unicode text.
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
 def read_text(path: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    A pipe is refused, since callers may read the file again.
+    A file that begins with the mark of UTF-16 is read, too. A pipe is refused,
+    since callers may read the file again.
     """
     file_system.check_no_stream(path)
     with file_system.reading(path) as file:
         data = file.read()
+    if data.startswith(UTF_16):
+        what = f"{path} begins as UTF-16 and is damaged; save it as UTF-8"
+        with naming(what, UnicodeDecodeError):
+            return data.decode("utf-16")
     try:
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -130,7 +140,10 @@ def utf8_error(
         begins += len(data)
         line += 1
     byte = error.object[error.start]
-    mend = "convert the file (iconv -t UTF-8)"
+    mend = (
+        "save it as UTF-8 (in Excel: CSV UTF-8), or convert it, from Windows "
+        "with iconv -f WINDOWS-1252 -t UTF-8"
+    )
     if is_packed:
         mend = "the file is compressed (gzip): unpack it first"
     return InputError(

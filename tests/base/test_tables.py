@@ -33,6 +33,36 @@ def test_rows_are_the_same_in_every_kind_of_file(tmp_path):
     assert found == [("1", {"text": "a\u2028b"}), ("3", {"text": "c\tc"})]
 
 
+def test_exports_of_excel_are_read(tmp_path):
+    """Semicolons where the comma is the decimal point; UTF-16 has tabs."""
+    wanted = [("2", {"a": 'x;,\t"\ny', "b, c": "\u00fc"})]
+    for mark, mode in ((";", "utf-8-sig"), ("\t", "utf-16"), (",", "utf-8")):
+        name = '"b, c"' if mark == "," else "b, c"
+        text = f'a{mark}{name}\r\n"x;,\t""\ny"{mark}\u00fc\r\n'
+        path = tmp_path / "X.CSV"
+        path.write_bytes(text.encode(mode))
+        found = [
+            (at.removeprefix(f"{path}, line "), row)
+            for at, row in tables.rows(str(path), ["a"])
+        ]
+        assert found == wanted
+    for data, words in (
+        ("a;b\n\u00fc;1".encode("cp1252"), "line 2 is not UTF-8.*CSV UTF-8"),
+        ("a\n\u00fc".encode("utf-16")[:-1], "begins as UTF-16 and is damaged"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match=words):
+            list(tables.rows(str(path)))
+
+
+def test_a_table_is_written_as_csv():
+    rows = [{"a": 1.5, "b": "x,\n"}, {"b": ["\u00fc"], "c": True}]
+    text = tables.csv_text(rows)
+    assert text == 'a,b,c\n1.5,"x,\n",\n,"[""\u00fc""]",True\n'
+    found = tables.renamed({"label": 1, "b": 2}, {"label": 3})
+    assert found == {"input_label": 1, "b": 2}
+
+
 def test_a_csv_row_has_the_line_it_begins_in(tmp_path):
     found = rows(tmp_path / "x.csv", 'a,b\n\n"1\n2",3\r\n4,5\n')
     assert found == [
@@ -79,6 +109,9 @@ def test_damaged_rows_can_be_passed_over(tmp_path):
         ("x.csv", "a,b\nc,d,e", "line 2: 3 columns, wanted 2 .* in quotes"),
         ("x.tsv", "a\n1\t2", "line 2: 2 columns, wanted 1 as in the first"),
         ("x.tsv", "b\n1", "line 1: no column 'a'; it has 'b' .--columns"),
+        ("x.tsv", '"a"\n1', "in quotes, rename the file to .csv"),
+        ("x.tsv", 'a\tb\n"c\nd"\te', "in quotes, rename the file to .csv"),
+        ("x.xlsx", "", "in Excel: Save as, CSV UTF-8"),
         ("x.jsonl", '{"b": 1}', "line 1: no key 'a'; it has 'b' .--columns"),
         ("x.jsonl", "{}\n[1]", "line 1: no key 'a'; it has nothing"),
         ("x.jsonl", "[1]", "line 1: found list, wanted a JSON object"),
