@@ -13,8 +13,15 @@ the input:
 run_swag.py, a SavedModel that they or export_saved_model.py have written, or
 any checkpoint. A checkpoint without the head of such a task makes vectors,
 fills [MASK]s, or scores sentences (--task=sentence_score).
-Inputs are lines of text (the texts of a pair separated by a tab), JSON lines,
-or the TFRecords of the fine-tuning scripts; plain or gzip.
+Inputs are tables (.csv, .tsv) with the columns that the model was trained on,
+lines of text (the texts of a pair separated by a tab), JSON lines, or the
+TFRecords of the fine-tuning scripts; all but tables may be gzip.
+
+    python batch_predict.py --model=reviews_model --input_file=new.csv \
+        --output_dir=predictions --output_format=csv
+
+writes a table of the texts, their labels with the probability, and the other
+columns of new.csv.
 
 A line that cannot be predicted is left out, and written to errors.jsonl with
 the reason. After an interruption, the same command resumes the run. With
@@ -61,13 +68,14 @@ class Flags:
 
     # Inputs
     input_file: str = flag(required=True)
-    """Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas.
-    Each input file gives one output file."""
+    """Tables (.csv, .tsv, with a header), text, JSON lines or TFRecords: globs,
+    separated by commas. Each input file gives one output file."""
 
     input_format: str = flag(
         "auto", choices=("auto", "text", "jsonl", "tfrecord")
     )
-    """Format of the input; auto: recognised by the content of the files."""
+    """Format of the input; auto: tables by their names, others by their
+    content."""
 
     id_column: str | None = flag()
     """JSON field or TFRecord feature that holds the id; default: id, in
@@ -77,12 +85,18 @@ class Flags:
     output_dir: str = flag(required=True, is_output=True, alias="output")
     """Directory to write the predictions to."""
 
+    output_format: str = flag("jsonl", choices=("jsonl", "csv"))
+    """jsonl: an object for each input. csv: a table with the texts, the
+    prediction and all other columns of the input."""
+
     explain: bool = flag(False)
     """Add to each prediction the words that decided it, by integrated
     gradients, at about 100 times the cost; for checkpoints of classifiers
     (docs/batch_prediction.md#which-words-decided)."""
 
-    as_teacher: bool = flag(False, excludes={"explain": ""})
+    as_teacher: bool = flag(
+        False, excludes={"explain": "", "output_format=csv": ""}
+    )
     """Add to each prediction its text, the checksum of the model, and what else
     students learn from (docs/distillation.md)."""
 
@@ -116,16 +130,19 @@ def main(_: list[str]) -> None:
         own = [model_files, settings.checkpoint.trained_for.to_dict()]
         digest = hashlib.sha256(json.dumps(own).encode()).hexdigest()
         settings = settings._replace(teacher=digest[:16])
-    task = run.create_task(settings)
-    prediction_flags.check_text_columns(FLAGS.text_columns, task)
     files = reading.find_inputs(FLAGS.input_file, FLAGS.input_format)
+    if files[0].kind in ("table", "text") and not FLAGS.text_columns:
+        columns = loading.trained_columns(settings.checkpoint)
+        settings = settings._replace(text_columns=columns)
+    task = run.create_task(settings)
+    prediction_flags.check_text_columns(settings.text_columns, task)
     for name in ("explain", "as_teacher"):
         if FLAGS[name].value and files[0].kind == "tfrecord":
             raise UserError(
                 f"--{name}: {files[0].path} holds TFRecords, which have no "
                 "words; give text or JSON lines"
             )
-    run.check_first_inputs(files[0], task)
+    run.check_first_inputs(files[0], task, FLAGS.input_format == "auto")
     options = settings.fingerprint()
     options["model"] = model_files
     options["batch_size"] = FLAGS.batch_size
@@ -159,6 +176,7 @@ def find_model() -> TaskSettings:
         **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,
         id_column=FLAGS.id_column,
+        output_format=FLAGS.output_format,
         explain=FLAGS.explain,
         dtype=FLAGS.dtype if FLAGS["dtype"].present else None,
     )

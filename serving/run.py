@@ -10,12 +10,13 @@ errors.jsonl, the last output of the job. Memory holds one window.
 import collections
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, logs, progress
+from base import file_system, logs, progress, tables
 from base.errors import UserError
 from base.jobs import run as jobs_run
 from base.jobs.run import Job, Run, Target
@@ -25,7 +26,7 @@ from absl import logging
 from tasks import predict, reading, registry
 from tasks.masked_lm import task as scoring
 from tasks.reading import InputFile, Problem, Window
-from tasks.task import Model, Task, TaskSettings
+from tasks.task import Input, Model, Prediction, Task, TaskSettings
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
@@ -34,7 +35,10 @@ Counts = collections.Counter[str]
 
 
 class Result(NamedTuple):
-    """The predictions of a window, as JSON lines; picklable."""
+    """The predictions of a window, as JSON lines; picklable.
+
+    Where the output is a table, each line is a row of it.
+    """
 
     lines: list[str]
     problems: list[Problem]
@@ -88,7 +92,11 @@ def predict_window(
             continue
         for name in totals:
             totals[name] += found[name]
-        line = {"id": item.id} | found
+        if task.settings.output_format == "csv":
+            line = table_row(task, item, found)
+        else:
+            line = {"id": item.id} | found
+            line |= tables.renamed(item.others or {}, line)
         if teacher := task.settings.teacher:
             texts = {n: v for n, v in item.texts.items() if v is not None}
             line |= texts | {"teacher": teacher}
@@ -107,6 +115,17 @@ def predict_window(
     return Result(lines, problems, counts)
 
 
+def table_row(task: Task, item: Input, found: Prediction) -> dict[str, Any]:
+    """Return the row of an input in a table: texts, prediction, others."""
+    pairs = zip(task.names, task.text_names, strict=True)
+    texts = {column: item.texts[n] for column, n in pairs if n in item.texts}
+    cells, others = task.cells(found), item.others or {}
+    if item.id != str(item.place):
+        others = {"id": item.id} | others
+    texts, others = (tables.renamed(x, cells) for x in (texts, others))
+    return texts | cells | others
+
+
 def create_job(
     files: Sequence[InputFile], output_dir: str, options: dict[str, Any]
 ) -> Job:
@@ -115,8 +134,11 @@ def create_job(
     `options` has the value of everything else that the predictions depend on.
     """
     folder = file_system.absolute_path(output_dir)
+    ending = options.get("output_format", "jsonl")
     outputs = [
-        os.path.join(folder, f"predictions-{index:05}-of-{len(files):05}.jsonl")
+        os.path.join(
+            folder, f"predictions-{index:05}-of-{len(files):05}.{ending}"
+        )
         for index in range(len(files))
     ]
     fingerprint = {
@@ -134,13 +156,27 @@ def create_job(
     )
 
 
-def check_first_inputs(file: InputFile, task: Task) -> None:
+def check_first_inputs(
+    file: InputFile, task: Task, is_judged: bool = False
+) -> None:
     """Raise a UserError if all of the first inputs are unusable.
 
     Otherwise a misspelt --text_columns would put all inputs into errors.jsonl,
-    and be noticed after hours.
+    and be noticed after hours. So would a table that was taken for text, of
+    which the first line is the header: `is_judged` if nobody said what it is.
     """
     window = next(reading.read_windows(file, task.parse), None)
+    if window and window.inputs and file.kind == "text" and is_judged:
+        first = "\t".join(
+            str(window.inputs[0].texts.get(name)) for name in task.text_names
+        )
+        cells = {cell.strip(' "') for cell in re.split("[,;\t]", first)}
+        if len(cells) > 1 and cells >= {*task.names}:
+            raise UserError(
+                f"{file.path} looks like a table, since its first line has the "
+                f"columns {', '.join(sorted(cells))}: rename it to .csv or "
+                ".tsv, or give --input_format=text if each line is an input"
+            )
     if not window or window.inputs or not window.problems:
         return
     first = window.problems[0]
@@ -211,18 +247,27 @@ def predict_files(
 
 
 def write_file(target: Target, errors: str, results: Iterable[Result]) -> None:
-    """Write the predictions of a file, and before them its errors."""
-    counts = Counts()
+    """Write the predictions of a file, and before them its errors.
+
+    A table is written when its last row is known, as is its header.
+    """
+    counts, table = Counts(), []
+    is_table = target.path.endswith(".csv")
     with (
         jobs_run.publish(target) as (file, entry),
         file_system.atomic_file(errors, sync=False) as errors_file,
     ):
         for result in results:
-            file.writelines(f"{line}\n".encode() for line in result.lines)
+            if is_table:
+                table += map(json.loads, result.lines)
+            else:
+                file.writelines(f"{line}\n".encode() for line in result.lines)
             errors_file.writelines(
                 f"{problem.line()}\n".encode() for problem in result.problems
             )
             counts.update(result.counts)
+        if is_table:
+            file.write(tables.csv_text(table).encode())
         entry["counts"] = counts
 
 

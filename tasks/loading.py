@@ -18,7 +18,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, published, weight_files
+from checkpoints import lookup, published, run_settings, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
@@ -174,6 +174,24 @@ def choose_task(
         f"--task={task}, but {checkpoint.prefix} has no head for it: it can do "
         f"{' and '.join(able)}"
     )
+
+
+def trained_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return the columns from which training read the texts; (): not known.
+
+    They stand in the training_config.json of the run; of a sweep, of its runs;
+    of a SavedModel, in the folder of the run that has exported it.
+    """
+    folder = lookup.folder_of(checkpoint.prefix)
+    if checkpoint.is_exported:  # saved_model/1
+        folder = os.path.join(folder, "../..")
+    for place in (folder, *tf.io.gfile.glob(os.path.join(folder, "runs/*"))):
+        data = run_settings.read_fingerprint(place).get("data")
+        columns = data.get("columns") if isinstance(data, dict) else None
+        if isinstance(columns, dict):
+            found = columns.get("text_a"), columns.get("text_b")
+            return tuple(name for name in found if isinstance(name, str))
+    return ()
 
 
 def load_graph(settings: TaskSettings) -> TaskGraph:

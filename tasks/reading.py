@@ -1,4 +1,4 @@
-"""Read inputs in windows: lines of text, JSON lines or TFRecords, maybe gzip.
+"""Read inputs in windows: text, JSON lines, TFRecords, maybe gzip, or tables.
 
 An input that cannot be used becomes a `Problem`, and reading continues.
 """
@@ -7,11 +7,12 @@ import dataclasses
 import gzip
 import itertools
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from base import file_system
+from base import file_system, tables, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -40,7 +41,7 @@ class InputFile(NamedTuple):
     """A file of inputs."""
 
     path: str
-    kind: str  # "text", "jsonl" or "tfrecord"
+    kind: str  # "text", "jsonl", "table" or "tfrecord"
     is_gzip: bool
     size: int  # bytes on the disk; 0 also for a .gz without content
 
@@ -71,7 +72,10 @@ def find_inputs(patterns: str, input_format: str) -> list[InputFile]:
 def inspect(
     path: str, input_format: str = "auto", flag: str = "input_file"
 ) -> InputFile:
-    """Return a file with its kind, judged by its first bytes or given."""
+    """Return a file with its kind, given or judged.
+
+    A .csv or .tsv is a table; else the first bytes decide.
+    """
     file_system.check_no_stream(path, flag)
     try:
         is_gzip = tfrecord.is_gzip(path)
@@ -86,7 +90,16 @@ def inspect(
 
 
 def _judge(name: str, head: bytes, input_format: str) -> str:
-    """Return the kind of inputs with these first bytes."""
+    """Return the kind of inputs with this name and these first bytes."""
+    if os.path.splitext(name.removesuffix(".gz"))[1].lower() in tables.TABLES:
+        if input_format == "auto":
+            return "table"
+        if input_format == "text":
+            raise UserError(
+                f"{name} is a table by its name, whose header is no text to "
+                "predict: leave --input_format=text out, or rename the file to "
+                ".txt if each line of it is an input"
+            )
     start = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
     # A record begins with its length as 8 bytes, the lowest first: four of
     # them are 0 for records below 4 GB. Text has no such bytes.
@@ -100,10 +113,15 @@ def _judge(name: str, head: bytes, input_format: str) -> str:
         )
     if kind == "tfrecord":
         return kind
+    if head.startswith(text_files.UTF_16):
+        raise UserError(
+            f"{name} is in UTF-16: save it as UTF-8, or rename it to .csv if "
+            "it is a table with a header"
+        )
     if b"\0" in head:
         raise UserError(
             f"{name} holds zero bytes: wanted UTF-8 text, JSON lines or "
-            "TFRecords, plain or compressed with gzip"
+            "TFRecords, plain or compressed with gzip, or a .csv or .tsv"
         )
     if start[:1] == b"[" and start[1:].lstrip()[:1] in (b"{", b""):
         raise UserError(
@@ -145,8 +163,8 @@ class Window:
 
 
 # A line or a record, or the damage behind which nothing can be read; and the
-# bytes of the file that were read for it.
-_Raw = tuple[Place, bytes | Problem, int]
+# bytes of the file that were read for it. None: nothing more has arrived.
+_Raw = tuple[Place, bytes | Problem, int] | None
 
 
 def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
@@ -154,6 +172,9 @@ def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
     try:
         if file.kind == "tfrecord":
             yield from _windows(_records(file.path), file.kind, parse)
+            return
+        if file.kind == "table":
+            yield from _windows(_table_rows(file.path), file.kind, parse)
             return
         with file_system.open_for_reading(file.path) as raw:
             lines = _lines(raw, file.path, file.is_gzip)
@@ -163,19 +184,27 @@ def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
 
 
 def read_stream(
-    stream: IO[bytes], name: str, input_format: str, parse: Parse
+    stream: IO[bytes],
+    name: str,
+    input_format: str,
+    parse: Parse,
+    is_asking: bool = False,
 ) -> Iterator[Window]:
     """Yield the windows of text that can be read once, such as from a pipe.
 
     `name` is the stream's in ids and messages. `input_format` "auto" is judged
-    by the first line that is not blank.
+    by the first line that is not blank. If the stream `is_asking`, a window has
+    the lines that have arrived together: who writes them may wait for the
+    answer before the next line.
     """
-    lines = _lines(stream, name)
+    lines = _lines(stream, name, is_asking=is_asking)
     head: list[_Raw] = []
     first = b""
-    while not first.strip() and (line := next(lines, None)):
+    for line in lines:
         head.append(line)
-        first = line[1]
+        first = line[1] if line else first
+        if first.strip():
+            break
     kind = _judge(name, first, input_format)
     yield from _windows(itertools.chain(head, lines), kind, parse)
 
@@ -183,7 +212,12 @@ def read_stream(
 def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
     """Yield the windows of lines or records."""
     window, size = Window(), 0
-    for place, data, num_bytes in raw:
+    for one in raw:
+        if not one:
+            yield window
+            window, size = Window(), 0
+            continue
+        place, data, num_bytes = one
         window.num_bytes += num_bytes
         if isinstance(data, Problem):
             window.problems.append(data)
@@ -221,10 +255,27 @@ def _records(path: str) -> Iterator[_Raw]:
         yield place, Problem(place, reason), 0
 
 
-def _lines(raw: IO[bytes], name: str, is_gzip: bool = False) -> Iterator[_Raw]:
+def _table_rows(path: str) -> Iterator[_Raw]:
+    """Yield the rows of a table as objects of JSON."""
+    damaged: list[str] = []
+    for at, row in tables.rows(path, damaged=damaged):
+        place = Place(path, int(at.rpartition(" ")[2]))
+        data: bytes | Problem = json.dumps(row, ensure_ascii=False).encode()
+        if damaged:
+            data = Problem(place, damaged.pop().removeprefix(f"{at}: "))
+        # The cells with what separates them, without quotes.
+        yield place, data, sum(len(cell) + 1 for cell in row.values())
+
+
+def _lines(
+    raw: IO[bytes], name: str, is_gzip: bool = False, is_asking: bool = False
+) -> Iterator[_Raw]:
     """Yield lines without their ends, of very long ones the beginning."""
-    # read1 returns what is before damage in gzip, where read only fails.
+    # read1 returns what is before damage in gzip, where read only fails, and
+    # what has arrived of a stream, where read waits for more.
     read = gzip.GzipFile(fileobj=raw).read1 if is_gzip else raw.read
+    if is_asking:
+        read = raw.read1
     number, line, at, counted = 1, b"", 0, 0
     try:
         while block := read(_BLOCK):
@@ -243,6 +294,8 @@ def _lines(raw: IO[bytes], name: str, is_gzip: bool = False) -> Iterator[_Raw]:
                 number, line, counted = number + 1, b"", end
             if len(line) <= LONGEST_LINE:
                 line += rest
+            if is_asking:
+                yield None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         place = Place(name, number)
         reason = f"gzip is damaged here ({error}); the rest is lost"

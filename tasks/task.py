@@ -11,6 +11,7 @@ need TensorFlow import it themselves.
 
 import abc
 import importlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,6 +68,7 @@ class TaskSettings(NamedTuple):
         prompt: the text of that prompt, which is put before each text.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
+        output_format: of predictions: jsonl, or csv, which has the inputs, too.
         teacher: what predictions call the model, for students to learn from
             them; None: they are not for students.
         explain: whether predictions have the words that decided, which
@@ -91,6 +93,7 @@ class TaskSettings(NamedTuple):
     prompt: str = ""
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
+    output_format: str = "jsonl"
     teacher: str | None = None
     explain: bool = False
     dtype: str = "float32"
@@ -120,11 +123,13 @@ class Input(NamedTuple):
         id: the input's own id, else file:number.
         place: where it stands.
         texts: what the model reads, by name; or the features of a record.
+        others: columns beside texts and id, which the prediction keeps.
     """
 
     id: str | int
     place: Place
     texts: dict[str, Any]
+    others: dict[str, Any] | None = None
 
 
 class Encoded(NamedTuple):
@@ -274,12 +279,17 @@ class Task(abc.ABC):
         """
         return numbers
 
+    def cells(self, found: Prediction) -> dict[str, Any]:
+        """Return what a table has of a prediction, by column."""
+        return found
+
     # --- Parsing -------------------------------------------------------------
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:
-        """Return the input of a line or record: text, jsonl or tfrecord.
+        """Return the input of a line, row or record.
 
-        `place` is for messages, and the id of an input without one.
+        `kind` is text, jsonl, table or tfrecord. `place` is for messages, and
+        the id of an input without one.
 
         Raises:
             UserError: it cannot be predicted; has the reason.
@@ -293,8 +303,8 @@ class Task(abc.ABC):
         except UnicodeDecodeError as error:
             byte = data[error.start]
             raise UserError(f"not UTF-8 (byte 0x{byte:02x})") from error
-        if kind == "jsonl":
-            return self._parse_object(place, line)
+        if kind != "text":
+            return self._parse_object(place, line, kind)
         texts = self.checked(self.texts_of_line(line.split("\t")))
         return Input(str(place), place, texts)
 
@@ -304,7 +314,7 @@ class Task(abc.ABC):
         if len(cells) != wanted:
             hint = ""
             if wanted == 1:
-                hint = "; a text with tabs has to be JSON"
+                hint = "; a text with tabs has to be JSON, or in a .csv file"
             raise UserError(
                 f"{counted(len(cells), 'column')}, wanted {wanted} "
                 f"({', '.join(self.text_names)}), separated by tabs{hint}"
@@ -333,12 +343,18 @@ class Task(abc.ABC):
         if not texts[name].strip():
             raise UserError(f"{name} is empty")
 
-    def _parse_object(self, place: Place, line: str) -> Input:
-        """Return the input of a line of JSON."""
+    def _parse_object(self, place: Place, line: str, kind: str) -> Input:
+        """Return the input of a line of JSON, or of a row as JSON."""
         value = text_files.json_object("", line)
         texts = self.checked(self.texts_of_object(value))
         own = _own_id(value, self.settings.id_column)
-        return Input(str(place) if own is None else own, place, texts)
+        item = Input(str(place) if own is None else own, place, texts)
+        if kind == "jsonl" and self.settings.output_format == "jsonl":
+            return item
+        tables.check_utf8(json.dumps(value, ensure_ascii=False), "the line")
+        read = (*self.names, self.settings.id_column or "id")
+        others = {n: cell for n, cell in value.items() if n not in read}
+        return item._replace(others=others)
 
     # --- Records -------------------------------------------------------------
 

@@ -9,6 +9,8 @@ import json
 import shutil
 from pathlib import Path
 
+from base import tables
+
 import classifier_runs
 import fine_tuned_models
 import ner_runs
@@ -116,13 +118,56 @@ def test_tabs_separate_the_texts_of_a_pair(tmp_path):
         is_pair=True,
     )
     texts = [("good film", "a book"), ("a", "the")]
-    (tmp_path / "in.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in texts))
+    (tmp_path / "in.txt").write_text("".join(f"{a}\t{b}\n" for a, b in texts))
     lines = [{"text_a": a, "text_b": b} for a, b in texts]
     file = write_lines(tmp_path / "in.jsonl", lines)
     wanted = predict(model, file, tmp_path / "1")
-    found = predict(model, tmp_path / "in.tsv", tmp_path / "2")
+    found = predict(model, tmp_path / "in.txt", tmp_path / "2")
     assert [row["value"] for row in found] == [row["value"] for row in wanted]
     assert found[0]["value"] != pytest.approx(found[1]["value"], abs=1e-3)
+
+
+def test_tables_are_read_by_the_columns_of_training(
+    classifier, sentences, tmp_path
+):
+    """The texts are found by training_config.json; other columns are kept."""
+    wanted = predict(
+        classifier / "model",
+        write_lines(tmp_path / "in.jsonl", [{"text": t} for t in sentences]),
+        tmp_path / "0",
+    )
+    model = shutil.copytree(classifier / "model", tmp_path / "model")
+    columns = {"text_a": "What", "text_b": None, "label": "label"}
+    run = {"fixed": {"data": {"columns": columns}}, "adjustable": {}}
+    (model / "training_config.json").write_text(json.dumps(run))
+    lines = [f"{n};{text};gold" for n, text in enumerate(sentences)]
+    table = "\r\n".join(["no;What;label", *lines, "bad"])
+    (tmp_path / "in.csv").write_text(table, "utf-16")
+    found = predict(model, tmp_path / "in.csv", tmp_path / "1")
+    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        assert one == other | {
+            "id": f"{tmp_path}/in.csv:{number + 2}",
+            "no": str(number),
+            "input_label": "gold",
+        }
+    assert [problem["line"] for problem in problems(tmp_path / "1")] == [23]
+    batch = {"model": model, "input_file": tmp_path / "in.csv"}
+    batch |= {"output_dir": tmp_path / "2", "output_format": "csv"}
+    assert scripts.run(batch_predict, **batch) == 0
+    path = tmp_path / "2" / "predictions-00000-of-00001.csv"
+    found = [row for _, row in tables.rows(str(path))]
+    for row, other, text in zip(found, wanted, sentences, strict=True):
+        assert list(row.items())[:3] == [
+            ("What", text),
+            ("label", other["label"]),
+            ("probability", str(other["score"])),
+        ]
+        assert row["input_label"] == "gold"
+        assert row["truncated"] == ("True" if "truncated" in other else "")
+    # As lines of text the header would be classified.
+    shutil.copy(path, tmp_path / "in.txt")
+    batch |= {"input_file": tmp_path / "in.txt", "output_dir": tmp_path / "3"}
+    assert "looks like a table" in scripts.error_of(batch_predict, **batch)
 
 
 def test_answers_have_their_characters(tmp_path):

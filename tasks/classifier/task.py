@@ -1,6 +1,8 @@
 """A class, labels or a number for a text or a pair of texts."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +47,16 @@ class Classification(RowTask):
             },
         }
 
+    def cells(self, found: Prediction) -> dict[str, Any]:
+        """Return label and probability of the label; or value."""
+        if "label" not in found:
+            return found
+        names = {"label": "label", "score": "probability"}
+        own = {names[name]: found[name] for name in names}
+        return own | {
+            n: v for n, v in found.items() if n not in (*names, "probabilities")
+        }
+
     # --- Model ---------------------------------------------------------------
 
     @classmethod
@@ -87,6 +99,17 @@ class MultiLabel(Classification):
                 zip(names.tolist(), map(number, shares.tolist()), strict=True)
             ),
         }
+
+    def cells(self, found: Prediction) -> dict[str, Any]:
+        """Return also the labels as a file of examples has them."""
+        return {**found, "labels": joined(found["labels"])}
+
+
+def joined(labels: Sequence[str]) -> str:
+    """Return several labels as a file has them, see data.split_labels."""
+    if any("," in label for label in labels):
+        return json.dumps(labels, ensure_ascii=False)
+    return ",".join(labels)
 
 
 def thresholds_of(found: Sequence[float] | None, count: int) -> np.ndarray:

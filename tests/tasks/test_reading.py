@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 
@@ -99,6 +100,43 @@ def test_line_ends_byte_order_mark_and_blank_lines(tmp_path, is_stream):
     assert (problem.place.number, problem.reason) == (5, "it is bad")
 
 
+def test_rows_of_a_table_are_objects(tmp_path):
+    """A damaged row is a problem; a table is not lines of text."""
+    path = tmp_path / "a.csv"
+    path.write_text('n;b\n1;"x\ny"\n2\n\n3;bad\n', "utf-8-sig")
+    (window,) = read(path)
+    assert [(n, json.loads(row)) for _, n, row in found_lines([window])] == [
+        (2, {"n": "1", "b": "x\ny"}),
+        (6, {"n": "3", "b": "bad"}),
+    ]
+    (problem,) = window.problems
+    assert (problem.place.number, problem.reason[:18]) == (
+        4,
+        "1 column, wanted 2",
+    )
+    with pytest.raises(UserError, match="a.csv is a table by its name"):
+        reading.inspect(str(path), "text")
+
+
+def test_queries_that_arrive_together_are_a_window():
+    """Who asks through a pipe waits for the answer, and leaves it open."""
+    receive, send = os.pipe()
+    with os.fdopen(receive, "rb") as stream:
+        windows = reading.read_stream(stream, "in", "auto", parse, True)
+        for asked, wanted in (
+            (b"\none\n", [(2, b"one")]),
+            (b"two\nthr", [(3, b"two")]),
+            (b"ee\nfour\n", [(4, b"three"), (5, b"four")]),
+        ):
+            os.write(send, asked)
+            found = found_lines([next(windows)])
+            assert [(n, line) for _, n, line in found] == wanted
+        os.write(send, b"five")
+        os.close(send)
+        found = [(n, line) for _, n, line in found_lines(windows)]
+        assert found == [(6, b"five")]
+
+
 def test_a_line_that_is_too_long_is_named_and_skipped(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
     monkeypatch.setattr(reading, "_BLOCK", 64)
@@ -138,7 +176,7 @@ def test_damage_in_a_file_is_a_problem_and_keeps_what_is_before(tmp_path):
         (b"", "text"),
         (b'\xef\xbb\xbf\n {"a": 1}', "jsonl"),
         (b"[MASK] is text", "text"),
-        ("text".encode("utf-16"), "zero bytes"),
+        ("text".encode("utf-16"), "is in UTF-16: save it as UTF-8"),
         (b"te\0xt", "zero bytes"),
         (b'[\n {"a": 1}', "not one array"),
         (b"\x1f\x8bdamaged gzip.", "cannot be read"),
