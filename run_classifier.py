@@ -12,10 +12,17 @@ resumes the run. --do_export writes a SavedModel, too.
 Usual choices: --max_seq_length, --train_batch_size, --learning_rate,
 --num_train_epochs, --random_seed, --dtype=bfloat16 where the processor has it.
 
-For your own data, --task_name=tsv reads train, dev and test files (.tsv, .csv
-or .jsonl, with a header) from data_dir. --text_a_column, --text_b_column and
---label_column name the columns. --regression predicts numbers; --multi_label
-predicts any number of labels, which the files separate by commas.
+For your own data, --task_name=tsv reads tables (.csv, .tsv or .jsonl, with a
+header). One is enough, of which a tenth is held out to score the model:
+
+    python run_classifier.py --task_name=tsv --train_file=reviews.csv \
+        --heldout_fraction=0.1 --text_a_column=text --label_column=verdict \
+        --init_checkpoint=... --output_dir=reviews_model --do_train --do_eval
+
+--dev_file and --test_file name other tables; --data_dir is a folder of train,
+dev and test files. --text_b_column is the second text of pairs. --regression
+predicts numbers; --multi_label predicts any number of labels, which the files
+separate by commas.
 --processor=my_module:MyProcessor takes examples from a class of yours, a
 subclass of run_classifier.DataProcessor as for the original.
 
@@ -61,6 +68,11 @@ finetuning_flags.define(
 )
 
 _OWN_FILES = {"task_name=tsv": ""}
+_FILES = ("train_file", "dev_file", "test_file")
+_OWN_FILE = {
+    "needs": _OWN_FILES,
+    "excludes": {"data_dir": "name all files, or the folder that has them"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,11 +86,40 @@ class Flags:
     classes stay the same (docs/calibration.md)."""
 
     # Task and data
-    task_name: str | None = flag(needs={"data_dir": ""})
+    task_name: str | None = flag(
+        needs={f"data_dir or {' or '.join(_FILES)}": ""}
+    )
     """One of {tasks}; tsv: your own files."""
 
     data_dir: str | None = flag(exists="directory")
     """Directory of the task's files."""
+
+    train_file: str | None = flag(exists="file", **_OWN_FILE)
+    """With --task_name=tsv: table to train on, .csv, .tsv or .jsonl with a
+    header."""
+
+    dev_file: str | None = flag(exists="file", **_OWN_FILE)
+    """With --task_name=tsv: table to score the model on."""
+
+    test_file: str | None = flag(exists="file", **_OWN_FILE)
+    """With --task_name=tsv: table to predict; it needs no labels."""
+
+    heldout_fraction: float = flag(
+        0.0,
+        0,
+        0.9,
+        excludes={
+            "dev_file": "both say what the model is scored on",
+            "num_folds": "each part is held out once",
+            "processor": "it has a method for each part",
+        },
+    )
+    """Hold out this share of the training rows, such as 0.1, with the same
+    share of each label, and score the model on them, in place of a development
+    file; heldout.csv in output_dir has these rows."""
+
+    heldout_seed: int | None = flag(low=0, needs={"heldout_fraction": ""})
+    """Which rows are held out; default: random_seed, of a sweep its first."""
 
     xnli_language: str = flag("zh")
     """Language of XNLI's examples."""
@@ -158,19 +199,33 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
     files = read_files(model, processor)
     for name, part in needed_parts().items():
         if not getattr(files, part):
+            mend = ""
+            if part == "dev" and files.train:
+                mend = ": hold out rows to train on with --heldout_fraction=0.1"
             raise UserError(
                 f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
+                + mend
             )
     # Only runs that ask for an extra import it.
-    if FLAGS.num_folds and files.train:
+    if (FLAGS.num_folds or FLAGS.heldout_fraction) and files.train:
         from extras import folds
 
-        # If all folds are asked for, the first one stands for them.
-        files = folds.held_out(
-            files, FLAGS.data_dir, FLAGS.fold or 1, FLAGS.num_folds
-        )
+        data_dir = FLAGS.data_dir or ""
+        if FLAGS.num_folds:
+            # If all folds are asked for, the first one stands for them.
+            fold = FLAGS.fold or 1
+            files = folds.fold(files, data_dir, fold, FLAGS.num_folds)
+        else:
+            seed = FLAGS.heldout_seed
+            files = folds.held_out(
+                files,
+                data_dir,
+                FLAGS.heldout_fraction,
+                settings.training.random_seed if seed is None else seed,
+            )
+    options = read(Options, FLAGS, data_dir=FLAGS.data_dir or "")
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
-    job = job_type(settings, source, files, read(Options, FLAGS))
+    job = job_type(settings, source, files, options)
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
@@ -188,7 +243,8 @@ def needed_parts() -> dict[str, str]:
     """Return {given flag: the part that it needs, train, dev or test}."""
     parts = finetuning_flags.PARTS.items()
     found = {flag: part for flag, part in parts if FLAGS[flag].value}
-    if FLAGS.num_folds:  # a part of the training set is scored
+    if FLAGS.num_folds or FLAGS.heldout_fraction:
+        # A part of the training set is scored.
         found = {f: p.replace("dev", "train") for f, p in found.items()}
     return found
 
@@ -209,8 +265,16 @@ def read_files(
         columns = glue.Columns(
             FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
         )
+        given = dict(
+            zip(METHODS, (FLAGS[n].value for n in _FILES), strict=True)
+        )
         files = classifier_data.own_files(
-            FLAGS.data_dir, columns, FLAGS.regression, labels, FLAGS.multi_label
+            FLAGS.data_dir or "",
+            columns,
+            FLAGS.regression,
+            labels,
+            FLAGS.multi_label,
+            given,
         )
     else:
         files = glue.find(FLAGS.task_name, FLAGS.xnli_language)

@@ -138,6 +138,10 @@ def read(f: FlagValues, path: str) -> Sweep | None:
     if published.is_of_hub(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
+    if "heldout_fraction" in f and f.heldout_fraction:
+        # Scores of different rows cannot be compared.
+        seed = f.random_seed if f.heldout_seed is None else f.heldout_seed
+        arguments["heldout_seed"] = f"--heldout_seed={seed}"
     return Sweep(path, runs, {k: v for k, v in arguments.items() if v})
 
 

@@ -1,6 +1,9 @@
-"""run_classifier.py --num_folds: every example is scored once."""
+"""run_classifier.py --num_folds and --heldout_fraction: what is scored."""
+
+from base import tables
 
 import classifier_runs
+import numpy as np
 import pytest
 import scripts
 import tiny
@@ -8,6 +11,51 @@ import tiny
 from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
+
+
+def read(path) -> list[dict]:
+    return [row for _, row in tables.rows(str(path))]
+
+
+def test_one_table_is_enough(encoder_dir, tmp_path):
+    """A part of it is scored, with the same rows after an interruption."""
+    rows = classifier_runs.sentences(60, 1)
+    lines = ["text;day;kind", *(f"{text};1,5;{kind}" for text, kind in rows)]
+    (tmp_path / "all.csv").write_text("\r\n".join(lines), "utf-8-sig")
+    out = tmp_path / "out"
+    flags = classifier_runs.flags_for(encoder_dir, tmp_path, out)
+    flags |= {"data_dir": None, "train_file": str(tmp_path / "all.csv")}
+    flags |= {"text_a_column": "text", "label_column": "kind"}
+    flags |= {"num_train_epochs": 1, "do_predict": True}
+    flags |= {"test_file": flags["train_file"]}
+    message = scripts.error_of(run_classifier, **flags)
+    assert "no development file: hold out rows" in message
+    flags["heldout_fraction"] = 0.2
+    assert scripts.run(run_classifier, **flags) == 0
+    held_out = read(out / "heldout.csv")
+    assert len(held_out) == 12
+    assert {(row["text"], row["kind"]) for row in held_out} < {*rows}
+    share = sum(kind == "bad" for _, kind in rows) / 60
+    assert abs(sum(row["kind"] == "bad" for row in held_out) - 12 * share) <= 1
+    wrong = 12 * (1 - tiny.results_of(out)["accuracy"])
+    assert len((out / "errors.tsv").read_text().splitlines()) == 1 + round(
+        wrong
+    )
+    predicted = read(out / "test_results.csv")
+    assert [row["text"] for row in predicted] == [text for text, _ in rows]
+    shares = np.loadtxt(out / "test_results.tsv")
+    for row, own in zip(predicted, shares, strict=True):
+        assert row["label"] == ("bad", "good")[own.argmax()]
+        assert float(row["probability"]) == pytest.approx(own.max(), abs=1e-6)
+    before = (out / "heldout.csv").read_bytes()
+    (out / "heldout.csv").unlink()
+    assert scripts.run(run_classifier, **flags) == 0
+    assert (out / "heldout.csv").read_bytes() == before
+    message = scripts.error_of(run_classifier, **flags | {"heldout_seed": 3})
+    assert "data = {'heldout_seed': 12345}, not {'heldout_seed': 3}" in message
+    parsed = scripts.parse(run_classifier, **flags | {"num_restarts": 2})
+    command = sweeps.read(parsed, "s.py").command("seed12346", "x")
+    assert {"--random_seed=12346", "--heldout_seed=12345"} < {*command}
 
 
 @pytest.mark.nightly

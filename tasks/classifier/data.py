@@ -6,7 +6,8 @@ reads their rows.
 """
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
 from base import logs, tables, text_files
 from base.errors import UserError
@@ -39,10 +40,12 @@ def own_files(
     is_regression: bool = False,
     labels: tuple[str, ...] | None = None,
     multi_label: bool = False,
+    given: Mapping[str, str | None] | None = None,
 ) -> TaskFiles:
     """Return the task that a user's own train, dev and test files make.
 
-    They are .tsv, .csv or .jsonl. The test file needs no labels; if it has
+    They are .tsv, .csv or .jsonl: those of data_dir, or without a data_dir
+    those that are `given` by part. The test file needs no labels; if it has
     some, they are not read. Without `labels`, those of a fine-tuned model, they
     are read from the training file, or else the development file, and sorted.
 
@@ -53,7 +56,10 @@ def own_files(
     for part in ("train", "dev", "test"):
         names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
         own = columns._replace(label=None) if part == "test" else columns
-        if file := tables.find_one_file(data_dir, names):
+        file = given.get(part) if given else None
+        if not file and data_dir:
+            file = tables.find_one_file(data_dir, names)
+        if file:
             splits[part] = Split(file, own)
     if not splits:
         raise UserError(
@@ -82,16 +88,18 @@ def _read_labels(data_dir: str, files: TaskFiles) -> tuple[str, ...]:
     split = files.train or files.dev.get("dev")
     if not split:
         raise UserError(
-            f"--data_dir={data_dir} holds no train or dev file to take the "
-            "labels from, and the model's configuration has none (id2label)"
+            "there is no training or development file to take the labels from "
+            f"(--data_dir={data_dir}), and the model's configuration has none "
+            "(id2label)"
         )
     examples = read_examples(data_dir, split, files, any_label=True)
     labels = {example.label for example in examples}
     if files.multi_label:
         labels = {name for label in labels for name in split_labels(label)}
+    path = os.path.join(data_dir, split.file)
     found = (
-        f"{data_dir}/{split.file}: column {split.columns.label!r} has "
-        f"{len(labels)} different labels"
+        f"{path}: column {split.columns.label!r} has {len(labels)} different "
+        "labels"
     )
     if len(labels) < 2:
         raise UserError(
@@ -179,7 +187,7 @@ def read_examples(
             has too many or too few columns, a label is unknown; the error
             names file and line.
     """
-    path = f"{data_dir.rstrip('/')}/{split.file}"
+    path = os.path.join(data_dir, split.file)
     columns = {
         part: column
         for part, column in split.columns._asdict().items()

@@ -45,6 +45,8 @@ class Split(NamedTuple):
             without a first text, and warn. Otherwise they are errors.
         examples: those that are used, where they are not all of a file.
         part: what is in the names of their records, such as fold1of5.
+        drawn: how `examples` were drawn from the file; None: they were not, or
+            the examples themselves say so.
     """
 
     file: str
@@ -52,6 +54,7 @@ class Split(NamedTuple):
     skips_damaged: bool = False
     examples: Sequence[Example] | None = None
     part: str = ""
+    drawn: Mapping[str, Any] | None = None
 
 
 class TaskFiles(NamedTuple):

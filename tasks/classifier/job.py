@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system, tables, text_files
 from base.errors import UserError
 from base.flags import flag
 
@@ -24,12 +24,19 @@ from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier.glue import Example
-from tasks.classifier.task import THRESHOLD, MultiLabel, thresholds_of
+from tasks.classifier.task import (
+    THRESHOLD,
+    MultiLabel,
+    joined,
+    thresholds_of,
+)
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
 
 BALANCED = "balanced"  # class_weights
+
+HELD_OUT = "heldout.csv"  # the rows that a fraction of the training set is
 
 _SHOWN = 5  # examples in the log, as in the original
 
@@ -104,21 +111,24 @@ class ClassifierJob(FineTuningJob):
         (train,) = _data_sets("train", {"train": files.train})
         dev = _data_sets("eval", files.dev)
         test = _data_sets("predict", files.test)
-        self.result_files = (*self.result_files, *map(_results_name, test))
-        folders = map(os.path.realpath, (settings.output_dir, options.data_dir))
-        if len(set(folders)) == 2:
-            self.result_files += tuple(f"{data.title}.tsv" for data in test)
-        elif settings.do_predict:
-            # The folder of a test set is refused too: with test.csv and
-            # test.tsv in one folder, neither would be read again.
-            for title, split in files.test.items():
-                if os.path.splitext(split.file)[0] == title:
-                    raise UserError(
-                        f"--output_dir={settings.output_dir} is --data_dir "
-                        f"too, which has the test file {split.file}: "
-                        f"--do_predict writes {title}.tsv; use another "
-                        "--output_dir"
-                    )
+        for data in test:
+            names = [_results_name(data), _results_name(data, "csv")]
+            path = os.path.join(options.data_dir, data.source.file)
+            folder, file = os.path.split(path)
+            folders = map(os.path.realpath, (folder, settings.output_dir))
+            if len(set(folders)) == 2:
+                names.append(f"{data.title}.tsv")
+            # With test.csv and test.tsv in one folder, neither would be read
+            # again.
+            elif settings.do_predict and file.startswith(f"{data.title}."):
+                raise UserError(
+                    f"--output_dir={settings.output_dir} has the test file "
+                    f"{file}: --do_predict writes {data.title}.tsv; use "
+                    "another --output_dir"
+                )
+            self.result_files += tuple(names)
+        if files.train and files.train.drawn:
+            self.result_files += (HELD_OUT,)
         kind = "float32" if self.is_regression else "int64"
         schema = rows.labeled_schema(source.row_length, kind)
         if files.multi_label:
@@ -151,7 +161,7 @@ class ClassifierJob(FineTuningJob):
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         split = data.source
-        if split.examples:
+        if split.examples and not split.drawn:
             text = json.dumps(split.examples).encode()
             found = {"data": hashlib.sha256(text).hexdigest()}
         else:
@@ -160,6 +170,7 @@ class ClassifierJob(FineTuningJob):
                 "data": file_system.sha256(path),
                 "columns": split.columns._asdict(),
                 "language": self.files.language,
+                **(split.drawn or {}),
             }
         labels = {"labels": self.files.labels}
         return found | self.text_fingerprint() | labels
@@ -192,7 +203,19 @@ class ClassifierJob(FineTuningJob):
         )
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records; set the objective that they decide."""
+        """Return the training records; set the objective that they decide.
+
+        Of a training set from which rows were held out, these are written down.
+        """
+        if self.train.source.drawn:
+            self.write_table(
+                HELD_OUT,
+                [
+                    _texts(self.dev[0], example)
+                    | {self.dev[0].source.columns.label: example.label}
+                    for example in self.examples(self.dev[0])
+                ],
+            )
         data = super().train_data(loaded)
         labels, ids = self.files.labels, data.features["label_ids"]
         if labels is None:
@@ -265,7 +288,11 @@ class ClassifierJob(FineTuningJob):
         return Scored(scores, sign, (logits, label_ids))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
-        """Write test_results.tsv and the submission of a test set."""
+        """Write the predictions of a test set.
+
+        They are test_results.tsv, its readable sibling test_results.csv with
+        the texts and their labels, and the submission.
+        """
         found = outputs["value" if self.is_regression else "probabilities"]
         lines, submission = classifier_scores.prediction_lines(
             found,
@@ -274,6 +301,17 @@ class ClassifierJob(FineTuningJob):
         )
         self.write_lines(_results_name(data), lines)
         self.write_lines(f"{data.title}.tsv", submission)
+        task, table = self.task, []
+        for place, example in enumerate(self.examples(data)):
+            own = {name: values[place] for name, values in outputs.items()}
+            cells = task.cells(task.prediction([], own))
+            texts = _texts(data, example)
+            table.append(tables.renamed(texts, cells) | cells)
+        self.write_table(_results_name(data, "csv"), table)
+
+    def write_table(self, name: str, table: list[dict[str, Any]]) -> None:
+        """Write rows to output_dir as CSV."""
+        self.write_lines(name, tables.csv_text(table).split("\n")[:-1])
 
     def answers(self, outputs: np.ndarray) -> list[str]:
         """Return the answers of a submission, of outputs [n] or [n, K]."""
@@ -309,9 +347,16 @@ def _data_sets(
     return found
 
 
-def _results_name(data: DataSet) -> str:
+def _results_name(data: DataSet, ending: str = "tsv") -> str:
     """Return "test_results.tsv" for the test set "predict"."""
-    return f"{data.name.replace('predict', 'test_results')}.tsv"
+    return f"{data.name.replace('predict', 'test_results')}.{ending}"
+
+
+def _texts(data: DataSet, example: Example) -> dict[str, str]:
+    """Return the texts of an example by their columns."""
+    columns = data.source.columns
+    named = [(columns.text_a, example.text_a), (columns.text_b, example.text_b)]
+    return {str(column): text for column, text in named if text is not None}
 
 
 # --- Any number of labels -----------------------------------------------------
@@ -394,10 +439,7 @@ class MultiLabelJob(ClassifierJob):
 
     def names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""
-        names = [self.files.labels[k] for k in np.flatnonzero(row)]
-        if any("," in name for name in names):
-            return json.dumps(names, ensure_ascii=False)
-        return ",".join(names)
+        return joined([self.files.labels[k] for k in np.flatnonzero(row)])
 
     def answers(self, outputs: np.ndarray) -> list[str]:
         """Return the predicted labels, of probabilities [n, K]."""
