@@ -9,14 +9,16 @@ then answers any number of queries:
     python search.py --init_checkpoint=all-MiniLM-L6-v2 --index=corpus_index \
         --query='I was afraid of the dark.' --top_k=2
 
-prints a JSON line for each query:
+prints the number, the score and the text of each sentence that it finds. Into a
+file or a pipe it writes a JSON line for each query:
 
     {"query": "I was afraid of the dark.", "results": [
         {"rank": 1, "score": 0.650822, "id": "corpus.txt:1286", "line": 1286,
          "text": "I was chilled with fear."}, ...]}
 
 Without --query and --query_file the queries are the lines of standard input; on
-a terminal the script asks for them. A build that was killed is resumed by
+a terminal the script asks for them, and in a pipe it answers a line as soon as
+it arrives. A build that was killed is resumed by
 the same command.
 """
 
@@ -58,14 +60,15 @@ class Flags:
 
     # Corpus and index
     input_file: str | None = flag()
-    """The corpus, to build the index: text, a sentence per line, or JSON lines;
-    plain or gzip; globs, separated by commas."""
+    """The corpus, to build the index: text, a sentence per line, JSON lines, or
+    tables (.csv, .tsv); but for tables plain or gzip; globs, separated by
+    commas."""
 
     index: str = flag(required=True)
     """Folder of the index, on this machine's disk."""
 
     text_column: str = flag("text")
-    """Field of the text in JSON lines."""
+    """Field of the text in JSON lines, or column of tables."""
 
     id_column: str | None = flag(needs={"input_file": ""})
     """Field of the id in JSON lines; default: id; without one, the id is
@@ -158,7 +161,9 @@ def read_queries(task: Task) -> Iterator[Window]:
         return
     stream = sys.stdin.buffer
     if not sys.stdin.isatty():
-        yield from reading.read_stream(stream, _PIPE, "auto", task.parse)
+        yield from reading.read_stream(
+            stream, _PIPE, "auto", task.parse, is_asking=True
+        )
         return
     while line := ask():
         stream = io.BytesIO(line.encode())
@@ -174,12 +179,17 @@ def ask() -> str:
 
 
 def show(query: Input, results: list[dict[str, Any]]) -> None:
-    """Print the answers to a query: a table if it was typed, else JSON."""
-    if query.place.path == _TYPED and sys.stdout.isatty():
+    """Print the answers to a query: on a terminal a table, else JSON."""
+    text = query.texts["text"]
+    if sys.stdout.isatty():
+        if query.place.path != _TYPED:
+            print(text)
         for one in results:
-            print(f"{one['score']:9.4f}  {one['id']}: {one['text']}")
+            words = " ".join(one["text"].split())
+            print(f"{one['rank']:3}  {one['score']:.4f}  {words}")
+        print(flush=True)
         return
-    found = {"query": query.texts["text"], "results": results}
+    found = {"query": text, "results": results}
     if query.id != str(query.place):
         found = {"id": query.id, **found}
     print(json.dumps(found, ensure_ascii=False), flush=True)

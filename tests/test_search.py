@@ -114,6 +114,21 @@ def test_queries_typed_on_a_terminal(ask, corpus, monkeypatch, capsys):
     assert found["query"] == "a good\ufffd film"
 
 
+def test_people_see_a_table(ask, corpus, monkeypatch, capsys, encoder_dir):
+    """On a terminal; a pipe gets JSON, as the other tests do."""
+    (wanted,) = ask(input_file=corpus, query="a bad film", top_k=2)
+    index = corpus.parent / "index"
+    flags = {"init_checkpoint": encoder_dir, "index": index, "top_k": 2}
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert scripts.run(search, **flags, query="a bad film") == 0
+    lines = [
+        f"  {one['rank']}  {one['score']:.4f}  {one['text']}"
+        for one in wanted["results"]
+    ]
+    shown = "\n".join(["a bad film", *lines, "\n"])
+    assert capsys.readouterr().out == shown
+
+
 def test_a_killed_build_goes_on(
     ask, corpus, tmp_path, monkeypatch, encoder_dir
 ):
