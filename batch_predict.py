@@ -150,7 +150,8 @@ def main(_: list[str]) -> None:
     job = run.create_job(files, FLAGS.output_dir, options)
     with jobs_run.open_run(job) as this_run:
         todo = run.parts_to_do(this_run, files)
-        log_plan(settings, files, todo)
+        say_plan(settings, files, todo)
+        logs.write_to(FLAGS.output_dir)
         if todo and FLAGS.runner == "beam":
             from serving import on_beam  # needs Apache Beam
 
@@ -208,24 +209,28 @@ def check_explains(settings: TaskSettings) -> None:
         )
 
 
-def log_plan(
+def say_plan(
     settings: TaskSettings, files: list[reading.InputFile], todo: list[run.Part]
 ) -> None:
-    """Log the model, the inputs and what is left to do."""
+    """Say the model, the inputs and what is left to do."""
     checkpoint = settings.checkpoint
-    lines = [
-        f"Model = {checkpoint.prefix}",
-        f"Task = {settings.task}",
-        f"Max sequence length = {checkpoint.max_seq_length}",
-    ]
-    if not checkpoint.is_exported:
-        lines.append(f"Matrix products = {settings.dtype}")
+    dtype = "" if checkpoint.is_exported else f", {settings.dtype}"
+    logs.say(
+        "Model: %s; task %s, at most %d tokens%s",
+        checkpoint.in_words(),
+        settings.task,
+        checkpoint.max_seq_length,
+        dtype,
+    )
     kind, size = files[0].kind, sum(file.size for file in files) / 1e6
-    lines += [
-        f"Inputs = {counted(len(files), 'file')} of {kind}, {size:.1f} MB",
-        f"Files to do = {len(todo)}",
-    ]
-    logs.section("Batch prediction", lines)
+    done = len(files) - len(todo)
+    logs.say(
+        "Input: %s of %s, %.1f MB%s",
+        counted(len(files), "file"),
+        kind,
+        size,
+        f"; {done:,} are predicted already" if done else "",
+    )
     for name in ("text_columns", "id_column"):
         if FLAGS[name].value and files[0].kind == "text":
             logging.warning("--%s is ignored: the inputs are text", name)

@@ -30,7 +30,7 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
-from base import beam, file_system, script
+from base import beam, file_system, logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -145,25 +145,25 @@ def main(_: list[str]) -> None:
 def report(
     words: collections.Counter[str], tokens: Sequence[str], num_single: int
 ) -> None:
-    """Log the size of the vocabulary and how well it covers the text."""
+    """Say the size of the vocabulary and how well it covers the text."""
     num_special = len(tokenization.SPECIAL_TOKENS)
     num_learned = len(tokens) - FLAGS.num_unused_tokens - num_special
-    logging.info(
-        "Wrote %s: %d tokens (%d special, %d unused, %d single characters, %d"
-        ' longer pieces); set "vocab_size": %d in bert_config.json',
+    logs.say(
+        "Wrote %s: %s word pieces (%d special, %d unused, %d single "
+        "characters, %s longer ones)",
         FLAGS.output_file,
-        len(tokens),
+        f"{len(tokens):,}",
         num_special,
         FLAGS.num_unused_tokens,
         num_single,
-        num_learned - num_single,
-        len(tokens),
+        f"{num_learned - num_single:,}",
     )
     pieces_per_word, unknown = vocabulary.measure(words, tokens)
-    logging.info(
-        "%d words, %d different; %.2f pieces per word, %.2f%% [UNK]",
-        sum(words.values()),
-        len(words),
+    logs.say(
+        "The text has %s words, %s of them different; %.2f pieces per word, "
+        "%.2f%% are unknown ([UNK])",
+        f"{sum(words.values()):,}",
+        f"{len(words):,}",
         pieces_per_word,
         100 * unknown,
     )

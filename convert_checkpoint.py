@@ -18,7 +18,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from base import file_system, script
+from base import file_system, logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -125,7 +125,7 @@ def main(_: list[str]) -> None:
         write_tokenizer(FLAGS.output, checkpoint)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
-    logging.info(
+    logs.say(
         "Wrote %d variables of %s to %s", len(weights), prefix, FLAGS.output
     )
 
@@ -215,7 +215,7 @@ def write_huggingface(
         )
     huggingface.write_config(directory, checkpoint.config, architecture, **more)
     huggingface.write_weights(directory, weights)
-    logging.info("Loads in transformers as %s", architecture)
+    logs.say("Loads in transformers as %s", architecture)
 
 
 if __name__ == "__main__":

@@ -55,11 +55,18 @@ def main(_: list[str]) -> None:
         plan, FLAGS.num_workers, beam.options_of(FLAGS)
     )
     logging.info("Took %.1f s", time.monotonic() - began)
-    logs.section("Pre-training data", summary.summarize(counts, config))
+    for line in summary.summarize(counts, config):
+        logging.info("%s", line)
     for line in summary.find_warnings(counts, config):
         logging.warning(line)
-    logging.info(
-        "Wrote %d total instances to %s", counts["instances"], FLAGS.output_file
+    logs.say(
+        "Wrote %s sequences of %.1f tokens on average to %s, of %s documents "
+        "with %s sentences",
+        f"{counts['instances']:,}",
+        counts["filled"] / counts["instances"],
+        FLAGS.output_file,
+        f"{counts['documents']:,}",
+        f"{counts['sentences']:,}",
     )
 
 

@@ -29,11 +29,11 @@ file is written.
 
 import dataclasses
 
-from base import logs, script, text_files
+from base import script, text_files
 from base.errors import UserError, naming
 from base.flags import define, flag
 
-from absl import flags, logging
+from absl import flags
 
 from serving.flags import ModelOptions, TextOptions
 from tasks import loading, predict, registry
@@ -87,8 +87,6 @@ define(TextOptions, "token_scores", needs={"token_scores": "score"})
 
 def main(_: list[str]) -> None:
     """Print the fillings or scores of all sentences that the flags give."""
-    # Loading reports the weights restored; only problems matter here.
-    logs.set_level(logging.WARNING)
     if not FLAGS.text and not FLAGS.input_file:
         raise UserError("give --text or --input_file")
     texts = list(FLAGS.text)

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from base import file_system, progress, script
+from base import file_system, logs, progress, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -106,7 +106,7 @@ def main(_: list[str]) -> int:
                 + (", see above" if num_problems else ": it is empty")
             )
     seconds = time.monotonic() - began
-    logging.info(
+    logs.say(
         "Predicted %d lines in %s, %.1f lines/s",
         num_lines,
         progress.format_seconds(seconds),

@@ -72,7 +72,7 @@ def main(_: list[str]) -> None:
     logs.section("Corpus", summary.summarize(report))
     for line in summary.find_warnings(report):
         logging.warning(line)
-    logging.info(
+    logs.say(
         "Wrote %d documents to %s",
         report["train"]["documents"] + report["heldout"]["documents"],
         FLAGS.output_dir,

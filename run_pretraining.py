@@ -27,7 +27,7 @@ to those before them; or every previous token (rtl).
 import contextlib
 import dataclasses
 
-from base import file_system, lazy, script
+from base import file_system, lazy, logs, script
 from base.errors import UserError
 from base.flags import check, define, flag, read
 
@@ -240,6 +240,7 @@ def main(_: list[str]) -> int:
                     return 1
             else:
                 file_system.make_directory(FLAGS.output_dir)
+                logs.write_to(FLAGS.output_dir)
                 step = pretraining.restore_for_evaluation()
             if FLAGS.do_eval:
                 pretraining.evaluate(step)

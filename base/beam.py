@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from base import packages, startup
+from base import logs, packages, startup
 from base.errors import UserError
 from base.flags import flag
 
@@ -112,7 +112,7 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
         )
     cloud = options.view_as(kinds.GoogleCloudOptions)
     cloud.job_name = cloud.job_name or job_name.replace("_", "-")
-    logging.info("Running the pipeline %s on Beam's %s", job_name, runner)
+    logs.say("Running the pipeline %s on Beam's %s", job_name, runner)
     try:
         with _importable():
             pipeline = beam.Pipeline(options=options)

@@ -1,28 +1,56 @@
-"""The format and the level of log lines on standard error.
+"""What a script tells a person, and its whole log.
 
-A line is the time and the message; a level is named from WARNING on:
+There are three kinds of messages:
 
-    12:03:44 Saved out/model.ckpt-1000
-    12:03:44 WARNING: train.txt matches twice; it is read once
+    logging.info     the log: what was done and how, for who looks for a reason
+    logs.say         what a person needs: the plan, what comes out
+    logging.warning  and error: what a person should know or mend
 
-On a terminal the level has a colour, unless NO_COLOR is set.
+On standard error appears what a person needs:
 
-With --verbosity=1 lines have absl's long prefix instead: level, date, time
-with microseconds, thread and line of the source file.
+    Plan: 45 steps of 32 examples
+    WARNING: train.txt matches twice; it is read once
+
+On a terminal the level has a colour, unless NO_COLOR is set. --verbosity=0
+shows the log too; --verbosity=1 with more of it, and with absl's long prefix:
+level, date, time with microseconds, thread and line of the source file.
+
+Everything goes to run.log in the output folder, from the first message on; a
+script calls `write_to` as soon as the folder is its own:
+
+    --- python run_ner.py --do_train ...
+    2026-11-27 12:03:44 Saved out/model.ckpt-1000
 """
 
-import contextlib
+import collections
 import functools
 import logging as standard_logging
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from logging import handlers
+
+from base import cluster, file_system
 
 from absl import flags, logging
+from absl.logging import converter
+
+LOG_NAME = "run.log"
+
+SAY = 25  # between INFO and WARNING
 
 # Libraries that log at INFO about files and requests of their own, such as font
 # caches. (httpx serves Gradio and the Hugging Face hub.)
 _QUIET = ("matplotlib", "httpx", "httpx2", "tensorflow")
+
+# A command begins with this in run.log.
+_COMMAND = "--- python "
+
+# Messages that are kept until the folder is known: a server never has one.
+_MOST_KEPT = 10_000
+
+_kept: handlers.MemoryHandler | None = None
 
 
 def is_terminal() -> bool:
@@ -38,10 +66,10 @@ def before(level: str) -> str:
 
 
 class Formatter(standard_logging.Formatter):
-    """Formats log records as the docstring of this module shows."""
+    """Formats the messages on standard error as this module's docstring."""
 
     def __init__(self) -> None:
-        super().__init__(datefmt="%H:%M:%S")
+        super().__init__()
         self._long = logging.PythonFormatter()
 
     def format(self, record: standard_logging.LogRecord) -> str:
@@ -50,54 +78,112 @@ class Formatter(standard_logging.Formatter):
         return super().format(record)
 
     def formatMessage(self, record: standard_logging.LogRecord) -> str:
-        level = ""
-        if record.levelno >= standard_logging.WARNING:
-            level = before(record.levelname)
-        time = self.formatTime(record, self.datefmt)
+        is_problem = record.levelno >= standard_logging.WARNING
+        return before(record.levelname) * is_problem + record.message
+
+
+class _FileFormatter(standard_logging.Formatter):
+    """Formats the messages in run.log."""
+
+    def formatMessage(self, record: standard_logging.LogRecord) -> str:
+        is_problem = record.levelno >= standard_logging.WARNING
+        level = f"{record.levelname}: " * is_problem
+        time = self.formatTime(record, "%Y-%m-%d %H:%M:%S")
         return f"{time} {level}{record.message}"
 
 
 def set_up() -> None:
-    """Give absl's log lines this format, and the level INFO.
+    """Show and keep messages as the docstring of this module says.
 
     Call it after the flags are parsed; in a worker process, which parses none,
-    before the first log line.
+    before the first message.
     """
+    global _kept
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
     logging.use_absl_handler()
-    logging.get_absl_handler().setFormatter(Formatter())
+    shown, verbosity = logging.get_absl_handler(), flags.FLAGS["verbosity"]
+    shown.setFormatter(Formatter())
+    shown.setLevel(
+        converter.absl_to_standard(verbosity.value)
+        if verbosity.present
+        else SAY
+    )
     for name in _QUIET:
         standard_logging.getLogger(name).setLevel(standard_logging.WARNING)
-    set_level(logging.INFO)
+    # run.log has the rest of what is not shown.
+    logging.set_verbosity(max(verbosity.value, logging.INFO))
+    if not _kept:
+        _kept = handlers.MemoryHandler(_MOST_KEPT, flushLevel=sys.maxsize)
+        _kept.buffer = collections.deque(maxlen=_MOST_KEPT)
+        standard_logging.getLogger().addHandler(_kept)
 
 
-def section(title: str, lines: Iterable[str]) -> None:
-    """Log some lines below a title."""
-    logging.info("***** %s *****", title)
-    for line in lines:
-        logging.info("  %s", line)
+def write_to(folder: str) -> None:
+    """Write all messages of this process to run.log in a folder.
 
-
-@contextlib.contextmanager
-def warnings_alone() -> Iterator[None]:
-    """Write no line below WARNING inside the block.
-
-    This is for calls of libraries that log their steps, which mean nothing to
-    the user of a script. With --verbosity such lines are written.
+    They are appended, since a run may be resumed. There is no log in a folder
+    that is not local, of a process that is not the chief, or where a file of
+    that name is not such a log.
     """
-    before = logging.get_verbosity()
-    set_level(logging.WARNING)
+    path = os.path.join(folder, LOG_NAME)
+    is_here = cluster.is_chief() and not file_system.is_remote(folder)
+    if not _kept or _kept.target or not is_here:
+        return
     try:
-        yield
-    finally:
-        logging.set_verbosity(before)
+        with open(path, "a+", encoding="utf-8", errors="replace") as found:
+            found.seek(0)
+            if found.read(len(_COMMAND)) not in ("", _COMMAND):
+                raise FileExistsError(0, "it is of another program")
+        file = standard_logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        logging.warning("No log is written to %s: %s", path, error.strerror)
+        return
+    file.setFormatter(_FileFormatter())
+    file.handleError = lambda record: None  # a full disk stops a run elsewhere
+    program, *arguments = sys.argv
+    command = [os.path.basename(program), *arguments]
+    file.stream.write(f"{_COMMAND}{shlex.join(command)}\n")
+    say("Files: in %s, with all that happens in its %s", folder, LOG_NAME)
+    _kept.capacity = 1  # no message waits from now on
+    _kept.setTarget(file)
+    _kept.flush()
 
 
-def set_level(level: int) -> None:
-    """Set the lowest level that is written; --verbosity takes precedence."""
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(level)
+def has_file() -> bool:
+    """Whether the messages go to a file."""
+    return bool(_kept and _kept.target)
+
+
+def to_file(level: int, message: str) -> None:
+    """Write a message to run.log alone, such as an error shown in another way.
+
+    `level` is one of the standard library.
+    """
+    if _kept:
+        logger = logging.get_absl_logger()
+        _kept.handle(
+            logger.makeRecord(logger.name, level, "", 0, message, (), None)
+        )
+
+
+@logging.skip_log_prefix
+def say(message: str, *args: object) -> None:
+    """Show a message to the person at the terminal, and log it."""
+    logging.get_absl_logger().log(SAY, message, *args)
+
+
+@logging.skip_log_prefix
+def section(title: str, lines: Iterable[str]) -> None:
+    """Say some lines below a title."""
+    say("%s", "\n  ".join([f"{title}:", *lines]))
+
+
+@logging.skip_log_prefix
+def report(message: str, *args: object) -> None:
+    """Say how far a job is where no bar shows it; log it in any case."""
+    level = standard_logging.INFO if is_terminal() else SAY
+    logging.get_absl_logger().log(level, message, *args)
 
 
 @functools.cache

@@ -1,19 +1,23 @@
 """Show how far a long job is: a bar on a terminal, whole lines elsewhere.
 
-Where standard error is a terminal, a bar is drawn in its last line and log
-lines appear above it; the bar disappears when the job ends. In a file or a
-pipe, a log line is written every 30 seconds at most:
+Where standard error is a terminal, a bar is drawn in its last line, and again
+every second, so that one sees that the program works; messages appear above it,
+and it disappears when the job ends. In a file or a pipe, a line is written
+every 30 seconds at most:
 
     Reading 41% | 1.23G/3.00GB | 11.2MB/s | ETA 00:02:40
 
-A job of more than 30 seconds ends with one line of this kind in both cases.
-Bars have no colour.
+A job of more than 30 seconds ends with one line of this kind, which is in the
+log in both cases. Bars have no colour.
 """
 
+import contextlib
 import dataclasses
 import math
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 from base import logs
 
@@ -31,6 +35,8 @@ _BAR = (
 _BAR_WITHOUT_TOTAL = (
     "{desc}: {n_fmt}{unit} [{elapsed}, {rate_noinv_fmt}{postfix}]"
 )
+# Of a job that knows its rate and its end better, and notes them.
+_BAR_WITHOUT_RATE = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 @dataclasses.dataclass
@@ -44,7 +50,7 @@ class Bar:
         what: the job, first word of the bar or the line.
         first: units that an earlier run has done.
         has_lines: write lines where there is no terminal, and a closing
-            line; False for jobs that write their own.
+            line; False for jobs that write their own, and note rate and ETA.
     """
 
     total: int | None
@@ -58,11 +64,15 @@ class Bar:
         self.text = ""
         self.began = self.written = time.monotonic()
         self._bar = None
+        self._doing: tuple[str, float] | None = None  # what, and since when
         if logs.is_terminal():
             _draw_log_lines_above_bars()
+            bar_format = _BAR if self.has_lines else _BAR_WITHOUT_RATE
             self._bar = tqdm.tqdm(
                 desc=self.what,
-                bar_format=_BAR_WITHOUT_TOTAL if self.total is None else _BAR,
+                bar_format=_BAR_WITHOUT_TOTAL
+                if self.total is None
+                else bar_format,
                 total=self.total,
                 initial=self.first,
                 unit=self.unit if self.unit == "B" else f" {self.unit}",
@@ -71,6 +81,9 @@ class Bar:
                 leave=False,
                 file=sys.stderr,
             )
+            self._ended = threading.Event()
+            self._clock = threading.Thread(target=self._redraw, daemon=True)
+            self._clock.start()
 
     def __enter__(self) -> "Bar":
         return self
@@ -78,10 +91,12 @@ class Bar:
     def __exit__(self, kind, *exception) -> None:
         """Remove the bar; a long job that is complete writes a line."""
         if self._bar is not None:
+            self._ended.set()
+            self._clock.join()
             self._bar.close()
         seconds = time.monotonic() - self.began
         if not kind and self.has_lines and seconds > SECONDS_BETWEEN_LINES:
-            logging.info("%s", self._line(f"took {format_seconds(seconds)}"))
+            logs.report("%s", self._line(f"took {format_seconds(seconds)}"))
 
     def update(self, count: int) -> None:
         """Add finished units."""
@@ -96,7 +111,29 @@ class Bar:
                 each = (now - self.began) / (self.done - self.first)
                 left = max(0, self.total - self.done)
                 last = f"ETA {format_seconds(left * each)}"
-            logging.info("%s", self._line(last))
+            logs.report("%s", self._line(last))
+
+    @contextlib.contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Name what takes time inside the block, with its seconds."""
+        self._doing = what, time.monotonic()
+        try:
+            yield
+        finally:
+            self._doing = None
+            if self._bar is not None:
+                self._bar.set_description_str(self.what, refresh=False)
+
+    def _redraw(self) -> None:
+        """Draw the bar every second, until it ends."""
+        while not self._ended.wait(1.0):
+            if doing := self._doing:
+                what, began = doing
+                seconds = time.monotonic() - began
+                self._bar.set_description_str(
+                    f"{self.what}, {what} ({seconds:.0f} s)", refresh=False
+                )
+            self._bar.refresh()
 
     def note(self, text: str) -> None:
         """Show this text after the numbers from now on."""

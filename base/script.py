@@ -4,7 +4,8 @@ Every script ends in `script.run(main)`. An error that a user can cause (base/
 errors.py) becomes one line on standard error; any other exception is a bug of
 this project and keeps its stack trace.
 
-At the end of a script whose --output is a local directory, a log line says so.
+At the end of a script whose --output is a local directory, a line says so,
+unless base/logs.py has named it at the beginning.
 
 Exit status of every script:
 
@@ -13,18 +14,21 @@ Exit status of every script:
        Ctrl-C or SIGTERM (the same command resumes it); or a bug
 """
 
+import difflib
 import errno
+import logging as standard_logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from base import cluster, file_system, logs, startup
+from base import cluster, file_system, interrupts, logs, startup
 from base import flags as declared_flags
 from base.errors import OPERATION, UserError, reason
 
-from absl import app, flags, logging
+from absl import app, flags
 
 # What the system says of a full disk and of a full quota.
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
@@ -36,6 +40,9 @@ _RETIRED = {
     "transfer_file": "batch_predict.py --as_teacher answers the texts, and "
     "--learn_all_answers learns them, see docs/distillation.md",
 }
+
+# How much a flag has to be like an unknown one, from 0 to 1.
+_ALIKE = 0.6
 
 _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 
@@ -51,6 +58,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
     `main` gets the program's name, and returns the status, None for 0.
     """
     startup.end()  # all modules are imported
+    interrupts.answer_signals()
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
 
 
@@ -70,10 +78,34 @@ def _parse_flags(argv: list[str]) -> list[str]:
         return flags.FLAGS(argv)
     except flags.Error as error:
         name = getattr(error, "flagname", None)  # of one that is not known
-        words = (
-            f"--{name} is gone: {_RETIRED[name]}" if name in _RETIRED else error
-        )
+        words = str(error)
+        if name in _RETIRED:
+            words = f"--{name} is gone: {_RETIRED[name]}"
+        elif name:
+            words = f"there is no flag --{name}{_did_you_mean(name)}"
         sys.exit(as_line(f"{words} (--helpfull lists the flags)"))
+
+
+def _did_you_mean(name: str) -> str:
+    """Return a question that names the flags most like an unknown one, or "".
+
+    They have its letters (cuont: count) or its words (epochs:
+    num_train_epochs). absl compares letters from the beginning on, and takes
+    num_epochs for num_errors.
+    """
+    words = {*name.split("_")}
+
+    def likeness(flag: str) -> float:
+        letters = difflib.SequenceMatcher(None, name, flag).ratio()
+        return max(letters, 0.9 * len(words & {*flag.split("_")}) / len(words))
+
+    flags_here = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    scores = {flag.name: likeness(flag.name) for flag in flags_here}
+    best = max(scores.values(), default=0)
+    if best < _ALIKE:
+        return ""
+    found = [f"--{flag}" for flag, score in scores.items() if score == best]
+    return f": did you mean {' or '.join(found[:3])}?"
 
 
 def _show_help(full: bool) -> None:
@@ -84,6 +116,10 @@ def _show_help(full: bool) -> None:
     about = sys.modules["__main__"].__doc__ or ""  # none with python -OO
     own = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
     own.append(flags.FLAGS["verbosity"])
+    flags.FLAGS["verbosity"].help = (
+        "What appears on standard error: 0, the whole log; 1, with more of "
+        "it; -1, warnings and errors alone; -2, errors alone."
+    )
     named = ["output", *re.findall(r"--(\w+)", about)]
     shown = flags.FlagValues()
     for flag in own:
@@ -119,31 +155,38 @@ def _guarded(
     try:
         declared_flags.check(flags.FLAGS)
         status = main(argv)
-        if not status:
-            _log_output()
+        if not status and not logs.has_file():
+            _say_output()
         if ending:
             ending.leave()
         return status
     except UserError as error:
-        sys.exit(as_line(str(error)))
+        _end(str(error))
     except KeyboardInterrupt:
-        sys.exit(as_line("interrupted"))
+        _end("interrupted")
     except BrokenPipeError:
         _drop_output()
-        sys.exit(as_line("standard output was closed"))
+        _end("standard output was closed")
     except Exception as error:
         if line := _file_failure(error) or _out_of_memory(error):
-            sys.exit(as_line(line))
+            _end(line)
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
+        logs.to_file(standard_logging.ERROR, traceback.format_exc())
         raise
 
 
-def _log_output() -> None:
-    """Log which directory --output names, if it names one."""
+def _end(line: str) -> NoReturn:
+    """End the process in one line, which the log gets too."""
+    logs.to_file(standard_logging.ERROR, line)
+    sys.exit(as_line(line))
+
+
+def _say_output() -> None:
+    """Say which directory --output names, if it names one."""
     output = flags.FLAGS["output"].value if "output" in flags.FLAGS else None
     if output and os.path.isdir(output) and cluster.is_chief():
-        logging.info("The files are in %s", output)
+        logs.say("The files are in %s", output)
 
 
 def _file_failure(error: Exception) -> str | None:

@@ -47,6 +47,9 @@ _NOISE = re.compile(
     rb"|To enable the following instructions: "
 )
 
+# On a terminal, while TensorFlow is imported, which takes seconds.
+_STARTING = b"Starting ..."
+
 # A copy of standard error, and the file that takes its place.
 _hidden: tuple[int, IO[bytes]] | None = None
 
@@ -95,9 +98,15 @@ def _hide_errors() -> None:
     global _hidden
     with contextlib.suppress(OSError):  # standard error is closed
         stderr, file = os.dup(2), tempfile.TemporaryFile()
+        _draw(stderr, _STARTING)
         os.dup2(file.fileno(), 2)
         _hidden = stderr, file
         atexit.register(end)  # if an import fails
+
+
+def _draw(stderr: int, line: bytes) -> None:
+    if os.isatty(stderr) and os.environ.get("TERM") != "dumb":
+        os.write(stderr, line)
 
 
 def end() -> None:
@@ -112,6 +121,7 @@ def end() -> None:
     sys.stderr.flush()
     os.dup2(stderr, 2)
     os.close(stderr)
+    _draw(2, b"\r" + b" " * len(_STARTING) + b"\r")
     with file:
         file.seek(0)
         lines = [line for line in file if not _NOISE.match(line)]

@@ -18,6 +18,7 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from base import logs
 from base.errors import UserError, naming
 
 from absl import logging
@@ -98,7 +99,7 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     _check_is_bert(folder, what)
     commit = Name(name.repository, os.path.basename(folder))
     if not _has_weights(folder):
-        logging.info("Fetching the weights of %s into %s", commit, folder)
+        logs.say("Fetching the weights of %s into %s", commit, folder)
         _snapshot(commit, _WEIGHTS, what)
         if not _has_weights(folder):
             raise _without_safetensors(name, commit, flag)

@@ -151,6 +151,22 @@ class Checkpoint:
         )
         return positions
 
+    def in_words(self) -> str:
+        """Return a line that tells a person what model it is."""
+        what = self.prefix or "new"
+        if self.config:
+            what += (
+                f", {self.config.num_hidden_layers} layers of "
+                f"{self.config.hidden_size}"
+            )
+        if self.files.vocabulary:
+            casing = self.tokenizer_settings.do_lower_case
+            what += (
+                f", {len(self.files.vocabulary.tokens):,} word pieces, "
+                f"{'uncased' if casing else 'cased'}"
+            )
+        return what
+
     def warn_of_untrained_pooler(self) -> None:
         """Warn if the pooler has random weights, for outputs that read it."""
         if "bert/pooler/dense/kernel" not in self.shapes:

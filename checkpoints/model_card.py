@@ -8,7 +8,7 @@ is never changed.
 
 import os
 
-from base import file_system
+from base import file_system, logs
 
 import tensorflow as tf
 from absl import logging
@@ -30,7 +30,7 @@ def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
     name = os.path.basename(os.path.abspath(directory))
     text = make(name, checkpoint, architecture)
     file_system.write_text(path, text)
-    logging.info("Wrote the model card %s; add the licence", path)
+    logs.say("Wrote the model card %s; add the licence", path)
 
 
 def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:

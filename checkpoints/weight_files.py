@@ -94,10 +94,10 @@ def restore_weights(
         if variable.path in restored:
             variable.assign(reader.get_tensor(variable.path))
     logging.info(
-        "Checkpoint %s: %d variables restored, %d new, %d unused, "
-        "%d mismatched",
+        "Read %d of the model's %d variables from %s",
+        len(restored),
+        len(variables),
         prefix,
-        *map(len, report),
     )
     return report
 

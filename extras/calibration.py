@@ -6,7 +6,7 @@ temperature, keep their order, so that every answer stays what it is; above 1
 the probabilities become less sure.
 """
 
-from base import cluster
+from base import cluster, logs
 
 import numpy as np
 from absl import logging
@@ -87,7 +87,7 @@ def calibrate(
                 "global_step": np.int64(step),
             }
             weight_files.write(loaded.prefix, weights)
-        logging.info(
+        logs.say(
             "Calibrated %s: the output layer is divided by %.4f, the "
             "temperature of %s",
             loaded.prefix,

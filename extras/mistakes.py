@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, pictures
+from base import cluster, file_system, logs, pictures
 
 import numpy as np
 from absl import logging
@@ -58,16 +58,17 @@ class Mistakes(NamedTuple):
     num_scored: int
     what: str = "examples"
 
-    def summary(self, count: int) -> str:
-        """Return how many mistakes are listed, of how many.
+    def summary(self, count: int, path: str) -> str:
+        """Return how many mistakes there are, and where some are listed.
 
-        >>> Mistakes(["id"], [["a"], ["b"], ["c"]], 12).summary(1)
-        'the worst 1 of 3 mistakes in 12 examples'
+        >>> Mistakes(["id"], [["a"], ["b"], ["c"]], 12).summary(1, "errors.tsv")
+        '3 mistakes in 12 examples; errors.tsv lists the worst 1'
         """
-        listed = f"all {len(self.rows):,}"
+        listed = "them all"
         if count < len(self.rows):
-            listed = f"the worst {count:,} of {len(self.rows):,}"
-        return f"{listed} mistakes in {self.num_scored:,} {self.what}"
+            listed = f"the worst {count:,}"
+        many = f"{len(self.rows):,} mistakes in {self.num_scored:,} {self.what}"
+        return f"{many}; {path} lists {listed}"
 
 
 # --- Files -------------------------------------------------------------------
@@ -101,13 +102,13 @@ def files(job: FineTuningJob) -> list[str]:
 def write_errors(
     settings: RunSettings, found: Mistakes, name: str = ERRORS
 ) -> None:
-    """Write --num_errors of the mistakes; log how many there are.
+    """Write --num_errors of the mistakes; say how many there are.
 
     With --num_errors=0 there is no file.
     """
     if count := settings.num_errors:
-        summary, rows = f": {found.summary(count)}", found.rows[:count]
-        _write_table(settings, name, found.header, rows, summary)
+        path = _write_table(settings, name, found.header, found.rows[:count])
+        logs.say("%s", found.summary(count, path))
 
 
 def _write_table(
@@ -115,13 +116,13 @@ def _write_table(
     name: str,
     header: Sequence[str],
     rows: Sequence[Sequence[Cell]],
-    summary: str = "",
-) -> None:
-    """Write a table to output_dir, which the chief alone does; log its path."""
+) -> str:
+    """Write a table to output_dir, which the chief alone does; return where."""
     path = os.path.join(settings.output_dir, name)
     if cluster.is_chief():
         file_system.write_text(path, "\n".join(lines(header, rows)) + "\n")
-    logging.info("Wrote %s%s", path, summary)
+    logging.info("Wrote %s", path)
+    return path
 
 
 def lines(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
@@ -369,7 +370,7 @@ def wrong_entities(
             )
     rows.sort(key=lambda row: -row[4])
     header = ("line", "kind", "truth", "prediction", "confidence", "sentence")
-    return Mistakes(header, rows, num_entities, "right entities")
+    return Mistakes(header, rows, num_entities, "entities")
 
 
 def _pairs(

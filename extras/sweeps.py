@@ -25,7 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import child_processes, file_system, text_files
+from base import child_processes, file_system, logs, text_files
 from base.errors import UserError, naming
 from base.flags import check_number, flag
 
@@ -212,7 +212,7 @@ def run_all(
         marker = os.path.join(folder, "finished.json")
         made_of = {"flags": command[2:], "inputs": inputs}
         is_finished = text_files.read_own_json(marker) == made_of
-        logging.info(
+        logs.say(
             "Run %d of %d, %s%s",
             number,
             len(sweep.runs),
@@ -232,7 +232,7 @@ def run_all(
             sweep = _with_type_of(folder, sweep)
     lines = table(results, metric)
     for line in lines:
-        logging.info("%s", line)
+        logs.say("%s", line)
     path = os.path.join(output_dir, RESULTS)
     file_system.write_text(path, "\n".join(lines) + "\n")
     best = ranked(results, metric)[0]
@@ -441,4 +441,4 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
             file_system.atomic_file(target) as new,
         ):
             shutil.copyfileobj(old, new)
-    logging.info("Copied the best run, %s, to %s", folder, output_dir)
+    logs.say("Copied the best run, %s, to %s", folder, output_dir)

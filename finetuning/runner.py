@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 
-from base import cluster, file_system, flags
+from base import cluster, file_system, flags, logs
 from base.errors import UserError
 
 import tensorflow as tf
@@ -72,6 +72,8 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
             sweeps.check_no_sweep(settings.output_dir)
             start.claim_output_dir(strategy, settings.training, identity)
         file_system.make_directory(settings.output_dir)
+        logs.say("Model: %s", job.source.in_words())
+        logs.write_to(settings.output_dir)
         file_system.make_directory(settings.records_dir, "records_dir")
         loaded = create_model(job, strategy)
         if do_train and not is_over(settings, identity):
@@ -198,7 +200,7 @@ def is_over(settings: RunSettings, identity: start.Identity) -> bool:
     scores = fine_tuned.read_scores(settings.output_dir)
     if fine_tuned.stops_early(scores, settings.early_stopping_patience):
         run_settings.check_finished(settings.output_dir, identity.results)
-        logging.info("%s ended early: nothing to train", settings.output_dir)
+        logs.say("%s ended early: nothing to train", settings.output_dir)
         return True
     if scores and not lookup.listed_checkpoints(settings.output_dir):
         # The run was killed before its first checkpoint, and begins again.
@@ -234,7 +236,7 @@ def training_of(
     if compiles.per_length:
         batches = data.training(size, settings.random_seed, is_fine=False)
     layers.freeze(loaded.model, settings.freeze_layers)
-    start.log_beginning(data.num_examples, settings)
+    start.say_plan(data.num_examples, settings, strategy)
     return loop.Training(
         train_step.Step(strategy, loaded.model, objective, settings, compiles),
         batches.make,
@@ -328,6 +330,7 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     scores[step] = results[metric]
     best = fine_tuned.best_step(scores)
     reporting.log_line(
+        logs.say,
         [f"Evaluation at step {step:,}", f"{metric} {scores[step]:.4f}"],
         [f"{n} {value:.4f}" for n, value in scored.items() if n != metric],
         [f"best {scores[best]:.4f} at step {best:,}"],
@@ -397,6 +400,7 @@ def run_sweep(
         metric = job.deciding_metric()
         inputs = [identity_of(job), [job.fingerprint(data) for data in job.dev]]
         file_system.make_directory(settings.output_dir)
+        logs.write_to(settings.output_dir)
         best = sweeps.run_all(sweep, settings.output_dir, metric, inputs)
         results = (*job.result_files, *mistakes.files(job))
         sweeps.copy_best(best, settings.output_dir, results)

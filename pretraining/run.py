@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from base import file_system, hashing
+from base import file_system, hashing, logs
 from base.errors import UserError
 
 import tensorflow as tf
@@ -283,11 +283,13 @@ class PretrainingRun:
         start.claim_output_dir(
             self.strategy, self.settings, self._identity(), _HINTS
         )
+        logs.say("Model: %s", self.source.in_words())
+        logs.write_to(self.settings.output_dir)
         warn_of_missed_steps(self.settings)
 
     def steps_that_fit(self) -> int:
         """Return how many steps train_hours are; the model stays as it is."""
-        logging.info("Timing steps, to know how many fit")
+        logs.report("Timing steps, to know how many fit")
         settings = dataclasses.replace(
             self.settings, num_train_steps=1, num_warmup_steps=0
         )
@@ -296,7 +298,7 @@ class PretrainingRun:
         # The training has its own.
         gc.collect()
         steps = max(1, round(3600 * self.train_hours / seconds))
-        logging.info(
+        logs.say(
             "--train_hours=%g: %s steps of %.4g s",
             self.train_hours,
             f"{steps:,}",
@@ -320,7 +322,7 @@ class PretrainingRun:
                 settings.num_train_steps,
                 settings.learning_rate,
             )
-        start.log_beginning(self.data.num_records, settings)
+        start.say_plan(self.data.num_records, settings, self.strategy)
         done = loop.train(self._training(settings))
         if done >= settings.last_step:
             self._write_model(settings.output_dir)
@@ -401,6 +403,7 @@ class PretrainingRun:
         reporting.write_results(self.settings.output_dir, results, step)
         if step < self.settings.last_step:
             reporting.log_line(
+                logs.say,
                 [f"Evaluation at step {step:,}"],
                 [f"{name} {value:.4f}" for name, value in means.items()],
             )

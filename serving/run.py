@@ -290,22 +290,23 @@ def finish(run: Run) -> Counts:
 
 
 def log_summary(counts: Counts, job: Job, output_dir: str) -> None:
-    """Log what a run has done; raise a UserError if it predicted nothing."""
+    """Say what a run has done; raise a UserError if it predicted nothing."""
     *predictions, errors = (
         os.path.join(output_dir, os.path.basename(path)) for path in job.outputs
     )
-    truncated, left_out = counts["truncated"], counts["left_out"]
-    lines = [
-        f"Inputs = {counts['inputs']}",
-        f"Predicted = {counts['predicted']}",
-        f"Truncated = {truncated}, tokens left out = {left_out}",
-        f"Blank lines = {counts['blank_lines']}",
-        f"Bad inputs = {counts['bad_inputs']} ({errors})",
-    ]
+    predicted, num_inputs = counts["predicted"], counts["inputs"]
+    parts = [f"Predicted {predicted:,} of {num_inputs:,} inputs"]
+    if cut := counts["truncated"]:
+        parts.append(
+            f"{cut:,} are longer than the model reads and were cut by "
+            f"{counts['left_out']:,} tokens"
+        )
+    if blank := counts["blank_lines"]:
+        parts.append(f"blank lines passed over: {blank:,}")
     if num_tokens := counts["num_tokens"]:
         perplexity = scoring.perplexity(counts["score"], num_tokens)
-        lines.append(f"Perplexity = {perplexity:.4f}, of {num_tokens} tokens")
-    logs.section("Predictions", lines)
+        parts.append(f"perplexity {perplexity:.4f}, of {num_tokens:,} tokens")
+    logs.say("%s", "; ".join(parts))
     if not counts["inputs"]:
         raise UserError("the inputs hold no text and no record")
     if not counts["predicted"]:
@@ -322,4 +323,4 @@ def log_summary(counts: Counts, job: Job, output_dir: str) -> None:
         )
     more = len(predictions) - 1
     others = f" and {more} more files" if more else ""
-    logging.info("Wrote %s%s", predictions[0], others)
+    logs.say("Wrote %s%s", predictions[0], others)

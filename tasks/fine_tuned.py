@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system, logs, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -199,6 +199,6 @@ def stops_early(scores: Mapping[int, float], patience: int) -> bool:
         return False
     worse = sum(step > best_step(scores) for step in scores)
     if worse >= patience:
-        logging.info("No better score in %d evaluations: training ends", worse)
+        logs.say("No better score in %d evaluations: training ends", worse)
         return True
     return False

@@ -265,13 +265,15 @@ class FineTuningJob(abc.ABC):
         self, path: str, data: DataSet, examples: Sequence[Any]
     ) -> None:
         """Write the record file of a data set; it appears when complete."""
-        with file_system.atomic_file(path) as file:
+        bar = progress.Bar(None, "records", f"Reading {data.title}")
+        with file_system.atomic_file(path) as file, bar:
             with tfrecord.RecordWriter(file) as writer:
                 records = self.convert(data, examples)
                 while part := list(itertools.islice(records, _PART)):
                     writer.write_examples(
                         rows.features(part, self.cache.schema)
                     )
+                    bar.update(len(part))
         logging.info("Wrote %d records to %s", writer.num_records, path)
         if data == self.train:
             del self._examples[data.name]  # training sets are large

@@ -93,7 +93,7 @@ def what_is_read(
     lengths: Sequence[int],
     left_out: Sequence[int],
 ) -> str:
-    """Return how many texts were cut, and by how much, for the log.
+    """Return how many texts were cut, by how much, and what helps.
 
     Args:
         source: the model that reads them.
@@ -102,16 +102,21 @@ def what_is_read(
     """
     used, lost = np.array(lengths, int), np.array(left_out, int)
     share = lost.sum() / max(1, used.sum() + lost.sum())
-    found = (
-        f"{np.count_nonzero(lost)} of them cut to {source.row_length} tokens"
-    )
-    if lost.any():
-        how = ""
+    found = f"none longer than {source.row_length} tokens"
+    if num_cut := np.count_nonzero(lost):
+        where = "at the end"
         if source.long_texts.how == HEAD_TAIL:
-            how = ", from the middle"
+            where = "in the middle"
         elif source.long_texts.how == TAIL:
-            how = ", from the beginning"
-        found += f" ({share:.1%} of all tokens left out{how})"
+            where = "at the beginning"
+        flag = "a larger --max_seq_length"
+        if source.row_length >= source.config.max_position_embeddings:
+            flag = f"--long_texts={WINDOWS}"
+        found = (
+            f"{num_cut:,} of them ({num_cut / len(lost):.1%}) longer than "
+            f"{source.row_length} tokens and cut {where}, which leaves out "
+            f"{share:.1%} of all tokens: {flag} reads more"
+        )
     if source.long_texts.how == WINDOWS:
         num = np.count_nonzero(used > source.max_seq_length)
         found += f", {num} read in windows of {source.max_seq_length}"

@@ -42,8 +42,7 @@ def write(graph: TaskGraph, directory: str) -> None:
     graph.skip_padding()
     with _new_directory(directory) as temporary:
         signatures = graph.signatures()
-        with logs.warnings_alone():
-            tf.saved_model.save(graph, temporary, signatures)
+        tf.saved_model.save(graph, temporary, signatures)
         path = os.path.join(temporary, DESCRIPTION)
         tf.io.gfile.makedirs(os.path.dirname(path))
         text_files.write_json(path, description, ensure_ascii=False)
@@ -54,7 +53,7 @@ def write(graph: TaskGraph, directory: str) -> None:
             ", ".join(sorted(function.structured_input_signature[1])),
             ", ".join(sorted(function.structured_outputs)),
         )
-    logging.info("Wrote the SavedModel to %s", directory)
+    logs.say("Wrote the SavedModel to %s", directory)
 
 
 @contextlib.contextmanager
@@ -111,7 +110,7 @@ def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
             f"--export_dir={directory} holds {what}: give the same command "
             f"with a new one{_suggestion(directory)}, or remove it"
         )
-    logging.info(
+    logs.say(
         "%s exists already and holds the weights of %s: not written again",
         directory,
         prefix,

@@ -73,7 +73,8 @@ def test_text_json_and_records_give_the_same(
     assert [row.get("truncated", False) for row in wanted] == is_long
     assert 0 < sum(is_long) < 21
     lost = sum(max(0, len(text.split()) - 22) for text in sentences)
-    cut = f"Truncated = {sum(is_long)}, tokens left out = {lost}"
+    cut = f"{sum(is_long)} are longer than the model reads and were cut by "
+    cut += f"{lost} tokens"
     assert cut in caplog.text
     near = predict(
         *(model, file, tmp_path / "16 bits"),
@@ -324,7 +325,7 @@ def test_bad_lines_are_named_and_the_others_predicted(
     assert {row["file"] for row in rows} == {str(file)}
     assert [row["text"] for row in rows[:2]] == BAD[1:3]
     assert "8 of 11 inputs have no prediction" in caplog.text
-    assert "Blank lines = 1" in caplog.text
+    assert "blank lines passed over: 1" in caplog.text
 
 
 def test_records_with_other_features_are_named(classifier, tmp_path):

@@ -98,7 +98,7 @@ def test_packed_records_hold_the_sequences_of_unpacked_ones(
     assert sorted(lengths) == sorted(single)
     fill = sum(lengths) / rows / 128
     assert fill > 0.97
-    assert f"  fill: {fill:.2%} of the rows' tokens" in caplog.text
+    assert f"fill: {fill:.2%} of the rows' tokens" in caplog.text
     unused = 20 * rows - predictions
     assert f"{unused:,} of {20 * rows:,} unused" in caplog.text
 
@@ -258,7 +258,7 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog, monkeypatch):
         generator_runs.run(corpus, tmp_path / "x")
     text = "\n".join(record.getMessage() for record in caplog.records)
     assert text.count("*** Example ***") == 1
-    tokens = re.findall(r"^tokens: (.*)$", text, re.M)
+    tokens = re.findall(r"^tokens: (\[CLS\] .*)$", text, re.M)
     ids = re.findall(r"^input_ids: (.*)$", text, re.M)
     assert len(tokens) == len(ids) == 1
     first = next(tfrecord.read_records(str(tmp_path / "x")))
@@ -268,7 +268,8 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog, monkeypatch):
     assert tokens[0].split()[0] == "[CLS]"
     assert len(tokens[0].split()) == length
     count = tfrecord.count_records(str(tmp_path / "x"))
-    assert f"Wrote {count} total instances to {tmp_path}/x" in text
+    assert f"Wrote {count:,} sequences of " in text
+    assert f" tokens on average to {tmp_path}/x, of 60 documents" in text
 
 
 def test_generator_needs_no_tensorflow():

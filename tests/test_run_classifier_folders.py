@@ -98,7 +98,7 @@ def test_early_stopping_keeps_the_best_weights(flags, caplog):
         with caplog.at_level("INFO", logger="absl"):
             assert scripts.run(run_classifier, **flags) == 0
         assert "ended early: nothing to train" in caplog.text
-        assert "Running training" not in caplog.text
+        assert "Plan: " not in caplog.text
         assert results_of(out)["global_step"] == 5
         assert json.loads((out / "scores.json").read_text()) == scores
 

@@ -162,7 +162,7 @@ def test_kill_9_and_start_again(data, tmp_path):
     values |= {"save_checkpoints_steps": 1000, "save_checkpoints_minutes": 1e-4}
     with process_of(values) as process:
         for line in process.stderr:
-            if " step 40/" in line:
+            if "step 40/" in line:
                 process.send_signal(signal.SIGKILL)
                 break
         process.communicate()

@@ -46,7 +46,8 @@ def logged_run(data: Path, out: Path, name: str) -> str:
         pictures=True,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("absl.logging.info", lambda s, *a: lines.append(s % a))
+        for log in ("absl.logging.info", "base.logs.say"):
+            patch.setattr(log, lambda s, *a: lines.append(s % a))
         assert scripts.run(run_pretraining, **flags) == 0
     return "\n".join(lines)
 

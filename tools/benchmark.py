@@ -18,12 +18,12 @@ import dataclasses
 import json
 from collections.abc import Iterator
 
-from base import interrupts, logs, script
+from base import interrupts, script
 from base.errors import UserError
 from base.flags import define, flag
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import flags
 
 import modeling
 from pretraining import objectives
@@ -106,7 +106,6 @@ define(
 
 def main(_: list[str]) -> None:
     """Measure; print the table and the JSON object."""
-    logs.set_level(logging.WARNING)
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")
     devices.avoid_broken_products(FLAGS.dtype)

@@ -24,12 +24,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from base import interrupts, logs, script, startup
+from base import interrupts, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import flags
 
 import modeling
 from tools.accelerators import compiler, rows, steps
@@ -84,7 +84,6 @@ define(Flags)
 
 def main(_: list[str]) -> int:
     """Compile; print the table and the JSON object."""
-    logs.set_level(logging.WARNING)
     for length in FLAGS.lengths:
         if FLAGS.tokens < 4 * length:
             raise UserError(

@@ -17,7 +17,7 @@ import os
 import threading
 import webbrowser
 
-from base import script
+from base import logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -88,12 +88,12 @@ def main(_: list[str]) -> None:
     page = site.make_page(gradio, models, tabs.make_tabs(models))
     address = site.start(gradio, page, FLAGS.host, port)
     try:
-        logging.info("The page: %s (Ctrl-C ends it)", address)
+        logs.say("The page: %s (Ctrl-C ends it)", address)
         if wants_browser():
             webbrowser.open(address)
         threading.Event().wait()
     except KeyboardInterrupt:
-        logging.info("Ended")
+        logs.say("Ended")
     finally:
         page.close(verbose=False)
 

@@ -21,13 +21,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import child_processes, file_system, script
+from base import child_processes, file_system, logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
 import numpy as np
 import tensorflow as tf
-from absl import flags, logging
+from absl import flags
 
 from checkpoints import lookup, run_settings, weight_files
 from checkpoints.training_state import TRAINING_NAME
@@ -176,7 +176,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     command = [sys.executable, program, *own, f"--output_dir={folder}"]
     command += ["--keep_checkpoint_max=0", "--nopictures"]
     command += ["--save_checkpoints_minutes=0"]
-    logging.info("Repeating: %s", " ".join(command))
+    logs.say("Repeating: %s", " ".join(command))
     process = subprocess.Popen(
         command,
         cwd=begin["folder"],
@@ -187,7 +187,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     # checkpoint of step `last` is saved, right after its line of the ledger.
     while process.poll() is None:
         if any(line["step"] >= last for line in ledger.read(folder)):
-            logging.info("Step %d is repeated: stopping the run", last)
+            logs.say("Step %d is repeated: stopping the run", last)
             process.send_signal(signal.SIGTERM)
             process.wait()
         time.sleep(0.2)

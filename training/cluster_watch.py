@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 
-from base import cluster, script
+from base import cluster, logs, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -146,7 +146,7 @@ class Watch:
                 )
             if now - reported >= _SECONDS_BETWEEN_REPORTS:
                 reported = now
-                logging.info("Waiting for %s, for %.0f s", names, now - began)
+                logs.say("Waiting for %s, for %.0f s", names, now - began)
             time.sleep(0.1)
         self._has_met = True
 

@@ -107,11 +107,9 @@ def _pays(lengths: list[int], numbers_per_token: int, dtype: str) -> bool:
     costs = different * _SECONDS_PER_LENGTH
     saves = sum(lengths) * numbers_per_token * _SECONDS_SAVED[dtype]
     logging.info(
-        "XLA %s: compiling them for %d lengths takes about %.0f s and saves "
-        "about %.0f s in %d steps",
-        "compiles the elementwise operations"
-        if saves > costs
-        else "leaves the elementwise operations to TensorFlow",
+        "XLA %s small operations: compiling them for %d lengths takes about "
+        "%.0f s and saves about %.0f s in %d steps",
+        "compiles" if saves > costs else "does not compile",
         different,
         costs,
         saves,

@@ -5,11 +5,12 @@ killed at any moment resumes from its last checkpoint and ends with the same
 bits. What a run does besides training are hooks; see `hooks_of`.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple
 
-from base import cluster, progress
+from base import cluster, logs, progress
 
 import tensorflow as tf
 from absl import logging
@@ -85,7 +86,7 @@ def train(run: Training) -> int:
     agreement.check_same_start(step.strategy, settings, first, state)
     if first >= last:
         run_settings.check_finished(settings.output_dir, run.identity.results)
-        logging.info(
+        logs.say(
             "%s holds a finished run of %d steps: nothing to train",
             settings.output_dir,
             first,
@@ -93,7 +94,7 @@ def train(run: Training) -> int:
         step.use_averages(first)
         return first
     _prepare(run, state, first)
-    compiled: set[int | None] = set()  # lengths
+    compiled: set[int | None] = set()  # lengths, or None for all of them
     bar = progress.Bar(last, "steps", "Training", first=first, has_lines=False)
     with bar, StopRequest() as stop:
         hooks = hooks_of(run, state, first, bar, stop)
@@ -103,23 +104,34 @@ def train(run: Training) -> int:
         while done < last and not ends and not stop.is_requested:
             stop_at = min(hook.next_stop(done) for hook in hooks)
             length, stop_at = _one_length(run, done, stop_at)
-            compiles = length not in compiled  # in a call of one step
-            compiled.add(length)
+            compiled_for = _compiled_for(run, done)
+            compiles = compiled_for not in compiled  # in a call of one step
+            compiled.add(compiled_for)
+            # A step that compiles is alone: it tells nothing of the speed.
+            others = range(done + 1, stop_at)
+            stop_at = next(
+                (n for n in others if _compiled_for(run, n) not in compiled),
+                stop_at,
+            )
+            stop.is_unneeded = done == first
             began = time.monotonic()
             # Start and count are tensors: Python numbers would be constants of
             # the graph, and every call would trace and compile anew. The
             # length is a Python number, since each is to have a graph of its
             # own.
-            steps, sums = step.run(
-                iterator,
-                tf.constant(done, tf.int64),
-                tf.constant(1 if compiles else stop_at - done, tf.int64),
-                length,
-            )
-            steps = int(steps)  # waits
+            doing = bar.doing("tracing and compiling")
+            with doing if compiles else contextlib.nullcontext():
+                steps, sums = step.run(
+                    iterator,
+                    tf.constant(done, tf.int64),
+                    tf.constant(1 if compiles else stop_at - done, tf.int64),
+                    length,
+                )
+                steps = int(steps)  # waits
+            stop.is_unneeded = False
             done += steps
             seconds = time.monotonic() - began
-            call = Call(done, steps, sums, seconds, compiles, length)
+            call = Call(done, steps, sums, seconds, compiles, compiled_for)
             bar.update(steps)
             ends = any([hook.after(call) for hook in hooks])
         for hook in hooks:
@@ -188,6 +200,13 @@ def _one_length(
     return length, next(others, stop_at)
 
 
+def _compiled_for(run: Training, done: int) -> int | None:
+    """Return the length of the next batch, if XLA compiles something for it."""
+    compilation = run.step.compilation
+    by_length = compilation.per_length or compilation.elementwise
+    return run.length(done) if by_length else None
+
+
 def hooks_of(
     run: Training,
     state: TrainingState,
@@ -203,7 +222,8 @@ def hooks_of(
     command that resumes.
     """
     step, settings = run.step, run.step.settings
-    pace = Pace(settings, agreement.machines_of(step.strategy), stop)
+    machines = agreement.machines_of(step.strategy)
+    pace = Pace(settings, machines, stop, run.length)
 
     ledger: tuple[Hook, ...] = ()
     if settings.ledger:
@@ -243,6 +263,9 @@ def seconds_per_step(run: Training) -> float:
         microseconds = round((time.monotonic() - began) * 1e6)
         return machines.gather([microseconds]).max() / 1e6
 
-    seconds_of(1)  # compiles
-    count = max(_MIN_TIMED_STEPS, round(_TIMED_SECONDS / seconds_of(1)))
-    return seconds_of(count) / count
+    with progress.Bar(None, "steps", "Timing steps", has_lines=False) as bar:
+        with bar.doing("tracing and compiling"):
+            seconds_of(1)
+        count = max(_MIN_TIMED_STEPS, round(_TIMED_SECONDS / seconds_of(1)))
+        with bar.doing(f"about {_TIMED_SECONDS:.0f} s"):
+            return seconds_of(count) / count

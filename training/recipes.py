@@ -6,10 +6,11 @@ if they stood in the command, but what the command itself says wins.
 
 from pathlib import Path
 
+from base import logs
 from base.errors import UserError, naming
 from base.flags import check_number, of
 
-from absl import flags, logging
+from absl import flags
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 
@@ -58,6 +59,6 @@ def apply(f: flags.FlagValues, recipe: str) -> None:
             f[name].parse(value)
             check_number(f[name], f[name].value)
         taken.append(line)
-    logging.info("--recipe=%s sets %s", recipe, " ".join(taken))
+    logs.say("--recipe=%s sets %s", recipe, " ".join(taken))
     if kept:
-        logging.info("In the command is %s instead", " ".join(kept))
+        logs.say("In the command is %s instead", " ".join(kept))

@@ -3,9 +3,9 @@
 import math
 import os
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from base import cluster, file_system
+from base import cluster, file_system, logs
 
 import tensorflow as tf
 from absl import logging
@@ -37,18 +37,21 @@ def to_means(
 
 
 def log_line(
-    first: Sequence[str], more: Iterable[str], last: Sequence[str] = ()
+    log: Callable[..., None],
+    first: Sequence[str],
+    more: Iterable[str],
+    last: Sequence[str] = (),
 ) -> None:
     """Log first | more | last: of `more` what fits into 100 columns.
 
-    With --verbosity=1 it is all of them.
+    With --verbosity=1 it is all of them. `log` is logs.say or logs.report.
     """
     parts = [*first]
     for part in more:
         line = " | ".join([*parts, part, *last])
         if len(line) <= _LINE or logging.level_debug():
             parts.append(part)
-    logging.info("%s", " | ".join([*parts, *last]))
+    log("%s", " | ".join([*parts, *last]))
 
 
 def write_results(
@@ -78,10 +81,11 @@ def write_results(
 
 
 def log_results(output_dir: str, results: Mapping[str, float]) -> None:
-    """Log scores as a table: the last thing that a script has to say.
+    """Say scores as a table: the last thing that a script has to say.
 
-    The original's names of scores that have another one (eval_accuracy) are in
-    the file alone.
+    The log has another one of the scores of parts, such as location_f1 beside
+    f1. The original's names of scores that have another one (eval_accuracy) are
+    in the file alone.
     """
     results = {
         name: value
@@ -91,7 +95,15 @@ def log_results(output_dir: str, results: Mapping[str, float]) -> None:
     title = "Evaluation results"
     if cluster.is_chief():
         title += f" (in full: {_results_path(output_dir)})"
-    logging.info("%s", "\n".join([title, *results_table(results)]))
+    parts = {
+        name: value
+        for name, value in results.items()
+        if any(name.endswith(f"_{x}") for x in results if x != "loss")
+    }
+    wholes = {n: value for n, value in results.items() if n not in parts}
+    if parts:
+        logging.info("%s", "\n".join(["Of parts:", *results_table(parts)]))
+    logs.say("%s", "\n".join([title, *results_table(wholes)]))
 
 
 def _results_path(output_dir: str) -> str:

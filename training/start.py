@@ -5,13 +5,14 @@ import types
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
+from base import logs
 from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, run_settings, training_state, weight_files
-from training import agreement
+from training import agreement, devices
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
@@ -72,15 +73,23 @@ def claim_output_dir(
     )
 
 
-def log_beginning(num_records: int, settings: TrainingSettings) -> None:
-    """Log how much there is to train."""
+def say_plan(
+    num_records: int,
+    settings: TrainingSettings,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Say how much there is to train, and how."""
     size, steps = settings.train_batch_size, settings.last_step
-    logging.info(
-        "Running training: %s examples, batch size %s, %s steps, %.1f epochs",
-        f"{num_records:,}",
-        size,
+    logs.say(
+        "Plan: %s steps of %d examples (%.3g epochs of %s), learning rate %g, "
+        "%s on %s",
         f"{steps:,}",
+        size,
         size * steps / num_records,
+        f"{num_records:,}",
+        settings.learning_rate,
+        settings.dtype,
+        devices.describe(strategy),
     )
 
 
@@ -104,7 +113,7 @@ def resume_or_start(
     # output_dir comes first, so that the command that began a run resumes it.
     if latest:
         done = state.restore(latest)
-        logging.info("Resuming %s: %d steps are done", latest, done)
+        logs.say("Resuming %s: %d steps are done", latest, done)
         for name in ("init_checkpoint", "resume_from"):
             if getattr(settings, name):
                 logging.info("--%s is not read: output_dir has a run", name)
@@ -119,7 +128,7 @@ def resume_or_start(
                 f"{settings.last_step:,}: give a larger --num_train_steps, or "
                 "--stop_after_steps in the first phase"
             )
-        logging.info("Continuing %s: %d steps are done", source, done)
+        logs.say("Continuing %s: %d steps are done", source, done)
         return done
     if not settings.init_checkpoint:
         logging.info("Starting from new weights, seed %d", settings.random_seed)

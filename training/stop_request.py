@@ -5,12 +5,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from base import cluster
+from base import cluster, interrupts, logs
+from base.interrupts import ONE_SIGNAL_SECONDS
 
 from absl import logging
-
-# Signals that come closer together are one request.
-ONE_SIGNAL_SECONDS = 0.5
 
 
 class StopRequest:
@@ -18,11 +16,17 @@ class StopRequest:
 
     A signal to any machine of a cluster is a request to all: a machine that is
     about to be switched off gets a signal, and the others cannot train without
-    it. `signal` is the number of this process' last signal, 0 without one.
+    it.
+
+    Attributes:
+        signal: number of this process' last signal, 0 without one.
+        is_unneeded: whether there is nothing to save, so that the process may
+            end at any moment.
     """
 
     def __init__(self) -> None:
         self.signal = 0
+        self.is_unneeded = False
         self._is_shared = cluster.has_other_workers()
         self._times: dict[int, float] = {}  # of the first one of each kind
         # Machine and signal; alone, a process obeys its own signal at once.
@@ -33,11 +37,29 @@ class StopRequest:
             number: signal.signal(number, self._note)
             for number in (signal.SIGTERM, signal.SIGINT)
         }
+        self._old_answer, interrupts.answer = interrupts.answer, self._answer
         return self
 
     def __exit__(self, *exception: Any) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
+        if self.signal:
+            interrupts.answer = lambda number: None  # the end tells of itself
+        else:
+            interrupts.answer = self._old_answer
+
+    def _answer(self, number: int) -> None:
+        """Answer a signal in another thread, while this one may compile."""
+        if self.is_unneeded and not self._is_shared:
+            name = signal.Signals(number).name
+            interrupts.end_process(
+                f"stopped by {name} before the first step; the same command "
+                "begins again"
+            )
+        logs.say(
+            "Stopping after the present step, which is saved; Ctrl-C again "
+            "ends at once, without it"
+        )
 
     def _note(self, number: int, frame: Any) -> None:
         self.signal = number

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from typing import Any, NamedTuple
 
-from base import progress, text_files, workers
+from base import logs, progress, text_files, workers
 from base.errors import InputError, counted
 from base.jobs import run as job_run
 from base.jobs import steps as job_steps
@@ -68,7 +68,7 @@ def make_files(
     with job_run.open_run(job) as run:
         total = run.total
         if not run.todo and total is not None:
-            logging.info("All output files are complete; nothing to do.")
+            logs.say("All output files are complete; nothing to do.")
         elif beam_options is None:
             scratch = Scratch(job.scratch_dir)
             with workers.WorkerPool(

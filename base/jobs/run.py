@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from base import file_system, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -196,7 +196,7 @@ def open_run(job: Job) -> Iterator[Run]:
             # Workers of a killed run may have been there at the beginning.
             _remove_leftovers(job)
     except KeyboardInterrupt:
-        logging.info("Give the same command again to resume this run.")
+        logs.say("Give the same command again to resume this run.")
         raise
     except OSError as error:
         raise UserError(

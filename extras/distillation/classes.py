@@ -5,12 +5,11 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from base import tables
+from base import logs, tables
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from extras.distillation import students
 from extras.distillation.answers import (
@@ -100,7 +99,7 @@ class ClassifierDistillation(students.Distillation[ClassifierJob]):
         data.features[LABEL_WEIGHTS] = np.repeat(
             np.array([1, 0], np.float32), [len(keys), len(others)]
         )
-        logging.info(
+        logs.say(
             "Learning from %s rows with a label and %s without",
             f"{len(keys):,}",
             f"{len(others):,}",

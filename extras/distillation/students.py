@@ -23,6 +23,8 @@ import abc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from base import logs
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -123,7 +125,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         truths, logits = self.truths(data), []
         for teacher, own in by_teacher.items():
             logits.append(self.logits(data, [own[key] for key in keys]))
-            logging.info("Teacher %s: %s", teacher, fit(logits[-1], truths))
+            logs.say("Teacher %s: %s", teacher, fit(logits[-1], truths))
         if self.learns_numbers:
             targets, least = np.mean(logits, 0, dtype=np.float32), 0.0
         else:

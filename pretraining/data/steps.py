@@ -202,6 +202,7 @@ class GeneratorSteps(RangeSteps):
                         counts.update(more)
                 bounds.append(file.tell())
             counts["truncated_tokens"] += int(drawn.num_truncated.sum())
+            counts["cut_instances"] += int((drawn.num_truncated > 0).sum())
         return {"bounds": bounds, "counts": dict(counts)}
 
     def _make_features(

@@ -25,7 +25,10 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         f"instances: {instances:,}",
         f"mean length: {mean_length:.1f}, "
         f"{mean_length / config.max_seq_length:.1%} of max_seq_length",
-        f"tokens truncated: {c['truncated_tokens'] / before_truncation:.2%}",
+        f"tokens cut off: {c['truncated_tokens'] / before_truncation:.2%}, of "
+        f"{c['cut_instances'] / instances:.1%} of the instances, which were "
+        "full before their last sentence ended (less with a larger "
+        "--max_seq_length, or shorter sentences)",
         "predictions: drawn by run_pretraining.py"
         if config.unmasked
         else f"predictions: {predictions / instances:.2f} per instance, "

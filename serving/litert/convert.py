@@ -22,7 +22,6 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from base import logs
 from base.errors import UserError
 
 import numpy as np
@@ -59,7 +58,7 @@ def convert(module: tf.Module, function: Callable, quantize: str) -> bytes:
     level = logger.level
     logger.setLevel("WARNING")
     try:
-        with tempfile.TemporaryDirectory() as folder, logs.warnings_alone():
+        with tempfile.TemporaryDirectory() as folder:
             tf.saved_model.save(module, folder, {"ids": function})
             # from_concrete_functions would lose the name of the signature.
             converter = tf.lite.TFLiteConverter.from_saved_model(

@@ -6,7 +6,7 @@ too. Batch and length of the signature `ids` are free.
 
 import json
 
-from base import file_system
+from base import file_system, logs
 
 import tensorflow as tf
 from absl import logging
@@ -65,7 +65,7 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     data = metadata.with_files(data, files)
     file_system.write_bytes(path, data)
     _log_mediapipe(task.settings)
-    logging.info(
+    logs.say(
         "Wrote %s: %s, weights %s, %.1f MB",
         path,
         task.name,

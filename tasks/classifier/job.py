@@ -1,13 +1,15 @@
 """Fine-tuning on sentences and pairs: a class, labels or a number for each."""
 
+import collections
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import cluster, file_system, tables, text_files
+from base import cluster, file_system, logs, tables, text_files
 from base.errors import UserError
 from base.flags import flag
 
@@ -39,6 +41,7 @@ BALANCED = "balanced"  # class_weights
 HELD_OUT = "heldout.csv"  # the rows that a fraction of the training set is
 
 _SHOWN = 5  # examples in the log, as in the original
+_LABELS = 8  # whose counts are shown
 
 
 _ONE_LABEL = dict.fromkeys(
@@ -195,12 +198,28 @@ class ClassifierJob(FineTuningJob):
             lengths.append(len(row.input_ids))
             left_out.append(lost)
             yield rows.labeled(row, label_id)
-        logging.info(
-            "%s: %d examples, %s",
+        logs.say(
+            "%s: %s %s%s; %s",
             data.title,
-            len(examples),
+            f"{len(examples):,}",
+            "pairs of texts" if self.files.takes_pairs else "texts",
+            self._labels_of(examples),
             long_texts.what_is_read(self.source, lengths, left_out),
         )
+
+    def _labels_of(self, examples: Sequence[Example]) -> str:
+        """Return the counts of labels in words; "" of texts without labels."""
+        labels = [x.label for x in examples if x.label is not None]
+        if not labels or self.is_regression:
+            return ""
+        found = map(classifier_data.split_labels, labels)
+        if self.task_name != MultiLabel.name:
+            found = [[label] for label in labels]
+        counts = collections.Counter(itertools.chain.from_iterable(found))
+        shown = [f"{name}: {n:,}" for name, n in counts.most_common(_LABELS)]
+        if more := len(counts) - len(shown):
+            shown.append(f"{more} more labels")
+        return f" ({', '.join(shown)})"
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records; set the objective that they decide.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system
+from base import file_system, logs
 from base.errors import UserError
 from base.flags import flag
 
@@ -297,11 +297,11 @@ class EmbeddingsJob(FineTuningJob):
             # one with that of a document.
             text_id = numbers.setdefault(text, len(numbers))
             yield row, {learning.TEXT_IDS: text_id, learning.SCORE: values[at]}
-        logging.info(
-            "%s: %d texts, %d of them different, %s",
+        logs.say(
+            "%s: %s texts, %s of them different; %s",
             data.title,
-            len(texts),
-            len(numbers) - 1,
+            f"{len(texts):,}",
+            f"{len(numbers) - 1:,}",
             long_texts.what_is_read(self.source, lengths, left_out),
         )
 

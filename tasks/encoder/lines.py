@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-from base import errors, file_system, progress
+from base import errors, file_system, logs, progress
 from base.errors import UserError
 
 import numpy as np
@@ -114,7 +114,7 @@ class Reader:
     def log_end(self, path: str) -> None:
         """Log what was written to `path`, and the speed."""
         seconds = time.monotonic() - self.began
-        logging.info(
+        logs.say(
             "Wrote the features of %d lines, %d tokens, to %s: %d lines were "
             "cut to %d tokens and lost %d, %d were blank",
             self.num_lines,

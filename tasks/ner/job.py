@@ -1,12 +1,13 @@
 """Fine-tuning a tagger: a tag in IOB2 for each word of a sentence."""
 
+import collections
 import hashlib
 import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, progress
+from base import file_system, logs, progress
 from base.errors import UserError
 
 import numpy as np
@@ -37,6 +38,7 @@ _PREDICTIONS = ("predictions.txt", "predictions.jsonl")
 _TEST_RESULTS = "test_results.txt"
 
 _SHOWN = 5  # records in the log
+_KINDS = 8  # of entities, whose counts are shown
 
 
 class NerJob(FineTuningJob):
@@ -166,16 +168,29 @@ class NerJob(FineTuningJob):
                     ("labels", " ".join(names[label] for label in shown)),
                 )
             yield row, {"label_ids": label_ids}
-        logging.info(
-            "%s: %d sentences, %d words; %d sentences split into windows of "
-            "%d tokens, %d words without a piece as [UNK]",
-            data.title,
-            len(sentences),
-            examples.num_words,
-            converter.num_split,
-            length,
-            converter.num_unknown,
+        counts = collections.Counter(
+            entity.type
+            for sentence in sentences
+            for entity in ner_data.entities(sentence.tags or ())
         )
+        kinds = [f"{name}: {n:,}" for name, n in counts.most_common(_KINDS)]
+        parts = [
+            f"{len(sentences):,} sentences of {examples.num_words:,} words"
+            + f" ({', '.join(kinds)})" * bool(kinds)
+        ]
+        if converter.num_split:
+            parts.append(
+                f"{converter.num_split:,} sentences longer than {length} "
+                "tokens, which are read in parts that overlap"
+            )
+        else:
+            parts.append(f"none longer than {length} tokens")
+        if converter.num_unknown:
+            parts.append(
+                f"{converter.num_unknown:,} words have only signs that are "
+                "not read, and are [UNK]"
+            )
+        logs.say("%s: %s", data.title, "; ".join(parts))
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records, or the activations of their words."""

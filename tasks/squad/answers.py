@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, tables, text_files
+from base import cluster, file_system, logs, tables, text_files
 from base.errors import UserError, naming
 
 import numpy as np
@@ -74,7 +74,7 @@ def kept_logits(
                 path,
             )
             return logits
-    logging.info("Running the model on %s windows", f"{num_windows:,}")
+    logs.report("Running the model on %s windows", f"{num_windows:,}")
     logits = run()
 
     def write(path: str) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError
 from base.flags import flag
 
@@ -166,8 +166,14 @@ class SquadJob(FineTuningJob):
         """Return the questions of files with their windows; log how many."""
         found, lengths = self.read_questions(data), self.flags.lengths
         windows = squad_windows.convert(found, self.tokenizer, lengths)
-        logging.info(
-            "%d questions make %d windows", len(found.examples), len(windows)
+        logs.say(
+            "%s: %s questions on %s paragraphs, which make %s windows of at "
+            "most %d tokens",
+            data.title,
+            f"{len(found.examples):,}",
+            f"{len(found.paragraphs):,}",
+            f"{len(windows):,}",
+            lengths.max_seq_length,
         )
         if windows.left_out.any():
             logging.warning(

@@ -4,10 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system
+from base import file_system, logs
 
 import numpy as np
-from absl import logging
 
 from checkpoints.model import Checkpoint
 from tasks import rows, signs
@@ -88,13 +87,19 @@ class SwagJob(FineTuningJob):
             for row, _ in found:
                 # A choice's label is its question's; a test file has none.
                 yield rows.labeled(row, question.label or 0)
-        logging.info(
-            "%s: %d questions of %d choices, %d sequences cut to %d tokens",
+        num_choices, length = self.group, self.source.max_seq_length
+        cut = f"none longer than {length} tokens"
+        if num_cut:
+            cut = (
+                f"{num_cut:,} of these {number:,} texts cut to {length} tokens:"
+                " a larger --max_seq_length reads more"
+            )
+        logs.say(
+            "%s: %s questions of %d choices; %s",
             data.title,
-            len(examples),
-            len(examples[0].choices),
-            num_cut,
-            self.source.max_seq_length,
+            f"{len(examples):,}",
+            num_choices,
+            cut,
         )
 
     @property

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from base import interrupts
 
@@ -36,6 +37,56 @@ def test_ctrl_c_while_modules_are_imported(file, error, words, is_trace):
     assert result.returncode
     assert result.stderr.splitlines()[-1] == words
     assert ("Traceback" in result.stderr) == is_trace
+
+
+# A minute in C, as when TensorFlow compiles, in which Python has no turn.
+BUSY = """
+import contextlib, hashlib, sys
+from base import interrupts, script
+from training import stop_request
+
+def main(argv):
+    with {block} as stop:
+        if stop:
+            stop.is_unneeded = True
+        print("busy", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**8)
+
+script.run(main)
+"""
+
+
+def begin_busy(block: str) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY.format(block=block)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "busy\n"
+    time.sleep(1)  # Python has its turn before it
+    process.send_signal(signal.SIGINT)
+    return process
+
+
+def test_ctrl_c_is_answered_while_python_has_no_turn():
+    process = begin_busy("contextlib.nullcontext()")
+    assert process.stderr.readline().startswith("Ending when the present oper")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1].split("\n") == [
+        "",
+        "ERROR: interrupted",
+        "",
+    ]
+    assert process.returncode == 1
+
+
+def test_ctrl_c_ends_a_run_that_has_nothing_to_save():
+    process = begin_busy("stop_request.StopRequest()")
+    line = "stopped by SIGINT before the first step; the same command begins"
+    assert line in process.communicate(timeout=30)[1]
+    assert process.returncode == 1
 
 
 def test_sigterm_is_ctrl_c_inside_the_block():

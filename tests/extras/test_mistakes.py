@@ -92,11 +92,11 @@ def test_the_file_and_its_summary(tmp_path, caplog):
     write(Mistakes(("id", "text"), rows, 1200), 2)
     assert path.read_text() == "id\ttext\na\tb\\tc\nd\t\n"
     assert caplog.messages[-1] == (
-        f"Wrote {path}: the worst 2 of 3 mistakes in 1,200 examples"
+        f"3 mistakes in 1,200 examples; {path} lists the worst 2"
     )
     write(Mistakes(("id",), [], 5, "questions"), 2)
     assert path.read_text() == "id\n"
-    assert caplog.messages[-1].endswith("all 0 mistakes in 5 questions")
+    assert caplog.messages[-1].startswith("0 mistakes in 5 questions; ")
 
 
 def test_wrong_classes():
@@ -134,7 +134,9 @@ def test_wrong_choices():
         *("It rains.", "It stops.", "It snows."),
     )
     assert [row[0] for row in found.rows] == ["q2", "q0"]
-    assert found.summary(5) == "all 2 mistakes in 3 questions"
+    assert (
+        found.summary(5, "x") == "2 mistakes in 3 questions; x lists them all"
+    )
 
 
 # --- Entities ----------------------------------------------------------------

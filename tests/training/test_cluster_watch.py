@@ -169,7 +169,7 @@ def test_an_error_comes_before_the_check_that_explains_it(
 def test_machines_that_do_not_come_up_are_named(watch, clock, monkeypatch):
     lines = []
     monkeypatch.setattr(
-        cluster_watch.logging, "info", lambda *words: lines.append(words)
+        cluster_watch.logs, "say", lambda *words: lines.append(words)
     )
     watch.peers[1].has_answered = False
     with pytest.raises(cluster_watch.UserError) as error:

@@ -107,16 +107,18 @@ def test_a_disk_without_room_is_found_before_the_first_step(
 
 def test_the_clock_of_the_chief_counts_for_all():
     """Else one machine would save where another goes on."""
-    rows = np.array([[0, 5_000_000, 9_500_000], [0, 7_000_000, 10_500_000]])
+    times = [5_000_000_000, 9_500_000], [7_000_000_000, 10_500_000]
+    rows = np.array([[0, *row] for row in times])
     machines = types.SimpleNamespace(gather=lambda row: rows)
     settings = toy.settings_of("", save_checkpoints_minutes=9.6)
     pace = Pace(
         dataclasses.replace(settings, save_checkpoints_steps=9),
         machines,
         StopRequest(),
+        lambda step: 1,
     )
     pace.after(Call(1, 1, {}, 5.0, compiles=False))
-    assert (pace.seconds_per_step, pace.saves) == (7.0, False)
+    assert (pace.seconds_per_place, pace.saves) == (7.0, False)
     assert machines.done == 1
     rows[0, 2] = 9_700_000
     pace.after(Call(2, 1, {}, 5.0, compiles=False))

@@ -30,7 +30,8 @@ class Run:
         one = types.SimpleNamespace(gather=lambda row: np.array([row]))
         stop = StopRequest()
         self.done = first
-        self.pace = Pace(TrainingSettings(str(folder), **values), one, stop)
+        settings = TrainingSettings(str(folder), **values)
+        self.pace = Pace(settings, one, stop, lambda step: 10 + step % 2)
         step = types.SimpleNamespace(
             objective=types.SimpleNamespace(perplexities={}),
             schedule=lambda done: 0.5,
@@ -98,7 +99,7 @@ def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
         "step 1,001/100,000 (1.0%) | loss 9.0000 | accuracy 0.5000 | lr 0.5",
         # 91 columns: no place for the rate. With the time there are 100.
         "step 1,004/100,000 (1.0%) | loss 4.0000 | accuracy 0.5000"
-        " | 16.0 sequences/s | ETA 13:44:58",
+        " | 16.0 sequences/s | ETA 13:09:59",
     ]
     scalars = summaries_of(tmp_path)
     assert scalars["loss"] == [(1001, 9.0), (1004, 4.0)]
@@ -120,10 +121,25 @@ def test_a_line_comes_half_a_minute_after_the_last(
 
 def test_the_mean_of_a_step_moves_by_half_in_twenty_steps(tmp_path):
     run = Run(tmp_path, last=30)
-    run.call(1.0, 5, 5, 5.0)
-    assert run.pace.seconds_per_step == 1.0
-    run.call(1.0, 20, 20, 60.0)
-    assert run.pace.seconds_per_step == pytest.approx(2.0)
+    run.call(1.0, 4, 4, 42.0)  # steps of length 10, 11, 10 and 11
+    assert run.pace.seconds_per_place == 1.0
+    run.call(1.0, 20, 20, 3 * 210.0)
+    assert run.pace.seconds_per_place == pytest.approx(2.0)
+    assert run.pace.seconds_left(24) == pytest.approx(2 * 3 * 21)
+
+
+def test_a_bar_tells_the_time_left_once_it_is_measured(tmp_path):
+    """The first step compiles: it tells nothing of the others."""
+    run, notes = Run(tmp_path, last=200), []
+    run.report.bar.note = notes.append
+    run.call(1.0, 8, seconds=60.0, compiles=True)
+    run.call(1.0, 8, seconds=1.1)  # of length 11
+    run.call(1.0, 8, seconds=1.0)
+    assert [note.partition("ETA ")[2] for note in notes] == [
+        "",
+        "00:03:28",  # 198 steps of length 10.5, which take 0.1 s each
+        "00:03:27",
+    ]
 
 
 def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):

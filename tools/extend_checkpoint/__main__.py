@@ -25,7 +25,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from base import file_system, script
+from base import file_system, logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -138,7 +138,7 @@ def main(_: list[str]) -> None:
         values,
         dataclasses.replace(checkpoint, files=extended),
     )
-    logging.info("Wrote the extended model to %s", FLAGS.output_dir)
+    logs.say("Wrote the extended model to %s", FLAGS.output_dir)
     if words:
         logging.warning(
             "Make the records anew: words are split in another way now"
@@ -168,7 +168,7 @@ def choose_words(
             )
     else:
         return []
-    logging.info("%d words of %s are added", len(words), source)
+    logs.say("%d words of %s are added", len(words), source)
     for what, noted in notes.items():
         logging.info(
             "  words that %s: %d, such as %r", what, len(noted), noted[0]
@@ -197,7 +197,7 @@ def report_splitting(
             new_vocab, max_input_chars_per_word=old.max_input_chars_per_word
         ),
     )
-    logging.info(
+    logs.say(
         "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
         change.before / change.num_words,
         change.after / change.num_words,
@@ -232,7 +232,7 @@ def add_words(
     config.vocab_size = max(before, len(lines))
     unused = list(filter(vocabulary.UNUSED.fullmatch, tokenizer.vocab))
     num_reused = min(len(words), len(unused))
-    logging.info(
+    logs.say(
         "%d words replace [unused] tokens, %d are appended; vocab_size %d "
         "becomes %d",
         num_reused,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system
+from base import file_system, logs
 
 from absl import logging
 
@@ -63,7 +63,7 @@ def write(plan: Plan, work: WorkDir, experiments: Sequence[Table]) -> int:
     file_system.write_text(path, "\n".join(lines))
     every = "\n".join(list_commands(plan, work))
     file_system.write_text(os.path.join(work.path, "commands.sh"), every)
-    logging.info("Wrote %s", path)
+    logs.say("Wrote %s", path)
     for name, line in failures.items():
         logging.error("%s: %s", name, line)
     return int(bool(failures))

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from base import child_processes, interrupts
+from base import child_processes, interrupts, logs
 from base.progress import format_seconds
 
 from absl import logging
@@ -48,7 +48,7 @@ def run(plan: Plan, work: WorkDir, keep_models: bool) -> None:
                 ready = [s for s in waiting if finished.issuperset(s.after)]
                 for step in ready[: plan.scale["num_parallel"] - len(running)]:
                     waiting.remove(step)
-                    logging.info(
+                    logs.say(
                         "Step %d of %d, which prints into %s:\n%s",
                         step.number,
                         len(plan.steps),
@@ -71,7 +71,7 @@ def run(plan: Plan, work: WorkDir, keep_models: bool) -> None:
                             work.remove_weights(step)
         finally:  # a full disk or a bug leaves no process behind
             if running:
-                logging.info(
+                logs.say(
                     "Waiting for %d running commands to save their work; "
                     "Ctrl-C ends them at once",
                     len(running),
@@ -111,7 +111,7 @@ def _end(step: Step, work: WorkDir, status: int, began: float) -> bool:
     seconds = time.monotonic() - began
     if not status:
         work.note(step, seconds, finished=True)
-        logging.info("Step %d took %s", step.number, format_seconds(seconds))
+        logs.say("Step %d took %s", step.number, format_seconds(seconds))
         return True
     text = pathlib.Path(work.log(step)).read_text("utf-8", "replace")
     lines = [line for line in map(str.strip, text.splitlines()) if line]

@@ -17,7 +17,7 @@ class Call(NamedTuple):
             the sequences.
         seconds: how long it took.
         compiles: whether it compiled, so that its time tells nothing of others.
-        length: tokens of its sequences, if each length is compiled separately.
+        length: tokens of its sequences, if something is compiled for each.
     """
 
     done: int

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from base import cluster, progress
+from base import cluster, logs, progress
 
 import tensorflow as tf
 from absl import logging
@@ -104,14 +104,17 @@ class Report(Hook):
             window.add(call)
         loss, count = map(float, call.sums["loss"])
         text = f"loss {loss / count:.4f}"
-        if self.pace.seconds_per_step:
-            each = float(call.sums["tokens"][1]) / call.steps
-            rate = each / self.pace.seconds_per_step
-            text += f", {rate:,.1f} sequences/s"
+        if rates := self.line.rates():
+            text += f", {rates['sequences_per_second']:,.1f} sequences/s"
+        if self.pace.seconds_per_place:
+            left = progress.format_seconds(self.pace.seconds_left(done))
+            text += f", ETA {left}"
         self.bar.note(text)
         if call.compiles:
-            what = f" of length {call.length}" if call.length else ""
-            logging.info(
+            what, log = "", logs.report
+            if done - call.steps > self.first:
+                what, log = f" of length {call.length}", logging.info
+            log(
                 "The first step%s took %.1f s, with tracing and compiling",
                 what,
                 call.seconds,
@@ -162,15 +165,20 @@ class Report(Hook):
 
     def _log_line(self, done: int, others: Mapping[str, float]) -> None:
         means = self.line.means(self.perplexities)
+        loss = f"{means.pop('loss'):.4f}"
         parts = [
             f"step {done:,}/{self.last:,} ({done / self.last:.1%})",
-            f"loss {means.pop('loss'):.4f}",
+            f"loss {loss}",
         ]
+
+        # The only loss has another name, too.
+        shown = {name: f"{value:.4f}" for name, value in means.items()}
+        shown = {name: text for name, text in shown.items() if text != loss}
 
         def means_of(is_score: bool) -> list[str]:
             return [
-                f"{name} {value:.4f}"
-                for name, value in means.items()
+                f"{name} {text}"
+                for name, text in shown.items()
                 if ("accuracy" in name) == is_score
             ]
 
@@ -183,8 +191,8 @@ class Report(Hook):
         # What tells most comes first.
         more, last = [*means_of(True), *rates, *means_of(False)], []
         if speed := self.line.rates():
-            seconds_left = (self.last - done) * self.pace.seconds_per_step
+            seconds_left = self.pace.seconds_left(done)
             more.append(f"{speed['tokens_per_second']:,.0f} tokens/s")
             last.append(f"{speed['sequences_per_second']:.1f} sequences/s")
             last.append(f"ETA {progress.format_seconds(seconds_left)}")
-        log_line(parts, more, last)
+        log_line(logs.report, parts, more, last)

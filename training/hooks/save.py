@@ -22,9 +22,11 @@ from training.train_step import Step
 # reports are written between calls only.
 _MAX_SECONDS_PER_CALL = 5.0
 
-# The speed is a moving average of the seconds per step, in which a step counts
-# half as much after this many later ones.
+# The speed is a moving average, in which a step counts half as much after this
+# many later ones.
 _HALF_LIFE_STEPS = 20
+
+_AHEAD = 100  # steps whose lengths are looked at, to know how long all take
 
 
 class FiniteCheck(Hook):
@@ -68,27 +70,34 @@ class Pace(Hook):
     after each call, and whoever comes later asks the same question once.
 
     Attributes:
-        seconds_per_step: a moving average, of the slowest machine; 0 before a
-            call is measured.
+        seconds_per_place: of the padded sequences of a step, a moving average
+            of the slowest machine; 0 before a call is measured. Batches differ
+            in length: a step takes so many seconds times its length.
         saves: whether a checkpoint is saved after this call.
         stays: whether it is one that the next does not replace.
         saved_at: time of the last checkpoint.
     """
 
     def __init__(
-        self, settings: TrainingSettings, machines: Machines, stop: StopRequest
+        self,
+        settings: TrainingSettings,
+        machines: Machines,
+        stop: StopRequest,
+        length: Callable[[int], int],
     ):
         self.settings, self.machines, self.stop = settings, machines, stop
+        self.length = length
         self.every = (settings.save_checkpoints_steps,)
-        self.seconds_per_step = 0.0
+        self.seconds_per_place = 0.0
         self.saves = self.stays = False
         self.saved_at = time.monotonic()
 
     def next_stop(self, done: int) -> int:
         """Return the next step to save at, or one about five seconds away."""
         settings, count = self.settings, 1
-        if self.seconds_per_step:
-            count = max(1, int(_MAX_SECONDS_PER_CALL / self.seconds_per_step))
+        if self.seconds_per_place:
+            each = self.seconds_per_place * self.length(done)
+            count = max(1, int(_MAX_SECONDS_PER_CALL / each))
         return min(
             settings.last_step,
             done + min(count, settings.iterations_per_loop),
@@ -97,25 +106,37 @@ class Pace(Hook):
 
     def after(self, call: Call) -> None:
         """Measure the speed; decide whether a checkpoint is due."""
-        settings, seconds = self.settings, self.seconds_per_step
+        settings, seconds = self.settings, self.seconds_per_place
         if not call.compiles:
             # `share` is what is left of the weight of the older steps: 0.5
             # after 20 steps, 0.25 after 40, in one call or in many.
             share = seconds and 0.5 ** (call.steps / _HALF_LIFE_STEPS)
-            seconds = share * seconds + (1 - share) * call.seconds / call.steps
+            steps = range(call.done - call.steps, call.done)
+            places = sum(map(self.length, steps))
+            seconds = share * seconds + (1 - share) * call.seconds / places
         minutes = (time.monotonic() - self.saved_at) / 60
         # The first signal counts, the slowest machine, and the chief's clock.
         rows = self.machines.gather(
-            [self.stop.signal, round(seconds * 1e6), round(minutes * 1e6)]
+            [self.stop.signal, round(seconds * 1e9), round(minutes * 1e6)]
         )
         self.stop.obey(rows[:, 0])
-        self.seconds_per_step = int(rows[:, 1].max()) / 1e6
+        self.seconds_per_place = int(rows[:, 1].max()) / 1e9
         self.stays = self.stop.is_requested or is_due(
             call.done, *self.every, settings.last_step
         )
         limit = settings.save_checkpoints_minutes * 1e6
         self.saves = self.stays or 0 < limit <= rows[0, 2]
         self.machines.done = call.done
+
+    def seconds_left(self, done: int) -> float:
+        """Return how long the steps after `done` take, as measured so far.
+
+        The later steps are as long as the next ones on average.
+        """
+        last = self.settings.last_step
+        ahead = [self.length(n) for n in range(done, min(last, done + _AHEAD))]
+        places = sum(ahead) / max(1, len(ahead)) * (last - done)
+        return places * self.seconds_per_place
 
 
 class Keep(Hook):
