@@ -201,7 +201,10 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         if not getattr(files, part):
             mend = ""
             if part == "dev" and files.train:
-                mend = ": hold out rows to train on with --heldout_fraction=0.1"
+                mend = (
+                    ": hold out rows of the training file with "
+                    "--heldout_fraction=0.1, or name a --dev_file"
+                )
             raise UserError(
                 f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
                 + mend

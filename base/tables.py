@@ -90,11 +90,10 @@ def rows(
     """
     kind = os.path.splitext(path)[1].lower()
     if kind not in (*TABLES, ".jsonl", ".txt"):
-        mend = ""
-        if kind.startswith(".xls"):
-            mend = "; in Excel: Save as, CSV UTF-8"
+        mend = {".xlsx": "; in Excel: Save as, CSV UTF-8", ".gz": ": unpack it"}
         raise UserError(
-            f"{path}: wanted a .tsv, .csv, .jsonl or .txt file{mend}"
+            f"{path}: wanted a .tsv, .csv, .jsonl or .txt file"
+            + mend.get(kind, "")
         )
     text = text_files.read_text(path)
     if kind == ".jsonl":
@@ -173,11 +172,11 @@ def _csv_cells(
     # A cell may be a whole document; the default limit is 128 kB.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     header = re.split("[\r\n]", text.lstrip(), maxsplit=1)[0]
-    delimiter = _delimiter(header, columns)
     lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     begins = 1
     try:
+        delimiter = _delimiter(header, columns)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         for row in reader:
             if row:
                 yield begins, row

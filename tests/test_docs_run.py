@@ -204,6 +204,8 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     (tmp_path / "reviews").mkdir()
     reviews = "a good film\tgood\na bad film\tbad\n" * 8
     (tmp_path / "reviews" / "reviews.tsv").write_text(reviews)
+    table = "text;verdict\n" + reviews.replace("\t", ";")
+    (tmp_path / "reviews.csv").write_text(table)
     check_page(page, classifier_flags, caplog, capsys)
     for name in ("long_texts.md", "calibration.md"):
         run_page(page.with_name(name), classifier_flags, caplog, capsys)

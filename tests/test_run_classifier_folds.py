@@ -29,7 +29,7 @@ def test_one_table_is_enough(encoder_dir, tmp_path):
     flags |= {"num_train_epochs": 1, "do_predict": True}
     flags |= {"test_file": flags["train_file"]}
     message = scripts.error_of(run_classifier, **flags)
-    assert "no development file: hold out rows" in message
+    assert "no development file: hold out rows of the" in message
     flags["heldout_fraction"] = 0.2
     assert scripts.run(run_classifier, **flags) == 0
     held_out = read(out / "heldout.csv")

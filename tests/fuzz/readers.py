@@ -156,7 +156,9 @@ def _sample_inputs(folder: Path) -> None:
     texts = {task: _lines(*litert_files.TEXTS[task]) for task in _TASKS}
     _write(folder, {f"{task}.jsonl": text for task, text in texts.items()})
     zipped = gzip.compress(texts["classifier"].encode())
+    table = 'no;text\r\n1;"a ""film"";\n"\r\n2;bad\r\n'
     _write(folder, {"a.txt": "a good film\nbad\n", "b.jsonl.gz": zipped})
+    _write(folder, {"d.csv": table, "e.csv": table.encode("utf-16")})
     names = ("input_ids", "input_mask", "segment_ids")
     ids = {name: np.ones((3, 24), np.int64) for name in names}
     with open(folder / "c.tfrecord", "wb") as file:
