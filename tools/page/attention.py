@@ -71,8 +71,8 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         "zmin": 0,
         "zmax": 1,
         "colorscale": [[x**2, f"rgba{(*_COLOR, x)}"] for x in levels],
-        "colorbar": {"title": {"text": "weight"}, "thickness": 12},
-        "hovertemplate": "%{y} → %{x} %{z:.3f}<extra></extra>",
+        "colorbar": {"thickness": 12, "tickformat": ".0%"},
+        "hovertemplate": "%{y} → %{x} %{z:.1%}<extra></extra>",
     }
     axis = {
         "type": "category",
@@ -86,9 +86,9 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         "yaxis": axis | {"autorange": "reversed"},
         "height": 460,
         "margin": {"l": 10, "t": 40, "r": 10, "b": 10},
-        "font": {"color": "#6b7280"},  # is read on white and on black
         "paper_bgcolor": "rgba(0, 0, 0, 0)",
         "plot_bgcolor": "rgba(0, 0, 0, 0)",
     }
-    # The logo would be a link to another machine.
-    return {"data": [trace], "layout": layout, "config": {"displaylogo": False}}
+    # The bar of buttons would cover names, and link to another machine.
+    config = {"displayModeBar": False, "responsive": True}
+    return {"data": [trace], "layout": layout, "config": config}

@@ -26,7 +26,7 @@ from base.errors import UserError
 
 from absl import logging
 
-from tools.page import limits
+from tools.page import limits, markup
 from tools.page.models import PageModel
 from tools.page.tabs import Tab
 from tools.page.views import Shown
@@ -89,9 +89,7 @@ def make_page(
     """
     names = ", ".join(model.name for model in models)
     with gr.Blocks(title=f"{names} - BERT playground") as page:
-        gr.Markdown("# BERT playground")
-        for model in models:
-            gr.Markdown(f"`{model.name}`: {model.summary()}")
+        gr.Markdown(f"# BERT playground\n\n{markup.facts(models)}")
         with gr.Tabs() as chooser:
             fields = [_add_tab(gr, tab) for tab in tabs]
 
@@ -99,7 +97,7 @@ def make_page(
             return restored(gr, tabs, request.query_params)
 
         outputs = [chooser, *itertools.chain(*fields)]
-        page.load(restore, None, outputs, queue=False).then(js="bert.run")
+        page.load(restore, None, outputs, queue=False).then(js="bert.loaded")
     return page
 
 
@@ -131,27 +129,37 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
     """
     with gr.Tab(tab.title, id=tab.title) as opened:
         gr.Markdown(tab.about)
-        columns = gr.Row()
+        columns = gr.Row(elem_classes="sides")
     with columns:
         with gr.Column(scale=2, min_width=320):
             texts = [
                 gr.Textbox(text, label=label, lines=3, max_lines=14)
                 for label, text in zip(tab.boxes, tab.examples[0], strict=True)
             ]
-            lists = [
-                gr.Dropdown(values, label=label)
-                for label, values in tab.lists.items()
-            ]
-            with gr.Row():
-                run = gr.Button("Run", variant="primary", elem_classes="run")
-                cancel = gr.Button("Cancel")
-            labels = [" / ".join(filter(None, e))[:80] for e in tab.examples]
-            examples = gr.Examples(tab.examples, texts, example_labels=labels)
+            with gr.Row(visible=bool(tab.lists)):
+                lists = [
+                    gr.Dropdown(values, label=label, min_width=100)
+                    for label, values in tab.lists.items()
+                ]
+            with gr.Row(equal_height=True):
+                run = gr.Button(
+                    "Run", variant="primary", min_width=100, elem_classes="run"
+                )
+                cancel = gr.Button(
+                    "Cancel",
+                    size="sm",
+                    scale=0,
+                    min_width=80,
+                    elem_classes="cancel",
+                )
         results = gr.Column(scale=3, min_width=320, elem_classes="results")
         with results, gr.Row():
             outputs = list(
                 itertools.chain(*(_add_results(gr, tab, m) for m in tab.models))
             )
+        with gr.Column(scale=2, min_width=320):
+            labels = [" / ".join(filter(None, e))[:80] for e in tab.examples]
+            examples = gr.Examples(tab.examples, texts, example_labels=labels)
 
     def show(request: gr.Request, *values: str) -> list[Any]:
         limits.start(request.session_hash)
@@ -176,8 +184,6 @@ def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
         concurrency_id="model",
         concurrency_limit=1,
         trigger_mode="always_last",
-        show_progress="minimal",
-        show_progress_on=texts[0],
     )
     cancel.click(stop, cancels=[shows], queue=False)
     opened.select(js="bert.opened")
@@ -190,13 +196,9 @@ def _add_results(gr: ModuleType, tab: Tab, model: PageModel) -> list[Any]:
     with gr.Column(min_width=300):
         if len(tab.models) > 1:
             gr.Markdown(f"`{model.name}`")
-        options = {"visible": False, "show_label": False}
         return [
-            gr.Textbox(label="Notes", visible=False),
-            gr.Label(**options),
-            gr.HighlightedText(show_legend=True, **options),
-            gr.Dataframe(wrap=True, **options),
-            gr.Plot(**options),
+            gr.HTML(container=True, min_height=120, js_on_load=None),
+            gr.Plot(visible=False, show_label=False),
         ]
 
 
@@ -205,10 +207,8 @@ def _updates(gr: ModuleType, found: Shown) -> list[Any]:
     plot = found.figure and gr.components.plot.PlotData(
         type="plotly", plot=json.dumps(found.figure)
     )
-    notes = "\n".join(filter(None, found.notes))
-    table = found.rows and {"headers": found.headers, "data": found.rows}
-    parts = [notes, found.shares, found.marked, table, plot]
-    return [gr.update(value=part or None, visible=bool(part)) for part in parts]
+    parts = [markup.result(found), plot]
+    return [gr.update(value=part, visible=bool(part)) for part in parts]
 
 
 def shown_or_error(tab: Tab, model: PageModel, values: Sequence[str]) -> Shown:
@@ -222,11 +222,11 @@ def shown_or_error(tab: Tab, model: PageModel, values: Sequence[str]) -> Shown:
         return tab.view(model, *values)
     except UserError as problem:
         # Hints for the command line are in brackets.
-        return Shown([re.sub(r" \([^()]*--[^()]*\)", "", str(problem))])
+        return Shown(notes=[re.sub(r" \([^()]*--[^()]*\)", "", str(problem))])
     except Exception as problem:
         logging.exception("%s of %s failed", tab.title, model.name)
         kind = type(problem).__name__
-        return Shown([f"{kind}, see the log of tools.playground"])
+        return Shown(notes=[f"{kind}, see the log of tools.playground"])
 
 
 # --- Server ------------------------------------------------------------------
@@ -262,6 +262,7 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
         quiet=True,
         footer_links=[],
         app_kwargs={"middleware": middleware},
+        css_paths=_FOLDER / "page.css",
         head=f"<script>{(_FOLDER / 'page.js').read_text()}</script>",
         favicon_path=_FOLDER / "icon.svg",
         theme=gr.themes.Default(

@@ -159,8 +159,8 @@ def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
         ),
         Tab(
             "Attention",
-            "Each token looks at others, with weights that differ from head to "
-            "head.",
+            "Each token, a row, looks at others, with weights that differ from "
+            "head to head. Point at a cell to read its weight.",
             views.attention_of,
             _TEXTS,
             [

@@ -4,6 +4,7 @@ A view takes a model and the values of the tab's fields. It raises a UserError
 for an input that cannot be shown, and the tab shows the message.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,48 +19,69 @@ NUM_NEIGHBORS = 10
 
 MEAN = "mean"  # of the heads of a layer
 
+NO_ANSWER = "No answer"
+
 
 class Shown(NamedTuple):
     """A result. What is empty has no place on the page.
 
     Attributes:
+        verdict: the answer in a line, with its probability if it has one.
+        marked: a text as (part, its mark) in order. A mark is a kind, whose
+            name is shown; a number from -1 to 1, which colors the part by its
+            sign and its size; or None.
         notes: sentences.
-        shares: probabilities by name, which are drawn as bars.
-        marked: a text and its marks as gr.HighlightedText takes them: the
-            places of entities, or (part, its mark) in order, where a mark is a
-            kind, a number from -1 to 1, or None.
         headers: of a table.
-        rows: cells of each row of the table.
+        rows: cells of each row of the table. A float is a probability, which
+            has a bar.
         figure: a figure of Plotly.
     """
 
+    verdict: str = ""
+    marked: Sequence[tuple[str, str | float | None]] = ()
     notes: Sequence[str] = ()
-    shares: dict[str, float] | None = None
-    marked: Any = None
     headers: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
+    rows: Sequence[Sequence[str | float]] = ()
     figure: dict[str, Any] | None = None
 
 
-def share(value: float) -> str:
-    """Return a probability with two digits, small ones as 0.0012 or 1.2e-05."""
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+def percent(share: float) -> str:
+    """Return a probability as 91%, near the ends as 99.7% or 0.041%."""
+    value = 100 * share
+    if value < 0.01:
+        return "< 0.01%"
+    return f"{value:.0f}%" if 1 <= value <= 99 else f"{value:.3g}%"
 
 
 def _probabilities(
     header: str, pairs: Iterable[tuple[str, float]], *notes: str
 ) -> Shown:
-    """Return probabilities by name: bars, and a table with their digits."""
-    shares = dict(sorted(pairs, key=lambda pair: -pair[1]))
-    rows = [(name, share(value)) for name, value in shares.items()]
-    return Shown(notes, shares, headers=(header, "probability"), rows=rows)
+    """Return probabilities by name, with the likeliest as the verdict."""
+    rows = sorted(pairs, key=lambda pair: -pair[1])
+    name, share = rows[0]
+    return Shown(
+        f"{name}, {percent(share)}",
+        notes=notes,
+        headers=(header, "probability"),
+        rows=rows,
+    )
 
 
-def _marked(text: str, marks: Iterable[tuple[int, int, str]]) -> dict[str, Any]:
-    """Return a text whose characters from start to end are marked by a kind."""
-    names = ("start", "end", "entity")
-    found = [dict(zip(names, mark, strict=True)) for mark in marks]
-    return {"text": text, "entities": found}
+def _marked(
+    text: str, marks: Iterable[tuple[int, int, str | float]]
+) -> list[tuple[str, str | float | None]]:
+    """Return a text whose characters from start to end have marks."""
+    found: list[tuple[str, str | float | None]] = []
+    done = 0
+    for start, end, mark in sorted(marks):
+        found += [(text[done:start], None), (text[start:end], mark)]
+        done = end
+    return [*found, (text[done:], None)]
+
+
+def _spaced(words: Iterable[tuple[str, float]]) -> list[tuple[str, Any]]:
+    """Return words and their marks, as a text with spaces."""
+    return [part for word in words for part in (word, (" ", None))]
 
 
 def _cut(is_cut: Any) -> str:
@@ -86,19 +108,19 @@ def masks(model: PageModel, text: str) -> Shown:
         name = f"[MASK] {place}"
         marked += [(tokens[0], name), (other, None)]
         for token, score in zip(tokens, scores, strict=True):
-            rows.append((name, token, share(score)))
+            rows.append((name, token, score))
     headers = ("place", "word piece", "probability")
     return Shown(marked=marked, headers=headers, rows=rows)
 
 
 def scores(model: PageModel, text: str) -> Shown:
-    """Return the perplexity of a sentence, and log P of its tokens."""
+    """Return the perplexity of a sentence, and how probable its tokens are."""
     found = model.predict(text=text)
     pairs = zip(found["tokens"], found["token_scores"], strict=True)
     return Shown(
-        [f"Perplexity {found['perplexity']:.4g}"],
-        headers=("token", "log P, given all others"),
-        rows=[(token, f"{score:.2f}") for token, score in pairs],
+        f"Perplexity {found['perplexity']:.4g}",
+        headers=("token", "probability, given all others"),
+        rows=[(token, math.exp(score)) for token, score in pairs],
     )
 
 
@@ -113,30 +135,42 @@ def follows(model: PageModel, text: str, second: str) -> Shown:
         raise UserError(
             "the second text has no word: write one that may follow"
         )
-    names = ("the second text follows", "it is from another document")
+    names = ("The second text follows", "It is from another document")
     pairs = zip(names, model.next_sentence(row), strict=True)
     return _probabilities("answer", pairs, _cut(left_out))
 
 
 def classes(model: PageModel, *texts: str) -> Shown:
     """Return the probability of every class, or the number of a regression."""
-    found = _classified(model, texts)
+    return _classes_shown(_classified(model, texts))
+
+
+def _classes_shown(found: Prediction) -> Shown:
+    """Return a classifier's prediction."""
     note = _cut(found.get("truncated"))
-    if "value" in found:
-        return Shown([f"Predicted {found['value']:.4g}", note])
-    return _probabilities("class", found["probabilities"].items(), note)
+    if "probabilities" not in found:
+        return Shown(f"Predicted {found['value']:.4g}", notes=[note])
+    shares = found["probabilities"]
+    shown = _probabilities("class", shares.items(), note)
+    if "labels" in found:
+        named = [f"{name}, {percent(shares[name])}" for name in found["labels"]]
+        shown = shown._replace(verdict="; ".join(named) or "No label")
+    return shown
 
 
 def reasons(model: PageModel, *texts: str) -> Shown:
     """Return the words, marked by what they add to the answer's log odds."""
     whole = _classified(model.explaining, texts)
     found = whole["attributions"]
-    label = f"Log odds of {found['label']}" if "label" in found else "Predicted"
+    what = f"Log odds of {found['label']}" if "label" in found else "Predicted"
     notes = [
-        f"{label} {found['value']:.4g}",
-        f"The same without the words {found['baseline']:.4g}",
-        "The words add the difference: those above 0 raise the first number, "
-        "those below 0 lower it. The mark of the strongest word is 1 or -1.",
+        "The bold words decided. Blue ones speak for this answer, orange ones "
+        "against it."
+        if "label" in found
+        else "The bold words decided. Blue ones raise the number, orange ones "
+        "lower it.",
+        f"{what}: {found['value']:.4g}; without the words: "
+        f"{found['baseline']:.4g}. The words add the difference.",
         _cut(whole.get("truncated")),
     ]
     if "gap" in found:
@@ -145,11 +179,13 @@ def reasons(model: PageModel, *texts: str) -> Shown:
         )
     words = [pair for name in model.task.text_names for pair in found[name]]
     largest = max((abs(adds) for _, adds in words), default=0) or 1
+    by_strength = sorted(words, key=lambda pair: -abs(pair[1]))
     return Shown(
+        _classes_shown(whole).verdict,
+        _spaced((word, adds / largest) for word, adds in words),
         notes,
-        marked=[(f"{word} ", adds / largest) for word, adds in words],
-        headers=("word", "adds"),
-        rows=[(word, f"{adds:+.3f}") for word, adds in words],
+        ("word", "adds"),
+        [(word, f"{adds:+.3f}") for word, adds in by_strength],
     )
 
 
@@ -172,11 +208,6 @@ def answers(model: PageModel, question: str, context: str) -> Shown:
     """Return the answer in the context, the likeliest ones, the null odds."""
     found = model.predict(question=question, context=context)
     notes = [_cut(found.get("truncated"))]
-    marks = []
-    if found["answer"]:
-        marks = [(found["start"], found["end"], "answer")]
-    else:
-        notes.append("The context has no answer.")
     if "null_odds" in found:
         odds, limit = found["null_odds"], model.settings.null_threshold
         notes.append(
@@ -184,16 +215,19 @@ def answers(model: PageModel, question: str, context: str) -> Shown:
             f"are {limit:.4g} or less."
         )
     rows = [
-        (
-            candidate["text"] or "(no answer)",
-            share(candidate["probability"]),
-            f"{candidate['score']:.4g}",
-        )
-        for candidate in found["nbest"]
+        (one["text"] or NO_ANSWER, one["probability"], f"{one['score']:.4g}")
+        for one in found["nbest"]
     ]
-    headers = ("answer", "probability", "score")
-    marked = _marked(context, marks)
-    return Shown(notes, marked=marked, headers=headers, rows=rows)
+    verdict = found["answer"] or NO_ANSWER
+    shares = [share for answer, share, _ in rows if answer == verdict]
+    marks = [(found["start"], found["end"], 1.0)] if found["answer"] else []
+    return Shown(
+        ", ".join([verdict, *map(percent, shares[:1])]),
+        _marked(context, marks),
+        notes,
+        ("answer", "probability", "score"),
+        rows,
+    )
 
 
 def entities(model: PageModel, text: str) -> Shown:
@@ -212,10 +246,10 @@ def entities(model: PageModel, text: str) -> Shown:
         places, tags = found["places"], found["tags"]
         words = zip(places, tags, found["scores"], strict=True)
         marks = [[*place, tag, score] for place, tag, score in words]
-    rows = [(text[a:b], kind, share(score)) for a, b, kind, score in marks]
+    rows = [(text[a:b], kind, score) for a, b, kind, score in marks]
     notes = [] if marks else ["No entity was found."]
     marked = _marked(text, [mark[:3] for mark in marks])
-    return Shown(notes, marked=marked, headers=headers, rows=rows)
+    return Shown("", marked, notes, headers, rows)
 
 
 # --- Every model -------------------------------------------------------------
@@ -233,14 +267,15 @@ def pieces(model: PageModel, text: str, second: str = "") -> Shown:
         )
     if unknown := tokens.count("[UNK]"):
         notes.append(f"Words that the vocabulary lacks: {unknown:,}.")
-    kinds = [f"text {1 + segment}" for segment in row.segment_ids]
+    colors = [-0.3 if segment else 0.3 for segment in row.segment_ids]
     places = [str(place) for place in range(len(tokens))]
     ids = map(str, row.input_ids.tolist())
     return Shown(
+        "",
+        _spaced(zip(tokens, colors, strict=True)),
         notes,
-        marked=[*zip(tokens, kinds, strict=True)],
-        headers=("piece", "place", "id"),
-        rows=[*zip(tokens, places, ids, strict=True)],
+        ("piece", "place", "id"),
+        [*zip(tokens, places, ids, strict=True)],
     )
 
 
@@ -261,7 +296,7 @@ def attention_of(
     probs = layers[int(layer) - 1]
     chosen = probs.mean(axis=0) if head == MEAN else probs[int(head) - 1]
     figure = attention.heat_map(model.tokens(row), chosen)
-    return Shown([_cut(left_out)], figure=figure)
+    return Shown(notes=[_cut(left_out)], figure=figure)
 
 
 # --- Vectors -----------------------------------------------------------------
@@ -281,4 +316,4 @@ def nearest(model: PageModel, text: str, pasted: str = "") -> Shown:
     rows = [(r["text"], f"{r['score']:.3f}", str(r["id"])) for r in found]
     headers = ("sentence", searched.similarity or "cosine", "line")
     notes = [f"The nearest of {counted(len(searched.vectors), 'sentence')}"]
-    return Shown(notes, headers=headers, rows=rows)
+    return Shown(notes=notes, headers=headers, rows=rows)

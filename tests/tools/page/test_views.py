@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import re
 from pathlib import Path
+from unittest import mock
 
 from base.errors import UserError
 
@@ -15,17 +17,25 @@ from checkpoints import weight_files
 from serving.search import build
 from tools.page import tabs, views
 from tools.page.models import features_of
-from tools.page.views import share
+from tools.page.views import percent
 
 
-def listed(pairs) -> list[tuple[str, str]]:
-    return [(name, share(value)) for name, value in pairs]
+def text_of(shown: views.Shown) -> str:
+    return "".join(part for part, _ in shown.marked)
 
 
 def marks_of(shown: views.Shown) -> list[str]:
     """Return what is marked of a text."""
-    text, entities = shown.marked["text"], shown.marked["entities"]
-    return [text[one["start"] : one["end"]] for one in entities]
+    return [part for part, mark in shown.marked if mark is not None]
+
+
+@pytest.mark.parametrize(
+    ("share", "wanted"),
+    [(0.914, "91%"), (0.0099, "0.99%"), (0.99, "99%"), (0.9973, "99.7%")]
+    + [(1.0, "100%"), (0.01, "1%"), (1.2e-4, "0.012%"), (1e-6, "< 0.01%")],
+)
+def test_percents_have_digits_where_they_are_needed(share, wanted):
+    assert percent(share) == wanted
 
 
 def test_every_mask_has_its_word_pieces(model_of):
@@ -38,9 +48,9 @@ def test_every_mask_has_its_word_pieces(model_of):
         *[(second, "[MASK] 2"), (".", None)],
     ]
     tokens, scores = sum(found["tokens"], []), sum(found["scores"], [])
-    assert [row[1:] for row in shown.rows] == listed(
-        zip(tokens, scores, strict=True)
-    )
+    assert [row[1:] for row in shown.rows] == [
+        *zip(tokens, scores, strict=True)
+    ]
     assert [row[0] for row in shown.rows] == ["[MASK] 1"] * 3 + ["[MASK] 2"] * 3
 
 
@@ -48,9 +58,9 @@ def test_a_sentence_has_its_score(model_of):
     model = model_of("sentence_score")
     found = model.predict(text="the cats sat")
     shown = views.scores(model, "the cats sat")
-    assert shown.notes == [f"Perplexity {found['perplexity']:.4g}"]
-    pairs = zip(found["tokens"], found["token_scores"], strict=True)
-    assert shown.rows == [(token, f"{s:.2f}") for token, s in pairs]
+    assert shown.verdict == f"Perplexity {found['perplexity']:.4g}"
+    shares = np.exp(found["token_scores"]).tolist()
+    assert shown.rows == [*zip(found["tokens"], shares, strict=True)]
 
 
 def test_the_next_sentence_has_the_probability_of_its_head(model_of):
@@ -74,7 +84,7 @@ def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     # Class 0: B follows A.
     np.testing.assert_allclose(found[0], scores[0] / scores.sum(), rtol=1e-5)
     shown = views.follows(model, "the cat sat", "on a mat .")
-    assert shown.shares["the second text follows"] == found[0]
+    assert ("The second text follows", found[0]) in shown.rows
 
 
 def test_the_next_sentence_needs_a_second_text(model_of):
@@ -84,18 +94,31 @@ def test_the_next_sentence_needs_a_second_text(model_of):
 
 def test_classes_are_those_of_the_prediction(model_of):
     model = model_of("classifier")
-    found = model.predict(text="good film")["probabilities"]
+    found = model.predict(text="good film")
     shown = views.classes(model, "good film", "a second text is ignored")
-    assert shown.shares == found
-    assert shown.rows == listed(
-        sorted(found.items(), key=lambda pair: -pair[1])
+    assert shown.verdict == f"{found['label']}, {percent(found['score'])}"
+    assert shown.rows == sorted(
+        found["probabilities"].items(), key=lambda pair: -pair[1]
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "verdict"),
+    [(["rude", "loud"], "rude, 91%; loud, 50%"), ([], "No label")],
+)
+def test_the_verdict_of_labels_names_those_that_are_predicted(labels, verdict):
+    shares = {"calm": 0.2, "loud": 0.5, "rude": 0.91}
+    found = {"labels": labels, "probabilities": shares}
+    model = mock.Mock(**{"predict.return_value": found})
+    model.task.text_names = ("text",)
+    shown = views.classes(model, "a")
+    assert shown.verdict == verdict and shown.rows[0] == ("rude", 0.91)
 
 
 def test_a_regression_shows_a_number(model_of):
     value = model_of("regression").predict(text="good")["value"]
     shown = views.classes(model_of("regression"), "good")
-    assert shown.notes[0] == f"Predicted {value:.4g}" and not shown.rows
+    assert shown.verdict == f"Predicted {value:.4g}" and not shown.rows
 
 
 @pytest.mark.slow
@@ -107,18 +130,22 @@ def test_reasons_are_the_words_and_what_they_add(model_of):
         ("pairs", ["good", "film end"]),
     ):
         shown = views.reasons(model_of(kind), *texts)
-        value, baseline = (float(n.split()[-1]) for n in shown.notes[:2])
-        words, adds = zip(*shown.rows, strict=True)
-        assert [*words] == " ".join(texts).split()
-        adds = np.array(adds, float)
+        value, baseline = map(
+            float, re.findall(r": (-?[\d.e-]*\d)", shown.notes[1])
+        )
+        assert text_of(shown).split() == " ".join(texts).split()
+        rows = {word: float(adds) for word, adds in shown.rows}
+        adds = np.array([*rows.values()])
         assert adds.sum() == pytest.approx(value - baseline, rel=0.02, abs=2e-3)
-        marked = np.array([mark for _, mark in shown.marked])
-        assert np.abs(marked).max() == 1
-        assert (np.sign(marked) == np.sign(adds)).all()
-    found = model_of("classifier").predict(text="good film")
-    shown = views.reasons(model_of("classifier"), "good film")
-    assert shown.notes[0].startswith(f"Log odds of {found['label']} ")
-    assert "attributions" not in found
+        assert (np.diff(np.abs(adds)) <= 0).all()  # the strongest first
+        marks = {word: m for word, m in shown.marked if m is not None}
+        assert max(map(abs, marks.values())) == 1
+        for word, mark in marks.items():
+            assert np.sign(mark) == np.sign(rows[word])
+    model = model_of("classifier")
+    shown = views.reasons(model, "good film")
+    assert shown.verdict == views.classes(model, "good film").verdict
+    assert "attributions" not in model.predict(text="good film")
 
 
 def test_a_text_that_is_cut_is_told(model_of):
@@ -140,9 +167,11 @@ def test_an_answer_is_marked_at_its_characters(model_of):
     context = "a  Good film . " * 100 + "<b>bad</b>"
     found = model.predict(question="How?", context=context)
     shown = views.answers(model, "How?", context)
-    assert shown.marked["text"] == context
+    assert text_of(shown) == context
     assert marks_of(shown) == [context[found["start"] : found["end"]]]
-    assert shown.rows[0][0] == found["answer"]
+    answer, share, _ = shown.rows[0]
+    assert answer == found["answer"]
+    assert shown.verdict == f"{answer}, {percent(share)}"
     assert len(shown.rows) == len(found["nbest"])
 
 
@@ -150,12 +179,12 @@ def test_entities_are_spans_of_the_whole_text(model_of):
     text = "annx jr saw  the <oslo> city.\x07"
     model = model_of("token_classification")
     shown, found = views.entities(model, text), model.predict(text=text)
-    assert found["entities"] and shown.marked["text"] == text
+    assert found["entities"] and text_of(shown) == text
     assert marks_of(shown) == [
         text[e["start"] : e["end"]] for e in found["entities"]
     ]
     assert shown.rows == [
-        (e["text"], e["type"], share(e["score"])) for e in found["entities"]
+        (e["text"], e["type"], e["score"]) for e in found["entities"]
     ]
 
 
@@ -163,7 +192,7 @@ def test_choices_have_numbers(model_of):
     shown = views.choices(
         model_of("multiple_choice"), "the film", "was good\n\nwas bad\n"
     )
-    assert {*shown.shares} == {"1. was good", "2. was bad"}
+    assert {name for name, _ in shown.rows} == {"1. was good", "2. was bad"}
 
 
 def test_pieces_have_ids(model_of):
@@ -175,10 +204,10 @@ def test_pieces_have_ids(model_of):
     ]
     assert shown.rows[2] == ("good", "2", "5") and len(shown.rows) == 24
     shown = views.pieces(model_of("pairs"), "good", "bad")
-    assert shown.marked == [
-        *[("[CLS]", "text 1"), ("good", "text 1"), ("[SEP]", "text 1")],
-        *[("bad", "text 2"), ("[SEP]", "text 2")],
-    ]
+    assert text_of(shown) == "[CLS] good [SEP] bad [SEP] "
+    first, second = 0.3, -0.3  # colors
+    marks = [mark for _, mark in shown.marked if mark]
+    assert marks == [first] * 3 + [second] * 2
 
 
 @pytest.mark.parametrize("head", [views.MEAN, "2"])
