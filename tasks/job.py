@@ -145,6 +145,7 @@ class FineTuningJob(abc.ABC):
         self.train: DataSet | None = None
         self.dev: Sequence[DataSet] = ()
         self.test: Sequence[DataSet] = ()
+        self._task_settings: TaskSettings | None = None
         self._examples: dict[str, Any] = {}
         self._records: dict[str, in_memory.ShortRecords] = {}
 
@@ -228,7 +229,10 @@ class FineTuningJob(abc.ABC):
         """The task as predictions and exports know it, as tuned so far."""
         model = dataclasses.replace(self.source, trained_for=self.trained_for())
         settings = TaskSettings(model, self.task_name, **self.options())
-        return registry.create_task(settings)
+        if settings != self._task_settings:
+            self._task_settings = settings
+            self._task = registry.create_task(settings)
+        return self._task
 
     def create_model(self) -> TaskModel:
         """Return a new model; call it inside the strategy's scope."""

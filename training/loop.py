@@ -115,10 +115,8 @@ def train(run: Training) -> int:
             )
             stop.is_unneeded = done == first
             began = time.monotonic()
-            # Start and count are tensors: Python numbers would be constants of
-            # the graph, and every call would trace and compile anew. The
-            # length is a Python number, since each is to have a graph of its
-            # own.
+            # Start and count are tensors: for each Python number, such as the
+            # length, a graph is traced and compiled.
             doing = bar.doing("tracing and compiling")
             with doing if compiles else contextlib.nullcontext():
                 steps, sums = step.run(

@@ -90,12 +90,14 @@ def on_devices(
     compiles = compilation.for_prediction(strategy, jit_compile)
     few_shapes = compiles.per_length
     if compiles.step:
-        forward = compilation.compiled(forward)
+        program = compilation.compiled(forward)
+
+        def forward(part):  # see evaluation.Evaluator
+            return program(part)
 
     @tf.function(autograph=False, reduce_retracing=not few_shapes)
     def step(batch):
-        # The lambda: see evaluation.Evaluator.
-        return strategy.run(lambda part: forward(part), args=(batch,))
+        return strategy.run(forward, args=(batch,))
 
     is_one = not few_shapes and strategy.num_replicas_in_sync == 1
     return OnDevices(step, strategy, few_shapes, any_shape=is_one)
