@@ -2,7 +2,7 @@
 
 The steps, one function each:
 
-    kept_logits             the logits, of the last run if they are current
+    kept_logits             the logits of the last run, if they are current
     decoding.decode         logits -> n-best lists and null odds
     write_answers           n-best lists -> answers and files, in these steps:
       scores.tune_threshold   null odds -> threshold with the best F1
@@ -16,7 +16,7 @@ runs have kept.
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import cluster, file_system, logs, tables, text_files
@@ -51,39 +51,39 @@ FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 
 
 def kept_logits(
-    output_dir: str,
-    fingerprint: Mapping[str, Any],
-    num_windows: int,
-    run: Callable[[], Outputs],
-) -> Outputs:
-    """Return the logits of the last run, if they are of this fingerprint.
-
-    Else `run` computes them, and they are kept for later runs, unless the
-    weights were not saved, which are None in the fingerprint. On several
-    machines all compute the same, and one writes them.
-    """
+    output_dir: str, fingerprint: Mapping[str, Any], num_windows: int
+) -> Outputs | None:
+    """Return the logits of the last run, None if they are not of this one."""
     path = os.path.join(output_dir, LOGITS)
-    if record_cache.has_fingerprint(path, fingerprint):
-        try:
-            logits = read_logits(path, num_windows)
-        except UserError as error:
-            logging.warning("%s; the model runs again", error)
-        else:
-            logging.info(
-                "Reusing %s: same weights, same data, no pass of the model",
-                path,
-            )
-            return logits
-    logs.report("Running the model on %s windows", f"{num_windows:,}")
-    logits = run()
+    if not record_cache.has_fingerprint(path, fingerprint):
+        return None
+    try:
+        logits = read_logits(path, num_windows)
+    except UserError as error:
+        logging.warning("%s; the model runs again", error)
+        return None
+    logging.info(
+        "Reusing %s: same weights, same data, no pass of the model", path
+    )
+    return logits
+
+
+def keep_logits(
+    output_dir: str, fingerprint: Mapping[str, Any], logits: Outputs
+) -> None:
+    """Write the logits for later runs, unless the weights were not saved.
+
+    These are None in the fingerprint. On several machines all have computed the
+    same, and one writes them.
+    """
 
     def write(path: str) -> None:
         with file_system.atomic_file(path) as file:
             np.savez(file, **logits)
 
     if fingerprint["weights"] is not None and cluster.is_chief():
+        path = os.path.join(output_dir, LOGITS)
         record_cache.write_with_fingerprint(path, fingerprint, write)
-    return logits
 
 
 def read_logits(path: str, num_windows: int) -> Outputs:

@@ -282,13 +282,14 @@ class SquadJob(FineTuningJob):
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
-        size = self.settings.predict_batch_size
         logits = squad_answers.kept_logits(
-            output_dir,
-            fingerprint,
-            len(windows),
-            functools.partial(self.outputs, loaded, self.dev[0], size),
+            output_dir, fingerprint, len(windows)
         )
+        if logits is None:
+            logs.report("Running the model on %s windows", f"{len(windows):,}")
+            size = self.settings.predict_batch_size
+            logits = self.outputs(loaded, self.dev[0], size)
+            squad_answers.keep_logits(output_dir, fingerprint, logits)
         answered = self._answer(logits, weights, folder)
         self._answered = weights, answered
         return answered
