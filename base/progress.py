@@ -115,8 +115,8 @@ class Bar:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Name what takes time inside the block, with its seconds."""
-        self._doing = what, time.monotonic()
+        """Name what takes time inside the block; "" names nothing."""
+        self._doing = (what, time.monotonic()) if what else None
         try:
             yield
         finally:

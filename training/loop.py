@@ -5,9 +5,9 @@ killed at any moment resumes from its last checkpoint and ends with the same
 bits. What a run does besides training are hooks; see `hooks_of`.
 """
 
-import contextlib
+import itertools
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import NamedTuple
 
 from base import cluster, logs, progress
@@ -102,34 +102,22 @@ def train(run: Training) -> int:
         # Lists, not generators, here and below: every hook has its turn.
         ends = any([hook.begin(first) for hook in hooks])
         while done < last and not ends and not stop.is_requested:
-            stop_at = min(hook.next_stop(done) for hook in hooks)
-            length, stop_at = _one_length(run, done, stop_at)
-            compiled_for = _compiled_for(run, done)
-            compiles = compiled_for not in compiled  # in a call of one step
-            compiled.add(compiled_for)
-            # A step that compiles is alone: it tells nothing of the speed.
-            others = range(done + 1, stop_at)
-            stop_at = next(
-                (n for n in others if _compiled_for(run, n) not in compiled),
-                stop_at,
-            )
-            stop.is_unneeded = done == first
+            length, stop_at, compiles = _next_call(run, done, hooks, compiled)
             began = time.monotonic()
             # Start and count are tensors: for each Python number, such as the
             # length, a graph is traced and compiled.
-            doing = bar.doing("tracing and compiling")
-            with doing if compiles else contextlib.nullcontext():
+            with bar.doing("tracing and compiling" if compiles else ""):
                 steps, sums = step.run(
                     iterator,
                     tf.constant(done, tf.int64),
-                    tf.constant(1 if compiles else stop_at - done, tf.int64),
-                    length,
+                    tf.constant(stop_at - done, tf.int64),
+                    length if step.compilation.per_length else None,
                 )
                 steps = int(steps)  # waits
             stop.is_unneeded = False
             done += steps
             seconds = time.monotonic() - began
-            call = Call(done, steps, sums, seconds, compiles, compiled_for)
+            call = Call(done, steps, sums, seconds, compiles, length)
             bar.update(steps)
             ends = any([hook.after(call) for hook in hooks])
         for hook in hooks:
@@ -183,26 +171,36 @@ def _iterator(
     return iter(step.strategy.distribute_datasets_from_function(make_batches))
 
 
-def _one_length(
-    run: Training, done: int, stop_at: int
-) -> tuple[int | None, int]:
-    """Return the length of the next batch, and where a call of it has to end.
+def _next_call(
+    run: Training,
+    done: int,
+    hooks: Iterable[Hook],
+    compiled: set[int | None],
+) -> tuple[int | None, int, bool]:
+    """Return what the next call of the step is compiled for, and where it ends.
 
-    That is `stop_at`, or the first step of another length. The length is None
-    unless each length is traced separately.
+    Returns:
+        The length of its batches, None if XLA compiles nothing for each length;
+        the step at which it ends, at a hook's stop or earlier; and whether it
+        compiles, which adds the length to `compiled`. Such a call is of one
+        step, as it tells nothing of the speed.
     """
-    if not run.step.compilation.per_length:
-        return None, stop_at
-    length = run.length(done)
-    others = (n for n in range(done + 1, stop_at) if run.length(n) != length)
-    return length, next(others, stop_at)
-
-
-def _compiled_for(run: Training, done: int) -> int | None:
-    """Return the length of the next batch, if XLA compiles something for it."""
+    stop_at = min(hook.next_stop(done) for hook in hooks)
     compilation = run.step.compilation
-    by_length = compilation.per_length or compilation.elementwise
-    return run.length(done) if by_length else None
+    if not (compilation.per_length or compilation.elementwise):
+        lengths = itertools.repeat(None)
+    else:
+        lengths = map(run.length, itertools.count(done))
+    length = next(lengths)
+    if length not in compiled:
+        compiled.add(length)
+        return length, done + 1, True
+    for number in range(done + 1, stop_at):
+        other = next(lengths)
+        is_own = compilation.per_length and other != length  # a graph
+        if is_own or other not in compiled:
+            return length, number, False
+    return length, stop_at, False
 
 
 def hooks_of(
@@ -251,7 +249,7 @@ def seconds_per_step(run: Training) -> float:
     step = run.step
     memory.log_estimate(step, run.length, 0, run.row)
     iterator = _iterator(run, 0)
-    length, _ = _one_length(run, 0, 0)
+    length = run.length(0) if step.compilation.per_length else None
     machines = agreement.machines_of(step.strategy)
 
     def seconds_of(count: int) -> float:

@@ -20,13 +20,13 @@ class StopRequest:
 
     Attributes:
         signal: number of this process' last signal, 0 without one.
-        is_unneeded: whether there is nothing to save, so that the process may
-            end at any moment.
+        is_unneeded: whether there is nothing to save yet, so that the process
+            may end at any moment.
     """
 
     def __init__(self) -> None:
         self.signal = 0
-        self.is_unneeded = False
+        self.is_unneeded = True
         self._is_shared = cluster.has_other_workers()
         self._times: dict[int, float] = {}  # of the first one of each kind
         # Machine and signal; alone, a process obeys its own signal at once.

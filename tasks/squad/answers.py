@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, logs, tables, text_files
+from base import cluster, file_system, tables, text_files
 from base.errors import UserError, naming
 
 import numpy as np
