@@ -224,8 +224,10 @@ def say_plan(
     )
     kind, size = files[0].kind, sum(file.size for file in files) / 1e6
     done = len(files) - len(todo)
+    if kind == "table" and settings.text_columns:
+        kind += f" with the texts in {', '.join(settings.text_columns)}"
     logs.say(
-        "Input: %s of %s, %.1f MB%s",
+        "Input: %s (%s), %.1f MB%s",
         counted(len(files), "file"),
         kind,
         size,

@@ -53,7 +53,8 @@ class Flags:
 
     # Texts and predictions
     input_file: str = flag("-")
-    """Texts to predict, or JSON lines; -: standard input."""
+    """Texts to predict, JSON lines, or a table (.csv, .tsv, with a header); -:
+    standard input."""
 
     input_format: str = flag("auto", choices=("auto", "text", "jsonl"))
     """Format of the input; auto: recognised by its content."""

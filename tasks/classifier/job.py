@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from base import cluster, file_system, logs, tables, text_files
-from base.errors import UserError
+from base.errors import UserError, counted
 from base.flags import flag
 
 import numpy as np
@@ -227,14 +227,19 @@ class ClassifierJob(FineTuningJob):
         Of a training set from which rows were held out, these are written down.
         """
         if self.train.source.drawn:
-            self.write_table(
-                HELD_OUT,
-                [
-                    _texts(self.dev[0], example)
-                    | {self.dev[0].source.columns.label: example.label}
-                    for example in self.examples(self.dev[0])
-                ],
+            dev = self.dev[0]
+            label = dev.source.columns.label
+            held_out = [
+                _texts(dev, example) | {label: example.label}
+                for example in self.examples(dev)
+            ]
+            logs.say(
+                "Held out %s of %s, to score the model on: %s",
+                counted(len(held_out), "row"),
+                dev.source.file,
+                self.path(HELD_OUT),
             )
+            self.write_table(HELD_OUT, held_out)
         data = super().train_data(loaded)
         labels, ids = self.files.labels, data.features["label_ids"]
         if labels is None:
@@ -326,7 +331,9 @@ class ClassifierJob(FineTuningJob):
             cells = task.cells(task.prediction([], own))
             texts = _texts(data, example)
             table.append(tables.renamed(texts, cells) | cells)
-        self.write_table(_results_name(data, "csv"), table)
+        name = _results_name(data, "csv")
+        logs.say("Predictions of %s: %s", data.title, self.path(name))
+        self.write_table(name, table)
 
     def write_table(self, name: str, table: list[dict[str, Any]]) -> None:
         """Write rows to output_dir as CSV."""
