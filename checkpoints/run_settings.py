@@ -5,6 +5,7 @@ or other data cannot continue it.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import types
@@ -100,8 +101,11 @@ def claim_output_dir(
                 f"output_dir {output_dir} belongs to a run with "
                 f"{_differing(name, old, value)}; {way_out}"
             )
+        latest = lookup.checkpoint_to_resume(output_dir)
+        done = latest.rpartition("-")[2] if latest else "0"
         goes_on = (
-            f"the run in {output_dir} goes on with it, if it has steps left"
+            f"the run in {output_dir} goes on with it after its {done} steps, "
+            "if it has some left; for a new run give another --output_dir"
         )
         for name, old, value in _differences(
             before["adjustable"], now["adjustable"]
@@ -109,8 +113,8 @@ def claim_output_dir(
             logging.warning(
                 "%s changes from %s to %s: %s",
                 name,
-                old,
-                value,
+                _shown(old),
+                _shown(value),
                 hints.get(name, goes_on),
             )
         return
@@ -118,6 +122,27 @@ def claim_output_dir(
         check_free(output_dir)
     if cluster.is_chief():
         write_settings(output_dir, fingerprint, adjustable)
+
+
+def move_aside(output_dir: str) -> None:
+    """Rename the folder of a run, so that another run can have its name.
+
+    Raises:
+        UserError: the folder is remote, holds no run, or one that trains now.
+    """
+    if not tf.io.gfile.exists(os.path.join(output_dir, CONFIG_NAME)):
+        check_free(output_dir)
+        return
+    if file_system.is_remote(output_dir):
+        raise UserError(
+            f"--restart moves folders on local disks alone: give another "
+            f"--output_dir than {output_dir}"
+        )
+    with locked(output_dir):
+        names = (f"{output_dir.rstrip('/')}.{n}" for n in itertools.count(1))
+        aside = next(name for name in names if not os.path.exists(name))
+        os.rename(output_dir, aside)
+    logging.info("The run that was in %s is in %s now", output_dir, aside)
 
 
 def check_finished(output_dir: str, results: Mapping[str, object]) -> None:
@@ -293,4 +318,8 @@ def _differing(name: str, old: object, new: object) -> str:
         entries = f" ({', '.join(names[:_MOST_NAMES] + more)})"
     if max(len(f"{old}"), len(f"{new}")) > _LONGEST_VALUE:
         return f"other {name}{entries}"
-    return f"{name} = {old}, not {new}"
+    return f"{name} = {_shown(old)}, not {_shown(new)}"
+
+
+def _shown(value: object) -> object:
+    return "its default" if value is None else value

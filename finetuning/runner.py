@@ -17,6 +17,7 @@ from checkpoints import lookup, run_settings, weight_files
 from checkpoints.model import Checkpoint
 from extras import mistakes, sweeps
 from finetuning import flags as finetuning_flags
+from finetuning.flags import ENOUGH_STEPS, FEW_STEPS
 from tasks import bilstm, fine_tuned, saved_model
 from tasks.fine_tuned import find_source
 from tasks.job import FineTuningJob, LoadedModel
@@ -49,12 +50,19 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
     finetuning_flags.check(f)
     settings = finetuning_flags.read(f)
     if sweep := sweeps.read(f, script):
+        if settings.restart:
+            raise UserError(
+                "--restart is for a single run: give a sweep another "
+                "--output_dir"
+            )
         run_sweep(settings, create_job, sweep)
         if not settings.do_predict and not settings.do_export:
             return 0
         settings = dataclasses.replace(settings, do_train=False, do_eval=False)
     job = create_job(settings, find_source(settings))
     do_train = settings.do_train
+    if do_train and settings.restart:
+        run_settings.move_aside(settings.output_dir)
     locked = run_settings.locked(settings.output_dir)
     is_changed = do_train or job.tune
     with locked if is_changed else contextlib.nullcontext():
@@ -127,16 +135,30 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
         if sign:
             logging.warning(
                 "%s failed: %s. Its answers depend little on the input, or not "
-                "at all. What usually helps, with another --output_dir: "
-                "another --random_seed, --bias_correction if it was off, "
-                "another --learning_rate, more --num_train_epochs, a longer "
-                "--warmup_proportion, or several runs (--num_restarts=5), of "
-                "which the best is kept",
+                "at all. %s",
                 "This run"
                 if do_train
                 else "The run that fine-tuned this model",
                 sign,
+                _way_out(step, job.config.hidden_size),
             )
+
+
+def _way_out(steps: int, hidden_size: int) -> str:
+    """Return what to try after a failed run of so many steps."""
+    if steps < FEW_STEPS:
+        return (
+            f"{steps} steps are few: train longer, without --num_train_epochs "
+            "or with a larger number"
+        )
+    # Small models need larger rates, docs/fine_tuning.md; Base and Large fail
+    # at rates that are too large.
+    rate = "2e-5" if hidden_size >= 768 else "2e-4"
+    return (
+        f"What usually helps is --learning_rate={rate}, --bias_correction if "
+        "it was off, or several runs (--num_restarts=5), of which the best is "
+        "kept; give another --output_dir"
+    )
 
 
 def create_model(
@@ -253,10 +275,25 @@ def training_of(
 def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
     """Return the training settings with steps from epochs, as the original.
 
+    Without --num_train_epochs there are 3 epochs, as in the original, or if
+    these are few steps as many as make ENOUGH_STEPS.
+
     Raises:
         UserError: there are too few examples for one step, or too many epochs.
     """
     size, epochs = settings.training.train_batch_size, settings.num_train_epochs
+    few = int(num_examples / size * 3) < FEW_STEPS
+    enough = math.ceil(ENOUGH_STEPS * size / num_examples) if few else 3.0
+    if epochs is None:
+        epochs = enough
+        if few:
+            logging.info(
+                "%d epochs, since 3 of %d examples would be few steps, %d; "
+                "--num_train_epochs decides",
+                enough,
+                num_examples,
+                3 * num_examples // size,
+            )
     # In the original's order of operations: 3 epochs of 10 examples in batches
     # of 4 are int(7.5) = 7 steps, not 3 * int(2.5) = 6.
     exact = num_examples / size * epochs
@@ -272,6 +309,15 @@ def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
             f"{num_examples} training examples in batches of {size} for "
             f"{epochs} epochs make no step; use a smaller --train_batch_size "
             "or more epochs"
+        )
+    if steps < FEW_STEPS:
+        logging.warning(
+            "%d steps are few to learn from %d examples: without "
+            "--num_train_epochs there are %d epochs, %d steps",
+            steps,
+            num_examples,
+            enough,
+            int(num_examples / size * enough),
         )
     return dataclasses.replace(
         settings.training,

@@ -32,6 +32,10 @@ class RunSettings(ModelFlags):
     export_dir: str = flag(is_output=True)
     """Directory of the SavedModel; default: saved_model/1 in output_dir."""
 
+    restart: bool = flag(False)
+    """Train anew: a run in output_dir is moved aside, to output_dir.1 or the
+    next number that is free. Leave it out to resume a run."""
+
     records_dir: str = flag(is_output=True)
     """Directory for the record files; default: output_dir."""
 
@@ -48,9 +52,10 @@ class RunSettings(ModelFlags):
     """Pad every batch to max_seq_length, as the original does, instead of
     batching examples of similar length."""
 
-    num_train_epochs: float = flag(3.0, low=0, resumed="results")
+    num_train_epochs: float | None = flag(low=0, resumed="results")
     """How often to go through the training data; a fraction such as 0.1 for a
-    quick try."""
+    quick try. Default: 3; if these are fewer than {few_steps} steps, as many as
+    make {enough_steps}."""
 
     warmup_proportion: float = flag(0.1, 0, 1, resumed="results")
     """Share of the steps in which the learning rate rises from 0."""

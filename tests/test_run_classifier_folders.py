@@ -130,8 +130,8 @@ def finished(encoder_dir, tmp_path_factory) -> dict:
     "name, value, words",
     [
         ("learning_rate", 1e-4, "learning_rate = 0.005, not 0.0001"),
-        ("layer_decay", 0.9, "layer_decay = None, not 0.9"),
-        ("label_smoothing", 0.1, "label_smoothing = None, not 0.1"),
+        ("layer_decay", 0.9, "layer_decay = its default, not 0.9"),
+        ("label_smoothing", 0.1, "label_smoothing = its default, not 0.1"),
         ("num_train_epochs", 0.25, "num_train_epochs = 0.5, not 0.25"),
     ],
 )
@@ -155,6 +155,26 @@ def test_a_finished_run_can_be_used_in_another_way(finished):
     assert scripts.run(run_classifier, **flags) == 0
     path = Path(flags["output_dir"]) / "bert_model.ckpt.index"
     assert path.read_bytes() == before
+
+
+def test_a_run_is_moved_aside_for_another_one(finished, tmp_path, caplog):
+    out = tmp_path / "out"
+    shutil.copytree(finished["output_dir"], out)
+    (tmp_path / "out.1").mkdir()
+    before = files_of(out)
+    flags = finished | {"output_dir": str(out), "learning_rate": 1e-4}
+    scripts.run(run_classifier, **flags, restart=True)
+    assert files_of(tmp_path / "out.2") == before
+    assert f"is in {tmp_path}/out.2 now" in caplog.text
+    assert results_of(out)["global_step"] == 12
+    shutil.rmtree(out)
+    shutil.copytree(finished["init_checkpoint"], out)  # of no run
+    line = scripts.error_of(run_classifier, **flags, restart=True)
+    assert "holds a model" in line
+    line = scripts.error_of(
+        run_classifier, **flags, restart=True, num_restarts=2
+    )
+    assert "--restart is for a single run" in line
 
 
 def test_a_run_cannot_have_begun_with_another_model(

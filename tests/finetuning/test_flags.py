@@ -7,6 +7,7 @@ import scripts
 from absl import flags
 
 from finetuning import flags as finetuning_flags
+from finetuning import runner
 
 
 def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:
@@ -68,3 +69,30 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
     finetuning_flags.check(parsed(*given, "--do_train", "--num_restarts=2"))
     with pytest.raises(UserError, match="saved_model/1 exists already"):
         finetuning_flags.check(parsed(*given))
+
+
+@pytest.mark.parametrize(
+    "num_examples, given, steps, warning",
+    [
+        (2490, [], 233, ""),  # RTE: 3 epochs, as in the original
+        (2399, [], 374, "5 epochs"),
+        (
+            480,
+            [],
+            300,
+            "20 epochs, since 3 of 480 examples would be few steps, 45",
+        ),
+        (480, ["--num_train_epochs=3"], 45, "45 steps are few to learn from"),
+        (480, ["--num_train_epochs=16"], 240, ""),
+        (480, ["--train_batch_size=4"], 360, ""),
+        (7, [], 300, "1372 epochs"),
+    ],
+)
+def test_few_examples_get_more_epochs(
+    num_examples, given, steps, warning, caplog
+):
+    settings = finetuning_flags.read(parsed("--do_train", *given))
+    training = runner.with_steps(settings, num_examples)
+    assert training.num_train_steps == steps
+    assert training.num_warmup_steps == steps // 10
+    assert warning in caplog.text if warning else not caplog.text
