@@ -11,7 +11,7 @@ import os
 import types
 from collections.abc import Iterator, Mapping
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system, logs, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -142,7 +142,7 @@ def move_aside(output_dir: str) -> None:
         names = (f"{output_dir.rstrip('/')}.{n}" for n in itertools.count(1))
         aside = next(name for name in names if not os.path.exists(name))
         os.rename(output_dir, aside)
-    logging.info("The run that was in %s is in %s now", output_dir, aside)
+    logs.say("The run that was in %s is in %s now", output_dir, aside)
 
 
 def check_finished(output_dir: str, results: Mapping[str, object]) -> None:

@@ -287,7 +287,7 @@ def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
     if epochs is None:
         epochs = enough
         if few:
-            logging.info(
+            logs.say(
                 "%d epochs, since 3 of %d examples would be few steps, %d; "
                 "--num_train_epochs decides",
                 enough,
