@@ -25,7 +25,9 @@ def without(flags: dict, *names: str, **changes) -> dict:
 
 
 @pytest.mark.nightly
-def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
+def test_hours_are_steps_that_a_resumed_run_keeps(
+    data, tmp_path, monkeypatch, caplog
+):
     """3.6 s at 0.3 s a step; then the machine is slower.
 
     The timed steps leave no trace: the run is that of 12 steps.
@@ -48,6 +50,7 @@ def test_hours_are_steps_that_a_resumed_run_keeps(data, tmp_path, monkeypatch):
         train_hours=0.001,
     )
     scripts.run(run_pretraining, **flags)
+    assert "12 steps from new weights end near the frequencies" in caplog.text
     name = "model.ckpt-12"
     check_same_bits(tmp_path / "given" / name, tmp_path / "hours" / name)
     scripts.run(run_pretraining, **flags)  # would time with an empty list
