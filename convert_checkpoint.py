@@ -125,9 +125,7 @@ def main(_: list[str]) -> None:
         write_tokenizer(FLAGS.output, checkpoint)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
-    logs.say(
-        "Wrote %d variables of %s to %s", len(weights), prefix, FLAGS.output
-    )
+    logs.say("Wrote the weights of %s to %s", prefix, FLAGS.output)
 
 
 def architecture_of(checkpoint: Checkpoint) -> str:

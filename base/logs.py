@@ -58,38 +58,34 @@ def is_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def before(level: str) -> str:
+def before(level: str, colors: bool = True) -> str:
     """Return "WARNING: ", yellow on a terminal, or "ERROR: ", which is red."""
-    if not is_terminal() or os.environ.get("NO_COLOR"):
+    if not colors or not is_terminal() or os.environ.get("NO_COLOR"):
         return f"{level}: "
     return f"\x1b[{33 if level == 'WARNING' else 31}m{level}:\x1b[m "
 
 
 class Formatter(standard_logging.Formatter):
-    """Formats the messages on standard error as this module's docstring."""
+    """Formats messages as the docstring of this module shows."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._long = logging.PythonFormatter()
+    def __init__(self, in_file: bool = False) -> None:
+        super().__init__(datefmt="%Y-%m-%d %H:%M:%S")
+        self.in_file, self._long = in_file, logging.PythonFormatter()
 
     def format(self, record: standard_logging.LogRecord) -> str:
-        if logging.get_verbosity() > logging.INFO:  # absl: 1 is DEBUG
+        # absl: 1 is DEBUG
+        if not self.in_file and logging.get_verbosity() > logging.INFO:
             return self._long.format(record)
         return super().format(record)
 
     def formatMessage(self, record: standard_logging.LogRecord) -> str:
-        is_problem = record.levelno >= standard_logging.WARNING
-        return before(record.levelname) * is_problem + record.message
-
-
-class _FileFormatter(standard_logging.Formatter):
-    """Formats the messages in run.log."""
-
-    def formatMessage(self, record: standard_logging.LogRecord) -> str:
-        is_problem = record.levelno >= standard_logging.WARNING
-        level = f"{record.levelname}: " * is_problem
-        time = self.formatTime(record, "%Y-%m-%d %H:%M:%S")
-        return f"{time} {level}{record.message}"
+        level = ""
+        if record.levelno >= standard_logging.WARNING:
+            level = before(record.levelname, colors=not self.in_file)
+        message = f"{level}{record.message}"
+        if self.in_file:
+            return f"{self.formatTime(record, self.datefmt)} {message}"
+        return message
 
 
 def set_up() -> None:
@@ -139,7 +135,7 @@ def write_to(folder: str) -> None:
     except OSError as error:
         logging.warning("No log is written to %s: %s", path, error.strerror)
         return
-    file.setFormatter(_FileFormatter())
+    file.setFormatter(Formatter(in_file=True))
     file.handleError = lambda record: None  # a full disk stops a run elsewhere
     program, *arguments = sys.argv
     command = [os.path.basename(program), *arguments]
@@ -148,11 +144,6 @@ def write_to(folder: str) -> None:
     _kept.capacity = 1  # no message waits from now on
     _kept.setTarget(file)
     _kept.flush()
-
-
-def has_file() -> bool:
-    """Whether the messages go to a file."""
-    return bool(_kept and _kept.target)
 
 
 def to_file(level: int, message: str) -> None:

@@ -4,9 +4,6 @@ Every script ends in `script.run(main)`. An error that a user can cause (base/
 errors.py) becomes one line on standard error; any other exception is a bug of
 this project and keeps its stack trace.
 
-At the end of a script whose --output is a local directory, a line says so,
-unless base/logs.py has named it at the beginning.
-
 Exit status of every script:
 
     0  everything that the flags ask for is done, or --help was shown
@@ -24,7 +21,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from base import cluster, file_system, interrupts, logs, startup
+from base import file_system, interrupts, logs, startup
 from base import flags as declared_flags
 from base.errors import OPERATION, UserError, reason
 
@@ -155,8 +152,6 @@ def _guarded(
     try:
         declared_flags.check(flags.FLAGS)
         status = main(argv)
-        if not status and not logs.has_file():
-            _say_output()
         if ending:
             ending.leave()
         return status
@@ -180,13 +175,6 @@ def _end(line: str) -> NoReturn:
     """End the process in one line, which the log gets too."""
     logs.to_file(standard_logging.ERROR, line)
     sys.exit(as_line(line))
-
-
-def _say_output() -> None:
-    """Say which directory --output names, if it names one."""
-    output = flags.FLAGS["output"].value if "output" in flags.FLAGS else None
-    if output and os.path.isdir(output) and cluster.is_chief():
-        logs.say("The files are in %s", output)
 
 
 def _file_failure(error: Exception) -> str | None:

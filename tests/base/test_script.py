@@ -3,13 +3,11 @@
 import re
 import subprocess
 import sys
-import types
 
 from base import logs, script
 
 import pytest
 import tensorflow as tf
-from absl import flags
 from paths import ROOT
 
 SCRIPT = """
@@ -137,18 +135,6 @@ def test_a_full_disk_is_named_by_the_file_that_is_written(tmp_path, name):
         "free space there and give the same command again"
     )
     assert not list(tmp_path.iterdir())
-
-
-def set_output(monkeypatch, path: str) -> None:
-    output = types.SimpleNamespace(value=path, default=None, present=1)
-    monkeypatch.setattr(flags, "FLAGS", {"output": output})
-
-
-def test_where_the_files_of_a_run_are_is_said(tmp_path, caplog, monkeypatch):
-    for output in (str(tmp_path), str(tmp_path / "x.txt"), "gs://bucket/run"):
-        set_output(monkeypatch, output)
-        script._say_output()
-    assert caplog.messages == [f"The files are in {tmp_path}"]
 
 
 def missing_file() -> None:
