@@ -140,7 +140,7 @@ def write_to(folder: str) -> None:
     program, *arguments = sys.argv
     command = [os.path.basename(program), *arguments]
     file.stream.write(f"{_COMMAND}{shlex.join(command)}\n")
-    say("Files: in %s, with all that happens in its %s", folder, LOG_NAME)
+    say("Files: %s, where %s has all that happens", folder, LOG_NAME)
     _kept.capacity = 1  # no message waits from now on
     _kept.setTarget(file)
     _kept.flush()

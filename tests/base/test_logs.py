@@ -42,7 +42,7 @@ def run(*arguments, program=PROGRAM) -> list[str]:
 
 
 def test_a_person_sees_a_part_of_the_log(tmp_path):
-    where = f"Files: in {tmp_path}, with all that happens in its run.log"
+    where = f"Files: {tmp_path}, where run.log has all that happens"
     folder, shown = f"--folder={tmp_path}", ["step 1", "ERROR: at the end"]
     assert run(folder) == ["WARNING: no font", where, *shown]
     path = tmp_path / "run.log"
