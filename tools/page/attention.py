@@ -90,5 +90,5 @@ def heat_map(tokens: Sequence[str], probs: np.ndarray) -> dict[str, Any]:
         "plot_bgcolor": "rgba(0, 0, 0, 0)",
     }
     # The bar of buttons would cover names, and link to another machine.
-    config = {"displayModeBar": False, "responsive": True}
+    config = {"displayModeBar": False}
     return {"data": [trace], "layout": layout, "config": config}
