@@ -9,6 +9,7 @@ from tasks.classifier import data as classifier_data
 from tasks.classifier import job as classifier_job
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier.glue import Columns
+from tasks.classifier.task import joined
 
 
 def test_no_other_threshold_has_a_better_f1():
@@ -62,3 +63,8 @@ def test_a_damaged_list_is_named_with_its_line(cell, tmp_path):
     with pytest.raises(UserError, match="dev.tsv, line 2: the labels"):
         columns = Columns("sentence", None, "label")
         classifier_data.own_files(str(tmp_path), columns, multi_label=True)
+
+
+@pytest.mark.parametrize("labels", [(), ("a", "b c"), ("a, b", "\u00fc")])
+def test_labels_that_are_written_are_read_again(labels):
+    assert classifier_data.split_labels(joined(labels)) == labels
