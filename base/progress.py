@@ -37,6 +37,8 @@ _BAR_WITHOUT_TOTAL = (
 )
 # Of a job that knows its rate and its end better, and notes them.
 _BAR_WITHOUT_RATE = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+# Of a job of one piece.
+_CLOCK = "{desc} [{elapsed}]"
 
 
 @dataclasses.dataclass
@@ -67,12 +69,13 @@ class Bar:
         self._doing: tuple[str, float] | None = None  # what, and since when
         if logs.is_terminal():
             _draw_log_lines_above_bars()
-            bar_format = _BAR if self.has_lines else _BAR_WITHOUT_RATE
+            if self.total is None:
+                bar_format = _BAR_WITHOUT_TOTAL if self.has_lines else _CLOCK
+            else:
+                bar_format = _BAR if self.has_lines else _BAR_WITHOUT_RATE
             self._bar = tqdm.tqdm(
                 desc=self.what,
-                bar_format=_BAR_WITHOUT_TOTAL
-                if self.total is None
-                else bar_format,
+                bar_format=bar_format,
                 total=self.total,
                 initial=self.first,
                 unit=self.unit if self.unit == "B" else f" {self.unit}",
@@ -159,6 +162,11 @@ class Bar:
             self.text,
         )
         return " | ".join(filter(None, parts))
+
+
+def clock(what: str) -> Bar:
+    """Return a bar for a job of one piece: what it is, and for how long."""
+    return Bar(None, "", what, has_lines=False)
 
 
 def _draw_log_lines_above_bars() -> None:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from base import file_system, logs, text_files
+from base import file_system, logs, progress, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -40,7 +40,8 @@ def write(graph: TaskGraph, directory: str) -> None:
     directory = directory.rstrip("/")
     description = _describe(graph)
     graph.skip_padding()
-    with _new_directory(directory) as temporary:
+    clock = progress.clock("Writing the SavedModel")
+    with clock, _new_directory(directory) as temporary:
         signatures = graph.signatures()
         tf.saved_model.save(graph, temporary, signatures)
         path = os.path.join(temporary, DESCRIPTION)

@@ -259,7 +259,7 @@ def seconds_per_step(run: Training) -> float:
         microseconds = round((time.monotonic() - began) * 1e6)
         return machines.gather([microseconds]).max() / 1e6
 
-    with progress.Bar(None, "steps", "Timing steps", has_lines=False) as bar:
+    with progress.clock("Timing steps") as bar:
         with bar.doing("tracing and compiling"):
             seconds_of(1)
         count = max(_MIN_TIMED_STEPS, round(_TIMED_SECONDS / seconds_of(1)))

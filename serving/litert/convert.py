@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from base import progress
 from base.errors import UserError
 
 import numpy as np
@@ -58,7 +59,8 @@ def convert(module: tf.Module, function: Callable, quantize: str) -> bytes:
     level = logger.level
     logger.setLevel("WARNING")
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        clock = progress.clock("Converting to LiteRT")
+        with clock, tempfile.TemporaryDirectory() as folder:
             tf.saved_model.save(module, folder, {"ids": function})
             # from_concrete_functions would lose the name of the signature.
             converter = tf.lite.TFLiteConverter.from_saved_model(
