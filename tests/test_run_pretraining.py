@@ -562,10 +562,10 @@ def test_a_run_killed_after_keeping_keeps_again(data, tmp_path, monkeypatch):
     """The weights of step 7 are kept, but the last checkpoint is of step 5."""
     save = training_state.TrainingState.save
 
-    def save_or_die(state, step):
+    def save_or_die(state, step, stays):
         if step == 10:
             raise KeyboardInterrupt
-        return save(state, step)
+        return save(state, step, stays)
 
     values = flags_for(data, tmp_path, keep_steps="7,10", num_train_steps=10)
     monkeypatch.setattr(training_state.TrainingState, "save", save_or_die)

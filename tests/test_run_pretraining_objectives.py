@@ -228,7 +228,7 @@ def test_a_run_keeps_its_objective(finished, data, tmp_path):
     line = change(data, tmp_path, output_dir=mlm)
     assert "belongs to a run with objective = mlm, not mlm_nsp" in line
     line = change(data, tmp_path, output_dir=mlm, objective="ltr")
-    assert "belongs to a run with model = " in line and "left_to_right" in line
+    assert "belongs to a run with objective = mlm, not ltr" in line
     line = change(data, tmp_path, resume_from=mlm, objective="ltr")
     assert f"--resume_from={mlm} is of a run with --objective=mlm, not" in line
     assert "--init_checkpoint" in line
