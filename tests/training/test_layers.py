@@ -131,7 +131,7 @@ def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
     line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 2})
     assert "belongs to a run with reinit_top_layers = 1, not 2" in line
     line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 0})
-    assert "belongs to a run with reinit_top_layers = 1, not its default" in line
+    assert "reinit_top_layers = 1, not its default" in line
     found = start_of(folder, tmp_path, monkeypatch)
     saved = weights_of(tmp_path / "model.ckpt-4")
     for name, value in found.items():
