@@ -407,7 +407,7 @@ def test_answers_that_cannot_be_used(places, tmp_path):
         (tmp_path / "cut", f"cut, line {last}: not JSON"),
         (tmp_path / "cut.gz", "gzip is damaged here"),
         (tmp_path / "zeros", "zeros, line 1: "),
-        (places["data"] / "train.tsv", "train.tsv, line 1: not JSON"),
+        (places["data"] / "train.tsv", "train.tsv, line 2: no key 'text'"),
         (f"{places['sure_answers']},/nowhere", "no file matches '/nowhere'"),
         ({"probabilities": three}, "on the labels bad, good, so; those of "),
         ({"probabilities": {"bad": 0.9, "good": 0.9}}, "do not add up to 1"),
