@@ -86,13 +86,15 @@ def _parse_flags(argv: list[str]) -> list[str]:
 def _did_you_mean(name: str) -> str:
     """Return a question that names the flags most like an unknown one, or "".
 
-    They have its letters (cuont: count) or its words (epochs:
-    num_train_epochs). absl compares letters from the beginning on, and takes
-    num_epochs for num_errors.
+    They have its letters (cuont: count), its words (epochs: num_train_epochs),
+    or it for initials (lr: learning_rate). absl compares letters from the
+    beginning on, and takes num_epochs for num_errors.
     """
     words = {*name.split("_")}
 
     def likeness(flag: str) -> float:
+        if name == "".join(word[:1] for word in flag.split("_")):
+            return 1.0
         letters = difflib.SequenceMatcher(None, name, flag).ratio()
         return max(letters, 0.9 * len(words & {*flag.split("_")}) / len(words))
 

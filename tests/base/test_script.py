@@ -18,6 +18,8 @@ flags.DEFINE_integer("count", 0, "A number.")
 flags.DEFINE_float("rate", 0.1, "A number.", lower_bound=0)
 flags.DEFINE_float("share", None, "A number.", lower_bound=0, upper_bound=1)
 flags.DEFINE_float("threshold", 0.0, "A number.")
+flags.DEFINE_integer("num_errors", 0, "A number.")
+flags.DEFINE_integer("num_train_epochs", 0, "A number.")
 
 def main(_):
     logging.debug("a debug message")
@@ -81,7 +83,12 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
     "argument, message",
     [
         ("--cuont=1", "there is no flag --cuont: did you mean --count? (--"),
-        ("--num_of_rates=1", "there is no flag --num_of_rates (--helpfull"),
+        (
+            "--num_epochs=1",
+            "there is no flag --num_epochs: did you mean --num_t",
+        ),
+        ("--nte=1", "there is no flag --nte: did you mean --num_train_epochs?"),
+        ("--quantize=1", "there is no flag --quantize (--helpfull"),
         ("--transfer_file=a", "--transfer_file is gone: batch_predict.py --as"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
         ("--count=2147483648", "flag --count=2147483648: wanted a whole"),
