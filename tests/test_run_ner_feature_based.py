@@ -223,10 +223,10 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
 
     save = training_state.TrainingState.save
 
-    def save_and_stop(state, step: int) -> str:
+    def save_and_stop(state, step: int, stays: bool = True) -> str:
         if step == 80:
             os.kill(os.getpid(), signal.SIGTERM)
-        return save(state, step)
+        return save(state, step, stays)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_state.TrainingState, "save", save_and_stop)

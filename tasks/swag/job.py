@@ -87,12 +87,16 @@ class SwagJob(FineTuningJob):
             for row, _ in found:
                 # A choice's label is its question's; a test file has none.
                 yield rows.labeled(row, question.label or 0)
-        num_choices, length = self.group, self.source.max_seq_length
+        length, num_choices = (
+            self.source.max_seq_length,
+            len(examples[0].choices),
+        )
+        num_texts = num_choices * len(examples)
         cut = f"none longer than {length} tokens"
         if num_cut:
             cut = (
-                f"{num_cut:,} of these {number:,} texts cut to {length} tokens:"
-                " a larger --max_seq_length reads more"
+                f"{num_cut:,} of these {num_texts:,} texts cut to {length} "
+                "tokens: a larger --max_seq_length reads more"
             )
         logs.say(
             "%s: %s questions of %d choices; %s",

@@ -14,10 +14,10 @@ def kill_at(step: int, monkeypatch) -> None:
     """End a run before it saves a step."""
     save = training_state.TrainingState.save
 
-    def save_or_end(state, done: int) -> str:
+    def save_or_end(state, done: int, stays: bool = True) -> str:
         if done == step:
             raise KeyboardInterrupt
-        return save(state, done)
+        return save(state, done, stays)
 
     monkeypatch.setattr(training_state.TrainingState, "save", save_or_end)
 

@@ -125,8 +125,9 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
             vocab_file=text.vocab_file,
             num_workers=num_workers,
             dupe_factor=dupe_factor,
+            verbosity=0,
         )
-        (count,) = re.findall(r"Wrote ([\d,]+) total instances", log)
+        (count,) = re.findall(r"^instances: ([\d,]+)", log, re.MULTILINE)
         instances = int(count.replace(",", ""))
         inside = float(re.findall(r"Took ([\d.]+) s", log)[-1])
         yield Row(
