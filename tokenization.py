@@ -623,7 +623,7 @@ class WordpieceTokenizer:
 
 
 class _Cache(_Computed):
-    """One that is bounded."""
+    """A table of ids by words that is emptied when it is full."""
 
     def __missing__(self, key: str) -> bytes:
         value = self._compute(key)

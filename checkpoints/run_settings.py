@@ -128,14 +128,15 @@ def move_aside(output_dir: str) -> None:
     """Rename the folder of a run, so that another run can have its name.
 
     Raises:
-        UserError: the folder is remote, holds no run, or one that trains now.
+        UserError: the folder is remote, holds a model that is of no run, or a
+            run that trains now.
     """
     if not tf.io.gfile.exists(os.path.join(output_dir, CONFIG_NAME)):
         check_free(output_dir)
         return
     if file_system.is_remote(output_dir):
         raise UserError(
-            f"--restart moves folders on local disks alone: give another "
+            "--restart moves folders on local disks alone: give another "
             f"--output_dir than {output_dir}"
         )
     with locked(output_dir):

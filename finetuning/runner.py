@@ -146,19 +146,20 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
 
 def _way_out(steps: int, hidden_size: int) -> str:
     """Return what to try after a failed run of so many steps."""
-    if steps < FEW_STEPS:
-        return (
-            f"{steps} steps are few: train longer, without --num_train_epochs "
-            "or with a larger number"
-        )
     # Small models need larger rates, docs/fine_tuning.md; Base and Large fail
     # at rates that are too large.
     rate = "2e-5" if hidden_size >= 768 else "2e-4"
-    return (
+    what = (
         f"What usually helps is --learning_rate={rate}, --bias_correction if "
         "it was off, or several runs (--num_restarts=5), of which the best is "
-        "kept; give another --output_dir"
+        "kept"
     )
+    if steps < FEW_STEPS:
+        what = (
+            f"{steps} steps are few: train longer, without --num_train_epochs "
+            "or with a larger number"
+        )
+    return f"{what}. Begin anew with another --output_dir, or with --restart"
 
 
 def create_model(

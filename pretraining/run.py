@@ -176,9 +176,10 @@ def _say_what_to_expect(steps: int) -> None:
     """Say what so many steps have reached, or warn that they are too few."""
     if steps < min(_REACHED):
         logging.warning(
-            "%d steps from new weights end near the frequencies of tokens: "
-            "give more hours, --train_batch_size=32 or less, or a smaller "
-            "--size (docs/small_budgets.md)",
+            "%d steps from new weights are few: the model may end no better "
+            "than the frequencies of tokens. Give more hours, "
+            "--train_batch_size=32 or less, or a smaller --size "
+            "(docs/small_budgets.md)",
             steps,
         )
         return
