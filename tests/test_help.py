@@ -5,10 +5,6 @@ import sys
 
 import pytest
 import scripts
-
-# TensorFlow defines flags of its own while it is imported. Imported here, they
-# are not taken for flags of the first script that imports it.
-import tensorflow  # noqa: F401
 from paths import ROOT
 
 SCRIPTS = scripts.names()
