@@ -69,7 +69,7 @@ def main(_: list[str]) -> None:
         FLAGS.num_workers,
         beam.options_of(FLAGS),
     )
-    logs.section("Corpus", summary.summarize(report))
+    logs.say("%s", "\n  ".join(["Corpus:", *summary.summarize(report)]))
     for line in summary.find_warnings(report):
         logging.warning(line)
     logs.say(

@@ -7,7 +7,6 @@ at a second one that the rest of the program does not obey.
 """
 
 import contextlib
-import logging as standard_logging
 import os
 import signal
 import socket
@@ -60,11 +59,15 @@ def _answer(ours: socket.socket, theirs: socket.socket) -> None:
             end_process("interrupted")
 
 
-def end_process(line: str) -> None:
-    """End the process from any thread, whatever the others do."""
-    logs.to_file(standard_logging.ERROR, line)
-    sys.stderr.write(f"\n{logs.before('ERROR')}{line}\n")
+def end_process(line: str, seconds: float = 0.0) -> None:
+    """End the process from any thread, so long after its last line.
+
+    The others do not hinder it: TensorFlow may wait for what never ends.
+    """
+    logs.error_to_file(line)
+    sys.stderr.write(f"\n{logs.error_line(line)}\n")
     sys.stderr.flush()
+    time.sleep(seconds)
     os._exit(1)
 
 

@@ -28,7 +28,6 @@ import logging as standard_logging
 import os
 import shlex
 import sys
-from collections.abc import Iterable
 from logging import handlers
 
 from base import cluster, file_system
@@ -58,7 +57,12 @@ def is_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def before(level: str, colors: bool = True) -> str:
+def error_line(message: str) -> str:
+    """Return an error as one line that stands out among messages."""
+    return f"{_before('ERROR')}{' '.join(message.split())}"
+
+
+def _before(level: str, colors: bool = True) -> str:
     """Return "WARNING: ", yellow on a terminal, or "ERROR: ", which is red."""
     if not colors or not is_terminal() or os.environ.get("NO_COLOR"):
         return f"{level}: "
@@ -68,24 +72,15 @@ def before(level: str, colors: bool = True) -> str:
 class Formatter(standard_logging.Formatter):
     """Formats messages as the docstring of this module shows."""
 
-    def __init__(self, in_file: bool = False) -> None:
-        super().__init__(datefmt="%Y-%m-%d %H:%M:%S")
-        self.in_file, self._long = in_file, logging.PythonFormatter()
-
-    def format(self, record: standard_logging.LogRecord) -> str:
-        # absl: 1 is DEBUG
-        if not self.in_file and logging.get_verbosity() > logging.INFO:
-            return self._long.format(record)
-        return super().format(record)
+    def __init__(self, form: str = "%(message)s", colors: bool = True) -> None:
+        super().__init__(form, "%Y-%m-%d %H:%M:%S")
+        self.colors = colors
 
     def formatMessage(self, record: standard_logging.LogRecord) -> str:
-        level = ""
         if record.levelno >= standard_logging.WARNING:
-            level = before(record.levelname, colors=not self.in_file)
-        message = f"{level}{record.message}"
-        if self.in_file:
-            return f"{self.formatTime(record, self.datefmt)} {message}"
-        return message
+            level = _before(record.levelname, self.colors)
+            record.message = f"{level}{record.message}"
+        return super().formatMessage(record)
 
 
 def set_up() -> None:
@@ -99,7 +94,8 @@ def set_up() -> None:
         flags.FLAGS.mark_as_parsed()
     logging.use_absl_handler()
     shown, verbosity = logging.get_absl_handler(), flags.FLAGS["verbosity"]
-    shown.setFormatter(Formatter())
+    is_long = verbosity.value > logging.INFO  # absl: 1 is DEBUG
+    shown.setFormatter(logging.PythonFormatter() if is_long else Formatter())
     shown.setLevel(
         converter.absl_to_standard(verbosity.value)
         if verbosity.present
@@ -135,7 +131,7 @@ def write_to(folder: str) -> None:
     except OSError as error:
         logging.warning("No log is written to %s: %s", path, error.strerror)
         return
-    file.setFormatter(Formatter(in_file=True))
+    file.setFormatter(Formatter("%(asctime)s %(message)s", colors=False))
     file.handleError = lambda record: None  # a full disk stops a run elsewhere
     program, *arguments = sys.argv
     command = [os.path.basename(program), *arguments]
@@ -146,13 +142,10 @@ def write_to(folder: str) -> None:
     _kept.flush()
 
 
-def to_file(level: int, message: str) -> None:
-    """Write a message to run.log alone, such as an error shown in another way.
-
-    `level` is one of the standard library.
-    """
+def error_to_file(message: str) -> None:
+    """Write an error that is shown in another way to run.log alone."""
     if _kept:
-        logger = logging.get_absl_logger()
+        logger, level = logging.get_absl_logger(), standard_logging.ERROR
         _kept.handle(
             logger.makeRecord(logger.name, level, "", 0, message, (), None)
         )
@@ -162,12 +155,6 @@ def to_file(level: int, message: str) -> None:
 def say(message: str, *args: object) -> None:
     """Show a message to the person at the terminal, and log it."""
     logging.get_absl_logger().log(SAY, message, *args)
-
-
-@logging.skip_log_prefix
-def section(title: str, lines: Iterable[str]) -> None:
-    """Say some lines below a title."""
-    say("%s", "\n  ".join([f"{title}:", *lines]))
 
 
 @logging.skip_log_prefix

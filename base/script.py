@@ -13,7 +13,6 @@ Exit status of every script:
 
 import difflib
 import errno
-import logging as standard_logging
 import os
 import re
 import sys
@@ -62,7 +61,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 def moved(command: str) -> NoReturn:
     """End a script that has another name now, in a line that says which."""
     name = os.path.basename(sys.argv[0])
-    sys.exit(as_line(f"{name} has another name now: {command}"))
+    _end(f"{name} has another name now: {command}")
 
 
 def _parse_flags(argv: list[str]) -> list[str]:
@@ -70,7 +69,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
         sys.exit(_show_help(full="--helpfull" in argv))
     for argument in argv:
         if not file_system.is_utf_8(argument):
-            sys.exit(as_line(f"{argument!a} is not UTF-8: rename the file"))
+            _end(f"{argument!a} is not UTF-8: rename the file")
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
@@ -80,7 +79,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
             words = f"--{name} is gone: {_RETIRED[name]}"
         elif name:
             words = f"there is no flag --{name}{_did_you_mean(name)}"
-        sys.exit(as_line(f"{words} (--helpfull lists the flags)"))
+        _end(f"{words} (--helpfull lists the flags)")
 
 
 def _did_you_mean(name: str) -> str:
@@ -148,9 +147,7 @@ def _guarded(
     """Run `main`; end the process in one line where a user can mend it."""
     logs.set_up()
     if len(argv) > 1:
-        sys.exit(
-            as_line(f"unexpected argument {argv[1]!r}: flags are --name=value")
-        )
+        _end(f"unexpected argument {argv[1]!r}: flags are --name=value")
     try:
         declared_flags.check(flags.FLAGS)
         status = main(argv)
@@ -169,14 +166,14 @@ def _guarded(
             _end(line)
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
-        logs.to_file(standard_logging.ERROR, traceback.format_exc())
+        logs.error_to_file(traceback.format_exc())
         raise
 
 
 def _end(line: str) -> NoReturn:
     """End the process in one line, which the log gets too."""
-    logs.to_file(standard_logging.ERROR, line)
-    sys.exit(as_line(line))
+    logs.error_to_file(line)
+    sys.exit(logs.error_line(line))
 
 
 def _file_failure(error: Exception) -> str | None:
@@ -214,8 +211,3 @@ def _out_of_memory(error: Exception) -> str | None:
         f"out of memory: {words}; use smaller batches, shorter sequences or a "
         "smaller model"
     )
-
-
-def as_line(message: str) -> str:
-    """Return a message as one line that stands out among log lines."""
-    return f"{logs.before('ERROR')}{' '.join(message.split())}"

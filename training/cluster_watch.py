@@ -19,12 +19,11 @@ that is gone by its number alone, and treats a machine that ends first as
 failed.
 """
 
-import os
 import sys
 import threading
 import time
 
-from base import cluster, logs, script
+from base import cluster, interrupts, logs, script
 from base.errors import UserError
 
 import tensorflow as tf
@@ -186,11 +185,7 @@ class Watch:
         """Write the last line and end this process with status 1."""
         if not self._lock.acquire(blocking=False):
             threading.Event().wait()  # another thread ends the process
-        sys.stderr.write(script.as_line(line) + "\n")
-        sys.stderr.flush()
-        time.sleep(LINGER_SECONDS)
-        # Not sys.exit: TensorFlow would wait for operations that never end.
-        os._exit(1)
+        interrupts.end_process(line, LINGER_SECONDS)
 
     def leave(self) -> None:
         """Wait until all machines are done; then stop watching them."""
