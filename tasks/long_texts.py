@@ -109,13 +109,13 @@ def what_is_read(
             where = "in the middle"
         elif source.long_texts.how == TAIL:
             where = "at the beginning"
-        flag = "a larger --max_seq_length"
+        more = "a larger --max_seq_length reads more"
         if source.row_length >= source.config.max_position_embeddings:
-            flag = f"--long_texts={WINDOWS}"
+            more = f"--long_texts={WINDOWS} reads more of single texts"
         found = (
             f"{num_cut:,} of them ({num_cut / len(lost):.1%}) longer than "
             f"{source.row_length} tokens and cut {where}, which leaves out "
-            f"{share:.1%} of all tokens: {flag} reads more"
+            f"{share:.1%} of all tokens: {more}"
         )
     if source.long_texts.how == WINDOWS:
         num = np.count_nonzero(used > source.max_seq_length)

@@ -3,7 +3,8 @@
 This module imports no TensorFlow.
 """
 
-from collections.abc import Mapping, Sequence
+import collections
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ import tokenization
 from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
 from records import tfrecord
 from records.lengths import bucket_lengths
+
+_SHOWN = 8  # names whose counts a message has
 
 
 class Row(NamedTuple):
@@ -225,6 +228,19 @@ def text_fingerprint(
         **tokenizer.settings.to_dict(),
         "max_seq_length": max_seq_length,
     }
+
+
+def counts_of(names: Iterable[str]) -> str:
+    """Return how often the most frequent names are there, for a message.
+
+    >>> counts_of(["good", "bad", "good"]), counts_of([])
+    (' (good: 2, bad: 1)', '')
+    """
+    counts = collections.Counter(names)
+    shown = [f"{name}: {n:,}" for name, n in counts.most_common(_SHOWN)]
+    if more := len(counts) - len(shown):
+        shown.append(f"{more} more")
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def log_example(number: int, *lines: tuple[str, Any]) -> None:

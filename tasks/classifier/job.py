@@ -1,6 +1,5 @@
 """Fine-tuning on sentences and pairs: a class, labels or a number for each."""
 
-import collections
 import dataclasses
 import hashlib
 import itertools
@@ -41,8 +40,6 @@ BALANCED = "balanced"  # class_weights
 HELD_OUT = "heldout.csv"  # the rows that a fraction of the training set is
 
 _SHOWN = 5  # examples in the log, as in the original
-_LABELS = 8  # whose counts are shown
-
 
 _ONE_LABEL = dict.fromkeys(
     ("multi_label", "teacher_answers"),
@@ -209,17 +206,13 @@ class ClassifierJob(FineTuningJob):
 
     def _labels_of(self, examples: Sequence[Example]) -> str:
         """Return the counts of labels in words; "" of texts without labels."""
-        labels = [x.label for x in examples if x.label is not None]
-        if not labels or self.is_regression:
+        if self.is_regression:
             return ""
-        found = map(classifier_data.split_labels, labels)
-        if self.task_name != MultiLabel.name:
-            found = [[label] for label in labels]
-        counts = collections.Counter(itertools.chain.from_iterable(found))
-        shown = [f"{name}: {n:,}" for name, n in counts.most_common(_LABELS)]
-        if more := len(counts) - len(shown):
-            shown.append(f"{more} more labels")
-        return f" ({', '.join(shown)})"
+        labels = [x.label for x in examples if x.label is not None]
+        if self.files.multi_label:
+            found = map(classifier_data.split_labels, labels)
+            labels = itertools.chain.from_iterable(found)
+        return rows.counts_of(labels)
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records; set the objective that they decide.

@@ -1,6 +1,5 @@
 """Fine-tuning a tagger: a tag in IOB2 for each word of a sentence."""
 
-import collections
 import hashlib
 import math
 import os
@@ -27,7 +26,7 @@ from tasks.ner import scores as ner_scores
 from tasks.ner import windows as ner_windows
 from tasks.ner.feature_based import SentenceActivations
 from tasks.ner.task import FEATURE_TAGGING, TAGGING
-from tasks.rows import Record, log_example
+from tasks.rows import Record, counts_of, log_example
 from tasks.settings import RunSettings
 from tasks.task import Model, Outputs
 from training import memory, prediction, reporting
@@ -38,7 +37,6 @@ _PREDICTIONS = ("predictions.txt", "predictions.jsonl")
 _TEST_RESULTS = "test_results.txt"
 
 _SHOWN = 5  # records in the log
-_KINDS = 8  # of entities, whose counts are shown
 
 
 class NerJob(FineTuningJob):
@@ -168,16 +166,13 @@ class NerJob(FineTuningJob):
                     ("labels", " ".join(names[label] for label in shown)),
                 )
             yield row, {"label_ids": label_ids}
-        counts = collections.Counter(
+        kinds = counts_of(
             entity.type
             for sentence in sentences
             for entity in ner_data.entities(sentence.tags or ())
         )
-        kinds = [f"{name}: {n:,}" for name, n in counts.most_common(_KINDS)]
-        parts = [
-            f"{len(sentences):,} sentences of {examples.num_words:,} words"
-            + f" ({', '.join(kinds)})" * bool(kinds)
-        ]
+        words = f"{examples.num_words:,} words{kinds}"
+        parts = [f"{len(sentences):,} sentences of {words}"]
         if converter.num_split:
             parts.append(
                 f"{converter.num_split:,} sentences longer than {length} "

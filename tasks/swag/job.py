@@ -9,7 +9,7 @@ from base import file_system, logs
 import numpy as np
 
 from checkpoints.model import Checkpoint
-from tasks import rows, signs
+from tasks import long_texts, rows, signs
 from tasks.classifier import scores as class_scores
 from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.settings import RunSettings
@@ -70,10 +70,9 @@ class SwagJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Question]
     ) -> Iterator[rows.Record]:
         """Yield the record of every choice; log the first questions."""
-        task, num_cut = self.task, 0
+        task, lengths, left_out = self.task, [], []
         for number, question in enumerate(examples):
             found = [task.row(question.context, c) for c in question.choices]
-            num_cut += sum(left_out > 0 for _, left_out in found)
             if number < _SHOWN:
                 rows.log_example(
                     number,
@@ -84,26 +83,17 @@ class SwagJob(FineTuningJob):
                     ),
                     ("label", question.label),
                 )
-            for row, _ in found:
+            for row, lost in found:
+                lengths.append(len(row.input_ids))
+                left_out.append(lost)
                 # A choice's label is its question's; a test file has none.
                 yield rows.labeled(row, question.label or 0)
-        length, num_choices = (
-            self.source.max_seq_length,
-            len(examples[0].choices),
-        )
-        num_texts = num_choices * len(examples)
-        cut = f"none longer than {length} tokens"
-        if num_cut:
-            cut = (
-                f"{num_cut:,} of these {num_texts:,} texts cut to {length} "
-                "tokens: a larger --max_seq_length reads more"
-            )
         logs.say(
             "%s: %s questions of %d choices; %s",
             data.title,
             f"{len(examples):,}",
-            num_choices,
-            cut,
+            len(examples[0].choices),
+            long_texts.what_is_read(self.source, lengths, left_out),
         )
 
     @property

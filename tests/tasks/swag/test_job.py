@@ -34,7 +34,9 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
     source = settings_of(
         "multiple_choice",
         str(vocab_file),
-        config=SimpleNamespace(vocab_size=len(VOCAB)),
+        config=SimpleNamespace(
+            vocab_size=len(VOCAB), max_position_embeddings=512
+        ),
         max_seq_length=length,
     ).checkpoint
     return job.SwagJob(settings, source, str(tmp_path))
