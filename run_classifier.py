@@ -68,7 +68,6 @@ finetuning_flags.define(
 )
 
 _OWN_FILES = {"task_name=tsv": ""}
-_FILES = ("train_file", "dev_file", "test_file")
 _OWN_FILE = {
     "needs": _OWN_FILES,
     "excludes": {"data_dir": "name all files, or the folder that has them"},
@@ -87,11 +86,11 @@ class Flags:
 
     # Task and data
     task_name: str | None = flag(
-        needs={f"data_dir or {' or '.join(_FILES)}": ""}
+        needs={"data_dir or train_file or dev_file or test_file": ""}
     )
     """One of {tasks}; tsv: your own files."""
 
-    data_dir: str | None = flag(exists="directory")
+    data_dir: str = flag("", exists="directory")
     """Directory of the task's files."""
 
     train_file: str | None = flag(exists="file", **_OWN_FILE)
@@ -199,36 +198,31 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
     files = read_files(model, processor)
     for name, part in needed_parts().items():
         if not getattr(files, part):
-            mend = ""
+            what = f"task {FLAGS.task_name} has no {_TITLES[part]} file"
             if part == "dev" and files.train:
-                mend = (
+                what += (
                     ": hold out rows of the training file with "
                     "--heldout_fraction=0.1, or name a --dev_file"
                 )
-            raise UserError(
-                f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
-                + mend
-            )
+            raise UserError(f"--{name}: {what}")
     # Only runs that ask for an extra import it.
     if (FLAGS.num_folds or FLAGS.heldout_fraction) and files.train:
         from extras import folds
 
-        data_dir = FLAGS.data_dir or ""
         if FLAGS.num_folds:
             # If all folds are asked for, the first one stands for them.
             fold = FLAGS.fold or 1
-            files = folds.fold(files, data_dir, fold, FLAGS.num_folds)
+            files = folds.fold(files, FLAGS.data_dir, fold, FLAGS.num_folds)
         else:
             seed = FLAGS.heldout_seed
             files = folds.held_out(
                 files,
-                data_dir,
+                FLAGS.data_dir,
                 FLAGS.heldout_fraction,
                 settings.training.random_seed if seed is None else seed,
             )
-    options = read(Options, FLAGS, data_dir=FLAGS.data_dir or "")
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
-    job = job_type(settings, source, files, options)
+    job = job_type(settings, source, files, read(Options, FLAGS))
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
@@ -268,16 +262,13 @@ def read_files(
         columns = glue.Columns(
             FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
         )
-        given = dict(
-            zip(METHODS, (FLAGS[n].value for n in _FILES), strict=True)
-        )
         files = classifier_data.own_files(
-            FLAGS.data_dir or "",
+            FLAGS.data_dir,
             columns,
             FLAGS.regression,
             labels,
             FLAGS.multi_label,
-            given,
+            given={part: FLAGS[f"{part}_file"].value for part in METHODS},
         )
     else:
         files = glue.find(FLAGS.task_name, FLAGS.xnli_language)
