@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from base.errors import UserError
+from base.errors import UserError, counted
 
 from absl import logging
 
@@ -154,11 +154,9 @@ class Checkpoint:
     def in_words(self) -> str:
         """Return a line that tells a person what model it is."""
         what = self.prefix or "new"
-        if self.config:
-            what += (
-                f", {self.config.num_hidden_layers} layers of "
-                f"{self.config.hidden_size}"
-            )
+        if config := self.config:
+            layers = counted(config.num_hidden_layers, "layer")
+            what += f", {layers} of {config.hidden_size}"
         if self.files.vocabulary:
             casing = self.tokenizer_settings.do_lower_case
             what += (

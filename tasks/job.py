@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from base import cluster, file_system, progress
+from base import cluster, file_system, logs, progress
 from base.errors import UserError
 
 import numpy as np
@@ -253,9 +253,12 @@ class FineTuningJob(abc.ABC):
     def records(self, data: DataSet) -> in_memory.ShortRecords:
         """Return the records of a data set, of an earlier run or made now."""
         if data.name not in self._records:
-            self._records[data.name] = self.cache.records(
+            fingerprint = self.fingerprint(data)
+            path = self.cache.path(data.name)
+            is_there = self.cache.has(path, fingerprint)
+            records = self.cache.records(
                 data.name,
-                self.fingerprint(data),
+                fingerprint,
                 lambda path: self.write_records(
                     path, data, self.examples(data)
                 ),
@@ -263,6 +266,14 @@ class FineTuningJob(abc.ABC):
                     data == self.train or name not in self.training_features
                 ),
             )
+            if is_there:  # else `convert` says more
+                logs.say(
+                    "%s: %s records of an earlier command, %s",
+                    data.title,
+                    f"{records.num_records:,}",
+                    path,
+                )
+            self._records[data.name] = records
         return self._records[data.name]
 
     def write_records(

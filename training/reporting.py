@@ -103,7 +103,13 @@ def log_results(output_dir: str, results: Mapping[str, float]) -> None:
     wholes = {n: value for n, value in results.items() if n not in parts}
     if parts:
         logging.info("%s", "\n".join(["Of parts:", *results_table(parts)]))
-    logs.say("%s", "\n".join([title, *results_table(wholes)]))
+    lines = [title, *results_table(wholes)]
+    if any(name.split("_")[-1] == "ece" for name in wholes):
+        lines.append(
+            "ece, the calibration error: 0.02 says that the probabilities are "
+            "2% off on average"
+        )
+    logs.say("%s", "\n".join(lines))
 
 
 def _results_path(output_dir: str) -> str:

@@ -80,12 +80,13 @@ def say_plan(
 ) -> None:
     """Say how much there is to train, and how."""
     size, steps = settings.train_batch_size, settings.last_step
+    epochs = size * steps / num_records  # 2.98, if 3 end within a batch
     logs.say(
-        "Plan: %s steps of %d examples (%.3g epochs of %s), learning rate %g, "
+        "Plan: %s steps of %d examples (%s epochs of %s), learning rate %g, "
         "%s on %s",
         f"{steps:,}",
         size,
-        size * steps / num_records,
+        f"{epochs:.2g}" if epochs < 10 else f"{epochs:,.0f}",
         f"{num_records:,}",
         settings.learning_rate,
         settings.dtype,
