@@ -35,12 +35,6 @@ def test_one_table_is_enough(encoder_dir, tmp_path):
     held_out = read(out / "heldout.csv")
     assert len(held_out) == 12
     assert {(row["text"], row["kind"]) for row in held_out} < {*rows}
-    share = sum(kind == "bad" for _, kind in rows) / 60
-    assert abs(sum(row["kind"] == "bad" for row in held_out) - 12 * share) <= 1
-    wrong = 12 * (1 - tiny.results_of(out)["accuracy"])
-    assert len((out / "errors.tsv").read_text().splitlines()) == 1 + round(
-        wrong
-    )
     predicted = read(out / "test_results.csv")
     assert [row["text"] for row in predicted] == [text for text, _ in rows]
     shares = np.loadtxt(out / "test_results.tsv")

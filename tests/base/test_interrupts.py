@@ -56,7 +56,19 @@ script.run(main)
 """
 
 
-def begin_busy(block: str) -> subprocess.Popen:
+@pytest.mark.parametrize(
+    "block, first, last",
+    [
+        ("contextlib.nullcontext()", "Ending when the", "interrupted"),
+        # A run that has nothing to save.
+        (
+            "stop_request.StopRequest()",
+            "",
+            "stopped by SIGINT before the first",
+        ),
+    ],
+)
+def test_ctrl_c_is_answered_while_python_has_no_turn(block, first, last):
     process = subprocess.Popen(
         [sys.executable, "-c", BUSY.format(block=block)],
         cwd=ROOT,
@@ -67,25 +79,11 @@ def begin_busy(block: str) -> subprocess.Popen:
     assert process.stdout.readline() == "busy\n"
     time.sleep(1)  # Python has its turn before it
     process.send_signal(signal.SIGINT)
-    return process
-
-
-def test_ctrl_c_is_answered_while_python_has_no_turn():
-    process = begin_busy("contextlib.nullcontext()")
-    assert process.stderr.readline().startswith("Ending when the present oper")
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[1].split("\n") == [
-        "",
-        "ERROR: interrupted",
-        "",
-    ]
-    assert process.returncode == 1
-
-
-def test_ctrl_c_ends_a_run_that_has_nothing_to_save():
-    process = begin_busy("stop_request.StopRequest()")
-    line = "stopped by SIGINT before the first step; the same command begins"
-    assert line in process.communicate(timeout=30)[1]
+    if first:
+        assert process.stderr.readline().startswith(first)
+        process.send_signal(signal.SIGINT)
+    found = process.communicate(timeout=30)[1]
+    assert found.startswith(f"\nERROR: {last}") and found.count("\n") == 2
     assert process.returncode == 1
 
 

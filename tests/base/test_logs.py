@@ -59,13 +59,16 @@ def test_a_person_sees_a_part_of_the_log(tmp_path):
         "ERROR: at the end",
     ]
     # The log goes on when a run is resumed, whatever is shown.
-    assert run(folder, "--verbosity=-2") == shown[1:]
+    assert run(folder, "-v=-2") == shown[1:]
     added = path.read_text().splitlines()[len(first) :]
-    assert added[0] == f"{first[0]} --verbosity=-2"
+    assert added[0] == f"{first[0]} -v=-2"
+    assert run(folder, "--verbosity=-1") == ["WARNING: no font", *shown[1:]]
     assert "a step of a library" in run(folder, "--verbosity=0")
-    assert any("for --verbosity=1" in s for s in run(folder, "--verbosity=1"))
-    assert path.read_text().count("--- python") == 4
-    assert path.read_text().count("in the log") == 4
+    long = "\n".join(run(folder, "--verbosity=1"))
+    prefix = r"^[DI]\d{4} [\d:.]+ +\d+ \S+:\d+\] "
+    assert re.search(f"{prefix}for --verbosity=1$", long, re.MULTILINE)
+    assert path.read_text().count("--- python") == 5
+    assert path.read_text().count("in the log") == 5
 
 
 def test_a_file_of_another_program_is_left_alone(tmp_path):

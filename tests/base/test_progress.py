@@ -1,6 +1,5 @@
 """Progress lines: their text, and how often they are written."""
 
-import re
 import time
 
 from base import logs, progress
@@ -74,20 +73,12 @@ def test_short_failed_and_silent_jobs_write_no_line(clock, caplog):
     assert caplog.messages == []
 
 
-def test_a_terminal_gets_a_bar_unless_it_is_dumb(monkeypatch, capsys):
+def test_a_dumb_terminal_gets_no_bar(monkeypatch):
+    """What others get is in tests/test_terminal.py."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "dumb")
-    assert not logs.is_terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    with progress.Bar(3, "records", "Predicting") as bar:
-        bar.update(1)
-        bar.note("a note")
-        bar.update(2)
-    shown = capsys.readouterr().err
-    assert "\rPredicting:   0%|" in shown
-    assert "\x1b" not in shown, "colour or cursor movement"
-    assert re.search(r"\r +\r$", shown), "the bar has to disappear"
+    for name, wanted in (("dumb", False), ("xterm", True)):
+        monkeypatch.setenv("TERM", name)
+        assert logs.is_terminal() == wanted
 
 
 def test_format_seconds():

@@ -357,22 +357,13 @@ def test_damaged_lines_are_named(tmp_path, lines, words):
 def test_damaged_files_are_named(tmp_path):
     task = glue.TASKS["sts-b"]
     assert "cannot be read" in error(tmp_path, task, task.train)
-    (tmp_path / "train.tsv").write_bytes(b"a\tb\nc\t\xff\n")
-    assert "train.tsv: line 2 is not UTF-8" in error(tmp_path, task, task.train)
     header = tabs("index", "sentence1", "sentence2", "score")
     write(tmp_path, "train.tsv", header, tabs("0", "a", "b", "nan"))
     assert "'nan' is not a number" in error(tmp_path, task, task.train)
-    cola = glue.TASKS["cola"]
-    write(tmp_path, "dev.tsv", tabs("a", "b"))
-    line = error(tmp_path, cola, cola.dev["dev"])
-    assert "line 1: no column 3; it has 0, 1" in line
 
 
 def test_damaged_own_files_are_named(tmp_path):
     with pytest.raises(UserError, match="no train, dev or test file"):
-        own(tmp_path)
-    write(tmp_path, "train.jsonl", "{")
-    with pytest.raises(UserError, match=r"train.jsonl, line 1: not JSON"):
         own(tmp_path)
     write(tmp_path, "train.jsonl", '{"text": "a"}')
     with pytest.raises(UserError, match=r"no key 'label'; it has 'text'"):
@@ -384,11 +375,6 @@ def test_damaged_own_files_are_named(tmp_path):
     with pytest.raises(UserError, match="train.csv and train.jsonl"):
         own(tmp_path)
     (tmp_path / "train.jsonl").unlink()
-    write(tmp_path, "train.csv", "text,label", '"a,1')
-    with pytest.raises(
-        UserError, match="train.csv, the row that begins in line 2: a"
-    ):
-        own(tmp_path)
     rows = [f"a,{number / 7}" for number in range(1001)]
     write(tmp_path, "train.csv", "text,label", *rows)
     with pytest.raises(UserError, match="need --regression"):
@@ -398,13 +384,8 @@ def test_damaged_own_files_are_named(tmp_path):
 @pytest.mark.parametrize(
     "text, label, words",
     [
-        ('["a", "b"]', "1", "'text' is ['a', 'b'], wanted a string"),
-        ('{"a": "b"}', "1", "'text' is {'a': 'b'}, wanted a string"),
         ("3", "1", "'text' is 3, wanted a string"),
-        ("null", "1", "'text' is None, wanted a string"),
         ('"a"', "[1]", "'label' is [1], wanted a string or a whole"),
-        ('"a"', "{}", "'label' is {}, wanted a string or a whole"),
-        ('"a"', "null", "'label' is None, wanted a string or a wh"),
         ('"a"', "NaN", "'label' is nan, wanted a string or a whole"),
     ],
 )
@@ -424,14 +405,6 @@ def test_labels_of_json_are_strings_numbers_or_booleans(tmp_path):
     lines = [f'{{"text": "x", "label": {value}}}' for value in values]
     write(tmp_path, "train.jsonl", *lines)
     assert set(own(tmp_path).labels) == {"a", "1", "2.5", "True"}
-
-
-def test_a_blank_last_line_with_a_carriage_return_is_none(tmp_path):
-    (tmp_path / "train.tsv").write_bytes(
-        b"sentence\tlabel\r\na\tx\r\nb\ty\r\n\r\n"
-    )
-    task = own(tmp_path, "sentence")
-    assert task.labels == ("x", "y")
 
 
 def own_labels(folder: Path, *labels: str) -> tuple[str, ...]:
@@ -535,9 +508,3 @@ def test_a_number_to_predict_has_32_bits(tmp_path, label):
     task = own(tmp_path, "sentence", is_regression=True)
     with pytest.raises(UserError, match=f"line 3: '{label}' is not a number"):
         read(tmp_path, task, task.train)
-
-
-def test_a_column_that_is_there_twice_is_an_error(tmp_path):
-    (tmp_path / "train.tsv").write_text("sentence\tlabel\tlabel\na\tx\ty\n")
-    with pytest.raises(UserError, match="more than one column 'label'"):
-        own(tmp_path, "sentence")

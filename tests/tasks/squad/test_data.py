@@ -78,12 +78,10 @@ def test_an_impossible_question_with_answers(tmp_path):
     [
         (b'{"data": [}', "not JSON: Expecting value: column 11"),
         (b'{"data":\n }', "line 2 column 2"),
-        (b"[" * 100_000, "not JSON: .*nested too deeply"),
         (gzip.compress(b"{}", mtime=0), "is compressed .gzip.: unpack it"),
-        (b'{"data": "\xff"}', "line 1 is not UTF-8: byte 0xff at column 11"),
         (None, "cannot be read"),
     ],
-    ids=["JSON", "line", "deep", "gzip", "UTF-8", "none"],
+    ids=["JSON", "line", "gzip", "none"],
 )
 def test_files_that_are_not_json(tmp_path, data, words):
     path = tmp_path / "b.json"

@@ -76,7 +76,6 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
     "name, lines, words",
     [
         ("t.csv", [HEADER], "t.csv, line 1: no column 'label'; it has ''"),
-        ("t.csv", ["a,b"], "no column 'sent1'; it has 'a', 'b'"),
         ("t.csv", ["sent1,sent2,label,x", "c,s,0,x"], "no key 'ending0'"),
         (
             "t.csv",
@@ -88,14 +87,8 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
             ["sent1,sent2,ending0,ending1,ending1,label", "c,s,a,b,d,0"],
             "no key 'ending1'; it has",
         ),
-        ("t.csv", ["sent1,sent1,sent2,label"], "more than one column 'sent1'"),
         ("t.csv", [HEADER + ",label"], "holds no question"),
         ("t.csv", [], "holds no question"),
-        (
-            "t.csv",
-            [HEADER + ",label", ROW + ",2", ROW],
-            "line 4: 11 columns, wanted 12 as in the first line; put texts",
-        ),
         (
             "t.csv",
             [HEADER + ",label", ROW + ",4"],
@@ -104,17 +97,6 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ("t.csv", [HEADER + ",label", ROW + ",-1"], "label -1 is none of"),
         ("t.csv", [HEADER + ",label", ROW + ",gold"], "label 'gold' is not"),
         ("t.csv", [HEADER + ",label", ROW + ","], "label '' is not the number"),
-        ("t.csv", [HEADER + ",label", '0,"x" y,'], "line 2: "),
-        (
-            "t.csv",
-            [HEADER + ",label", ROW + ",2", '8,"never closed', ROW, ROW],
-            "the row that begins in line 4: ",
-        ),
-        (
-            "t.csv",
-            [HEADER + ",label", ROW + ",2", '8,"x', "y", "z"],
-            "the row that begins in line 4: a quote is not closed",
-        ),
         ("t.csv", ["sent1,sent2,ending0,label", "c,s,a,0"], "no key 'ending1'"),
         (
             "t.csv",
@@ -132,9 +114,6 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
             "line 2: 3 choices, wanted 2 as in the first question",
         ),
         ("t.jsonl", [""], "holds no question"),
-        ("t.jsonl", [GOOD, "{"], "line 2: not JSON"),
-        ("t.jsonl", [GOOD, "1" * 5000], "line 2: not JSON: Exceeds the limit"),
-        ("t.jsonl", [GOOD, "[" * 10**5], "line 2: not JSON: lists or"),
         (
             "t.jsonl",
             [GOOD.replace("{", '{"id": "a\\tb", ')],
@@ -145,7 +124,6 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
             ['{"context": "c", "choices": ["a"], "label": 0}'],
             "line 1: 1 choices, wanted two or more",
         ),
-        ("t.jsonl", ["[1]"], "line 1: found list, wanted a JSON object"),
         ("t.jsonl", ['{"choices": []}'], "no key 'context'; it has 'choices'"),
         (
             "t.jsonl",
