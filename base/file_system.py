@@ -429,19 +429,17 @@ def check_writable(path: str, flag: str) -> None:
         ) from error
 
 
-def prepare_output_file(
-    path: str, inputs: Iterable[tuple[str, str]], flag: str = "output_file"
-) -> None:
-    """Check that a flag names a file, and none that is read; make its folder.
+def prepare_output_file(path: str, inputs: Iterable[tuple[str, str]]) -> None:
+    """Check that --output_file is a file, and none that is read; make a folder.
 
     `inputs` are pairs of a flag and a file that it names.
     """
     if is_directory(path) or path.endswith("/"):
-        raise UserError(f"--{flag}={path} is a directory: name a file")
+        raise UserError(f"--output_file={path} is a directory: name a file")
     for name, other in inputs:
         if not is_stream(path) and real_path(path) == real_path(other):
             raise UserError(
-                f"--{flag}={path} is a file of --{name} too: name another"
+                f"--output_file={path} is a file of --{name} too: name another"
             )
     make_directories(os.path.dirname(path) or ".")
 

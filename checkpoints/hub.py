@@ -77,10 +77,10 @@ def parse(text: str, flag: str = "init_checkpoint") -> Name:
     return Name(match[1], match[2] and match[2].rstrip("/"))
 
 
-def with_commit(text: str, flag: str = "init_checkpoint") -> str:
+def with_commit(text: str) -> str:
     """Return a name whose revision is the commit that is used; fetch it."""
-    folder = fetch(text, flag)
-    return str(parse(text, flag)._replace(revision=os.path.basename(folder)))
+    folder = fetch(text)
+    return str(parse(text)._replace(revision=os.path.basename(folder)))
 
 
 # --- Fetching ----------------------------------------------------------------
