@@ -1,6 +1,5 @@
 """run_classifier.py --teacher_answers as a user runs it."""
 
-import gzip
 import json
 import types
 from pathlib import Path
@@ -398,15 +397,10 @@ def test_answers_that_cannot_be_used(places, tmp_path):
     last = len(lines)
     text = "\n".join(map(json.dumps, lines))
     (tmp_path / "cut").write_text(text[:-20])
-    packed = gzip.compress(text.encode())
-    (tmp_path / "cut.gz").write_bytes(packed[:-50])
-    (tmp_path / "zeros").write_bytes(bytes(99))
     three = {"bad": 0.1, "good": 0.2, "so": 0.7}
     first = lines[0] | {"probabilities": {"bad": 0.5, "good": 0.5}}
     for found, words in (
         (tmp_path / "cut", f"cut, line {last}: not JSON"),
-        (tmp_path / "cut.gz", "gzip is damaged here"),
-        (tmp_path / "zeros", "zeros, line 1: "),
         (places["data"] / "train.tsv", "train.tsv, line 2: no key 'text'"),
         (f"{places['sure_answers']},/nowhere", "no file matches '/nowhere'"),
         ({"probabilities": three}, "on the labels bad, good, so; those of "),

@@ -27,6 +27,9 @@ class Settings:
     names: tuple[str, ...] = flag(())
     """Names."""
 
+    threshold: float = flag(0.0)
+    """Without bounds it may be infinite."""
+
     kind: str | None = flag(choices=("a", "b"))
     """Kind."""
 
@@ -72,7 +75,9 @@ def test_a_field_is_a_flag(f):
     f(["x", "--sizes=1,20", "--names=a,b", "--cased", "--kind=b", "--o=p"])
     found = declared_flags.read(Settings, f, made="here")
     assert found == Settings(
-        0.25, 0, (1, 20), ("a", "b"), "b", True, folder="p", made="here"
+        *(0.25, 0, (1, 20), ("a", "b"), 0.0, "b", True),
+        folder="p",
+        made="here",
     )
     assert declared_flags.of(f, "folder").is_output
     assert declared_flags.of(f, "folder").place == __file__
@@ -100,6 +105,9 @@ def test_values_out_of_bounds_are_refused(f, argument):
             "give --cased or --kind=a, not both: a is uncased",
         ),
         (["--rate=0"], "--rate is required"),
+        (["--rate=nan"], "flag --rate=nan: wanted a finite number"),
+        (["--threshold=nan"], "flag --threshold=nan: wanted a finite number"),
+        (["--threshold=-inf"], None),
         (["--folder=/nowhere"], "--folder=/nowhere is not a directory"),
     ],
 )

@@ -15,8 +15,6 @@ from base import errors, script
 from absl import flags, logging
 flags.DEFINE_integer("count", 0, "A number.")
 flags.DEFINE_float("rate", 0.1, "A number.", lower_bound=0)
-flags.DEFINE_float("share", None, "A number.", lower_bound=0, upper_bound=1)
-flags.DEFINE_float("threshold", 0.0, "A number.")
 flags.DEFINE_integer("num_errors", 0, "A number.")
 flags.DEFINE_integer("num_train_epochs", 0, "A number.")
 
@@ -95,9 +93,6 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
         ("--rate=nan", "flag --rate=nan: wanted a finite number"),
         ("--rate=inf", "flag --rate=inf: wanted a finite number"),
         ("--rate=-1", "flag --rate=-1: -1.0 is not a non-negative number"),
-        ("--share=NaN", "flag --share=nan: wanted a finite number"),
-        ("--share=inf", "flag --share=inf: inf is not a number in the range"),
-        ("--threshold=nan", "flag --threshold=nan: wanted a finite number"),
     ],
 )
 def test_a_wrong_argument_is_one_line(argument, message):
@@ -105,11 +100,6 @@ def test_a_wrong_argument_is_one_line(argument, message):
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1 and not result.stdout
     assert result.stderr.startswith(f"ERROR: {message}")
-
-
-def test_a_number_without_bounds_may_be_infinite():
-    """Such as the threshold above which a question has no answer."""
-    assert end_of("pass", "--threshold=-inf").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["x", "/dev/null"])
