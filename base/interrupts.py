@@ -64,9 +64,9 @@ def end_process(line: str, seconds: float = 0.0) -> None:
 
     The others do not hinder it: TensorFlow may wait for what never ends.
     """
-    logs.error_to_file(line)
     sys.stderr.write(f"\n{logs.error_line(line)}\n")
     sys.stderr.flush()
+    logs.error_to_file(line)
     time.sleep(seconds)
     os._exit(1)
 

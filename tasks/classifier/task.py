@@ -51,11 +51,9 @@ class Classification(RowTask):
         """Return label and probability of the label; or value."""
         if "label" not in found:
             return found
-        names = {"label": "label", "score": "probability"}
-        own = {names[name]: found[name] for name in names}
-        return own | {
-            n: v for n, v in found.items() if n not in (*names, "probabilities")
-        }
+        shown = {"label": found["label"], "probability": found["score"]}
+        told = ("label", "score", "probabilities")
+        return shown | {n: v for n, v in found.items() if n not in told}
 
     # --- Model ---------------------------------------------------------------
 
