@@ -493,7 +493,7 @@ def test_labels_that_differ_in_case_are_warned_of(tmp_path, caplog):
     assert "3 different labels, some of which differ in case" in caplog.text
 
 
-@pytest.mark.parametrize("label", ["[1]", "[" * 100_000, '["a"'])
+@pytest.mark.parametrize("label", ["[1]", "[" * 100_000, '["a"', '["a", 1]'])
 def test_several_labels_that_are_no_json_list(tmp_path, label):
     (tmp_path / "train.tsv").write_text(f"text\tlabel\na\tx,y\nb\t{label}\n")
     with pytest.raises(UserError, match="line 3: .* no JSON list of strings"):

@@ -1,14 +1,11 @@
 """Thresholds by brute force; labels in cells of a table."""
 
-from base.errors import UserError
-
 import numpy as np
 import pytest
 
 from tasks.classifier import data as classifier_data
 from tasks.classifier import job as classifier_job
 from tasks.classifier import scores as classifier_scores
-from tasks.classifier.glue import Columns
 from tasks.classifier.task import joined
 
 
@@ -55,14 +52,6 @@ def test_a_label_without_examples_counts_in_macro_f1_alone():
 )
 def test_labels_of_a_cell(cell, labels):
     assert classifier_data.split_labels(cell) == labels
-
-
-@pytest.mark.parametrize("cell", ["[a", '["a", 1]', "[1"])
-def test_a_damaged_list_is_named_with_its_line(cell, tmp_path):
-    (tmp_path / "dev.tsv").write_text(f"sentence\tlabel\nx\t{cell}\n")
-    with pytest.raises(UserError, match="dev.tsv, line 2: the labels"):
-        columns = Columns("sentence", None, "label")
-        classifier_data.own_files(str(tmp_path), columns, multi_label=True)
 
 
 @pytest.mark.parametrize("labels", [(), ("a", "b c"), ("a, b", "\u00fc")])
