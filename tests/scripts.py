@@ -53,7 +53,7 @@ def load(name: str) -> ModuleType:
         raise
     own = flags.FlagValues()
     shown = {f.name for f in flags.FLAGS.get_key_flags_for_module(name)}
-    for flag in set(flags.FLAGS) - before:
+    for flag in [name for name in flags.FLAGS if name not in before]:
         definer = flags.FLAGS.find_module_defining_flag(flag)
         if definer.split(".")[0] in ("absl", "tensorflow"):
             continue  # one of theirs, whoever imports them first
