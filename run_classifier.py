@@ -212,12 +212,11 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         if FLAGS.num_folds:
             # If all folds are asked for, the first one stands for them.
             fold = FLAGS.fold or 1
-            files = folds.fold(files, FLAGS.data_dir, fold, FLAGS.num_folds)
+            files = folds.fold(files, fold, FLAGS.num_folds)
         else:
             seed = FLAGS.heldout_seed
             files = folds.held_out(
                 files,
-                FLAGS.data_dir,
                 FLAGS.heldout_fraction,
                 settings.training.random_seed if seed is None else seed,
             )
@@ -271,7 +270,8 @@ def read_files(
             given={part: FLAGS[f"{part}_file"].value for part in METHODS},
         )
     else:
-        files = glue.find(FLAGS.task_name, FLAGS.xnli_language)
+        task = glue.find(FLAGS.task_name, FLAGS.xnli_language)
+        files = task.in_folder(FLAGS.data_dir)
     if model:
         own = model.trained_for
         files = glue.with_labels_of(files, labels, model.prefix)

@@ -125,7 +125,7 @@ class _GlueProcessor(DataProcessor):
                 x.text_b,
                 x.label or files.labels[0],
             )
-            for x in data.read_examples(data_dir, split, files)
+            for x in data.read_examples(split.in_folder(data_dir), files)
         ]
 
 

@@ -10,14 +10,14 @@ from tasks.classifier import data
 from tasks.classifier.glue import Example, TaskFiles
 
 
-def fold(files: TaskFiles, data_dir: str, number: int, count: int) -> TaskFiles:
+def fold(files: TaskFiles, number: int, count: int) -> TaskFiles:
     """Return the task whose development set is a part of its training set.
 
     It is trained on the others. `number` of the part is from 1 to `count`. All
     seeds see the same parts.
     """
     train = files.train
-    examples = train.examples or data.read_examples(data_dir, train, files)
+    examples = train.examples or data.read_examples(train, files)
     if len(examples) < count:
         raise UserError(
             f"--num_folds={count}: there are {len(examples)} training "
@@ -30,15 +30,13 @@ def fold(files: TaskFiles, data_dir: str, number: int, count: int) -> TaskFiles:
     return files._replace(train=train._replace(examples=others), dev=dev)
 
 
-def held_out(
-    files: TaskFiles, data_dir: str, fraction: float, seed: int
-) -> TaskFiles:
+def held_out(files: TaskFiles, fraction: float, seed: int) -> TaskFiles:
     """Return the task whose development set is a fraction of its training set.
 
     It is trained on the others.
     """
     train = files.train
-    examples = data.read_examples(data_dir, train, files)
+    examples = data.read_examples(train, files)
     count = round(len(examples) * fraction)
     if not 0 < count < len(examples):
         raise UserError(

@@ -60,7 +60,7 @@ def own_files(
         if not file and data_dir:
             file = tables.find_one_file(data_dir, names)
         if file:
-            splits[part] = Split(file, own)
+            splits[part] = Split(os.path.join(data_dir, file), own)
     if not splits:
         raise UserError(
             f"--data_dir={data_dir} holds no train, dev or test file "
@@ -78,28 +78,27 @@ def own_files(
     if is_regression:
         return files._replace(labels=None)
     if not labels:
-        files = files._replace(labels=_read_labels(data_dir, files))
+        files = files._replace(labels=_read_labels(files))
     return files
 
 
-def _read_labels(data_dir: str, files: TaskFiles) -> tuple[str, ...]:
+def _read_labels(files: TaskFiles) -> tuple[str, ...]:
     """Return the different labels of the training or the development file."""
     # A command that only scores may have a development file alone.
     split = files.train or files.dev.get("dev")
     if not split:
         raise UserError(
-            "there is no training or development file to take the labels from "
-            f"(--data_dir={data_dir}), and the model's configuration has none "
-            "(id2label)"
+            "there is no training or development file to take the labels "
+            "from (--train_file, --dev_file, or those in --data_dir), and the "
+            "model's configuration has none (id2label)"
         )
-    examples = read_examples(data_dir, split, files, any_label=True)
+    examples = read_examples(split, files, any_label=True)
     labels = {example.label for example in examples}
     if files.multi_label:
         labels = {name for label in labels for name in split_labels(label)}
-    path = os.path.join(data_dir, split.file)
     found = (
-        f"{path}: column {split.columns.label!r} has {len(labels)} different "
-        "labels"
+        f"{split.file}: column {split.columns.label!r} has {len(labels)} "
+        "different labels"
     )
     if len(labels) < 2:
         raise UserError(
@@ -175,7 +174,7 @@ def split_labels(text: str) -> tuple[str, ...]:
 
 
 def read_examples(
-    data_dir: str, split: Split, files: TaskFiles, any_label: bool = False
+    split: Split, files: TaskFiles, any_label: bool = False
 ) -> list[Example]:
     """Return the examples of a file; warn of lines that are left out.
 
@@ -187,7 +186,6 @@ def read_examples(
             has too many or too few columns, a label is unknown; the error
             names file and line.
     """
-    path = os.path.join(data_dir, split.file)
     columns = {
         part: column
         for part, column in split.columns._asdict().items()
@@ -197,7 +195,7 @@ def read_examples(
     examples: list[Example] = []
     damaged: list[str] = []
     found = tables.rows(
-        path,
+        split.file,
         columns.values(),
         _HINT,
         has_header=split.columns.has_header,
@@ -226,7 +224,7 @@ def read_examples(
     if not examples:
         of = f" in language {files.language!r}" if files.language else ""
         raise UserError(
-            damaged[0] if damaged else f"{path} holds no example{of}"
+            damaged[0] if damaged else f"{split.file} holds no example{of}"
         )
     if damaged:  # a run reads some files twice
         logs.warn_once(

@@ -5,6 +5,7 @@ each the columns of the texts and of the label. data.py reads the files.
 """
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class Split(NamedTuple):
     """A file, relative to the data directory, and its columns.
 
     Attributes:
-        file: its name.
+        file: its path; of TASKS its name in their folder.
         columns: of the texts and of the label.
         skips_damaged: leave out lines with too many or too few columns, or
             without a first text, and warn. Otherwise they are errors.
@@ -55,6 +56,10 @@ class Split(NamedTuple):
     examples: Sequence[Example] | None = None
     part: str = ""
     drawn: Mapping[str, Any] | None = None
+
+    def in_folder(self, folder: str) -> "Split":
+        """Return the file in a folder."""
+        return self._replace(file=os.path.join(folder, self.file))
 
 
 class TaskFiles(NamedTuple):
@@ -87,6 +92,15 @@ class TaskFiles(NamedTuple):
     multi_label: bool = False
     class_names: tuple[str, ...] | None = None
     output_activation: str | None = None
+
+    def in_folder(self, folder: str) -> "TaskFiles":
+        """Return the task of the files in a folder."""
+        dev, test = (
+            {name: split.in_folder(folder) for name, split in part.items()}
+            for part in (self.dev, self.test)
+        )
+        train = self.train and self.train.in_folder(folder)
+        return self._replace(train=train, dev=dev, test=test)
 
     @property
     def names(self) -> tuple[str, ...] | None:

@@ -49,9 +49,7 @@ _ONE_LABEL = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The folder of the files, and the loss."""
-
-    data_dir: str
+    """The loss."""
 
     class_weights: str | None = flag(excludes=_ONE_LABEL)
     """How much an example of each class counts in the training loss: balanced,
@@ -113,8 +111,7 @@ class ClassifierJob(FineTuningJob):
         test = _data_sets("predict", files.test)
         for data in test:
             names = [_results_name(data), _results_name(data, "csv")]
-            path = os.path.join(options.data_dir, data.source.file)
-            folder, file = os.path.split(path)
+            folder, file = os.path.split(data.source.file)
             folders = map(os.path.realpath, (folder, settings.output_dir))
             if len(set(folders)) == 2:
                 names.append(f"{data.title}.tsv")
@@ -141,8 +138,8 @@ class ClassifierJob(FineTuningJob):
         """Return the task's first score, of its first development set."""
         if not self.dev:
             raise UserError(
-                f"{self.flags.data_dir} has no development file to find the "
-                "best weights with"
+                "there is no development file to find the best weights with: "
+                "name a --dev_file, or a --data_dir that has one"
             )
         return self.prefix(self.dev[0]) + self.files.metrics[0]
 
@@ -155,7 +152,7 @@ class ClassifierJob(FineTuningJob):
     def read(self, data: DataSet) -> Sequence[Example]:
         """Return the examples of a data set."""
         return data.source.examples or classifier_data.read_examples(
-            self.flags.data_dir, data.source, self.files
+            data.source, self.files
         )
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
@@ -165,9 +162,8 @@ class ClassifierJob(FineTuningJob):
             text = json.dumps(split.examples).encode()
             found = {"data": hashlib.sha256(text).hexdigest()}
         else:
-            path = os.path.join(self.flags.data_dir, split.file)
             found = {
-                "data": file_system.sha256(path),
+                "data": file_system.sha256(split.file),
                 "columns": split.columns._asdict(),
                 "language": self.files.language,
                 **(split.drawn or {}),

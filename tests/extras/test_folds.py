@@ -29,12 +29,12 @@ def test_folds_are_parts_with_their_share_of_every_label():
     examples = examples_of(*["yes"] * 6, *["no"] * 14)
     files, seen = task_of(examples), []
     for number in (1, 2, 3):
-        own = held_out_by(folds.fold(files, "", number, 3), examples)
+        own = held_out_by(folds.fold(files, number, 3), examples)
         assert sum(x.label == "yes" for x in own) == 2
         seen += own
     assert sorted(seen) == sorted(examples)
     with pytest.raises(UserError, match="--num_folds=21: there are 20"):
-        folds.fold(files, "", 1, 21)
+        folds.fold(files, 1, 21)
 
 
 def test_a_fraction_is_held_out_with_its_share_of_every_label(monkeypatch):
@@ -42,10 +42,10 @@ def test_a_fraction_is_held_out_with_its_share_of_every_label(monkeypatch):
     monkeypatch.setattr(data, "read_examples", lambda *_: examples)
     files, drawn = task_of(None), []
     for seed in (1, 2, 1):
-        found = folds.held_out(files, "", 0.1, seed)
+        found = folds.held_out(files, 0.1, seed)
         drawn.append(held_out_by(found, examples))
         assert sorted(x.label for x in drawn[-1]) == ["no", "yes", "yes"]
         assert found.train.drawn != next(iter(found.dev.values())).drawn
     assert drawn[0] == drawn[2] != drawn[1]
     with pytest.raises(UserError, match="=0.01 of the 30 rows of all.csv is 0"):
-        folds.held_out(files, "", 0.01, 1)
+        folds.held_out(files, 0.01, 1)

@@ -303,7 +303,7 @@ def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
     files = classifier_data.own_files(
         folder, columns, is_regression, None, multi_label
     )
-    found = classifier_data.read_examples(folder, files.train, files)
+    found = classifier_data.read_examples(files.train, files)
     for example in found:
         rows.row_of_texts(example.text_a, example.text_b, 16, _tokenizer())
 
@@ -313,8 +313,8 @@ def glue_files(folder):
     for files in map(glue.find, ("cola", "sts-b", "mnli", "xnli")):
         splits = (files.train, *files.dev.values(), *files.test.values())
         for split in splits:
-            split = split._replace(file="a.tsv")
-            _each(classifier_data.read_examples, str(folder), split, files)
+            split = split._replace(file=str(folder / "a.tsv"))
+            _each(classifier_data.read_examples, split, files)
 
 
 _CHOICES = {"context": "a", "choices": ["b", "c"], "label": 1}

@@ -46,7 +46,7 @@ def tabs(*cells: str) -> str:
 
 
 def read(folder: Path, files: glue.TaskFiles, split) -> list[Example]:
-    return classifier_data.read_examples(str(folder), split, files)
+    return classifier_data.read_examples(split.in_folder(str(folder)), files)
 
 
 def own(folder: Path, text: str = "text", label: str = "label", **more):
@@ -437,7 +437,7 @@ def test_an_example_in_place_of_a_header(tmp_path, name, line, column):
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"{line}\n{line}\n")
     with pytest.raises(UserError, match=f"line 1: no column '{column}'"):
-        classifier_data.read_examples(str(tmp_path), task.train, task)
+        read(tmp_path, task, task.train)
 
 
 @pytest.mark.parametrize(
