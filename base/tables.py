@@ -72,6 +72,9 @@ def rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield (place, row) of each row of a file; blank lines are none.
 
+    Nor are rows of a table without any cell that holds something, which Excel
+    leaves at the end.
+
     A line of a .txt is {"text": line}. Of the columns of a table that have the
     same name, there is none in the row.
 
@@ -119,6 +122,8 @@ def rows(
     names: list[str | int] = []
     for number, cells in table:
         at = f"{path}, line {number}"
+        if not any(map(str.strip, cells)):
+            continue
         if not names:
             names = cells if has_header else list(range(len(cells)))
             quoted = kind == ".tsv" and any(c.startswith('"') for c in cells)
@@ -152,13 +157,16 @@ def _check_names(
     hint: str,
 ) -> None:
     """Raise a UserError unless each of the columns is there once."""
-    for column in columns:
-        if names.count(column) != 1:
-            found = "more than one" if column in names else "no"
-            raise UserError(
-                f"{at}: {found} {what} {column!r}; it has "
-                f"{', '.join(map(repr, names)) or 'nothing'}{hint}"
-            )
+    wrong = [
+        f"{'more than one' if column in names else 'no'} {what} {column!r}"
+        for column in columns
+        if names.count(column) != 1
+    ]
+    if wrong:
+        raise UserError(
+            f"{at}: {' and '.join(wrong)}; it has "
+            f"{', '.join(map(repr, names)) or 'nothing'}{hint}"
+        )
 
 
 def _csv_cells(

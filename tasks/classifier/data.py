@@ -26,8 +26,8 @@ _SYNONYMS = {"contradictory": "contradiction"}
 _MAX_LABELS = 1000
 
 _HINT = (
-    " (with --task_name=tsv, --text_a_column, --text_b_column and "
-    "--label_column name the columns)"
+    ": --text_a_column, --text_b_column and --label_column name the columns of "
+    "your own file (--task_name=tsv)"
 )
 
 
@@ -183,8 +183,8 @@ def read_examples(
 
     Raises:
         UserError: the file is missing or empty, a column is missing, a line
-            has too many or too few columns, a label is unknown; the error
-            names file and line.
+            has too many or too few columns, a text or a label is empty, a
+            label is unknown; the error names file and line.
     """
     columns = {
         part: column
@@ -194,6 +194,10 @@ def read_examples(
     spellings = {} if any_label else None
     examples: list[Example] = []
     damaged: list[str] = []
+    needed = ["text_a"]
+    if "label" in columns and not files.multi_label:
+        needed.append("label")
+    empty: dict[str, list[str]] = {}  # part of an example: lines without it
     found = tables.rows(
         split.file,
         columns.values(),
@@ -210,17 +214,25 @@ def read_examples(
             part: _value(row, column, part, at, files.multi_label)
             for part, column in columns.items()
         }
-        if not values["text_a"].strip():
-            damaged.append(f"{at}: column {columns['text_a']!r} is empty")
-            if split.skips_damaged:
-                continue
-            raise UserError(damaged[0])
+        lacking = next((n for n in needed if not values[n].strip()), None)
+        if lacking == "text_a" and split.skips_damaged:
+            damaged.append(f"{at}: column {columns[lacking]!r} is empty")
+            continue
+        if lacking:
+            empty.setdefault(lacking, []).append(at.rpartition(" ")[2])
+            continue
         if "label" in values:
             values["label"] = _SYNONYMS.get(values["label"], values["label"])
             _check_label(values["label"], files, spellings, at)
         values["guid"] = values.get("guid") or str(number)
         tables.check_cell(values["guid"], f"{at}: id")
         examples.append(Example(**values))
+    for part, lines in empty.items():
+        raise UserError(
+            f"{split.file}: column {columns[part]!r} is empty in "
+            f"{len(lines):,} of {number + 1:,} rows (first: line {lines[0]}): "
+            "fill these, or delete the rows"
+        )
     if not examples:
         of = f" in language {files.language!r}" if files.language else ""
         raise UserError(

@@ -18,8 +18,8 @@ def rows(path: Path, text: str, *columns: str, **more) -> list:
 def test_rows_are_the_same_in_every_kind_of_file(tmp_path):
     wanted = [{"a": "1", "b": 'say "hi"'}, {"a": "", "b": "x\u2028y"}]
     for name, text in (
-        ("x.tsv", 'a\tb\r\n1\tsay "hi"\r\n\r\n\tx\u2028y\n'),
-        ("x.csv", 'a,b\n1,"say ""hi"""\n\n,x\u2028y\n'),
+        ("x.tsv", 'a\tb\r\n1\tsay "hi"\r\n\r\n\tx\u2028y\n\t\t\n'),
+        ("x.csv", 'a,b\n1,"say ""hi"""\n\n,x\u2028y\n," "\n'),
         (
             "x.jsonl",
             '\n{"a": "1", "b": "say \\"hi\\""}\n \n{"a": "", "b": "x\u2028y"}',
@@ -109,6 +109,10 @@ def test_damaged_rows_can_be_passed_over(tmp_path):
         ("x.csv", "a,b\nc,d,e", "line 2: 3 columns, wanted 2 .* in quotes"),
         ("x.tsv", "a\n1\t2", "line 2: 2 columns, wanted 1 as in the first"),
         ("x.tsv", "b\n1", "line 1: no column 'a'; it has 'b' .--columns"),
+        (
+            *("x.csv", "b;c\n1;2"),
+            "line 1: no column 'a' and no column 'd'; it has 'b', 'c' ",
+        ),
         ("x.tsv", '"a"\n1', "in quotes, rename the file to .csv"),
         ("x.tsv", 'a\tb\n"c\nd"\te', "in quotes, rename the file to .csv"),
         ("x.xlsx", "", "in Excel: Save as, CSV UTF-8"),
@@ -120,7 +124,7 @@ def test_damaged_rows_can_be_passed_over(tmp_path):
 )
 def test_what_is_wrong_is_named(tmp_path, name, text, words):
     with pytest.raises(UserError, match=words) as caught:
-        rows(tmp_path / name, text, "a")
+        rows(tmp_path / name, text, "a", *(["d"] if ";" in text else []))
     assert str(caught.value).startswith(f"{tmp_path / name}")
 
 

@@ -402,9 +402,20 @@ def test_labels_have_one_order(tmp_path):
     assert own_labels(tmp_path, "10", "9", "nan") == ("10", "9", "nan")
 
 
-def test_an_empty_label_is_named(tmp_path):
-    with pytest.raises(UserError, match="line 3: the label is empty"):
-        own_labels(tmp_path, "x", "", "y")
+def test_empty_cells_are_named_with_their_number(tmp_path):
+    """But not rows without any cell, which Excel leaves at the end."""
+    write(tmp_path, "train.csv", "text;label", "a;x", "b; ", "c;y", "d;", ";")
+    words = r"train.csv: column 'label' is empty in 2 of 4 rows \(first: line 3"
+    with pytest.raises(UserError, match=words):
+        own(tmp_path)
+    write(tmp_path, "train.csv", "text;label", "a;x", " ;", "b;y", ";")
+    task = own(tmp_path)
+    assert len(read(tmp_path, task, task.train)) == 2
+    write(tmp_path, "train.csv", "text;label", ";x", "b;y")
+    with pytest.raises(
+        UserError, match="'text' is empty in 1 of 2 rows .first"
+    ):
+        own(tmp_path)
 
 
 @pytest.mark.parametrize(
