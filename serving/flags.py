@@ -92,7 +92,9 @@ class TextOptions:
 
     text_columns: tuple[str, ...] = flag(())
     """Fields of the texts in JSON, in the order of the task's own names, which
-    are the default: text; text_a,text_b; question,context; context,choices."""
+    are the default: text; text_a,text_b; question,context; context,choices. Of
+    a table the columns, which are --text_a_column and --text_b_column in
+    run_classifier.py."""
 
     num_answers: int = flag(1, low=1)
     """For questions: answers to list as nbest; 1: the best answer alone."""

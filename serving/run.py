@@ -25,8 +25,12 @@ from absl import logging
 
 from tasks import predict, reading, registry
 from tasks.masked_lm import task as scoring
+from tasks.ner.task import TAGGING
 from tasks.reading import InputFile, Problem, Window
 from tasks.task import Input, Model, Prediction, Task, TaskSettings
+
+# Lines of a file by which it is judged whether they are those of a table.
+_FIRST_LINES = 20
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 1
@@ -162,31 +166,67 @@ def check_first_inputs(
     """Raise a UserError if all of the first inputs are unusable.
 
     Otherwise a misspelt --text_columns would put all inputs into errors.jsonl,
-    and be noticed after hours. So would a table that was taken for text, of
-    which the first line is the header: `is_judged` if nobody said what it is.
+    and be noticed after hours. So would a table that was taken for text:
+    `is_judged` if nobody said what it is.
     """
     window = next(reading.read_windows(file, task.parse), None)
-    if window and window.inputs and file.kind == "text" and is_judged:
-        first = "\t".join(
-            str(window.inputs[0].texts.get(name)) for name in task.text_names
-        )
-        cells = {cell.strip(' "') for cell in re.split("[,;\t]", first)}
-        if len(cells) > 1 and cells >= {*task.names}:
-            raise UserError(
-                f"{file.path} looks like a table, since its first line has the "
-                f"columns {', '.join(sorted(cells))}: rename it to .csv or "
-                ".tsv, or give --input_format=text if each line is an input"
-            )
-    if not window or window.inputs or not window.problems:
+    if not window or not (window.inputs or window.problems):
         return
+    if file.kind == "text" and is_judged:
+        _check_text(file, task, window)
+    if window.inputs:
+        return
+    if file.kind == "table":
+        names = ",".join(["NAME"] * len(task.names))
+        hint = f": name the columns of the texts with --text_columns={names}"
+        next(tables.rows(file.path, task.names, hint, damaged=[]), None)
     first = window.problems[0]
     many = ""
     if len(window.problems) > 1:
-        many = f"; so are the first {len(window.problems)} inputs"
+        many = f"; nor can the others of the first {len(window.problems)}"
     raise UserError(
         f"{first.place.path}, {first.place.kind} {first.place.number} cannot "
         f"be predicted: {first.reason}{many}"
     )
+
+
+def _check_text(file: InputFile, task: Task, window: Window) -> None:
+    """Raise a UserError if the first lines look like those of a table.
+
+    They do if the first one names the columns of the texts, or if all have as
+    many cells; for a tagger, a word in each line may have its tag beside it.
+    """
+    lines = [problem.text for problem in window.problems]
+    signs = {"semicolons": ";", "tabs": "\t"}
+    if window.inputs:
+        lines = [
+            "\t".join(str(item.texts.get(name)) for name in task.text_names)
+            for item in window.inputs
+        ]
+        del signs["tabs"]  # they separate the texts of an input
+    cells = [cell.strip(' "') for cell in re.split("[,;\t]", lines[0])]
+    # A text in quotes is one cell.
+    lines = [re.sub('"[^"]*"', "x", line) for line in lines[:_FIRST_LINES]]
+    each = f"each of its first {len(lines)} lines has"
+    words = {len(line.split()) for line in lines}
+    if task.name == TAGGING and len(lines) > 4 and words in ({2}, {3}, {4}):
+        raise UserError(
+            f"{file.path} looks like a file with a word in each line, since "
+            f"{each} {words.pop()} columns: give it to run_ner.py --do_predict "
+            "--test_file, or give --input_format=text if each line is a text"
+        )
+    found = ""
+    for name, sign in signs.items():
+        count, *others = {line.count(sign) for line in lines}
+        if len(lines) > 1 and count > 1 and not others:
+            found = f"{each} {count} {name}"
+    if len(cells) > 1 and {*cells} >= {*task.names}:
+        found = f"its first line has the columns {', '.join(cells)}"
+    if found:
+        raise UserError(
+            f"{file.path} looks like a table, since {found}: rename it to .csv "
+            "or .tsv, or give --input_format=text if each line is an input"
+        )
 
 
 def errors_path(job: Job, index: int) -> str:

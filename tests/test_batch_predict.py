@@ -166,9 +166,20 @@ def test_tables_are_read_by_the_columns_of_training(
         assert row["input_label"] == "gold"
         assert row["truncated"] == ("True" if "truncated" in other else "")
     # As lines of text the header would be classified.
-    shutil.copy(path, tmp_path / "in.txt")
     batch |= {"input_file": tmp_path / "in.txt", "output_dir": tmp_path / "3"}
-    assert "looks like a table" in scripts.error_of(batch_predict, **batch)
+    for text, words in (
+        (path.read_text(), "columns What, label, probability, truncated, no"),
+        ('a;b;c\n1;"it; was";2\n;;\n', "its first 3 lines has 2 semicolons"),
+        ("a\tb\tc\n1\tit was\t2\n", "its first 2 lines has 2 tabs"),
+    ):
+        (tmp_path / "in.txt").write_text(text)
+        line = scripts.error_of(batch_predict, **batch)
+        assert "looks like a table" in line and words in line
+    batch["input_file"] = tmp_path / "other.csv"
+    batch["input_file"].write_text("a;b\nx;y\nx;y\n")
+    line = scripts.error_of(batch_predict, **batch)
+    assert "other.csv, line 1: no column 'What'; it has 'a', 'b'" in line
+    assert "--text_columns=NAME" in line and "line 2" not in line
 
 
 def test_answers_have_their_characters(tmp_path):
@@ -230,6 +241,10 @@ def test_entities_have_their_characters_and_records_their_tags(tmp_path):
             part = text["text"][entity["start"] : entity["end"]]
             assert part == entity["text"]
     assert sum(len(row["entities"]) for row in found) > 20
+    words = tmp_path / "words.txt"
+    words.write_text("".join(f"{word} O\n" for word in lines[0]["tokens"]))
+    given = {"model": model, "input_file": words, "output_dir": tmp_path / "3"}
+    assert "run_ner.py --do_predict" in scripts.error_of(batch_predict, **given)
     records = predict(model, model / "predict.tf_record", tmp_path / "4")
     by_record = [tag for row in records for tag in row["tags"]]
     by_word = [tag for row in found for tag in row["tags"]]
