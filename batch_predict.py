@@ -162,7 +162,7 @@ def main(_: list[str]) -> None:
             model = run.load_model(settings)
             run.predict_files(todo, task, model, FLAGS.batch_size)
         counts = run.finish(this_run)
-    run.log_summary(counts, job, FLAGS.output_dir)
+    run.log_summary(counts, job, FLAGS.output_dir, is_new=bool(todo))
 
 
 def find_model() -> TaskSettings:
@@ -231,7 +231,7 @@ def say_plan(
         counted(len(files), "file"),
         kind,
         size,
-        f"; {done:,} are predicted already" if done else "",
+        f"; already predicted: {counted(done, 'file')}" if done else "",
     )
     for name in ("text_columns", "id_column"):
         if FLAGS[name].value and files[0].kind == "text":

@@ -329,13 +329,21 @@ def finish(run: Run) -> Counts:
     return counts
 
 
-def log_summary(counts: Counts, job: Job, output_dir: str) -> None:
-    """Say what a run has done; raise a UserError if it predicted nothing."""
+def log_summary(
+    counts: Counts, job: Job, output_dir: str, is_new: bool = True
+) -> None:
+    """Say what a run has done; raise a UserError if it predicted nothing.
+
+    A run that is not new has found all its files complete.
+    """
     *predictions, errors = (
         os.path.join(output_dir, os.path.basename(path)) for path in job.outputs
     )
     predicted, num_inputs = counts["predicted"], counts["inputs"]
     parts = [f"Predicted {predicted:,} of {num_inputs:,} inputs"]
+    if not is_new:
+        are = f"{predicted:,} of {num_inputs:,} inputs are predicted"
+        parts = [f"Nothing left to do: {are}"]
     if cut := counts["truncated"]:
         parts.append(
             f"{cut:,} are longer than the model reads and were cut by "
@@ -363,4 +371,5 @@ def log_summary(counts: Counts, job: Job, output_dir: str) -> None:
         )
     more = len(predictions) - 1
     others = f" and {more} more files" if more else ""
-    logs.say("Wrote %s%s", predictions[0], others)
+    wrote = "Wrote" if is_new else "The predictions are in"
+    logs.say("%s %s%s", wrote, predictions[0], others)

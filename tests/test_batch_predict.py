@@ -341,6 +341,15 @@ def test_bad_lines_are_named_and_the_others_predicted(
     assert [row["text"] for row in rows[:2]] == BAD[1:3]
     assert "8 of 11 inputs have no prediction" in caplog.text
     assert "blank lines passed over: 1" in caplog.text
+    # The same command again has nothing to do; after a change it is another.
+    assert predict(classifier / "model", file, tmp_path / "1") == found
+    assert "; already predicted: 1 file" in caplog.text
+    assert "Nothing left to do: 3 of 11 inputs are pred" in caplog.text
+    write_lines(file, [{"text": "good"}])
+    flags = {"model": classifier / "model", "input_file": file}
+    line = scripts.error_of(batch_predict, **flags, output_dir=tmp_path / "1")
+    assert f"{file} has changed since (" in line
+    assert f"or delete {tmp_path / '1'}, if it holds nothing else" in line
 
 
 def test_records_with_other_features_are_named(classifier, tmp_path):

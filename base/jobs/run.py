@@ -263,9 +263,12 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     )
     if not (job.flag and is_begun):
         return {}
+    files = f"the files and {job.manifest}"
+    if job.label == job.folder:
+        files = f"{job.folder}, if it holds nothing else"
     raise UserError(
-        f"{job.label} was begun by a different command: {'; '.join(found)}. "
-        f"Name another --{job.flag}, or delete the files and {job.manifest}"
+        f"{job.label} was begun by a different command or with other files: "
+        f"{'; '.join(found)}. Name another --{job.flag}, or delete {files}"
     )
 
 
@@ -288,19 +291,21 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         changed = [item for item in before if item not in now]
         changed += [item for item in now if item not in before]
         item = (changed or now)[0]  # if only the order differs, any item
-        path, how = item, ""
+        how = f"{shown}, first difference at {item}"
         if isinstance(item, list):
             path = item[0]
+            how = f"{shown}, first difference at {path}"
             sizes = [
                 state[1]
                 for state in (*before, *now)
                 if state[0] == path and len(state) == 3
             ]
             if len(sizes) == 2:
-                how = f" ({sizes[0]} bytes, now {sizes[1]})"
+                sized = f"{sizes[0]:,} bytes, now {sizes[1]:,}"
                 if sizes[0] == sizes[1]:
-                    how = " (the same size, other content or time of change)"
-        found.append(f"{shown}, first difference at {path}{how}")
+                    sized = "the same size, other content or time of change"
+                how = f"{path} has changed since ({sized})"
+        found.append(how)
     return found
 
 

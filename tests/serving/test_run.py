@@ -94,7 +94,7 @@ def test_a_file_that_was_replaced_by_one_of_its_size_and_time(tmp_path, files):
     path.write_text(path.read_text().replace("3", "4"))
     os.utime(path, ns=times)
     job = run.create_job(files, str(tmp_path / "out"), {})
-    with pytest.raises(UserError, match="2.txt .the same size, other content"):
+    with pytest.raises(UserError, match="2.txt has changed since .the same"):
         predict(job, files)
 
 

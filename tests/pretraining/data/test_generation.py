@@ -192,7 +192,7 @@ def test_another_command_corpus_or_vocabulary_is_refused(tmp_path):
     with open(source, "r+") as file:
         file.write("X")
     os.utime(source, ns=times)
-    words = f"--input_file, first difference at {source}"
+    words = f"{source} has changed since (the same size"
     assert words in error_of(vocab_file=VOCAB_FILE)
     assert output.read_bytes() == before
     # Once the file is deleted, another command may use its name.
