@@ -69,6 +69,7 @@ finetuning_flags.define(
 
 _OWN_FILES = {"task_name=tsv": ""}
 _OWN_FILE = {
+    "implies": {"task_name": "tsv"},
     "needs": _OWN_FILES,
     "excludes": {"data_dir": "name all files, or the folder that has them"},
 }
@@ -88,20 +89,20 @@ class Flags:
     task_name: str | None = flag(
         needs={"data_dir or train_file or dev_file or test_file": ""}
     )
-    """One of {tasks}; tsv: your own files."""
+    """One of {tasks}; tsv: your own files, as also without it, if train_file,
+    dev_file or test_file is given."""
 
     data_dir: str = flag("", exists="directory")
     """Directory of the task's files."""
 
     train_file: str | None = flag(exists="file", **_OWN_FILE)
-    """With --task_name=tsv: table to train on, .csv, .tsv or .jsonl with a
-    header."""
+    """Table of your own to train on, .csv, .tsv or .jsonl with a header."""
 
     dev_file: str | None = flag(exists="file", **_OWN_FILE)
-    """With --task_name=tsv: table to score the model on."""
+    """Table of your own to score the model on."""
 
     test_file: str | None = flag(exists="file", **_OWN_FILE)
-    """With --task_name=tsv: table to predict; it needs no labels."""
+    """Table of your own to predict; it needs no labels."""
 
     heldout_fraction: float = flag(
         0.0,

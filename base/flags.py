@@ -52,6 +52,7 @@ class Declared:
         needs: flags without which this one does nothing: "do_train", one of
             several ("dev_file or data_dir"), or a value ("dtype=float16").
         excludes: flags, or their values, that contradict this one.
+        implies: values of flags that are not given.
         exists: what has to be at the path.
         is_output: whether the script writes there.
         alias: another name.
@@ -68,6 +69,7 @@ class Declared:
     repeated: bool = False
     needs: Others = dataclasses.field(default_factory=dict)
     excludes: Others = dataclasses.field(default_factory=dict)
+    implies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     exists: Literal["file", "directory"] | None = None
     is_output: bool = False
     alias: str | None = None
@@ -215,9 +217,16 @@ def is_given(f: FlagValues, name: str) -> bool:
 def check(f: FlagValues) -> None:
     """Check numbers, what is required, needed, excluded, read and written.
 
+    Flags get the values that others imply.
+
     Raises:
         UserError: names the flags.
     """
+    for name in f:
+        if is_given(f, name):
+            for other, value in of(f, name).implies.items():
+                if not is_given(f, other):
+                    f[other].value = value
     for name in f:
         declared = of(f, name)
         with naming(f"flag --{name}={f[name].value}", ValueError):

@@ -25,6 +25,7 @@ def test_one_table_is_enough(encoder_dir, tmp_path):
     out = tmp_path / "out"
     flags = classifier_runs.flags_for(encoder_dir, tmp_path, out)
     flags |= {"data_dir": None, "train_file": str(tmp_path / "all.csv")}
+    flags["task_name"] = None  # a file of one's own says it
     flags |= {"text_a_column": "text", "label_column": "kind"}
     flags |= {"num_train_epochs": 1, "do_predict": True}
     flags |= {"test_file": flags["train_file"]}

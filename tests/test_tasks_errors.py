@@ -79,6 +79,10 @@ OWN = {
         ({"label_column": "class"}, "'class'"),
         ({"task_name": "cola", "regression": True}, "--task_name=tsv"),
         ({"task_name": "ax"}, "no training file"),
+        (
+            {"task_name": "cola", "data_dir": None, "train_file": "/x"},
+            "--train_file needs --task_name=tsv",
+        ),
         ({"regression": True}, "is not a number"),
         ({"class_weights": "/nowhere"}, "/nowhere"),
         ({"multi_label": True, "class_weights": "balanced"}, "--multi_label"),
