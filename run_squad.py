@@ -169,7 +169,11 @@ def answer_together() -> int:
         if answered.sign_of_failure(data):
             results["degenerate"] = 1
         write_scores(data, answered, results)
-        reporting.log_results(FLAGS.output_dir, results)
+        reporting.log_results(
+            reporting.results_path(FLAGS.output_dir),
+            results,
+            "Evaluation results of predict_file",
+        )
     return 0
 
 

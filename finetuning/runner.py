@@ -104,6 +104,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
     do_train, do_eval = settings.do_train, settings.do_eval
     sign: str | None = None  # of a failed run
     results: dict[str, float] = {}
+    counts: dict[str, int] = {}  # of the examples of an accuracy
     # With --eval_steps the scores written last are those of the last weights,
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
@@ -115,6 +116,8 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
             if job.tune:
                 scored = job.tune(loaded, scored)
             sign = scored.sign
+            for data, own in zip(job.dev, scored.predictions, strict=True):
+                counts[f"{job.prefix(data)}accuracy"] = own.count
             results = scored.results | {"global_step": step}
             if sign:
                 results["degenerate"] = 1
@@ -131,7 +134,13 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
     finally:
         # The last lines of the run, so that they are read.
         if results:
-            reporting.log_results(settings.output_dir, results)
+            titles = " and ".join(data.title for data in job.dev)
+            reporting.log_results(
+                reporting.results_path(settings.output_dir),
+                results,
+                f"Evaluation results of {titles}",
+                counts,
+            )
         if sign:
             logging.warning(
                 "%s failed: %s. Its answers depend little on the input, or not "
@@ -289,11 +298,12 @@ def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
         epochs = enough
         if few:
             logs.say(
-                "%d epochs, since 3 of %d examples would be few steps, %d; "
-                "--num_train_epochs decides",
+                "%d epochs (%d steps) instead of 3, which are only %d steps "
+                "for %d examples; --num_train_epochs=3 overrides this",
                 enough,
+                num_examples / size * enough,
+                num_examples / size * 3,
                 num_examples,
-                3 * num_examples // size,
             )
     # In the original's order of operations: 3 epochs of 10 examples in batches
     # of 4 are int(7.5) = 7 steps, not 3 * int(2.5) = 6.

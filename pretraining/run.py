@@ -302,13 +302,11 @@ class PretrainingRun:
         }
         # Other held-out data are scored, and the model is the same.
         execution = {"heldout_data": heldout, **self.settings.execution()}
-        return start.Identity(self._fixed, results, execution)
+        return start.Identity(self._fixed, results, execution, _HINTS)
 
     def claim_output_dir(self) -> None:
         """Begin the run in output_dir, or check that it is the one there."""
-        start.claim_output_dir(
-            self.strategy, self.settings, self._identity(), _HINTS
-        )
+        start.claim_output_dir(self.strategy, self.settings, self._identity())
         logs.say("Model: %s", self.source.in_words())
         logs.write_to(self.settings.output_dir)
         warn_of_missed_steps(self.settings)
@@ -461,7 +459,13 @@ class PretrainingRun:
                 )
             curves.write(self.settings.output_dir, found)
         if self.results:
-            reporting.log_results(self.settings.output_dir, self.results)
+            files = self.eval_data.files
+            others = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            reporting.log_results(
+                reporting.results_path(self.settings.output_dir),
+                self.results,
+                f"Evaluation results of {files[0]}{others}",
+            )
 
     def restore_for_evaluation(self) -> int:
         """Set the weights to evaluate without training; return their step.

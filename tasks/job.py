@@ -67,11 +67,13 @@ class Scored(NamedTuple):
             nothing.
         predictions: what was scored: of a data set as its task has it, of all
             development sets the list of their Scored.
+        count: examples that `accuracy` counts; 0: it does not count examples.
     """
 
     results: dict[str, float]
     sign: str | None = None
     predictions: Any = None
+    count: int = 0
 
 
 class DataSet(NamedTuple):
@@ -218,8 +220,11 @@ class FineTuningJob(abc.ABC):
         """Return the scores of the outputs for a data set of `dev`."""
         raise NotImplementedError
 
-    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
-        """Write the predictions for a data set of `test`."""
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> str:
+        """Write the predictions for a data set of `test`.
+
+        Returns the name of the file that a person reads.
+        """
         raise NotImplementedError
 
     # --- Model ---------------------------------------------------------------
@@ -367,10 +372,15 @@ class FineTuningJob(abc.ABC):
         return f"{data.title}_" if len(self.dev) > 1 else ""
 
     def predict(self, loaded: LoadedModel) -> None:
-        """Write the predictions for the test data."""
+        """Write the predictions for the test data; say where they are."""
         for data in self.test:
             size = self.settings.predict_batch_size
-            self.write_predictions(data, self.outputs(loaded, data, size))
+            outputs = self.outputs(loaded, data, size)
+            self.say_where(data, self.write_predictions(data, outputs))
+
+    def say_where(self, data: DataSet, name: str) -> None:
+        """Say in which file of output_dir the predictions of a set are."""
+        logs.say("Predictions of %s: %s", data.title, self.path(name))
 
     # --- What most tasks leave as it is --------------------------------------
 

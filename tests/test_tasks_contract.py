@@ -6,6 +6,7 @@ ways. `pytest tests/test_tasks_contract.py -k squad_1` runs one case.
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -403,6 +404,10 @@ def test_a_finished_run_is_not_repeated(made_of, case, caplog):
     with caplog.at_level("INFO", logger="absl"):
         made.run(do_predict=True)
     assert "holds a finished run" in caplog.text and "Reusing" in caplog.text
+    scored = rf"Evaluation results of \w+ \(in full: {made.model}/eval"
+    assert re.search(scored, caplog.text)
+    where = re.findall(r"Predictions of \w+: (.*)", caplog.text)
+    assert where and all(Path(file).read_text() for file in where)
     assert path.read_bytes() == before
     assert tiny.results_of(made.model) == results
 

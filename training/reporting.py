@@ -15,6 +15,9 @@ from training import scalars
 # Columns of a report line: 100, less the time before it.
 _LINE = 91
 
+# A calibration error from which on something should be done.
+_LARGE_ERROR = 0.1
+
 Means = dict[str, float]
 
 
@@ -65,7 +68,17 @@ def write_results(
     if not cluster.is_chief():
         return
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
-    file_system.write_text(_results_path(output_dir), "\n".join(lines) + "\n")
+    path, before = results_path(output_dir), set()
+    if file_system.exists(path):
+        with file_system.reading(path) as file:
+            before = {*file.read().decode(errors="replace").splitlines()}
+    file_system.write_text(path, "\n".join(lines) + "\n")
+    if f"global_step = {step}" in before and before - {*lines}:
+        logs.say(
+            "%s had other scores of the same step, which are replaced: to keep "
+            "both, give a new --output_dir, and this one as --init_checkpoint",
+            path,
+        )
     folder = eval_folder(output_dir)
     finite = {
         name: float(value)
@@ -80,21 +93,31 @@ def write_results(
     scalars.append(folder, step, finite)
 
 
-def log_results(output_dir: str, results: Mapping[str, float]) -> None:
+def log_results(
+    path: str,
+    results: Mapping[str, float],
+    title: str,
+    counts: Mapping[str, int] = types.MappingProxyType({}),
+) -> None:
     """Say scores as a table: the last thing that a script has to say.
 
     The log has another one of the scores of parts, such as location_f1 beside
     f1. The original's names of scores that have another one (eval_accuracy) are
     in the file alone.
+
+    Args:
+        path: the file that the chief has written them to.
+        results: {name: score}.
+        title: what they are, and of which data.
+        counts: {name of an accuracy: of how many examples it is the share}.
     """
     results = {
         name: value
         for name, value in results.items()
         if not (name.startswith("eval_") and results.get(name[5:]) == value)
     }
-    title = "Evaluation results"
     if cluster.is_chief():
-        title += f" (in full: {_results_path(output_dir)})"
+        title += f" (in full: {path})"
     parts = {
         name: value
         for name, value in results.items()
@@ -103,16 +126,37 @@ def log_results(output_dir: str, results: Mapping[str, float]) -> None:
     wholes = {n: value for n, value in results.items() if n not in parts}
     if parts:
         logging.info("%s", "\n".join(["Of parts:", *results_table(parts)]))
-    lines = [title, *results_table(wholes)]
-    if any(name.split("_")[-1] == "ece" for name in wholes):
+    notes = {
+        name: f"  (± {_uncertainty(wholes[name], count):.2g} with {count:,} "
+        "examples)"
+        for name, count in counts.items()
+        if count and name in wholes
+    }
+    lines = [title, *results_table(wholes, notes)]
+    errors = [x for name, x in wholes.items() if name.split("_")[-1] == "ece"]
+    if errors:
         lines.append(
             "ece, the calibration error: 0.02 says that the probabilities are "
             "2% off on average"
         )
+    if errors and errors[0] > _LARGE_ERROR and "temperature" not in wholes:
+        lines[-1] += ". This one is large: docs/calibration.md"
     logs.say("%s", "\n".join(lines))
 
 
-def _results_path(output_dir: str) -> str:
+def _uncertainty(share: float, count: int) -> float:
+    """Return half the width of Wilson's 95% interval of a share of n.
+
+    >>> round(_uncertainty(0.667, 48), 3)
+    0.129
+    """
+    z = 1.96
+    variance = share * (1 - share) / count + z**2 / (4 * count**2)
+    return z * math.sqrt(variance) / (1 + z**2 / count)
+
+
+def results_path(output_dir: str) -> str:
+    """Return the file of the scores of evaluations."""
     return os.path.join(output_dir, "eval_results.txt")
 
 
@@ -121,8 +165,13 @@ def eval_folder(output_dir: str) -> str:
     return os.path.join(output_dir, "eval")
 
 
-def results_table(results: Mapping[str, float]) -> list[str]:
+def results_table(
+    results: Mapping[str, float],
+    notes: Mapping[str, str] = types.MappingProxyType({}),
+) -> list[str]:
     """Return a line for each score, sorted by name, decimal points aligned.
+
+    `notes` are what follows some of them.
 
     >>> results_table({"loss": 1.76631, "global_step": 12})
     ['  global_step  12', '  loss          1.7663']
@@ -133,6 +182,7 @@ def results_table(results: Mapping[str, float]) -> list[str]:
     digits = max(map(len, wholes.values()), default=0)
     return [
         f"  {name:<{width}}  {' ' * (digits - len(wholes[name]))}{text}"
+        f"{notes.get(name, '')}"
         for name, text in numbers.items()
     ]
 

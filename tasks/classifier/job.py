@@ -298,9 +298,9 @@ class ClassifierJob(FineTuningJob):
             logits, label_ids, self.files.metrics, self.files.positive_id
         )
         sign = signs.same_class(logits.argmax(-1), label_ids, self.files.labels)
-        return Scored(scores, sign, (logits, label_ids))
+        return Scored(scores, sign, (logits, label_ids), len(label_ids))
 
-    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> str:
         """Write the predictions of a test set.
 
         They are test_results.tsv, its readable sibling test_results.csv with
@@ -321,8 +321,8 @@ class ClassifierJob(FineTuningJob):
             texts = _texts(data, example)
             table.append(tables.renamed(texts, cells) | cells)
         name = _results_name(data, "csv")
-        logs.say("Predictions of %s: %s", data.title, self.path(name))
         self.write_table(name, table)
+        return name
 
     def write_table(self, name: str, table: list[dict[str, Any]]) -> None:
         """Write rows to output_dir as CSV."""
@@ -445,7 +445,7 @@ class MultiLabelJob(ClassifierJob):
         is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
         if is_same and not is_right:
             sign = f"all {len(labels):,} predictions are the same labels"
-        return Scored(found, sign, (probs, labels))
+        return Scored(found, sign, (probs, labels), len(labels))
 
     def predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""

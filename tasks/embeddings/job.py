@@ -327,7 +327,7 @@ class EmbeddingsJob(FineTuningJob):
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]
-    ) -> None:
+    ) -> str:
         """Write embeddings.jsonl, a line for each text."""
         texts = [
             text for example in self.examples(data) for text in example.texts
@@ -343,6 +343,7 @@ class EmbeddingsJob(FineTuningJob):
             )
         ]
         self.write_lines(EMBEDDINGS, lines)
+        return EMBEDDINGS
 
 
 def has_scores(examples: Sequence[Example] | Collection) -> bool:

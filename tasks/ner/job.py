@@ -313,18 +313,19 @@ class NerJob(FineTuningJob):
         )
         return Scored(self._scores(data, logits), sign, logits)
 
-    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> str:
         """Write predictions and, if the file has tags, their scores."""
         logits, file = outputs["logits"], self.examples(data)
+        name = _PREDICTIONS[0 if file.separator else 1]
         lines = ner_scores.prediction_lines(file, self.tags(file, logits))
-        self.write_lines(_PREDICTIONS[0 if file.separator else 1], lines)
-        if file.sentences[0].tags is None:
-            return
-        results = self._scores(data, logits)
-        table = ["Test results", *reporting.results_table(results)]
-        logging.info("%s", "\n".join(table))
-        lines = [f"{name} = {results[name]}" for name in sorted(results)]
-        self.write_lines(_TEST_RESULTS, lines)
+        self.write_lines(name, lines)
+        if file.sentences[0].tags is not None:
+            results = self._scores(data, logits)
+            lines = [f"{score} = {results[score]}" for score in sorted(results)]
+            self.write_lines(_TEST_RESULTS, lines)
+            title = f"Test results of {data.title}"
+            reporting.log_results(self.path(_TEST_RESULTS), results, title)
+        return name
 
     def tags(self, file: ner_data.File, logits: np.ndarray) -> list[list[str]]:
         """Return the likeliest tags of each sentence, as IOB2."""

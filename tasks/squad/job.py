@@ -263,13 +263,18 @@ class SquadJob(FineTuningJob):
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
-        answered = self.predict(loaded)
+        answered = self.answer(loaded)
         data = self.questions.data
         sign = answered.sign_of_failure(data)
         results = answered.scores(data)
         return Scored(results, sign, [Scored(results, sign, answered)])
 
-    def predict(self, loaded: LoadedModel) -> Answered:
+    def predict(self, loaded: LoadedModel) -> None:
+        """Answer predict_file; say where the answers are."""
+        self.answer(loaded)
+        self.say_where(self.dev[0], squad_answers.PREDICTIONS)
+
+    def answer(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""
         weights, folder = squad_answers.weights_of(loaded.prefix)
         if weights and self._answered[0] == weights:
@@ -352,7 +357,9 @@ class SquadJob(FineTuningJob):
         }
         file_system.make_directory(self.settings.output_dir)
         # A tuned threshold is stored for these weights.
-        return self._answer(logits, weights)
+        answered = self._answer(logits, weights)
+        self.say_where(self.dev[0], squad_answers.PREDICTIONS)
+        return answered
 
     # --- The fine-tuned model ------------------------------------------------
 
@@ -362,7 +369,7 @@ class SquadJob(FineTuningJob):
         """Return the SavedModel: question and paragraph in, answer out."""
         if self.is_version_2:
             if self.flags.answers.tune_null_threshold:
-                self.predict(loaded)  # stores the threshold
+                self.answer(loaded)  # stores the threshold
             weights, folder = squad_answers.weights_of(loaded.prefix)
             self.null_threshold = squad_answers.null_threshold(
                 self.flags.answers.null_score_diff_threshold,

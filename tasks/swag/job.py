@@ -124,9 +124,9 @@ class SwagJob(FineTuningJob):
         sign = signs.same_class(
             below.round(4).argmax(-1), labels, names, "answers are choice"
         )
-        return Scored(results, sign, (scores, labels))
+        return Scored(results, sign, (scores, labels), len(labels))
 
-    def write_predictions(self, data: DataSet, outputs: Outputs) -> None:
+    def write_predictions(self, data: DataSet, outputs: Outputs) -> str:
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
         shares = np.exp(class_scores.log_softmax(scores))
@@ -137,3 +137,4 @@ class SwagJob(FineTuningJob):
         )
         self.write_lines(_TEST_RESULTS, probabilities)
         self.write_lines(_ANSWERS, answers)
+        return _ANSWERS

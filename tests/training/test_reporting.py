@@ -4,6 +4,8 @@ import glob
 import math
 import types
 
+from base import logs
+
 import numpy as np
 import pytest
 from absl import logging
@@ -135,10 +137,10 @@ def test_a_bar_tells_the_time_left_once_it_is_measured(tmp_path):
     run.call(1.0, 8, seconds=60.0, compiles=True)
     run.call(1.0, 8, seconds=1.1)  # of length 11
     run.call(1.0, 8, seconds=1.0)
-    assert [note.partition("ETA ")[2] for note in notes] == [
-        "",
-        "00:03:28",  # 198 steps of length 10.5, which take 0.1 s each
-        "00:03:27",
+    assert [note.partition(", loss ")[0] for note in notes] == [
+        "loss 1.0000",
+        "ETA 00:03:28",  # 198 steps of length 10.5, which take 0.1 s each
+        "ETA 00:03:27",
     ]
 
 
@@ -147,9 +149,10 @@ def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
     results["eval_loss"] = results["loss"]  # the original's name
     reporting.write_results(str(tmp_path), results, step=1200)
     assert not caplog.messages
-    reporting.log_results(str(tmp_path), results)
+    path = reporting.results_path(str(tmp_path))
+    reporting.log_results(path, results, "Evaluation results of dev_file")
     assert caplog.messages == [
-        f"Evaluation results (in full: {tmp_path}/eval_results.txt)\n"
+        f"Evaluation results of dev_file (in full: {path})\n"
         "  f1              88.5000\n"
         "  global_step  1,200\n"
         "  loss             1.7663"
@@ -158,9 +161,15 @@ def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
         "eval_loss = 1.7663154696731422\nf1 = 88.5\nglobal_step = 1200\n"
         "loss = 1.7663154696731422\n"
     )
+    caplog.clear()
+    reporting.write_results(str(tmp_path), results, step=1200)
+    assert not caplog.messages  # the same scores
+    other = results | {"f1": 70.25}
+    reporting.write_results(str(tmp_path), other, step=1200)
+    assert caplog.messages[0].startswith(f"{path} had other scores of the same")
     scalars = summaries_of(tmp_path / "eval")
     losses = {"loss", "eval_loss"}
-    assert scalars["f1"] == [(1200, 88.5)] and set(scalars) == {"f1", *losses}
+    assert scalars["f1"][0] == (1200, 88.5) and set(scalars) == {"f1", *losses}
 
 
 def test_a_worker_that_is_not_the_chief_logs_results_alone(
@@ -168,9 +177,27 @@ def test_a_worker_that_is_not_the_chief_logs_results_alone(
 ):
     monkeypatch.setattr("base.cluster.is_chief", lambda: False)
     reporting.write_results(str(tmp_path), {"loss": 2.5}, step=1)
-    reporting.log_results(str(tmp_path), {"loss": 2.5})
-    assert caplog.messages == ["Evaluation results\n  loss  2.5000"]
+    reporting.log_results("out/eval_results.txt", {"loss": 2.5}, "Scores")
+    assert caplog.messages == ["Scores\n  loss  2.5000"]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "scores, wanted, is_large",
+    [
+        ({"accuracy": 0.6667, "ece": 0.25}, "0.6667  (± 0.13 with 48", True),
+        ({"accuracy": 1.0, "ece": 0.05}, "1.0000  (± 0.037 with 48", False),
+        ({"accuracy": 0.5, "ece": 0.25, "temperature": 1.5}, "(± 0.14", False),
+    ],
+)
+def test_few_examples_and_wrong_probabilities_are_said(
+    scores, wanted, is_large, caplog
+):
+    caplog.set_level(logs.SAY, logger="absl")
+    counts = {"accuracy": 48, "dev_matched_accuracy": 0}
+    reporting.log_results("eval_results.txt", scores, "Scores", counts)
+    assert wanted in caplog.text
+    assert ("This one is large" in caplog.text) == is_large
 
 
 def test_table_numbers_that_are_small_or_missing_stay_readable():
