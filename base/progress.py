@@ -14,6 +14,7 @@ log in both cases. Bars have no colour.
 import contextlib
 import dataclasses
 import math
+import os
 import sys
 import threading
 import time
@@ -73,6 +74,9 @@ class Bar:
                 bar_format = _BAR_WITHOUT_TOTAL if self.has_lines else _CLOCK
             else:
                 bar_format = _BAR if self.has_lines else _BAR_WITHOUT_RATE
+            # Some terminals, as those of containers, have 0 columns and lines,
+            # where tqdm draws nothing.
+            has_size = all(os.get_terminal_size(sys.stderr.fileno()))
             self._bar = tqdm.tqdm(
                 desc=self.what,
                 bar_format=bar_format,
@@ -80,7 +84,9 @@ class Bar:
                 initial=self.first,
                 unit=self.unit if self.unit == "B" else f" {self.unit}",
                 unit_scale=self.unit == "B",
-                dynamic_ncols=True,
+                ncols=None if has_size else 80,
+                nrows=None if has_size else 24,
+                dynamic_ncols=has_size,
                 leave=False,
                 file=sys.stderr,
             )

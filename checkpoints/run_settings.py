@@ -76,9 +76,8 @@ def claim_output_dir(
     Args:
         fingerprint: model, data and all else that a resumed run may not
             change.
-        adjustable: settings that may change; a change is logged.
-        hints: name of a setting -> what to say with its change; of one that
-            may not change it is the way out.
+        adjustable: settings that may change, see `warn_of_changes`.
+        hints: name of a setting -> the way out if it has changed.
 
     Raises:
         UserError: output_dir holds weights of a run with another fingerprint
@@ -89,10 +88,8 @@ def claim_output_dir(
     path = os.path.join(output_dir, CONFIG_NAME)
     if tf.io.gfile.exists(path) and _has_weights(output_dir):
         # Through JSON tuples become lists, as in the file.
-        parts = {"fixed": fingerprint, "adjustable": adjustable}
-        now = json.loads(json.dumps(parts))
-        before = _read_run(output_dir)
-        for name, old, value in _differences(before["fixed"], now["fixed"]):
+        now, before = json.loads(json.dumps(fingerprint)), _read_run(output_dir)
+        for name, old, value in _differences(before["fixed"], now):
             way_out = hints.get(
                 name,
                 "use another --output_dir, or the command that began this one",
@@ -101,27 +98,42 @@ def claim_output_dir(
                 f"output_dir {output_dir} belongs to a run with "
                 f"{_differing(name, old, value)}; {way_out}"
             )
-        latest = lookup.checkpoint_to_resume(output_dir)
-        done = latest.rpartition("-")[2] if latest else "0"
-        goes_on = (
-            f"the run in {output_dir} goes on with it after its {done} steps, "
-            "if it has some left; for a new run give another --output_dir"
-        )
-        for name, old, value in _differences(
-            before["adjustable"], now["adjustable"]
-        ):
-            logging.warning(
-                "%s changes from %s to %s: %s",
-                name,
-                _shown(old),
-                _shown(value),
-                hints.get(name, goes_on),
-            )
         return
     if not tf.io.gfile.exists(path):
         check_free(output_dir)
     if cluster.is_chief():
         write_settings(output_dir, fingerprint, adjustable)
+
+
+def warn_of_changes(
+    output_dir: str,
+    adjustable: Mapping[str, object],
+    hints: Mapping[str, str] = _NONE,
+) -> None:
+    """Warn of settings that change within a run that goes on.
+
+    `hints` are what to say with the change of a setting.
+    """
+    if not _has_weights(output_dir):
+        return
+    now, before = (
+        json.loads(json.dumps(adjustable)),
+        read_adjustable(output_dir),
+    )
+    latest = lookup.checkpoint_to_resume(output_dir)
+    done = latest.rpartition("-")[2] if latest else "0"
+    goes_on = (
+        f"the run in {output_dir} goes on with it after its {done} steps; for "
+        "a new run give another --output_dir"
+    )
+    for name, old, value in _differences(before, now):
+        logging.warning(
+            "%s changes from %s to %s: %s",
+            name,
+            _shown(old),
+            _shown(value),
+            hints.get(name, goes_on),
+        )
 
 
 def move_aside(output_dir: str) -> None:

@@ -136,7 +136,7 @@ def finished(encoder_dir, tmp_path_factory) -> dict:
     ],
 )
 def test_a_finished_run_cannot_have_had_other_settings(
-    finished, name, value, words
+    finished, name, value, words, caplog
 ):
     """Its scores are those of the settings it was trained with."""
     out = Path(finished["output_dir"])
@@ -144,6 +144,7 @@ def test_a_finished_run_cannot_have_had_other_settings(
     line = scripts.error_of(run_classifier, **finished | {name: value})
     assert f"holds a finished run with {words}" in line
     assert "use another --output_dir" in line
+    assert "changes from" not in caplog.text  # nothing goes on
     assert files_of(out) == before
 
 

@@ -601,5 +601,6 @@ def test_a_16_bit_run_resumes_with_the_same_bits(
     kernels = [w["cls/predictions/transform/dense/kernel"] for w in runs]
     moved, difference = (np.abs(k - kernels[0]).mean() for k in kernels[1:])
     assert 0 < difference < 0.1 * moved
+    go_back_to_step_5(tmp_path)
     scripts.run(run_pretraining, **values, dtype="float32")
     assert "dtype changes from float16 to float32" in caplog.text

@@ -59,11 +59,16 @@ def in_pipe(*arguments: str | Path, **variables: str) -> Output:
     )
 
 
-def in_terminal(*arguments: str | Path, **variables: str) -> Output:
-    """Run Python in a terminal of 100 columns; all it writes is stderr."""
+def in_terminal(
+    *arguments: str | Path,
+    size: tuple[int, int] = (40, 100),
+    **variables: str,
+) -> Output:
+    """Run Python in a terminal of (lines, columns); all it writes is stderr."""
     ours, theirs = pty.openpty()
-    size = struct.pack("HHHH", 40, 100, 0, 0)  # rows, columns, pixels
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    pixels = (0, 0)
+    packed = struct.pack("HHHH", *size, *pixels)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, packed)
     process = subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         cwd=ROOT,
@@ -149,6 +154,26 @@ def test_a_terminal_shows_bars_and_keeps_messages_whole():
     ]
 
 
+def test_a_terminal_without_a_size_has_a_bar_too():
+    """Those of containers have 0 columns and lines."""
+    program = """
+import time
+from base import progress, script
+
+def main(_):
+    with progress.Bar(10, "steps", "Training", has_lines=False) as bar:
+        bar.note("ETA 00:03:10, loss 1.3768, 33.2 sequences/s")
+        with bar.doing("compiling"):
+            time.sleep(1.2)
+        bar.update(4)
+
+script.run(main)
+"""
+    shown = in_terminal("-c", program, size=(0, 0)).stderr
+    bars = re.findall(r"Training, compiling \(1 s\): [^\r]*", shown)
+    assert bars and all("ETA 00:03:10" in bar[:80] for bar in bars)
+
+
 def test_levels_have_colours_on_a_terminal_unless_no_color_is_set():
     program = """
 from base import errors, script
@@ -216,11 +241,11 @@ def test_a_run_in_a_terminal_is_a_bar_and_few_lines(data, tmp_path):
     assert not NOISE.search(output.stderr)
     assert not COLOR.search(output.stderr)
     assert re.search(
-        r"\rTraining: +\d+%\|.*\| \d+/40 \[\d\d:\d\d, loss [\d.]+, "
-        r"[\d,.]+ sequences/s, ETA 00:00:\d\d\]",
+        r"\rTraining: +\d+%\|.*\| \d+/40 \[\d\d:\d\d, ETA 00:00:\d\d, "
+        r"loss [\d.]+, [\d,.]+ sequences/s\]",
         output.stderr,
     )
-    assert "\rTraining, tracing and compiling (" in output.stderr
+    assert "\rTraining, compiling (" in output.stderr
     assert re.search(r"\rEvaluating: \d+ batches \[", output.stderr)
     shown = list(filter(None, screen_of(output.stderr)))
     assert len(shown) <= 20

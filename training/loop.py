@@ -106,7 +106,7 @@ def train(run: Training) -> int:
             began = time.monotonic()
             # Start and count are tensors: for each Python number, such as the
             # length, a graph is traced and compiled.
-            with bar.doing("tracing and compiling" if compiles else ""):
+            with bar.doing("compiling" if compiles else ""):
                 steps, sums = step.run(
                     iterator,
                     tf.constant(done, tf.int64),
@@ -147,9 +147,11 @@ def _prepare(run: Training, state: TrainingState, first: int) -> None:
     )
     memory.log_estimate(run.step, run.length, first, run.row)
     if cluster.is_chief():
-        run_settings.write_settings(
-            settings.output_dir, run.identity.fixed, run.identity.adjustable
+        folder, identity = settings.output_dir, run.identity
+        run_settings.warn_of_changes(
+            folder, identity.adjustable, identity.hints
         )
+        run_settings.write_settings(folder, identity.fixed, identity.adjustable)
 
 
 def _iterator(
@@ -260,7 +262,7 @@ def seconds_per_step(run: Training) -> float:
         return machines.gather([microseconds]).max() / 1e6
 
     with progress.clock("Timing steps") as bar:
-        with bar.doing("tracing and compiling"):
+        with bar.doing("compiling"):
             seconds_of(1)
         count = max(_MIN_TIMED_STEPS, round(_TIMED_SECONDS / seconds_of(1)))
         with bar.doing(f"about {_TIMED_SECONDS:.0f} s"):

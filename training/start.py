@@ -25,6 +25,8 @@ class Identity(NamedTuple):
     # how it is computed.
     results: dict[str, Any]
     execution: dict[str, Any]
+    # What to say of a setting that has changed, see run_settings.py.
+    hints: Mapping[str, str] = types.MappingProxyType({})
 
     @property
     def adjustable(self) -> dict[str, Any]:
@@ -54,11 +56,8 @@ def claim_output_dir(
     strategy: tf.distribute.Strategy,
     settings: TrainingSettings,
     identity: Identity,
-    hints: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
     """Begin the run in output_dir, or check that it is the one there.
-
-    `hints` are those of `run_settings.claim_output_dir`.
 
     Raises:
         UserError: output_dir holds another run, or the machines of a cluster
@@ -69,7 +68,7 @@ def claim_output_dir(
         settings.output_dir,
         identity.fixed,
         identity.adjustable,
-        hints,
+        identity.hints,
     )
 
 

@@ -95,15 +95,15 @@ def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
         run_settings.claim_output_dir(folder, {"model": {"a": 3}}, {})
     fixed = {"model": {"a": 2}}
     run_settings.claim_output_dir(folder, fixed, {"rate": 2.0})
+    assert not caplog.text
+    run_settings.warn_of_changes(folder, {"rate": 2.0})
     words = f"rate changes from 1.0 to 2.0: the run in {folder} goes on with"
     assert words in caplog.text
     # Nothing is trained with the new rate yet.
     assert run_settings.read_adjustable(folder) == {"rate": 1.0}
     run_settings.write_settings(folder, fixed, {"rate": 2.0})
     assert run_settings.read_adjustable(folder) == {"rate": 2.0}
-    run_settings.claim_output_dir(
-        folder, fixed, {"rate": 3.0}, hints={"rate": "since then"}
-    )
+    run_settings.warn_of_changes(folder, {"rate": 3.0}, {"rate": "since then"})
     assert "rate changes from 2.0 to 3.0: since then" in caplog.text
 
 

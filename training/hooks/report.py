@@ -103,13 +103,14 @@ class Report(Hook):
         for window in (self.line, self.scalars):
             window.add(call)
         loss, count = map(float, call.sums["loss"])
-        text = f"loss {loss / count:.4f}"
-        if rates := self.line.rates():
-            text += f", {rates['sequences_per_second']:,.1f} sequences/s"
+        # On a narrow terminal the bar loses its end.
+        parts = [f"loss {loss / count:.4f}"]
         if self.pace.seconds_per_place:
             left = progress.format_seconds(self.pace.seconds_left(done))
-            text += f", ETA {left}"
-        self.bar.note(text)
+            parts.insert(0, f"ETA {left}")
+        if rates := self.line.rates():
+            parts.append(f"{rates['sequences_per_second']:,.1f} sequences/s")
+        self.bar.note(", ".join(parts))
         if call.compiles:
             what, log = "", logs.report
             if done - call.steps > self.first:
