@@ -37,6 +37,9 @@ _RETIRED = {
     "--learn_all_answers learns them, see docs/distillation.md",
 }
 
+# A flag of one script -> that of another script which stands for the same.
+_SAME = {"model": "init_checkpoint", "init_checkpoint": "model"}
+
 # How much a flag has to be like an unknown one, from 0 to 1.
 _ALIKE = 0.6
 
@@ -92,7 +95,8 @@ def _did_you_mean(name: str) -> str:
     words = {*name.split("_")}
 
     def likeness(flag: str) -> float:
-        if name == "".join(word[:1] for word in flag.split("_")):
+        initials = "".join(word[:1] for word in flag.split("_"))
+        if name == initials or _SAME.get(name) == flag:
             return 1.0
         letters = difflib.SequenceMatcher(None, name, flag).ratio()
         return max(letters, 0.9 * len(words & {*flag.split("_")}) / len(words))

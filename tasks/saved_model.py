@@ -47,14 +47,15 @@ def write(graph: TaskGraph, directory: str) -> None:
         path = os.path.join(temporary, DESCRIPTION)
         tf.io.gfile.makedirs(os.path.dirname(path))
         text_files.write_json(path, description, ensure_ascii=False)
+    logs.say("Wrote the SavedModel to %s", directory)
     for name, function in signatures.items():
-        logging.info(
-            "Signature %s: %s -> %s",
+        log = logs.say if name == "serving_default" else logging.info
+        log(
+            "Signature %s takes %s; gives %s",
             name,
             ", ".join(sorted(function.structured_input_signature[1])),
             ", ".join(sorted(function.structured_outputs)),
         )
-    logs.say("Wrote the SavedModel to %s", directory)
 
 
 @contextlib.contextmanager

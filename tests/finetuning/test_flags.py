@@ -80,7 +80,8 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
             480,
             [],
             300,
-            "20 epochs, since 3 of 480 examples would be few steps, 45",
+            "20 epochs (300 steps) instead of 3, which are only 45 steps for "
+            "480 examples; --num_train_epochs=3 overrides this",
         ),
         (480, ["--num_train_epochs=3"], 45, "45 steps are few to learn from"),
         (480, ["--num_train_epochs=16"], 240, ""),
