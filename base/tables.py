@@ -29,6 +29,8 @@ Row = dict[str | int, Any]
 # Endings of tables.
 TABLES = (".csv", ".tsv")
 
+_HEAD = 1 << 16  # bytes that hold the header of a table
+
 # How to mend a .tsv with quotes, such as one with line ends in a text.
 _CSV = "; if its texts are in quotes, rename the file to .csv"
 
@@ -179,11 +181,10 @@ def _csv_cells(
     """
     # A cell may be a whole document; the default limit is 128 kB.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    header = re.split("[\r\n]", text.lstrip(), maxsplit=1)[0]
     lines = io.StringIO(text, newline="")
     begins = 1
     try:
-        delimiter = _delimiter(header, columns)
+        delimiter = _delimiter(text, columns)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         for row in reader:
             if row:
@@ -198,12 +199,13 @@ def _csv_cells(
         ) from error
 
 
-def _delimiter(header: str, columns: Collection[str | int]) -> str:
+def _delimiter(text: str, columns: Collection[str | int]) -> str:
     """Return what separates the cells of a CSV text: comma, semicolon or tab.
 
     Excel writes semicolons in countries with a decimal comma. It is the one by
     which the header has most of the columns, then the one with most cells.
     """
+    header = re.split("[\r\n]", text.lstrip(), maxsplit=1)[0]
 
     def found(delimiter: str) -> tuple[int, int]:
         (names,) = csv.reader([header], delimiter=delimiter)
@@ -225,14 +227,27 @@ def renamed(
     }
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str | int, Any]], like: str = "") -> str:
     """Return rows as a CSV text; its header has the names of all of them.
 
-    What a row lacks is an empty cell; lists and objects are JSON.
+    What a row lacks is an empty cell; lists and objects are JSON. `like` is the
+    path of a file with the input. If it is a .csv, the text begins with a byte
+    order mark if that does, and its cells are separated alike: so Excel opens
+    both.
     """
-    file = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(file, names, lineterminator="\n")
+    file, delimiter = io.StringIO(), ","
+    if like.lower().endswith(".csv"):
+        with file_system.reading(like) as table:
+            head = table.read(_HEAD)
+        is_utf_16 = head.startswith(text_files.UTF_16)
+        text = head.decode("utf-16" if is_utf_16 else "utf-8", "replace")
+        delimiter = _delimiter(text.removeprefix("\ufeff"), names)
+        if is_utf_16 or text.startswith("\ufeff"):
+            file.write("\ufeff")
+    writer = csv.DictWriter(
+        file, names, delimiter=delimiter, lineterminator="\n"
+    )
     writer.writeheader()
     for row in rows:
         writer.writerow(

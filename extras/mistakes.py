@@ -18,7 +18,8 @@ import numpy as np
 from absl import logging
 
 from extras import classes
-from tasks.classifier.glue import Example
+from tasks.classifier.data import rows_by_guid
+from tasks.classifier.glue import Example, Split
 from tasks.classifier.scores import confidence
 from tasks.embeddings.data import Collection
 from tasks.embeddings.scores import DEPTH
@@ -164,9 +165,12 @@ def mistakes_of(job: Any, data: DataSet, found: Any) -> Mistakes:
     """
     match job.task_name:
         case "classifier":
-            return wrong_classes(job.examples(data), job.files.labels, *found)
+            labels = job.files.labels
+            wrong = wrong_classes(job.examples(data), labels, *found)
+            return _with_lines(wrong, data.source)
         case "multi_label_classification":
-            return wrong_labels(job, job.examples(data), *found)
+            wrong = wrong_labels(job, job.examples(data), *found)
+            return _with_lines(wrong, data.source)
         case "multiple_choice":
             return wrong_choices(job.examples(data), *found)
         case "token_classification":
@@ -254,6 +258,20 @@ def _of_examples(
         (truths, predictions, sizes),
         [(example.text_a, example.text_b) for example in examples],
     )
+
+
+def _with_lines(found: Mistakes, split: Split) -> Mistakes:
+    """Return mistakes with lines of a file in place of guids.
+
+    Where the file, such as MNLI's, has ids of its own, these are the guids and
+    stay.
+    """
+    if split.columns.guid is not None:
+        return found
+    rows = rows_by_guid(split)
+    header = ("line", *found.header[1:])
+    lines = [(rows[guid][0], *cells) for guid, *cells in found.rows]
+    return found._replace(header=header, rows=lines)
 
 
 def wrong_choices(

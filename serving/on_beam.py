@@ -53,11 +53,9 @@ def predict_files(
             | "SpreadWindows" >> beam.Reshuffle()
             | "Predict" >> model
         )
-        targets = inputs | "Target" >> beam.Map(
-            lambda item: (item[0], (Target(*item[2]), item[3]))
-        )
+        by_number = inputs | "Part" >> beam.Map(lambda item: (item[0], item))
         _ = (
-            {"results": results, "target": targets}
+            {"results": results, "part": by_number}
             | "ByFile" >> beam.CoGroupByKey()
             | "Write" >> beam.MapTuple(_write)
         )
@@ -117,7 +115,8 @@ class _Handler(inference.ModelHandler):
 
 def _write(index: int, found: dict[str, Iterable]) -> int:
     """Write a file, which may have no window."""
-    ((target, errors),) = found["target"]
+    ((_, file, target, errors),) = found["part"]
+    part = Part(index, InputFile(*file), Target(*target), errors)
     results = sorted(found["results"], key=lambda pair: pair[0])
-    run.write_file(target, errors, (result for _, result in results))
+    run.write_file(part, (result for _, result in results))
     return index

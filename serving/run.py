@@ -33,7 +33,7 @@ from tasks.task import Input, Model, Prediction, Task, TaskSettings
 _FIRST_LINES = 20
 
 # Raise it when the same command no longer gives the same bytes.
-_VERSION = 1
+_VERSION = 2
 
 Counts = collections.Counter[str]
 
@@ -275,7 +275,7 @@ def predict_files(
                 yield result
 
         for part in parts:
-            write_file(part.target, part.errors, results(part.file))
+            write_file(part, results(part.file))
     seconds = time.monotonic() - began
     logging.info(
         "Predicted %d inputs in %s, %.1f inputs/s%s",
@@ -286,16 +286,16 @@ def predict_files(
     )
 
 
-def write_file(target: Target, errors: str, results: Iterable[Result]) -> None:
+def write_file(part: Part, results: Iterable[Result]) -> None:
     """Write the predictions of a file, and before them its errors.
 
     A table is written when its last row is known, as is its header.
     """
     counts, table = Counts(), []
-    is_table = target.path.endswith(".csv")
+    is_table = part.target.path.endswith(".csv")
     with (
-        jobs_run.publish(target) as (file, entry),
-        file_system.atomic_file(errors, sync=False) as errors_file,
+        jobs_run.publish(part.target) as (file, entry),
+        file_system.atomic_file(part.errors, sync=False) as errors_file,
     ):
         for result in results:
             if is_table:
@@ -307,7 +307,7 @@ def write_file(target: Target, errors: str, results: Iterable[Result]) -> None:
             )
             counts.update(result.counts)
         if is_table:
-            file.write(tables.csv_text(table).encode())
+            file.write(tables.csv_text(table, part.file.path).encode())
         entry["counts"] = counts
 
 

@@ -36,7 +36,7 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished):
     texts = sentences(50, 2)
     for row in rows:
         found = dict(zip(header, row, strict=True))
-        text, label = texts[int(found["guid"])]
+        text, label = texts[int(found["line"]) - 2]
         assert (found["text_a"], found["truth"]) == (text, label)
         assert found["prediction"] != label and found["text_b"] == ""
         assert float(found["confidence"]) >= 0.5

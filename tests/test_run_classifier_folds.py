@@ -1,5 +1,7 @@
 """run_classifier.py --num_folds and --heldout_fraction: what is scored."""
 
+import codecs
+
 from base import tables
 
 import classifier_runs
@@ -36,6 +38,13 @@ def test_one_table_is_enough(encoder_dir, tmp_path):
     held_out = read(out / "heldout.csv")
     assert len(held_out) == 12
     assert {(row["text"], row["kind"]) for row in held_out} < {*rows}
+    # As the table that it is from, to be opened by the same program.
+    data = (out / "heldout.csv").read_bytes()
+    assert data.startswith(codecs.BOM_UTF8 + b"text;day;kind\n")
+    assert {row["day"] for row in held_out} == {"1,5"}
+    for row in tables.rows(str(out / "errors.tsv")):
+        line = lines[int(row[1]["line"]) - 1]
+        assert line == f"{row[1]['text_a']};1,5;{row[1]['truth']}"
     predicted = read(out / "test_results.csv")
     assert [row["text"] for row in predicted] == [text for text, _ in rows]
     shares = np.loadtxt(out / "test_results.tsv")

@@ -245,6 +245,16 @@ def read_examples(
     return examples
 
 
+def rows_by_guid(split: Split) -> dict[str, tuple[int, tables.Row]]:
+    """Return {guid of an example: (line, all columns)} of a file's rows."""
+    has_header, guid = split.columns.has_header, split.columns.guid
+    found = tables.rows(split.file, has_header=has_header, damaged=[])
+    return {
+        row.get(guid) or str(number): (int(at.rpartition(" ")[2]), row)
+        for number, (at, row) in enumerate(found)
+    }
+
+
 def _check_label(
     label: str, files: TaskFiles, spellings: dict | None, at: str
 ) -> None:

@@ -217,18 +217,15 @@ class ClassifierJob(FineTuningJob):
         """
         if self.train.source.drawn:
             dev = self.dev[0]
-            label = dev.source.columns.label
-            held_out = [
-                _texts(dev, example) | {label: example.label}
-                for example in self.examples(dev)
-            ]
+            rows_of = classifier_data.rows_by_guid(dev.source)
+            held_out = [rows_of[x.guid][1] for x in self.examples(dev)]
             logs.say(
                 "Held out %s of %s, to score the model on: %s",
                 counted(len(held_out), "row"),
                 dev.source.file,
                 self.path(HELD_OUT),
             )
-            self.write_table(HELD_OUT, held_out)
+            self.write_table(HELD_OUT, held_out, dev.source.file)
         data = super().train_data(loaded)
         labels, ids = self.files.labels, data.features["label_ids"]
         if labels is None:
@@ -321,12 +318,15 @@ class ClassifierJob(FineTuningJob):
             texts = _texts(data, example)
             table.append(tables.renamed(texts, cells) | cells)
         name = _results_name(data, "csv")
-        self.write_table(name, table)
+        self.write_table(name, table, data.source.file)
         return name
 
-    def write_table(self, name: str, table: list[dict[str, Any]]) -> None:
-        """Write rows to output_dir as CSV."""
-        self.write_lines(name, tables.csv_text(table).split("\n")[:-1])
+    def write_table(
+        self, name: str, table: Sequence[Mapping[str | int, Any]], like: str
+    ) -> None:
+        """Write rows to output_dir as CSV; see tables.csv_text."""
+        text = tables.csv_text(table, like)
+        self.write_lines(name, text.split("\n")[:-1])
 
     def answers(self, outputs: np.ndarray) -> list[str]:
         """Return the answers of a submission, of outputs [n] or [n, K]."""

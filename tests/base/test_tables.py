@@ -55,10 +55,21 @@ def test_exports_of_excel_are_read(tmp_path):
             list(tables.rows(str(path)))
 
 
-def test_a_table_is_written_as_csv():
+def test_a_table_is_written_as_csv(tmp_path):
+    """With the marks of the one that it is like."""
     rows = [{"a": 1.5, "b": "x,\n"}, {"b": ["\u00fc"], "c": True}]
     text = tables.csv_text(rows)
     assert text == 'a,b,c\n1.5,"x,\n",\n,"[""\u00fc""]",True\n'
+    for start, wanted in (
+        ("\ufeffa;b, c\n1,5;2\n", "\ufeffa;c\n1,5;\n"),
+        ("a\tb", "a\tc\n1,5\t\n"),
+        ("a", 'a,c\n"1,5",\n'),
+    ):
+        path = tmp_path / "X.CSV"
+        path.write_text(start)
+        assert tables.csv_text([{"a": "1,5", "c": ""}], str(path)) == wanted
+    path.write_text("a;b\n", "utf-16")
+    assert tables.csv_text([{"a": 1, "b": 2}], str(path)) == "\ufeffa;b\n1;2\n"
     found = tables.renamed({"label": 1, "b": 2}, {"label": 3})
     assert found == {"input_label": 1, "b": 2}
 

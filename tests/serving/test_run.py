@@ -48,7 +48,7 @@ def predict(job, files) -> tuple[list[int], dict[str, int]]:
     with jobs_run.open_run(job) as this_run:
         parts = run.parts_to_do(this_run, files)
         for part in parts:
-            run.write_file(part.target, part.errors, results(part.file))
+            run.write_file(part, results(part.file))
         return [part.number for part in parts], run.finish(this_run)
 
 
