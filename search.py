@@ -67,7 +67,7 @@ class Flags:
     index: str = flag(required=True)
     """Folder of the index, on this machine's disk."""
 
-    text_column: str = flag("text")
+    text_column: str = flag("text", alias="text_columns")
     """Field of the text in JSON lines, or column of tables."""
 
     id_column: str | None = flag(needs={"input_file": ""})

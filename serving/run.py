@@ -183,7 +183,9 @@ def check_first_inputs(
     first = window.problems[0]
     many = ""
     if len(window.problems) > 1:
-        many = f"; nor can the others of the first {len(window.problems)}"
+        many = (
+            f"; nor can the others of the first {len(window.problems)} inputs"
+        )
     raise UserError(
         f"{first.place.path}, {first.place.kind} {first.place.number} cannot "
         f"be predicted: {first.reason}{many}"

@@ -21,6 +21,7 @@ from base.jobs.run import Job
 
 import numpy as np
 
+from serving import run as predictions
 from serving.search.index import (
     GRAPH,
     OFFSETS,
@@ -136,6 +137,8 @@ def build(
     files = reading.find_inputs(patterns, "auto")
     if files[0].kind == "tfrecord":
         raise UserError(f"{files[0].path} holds records, wanted text")
+    if files[0].kind == "table":
+        predictions.check_first_inputs(files[0], task)
     states = [file_system.file_identity(file.path) for file in files]
     job = job_of(folder, fingerprint | {"input_file": states})
     with jobs_run.open_run(job) as run:
