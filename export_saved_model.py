@@ -1,6 +1,6 @@
 r"""Write a model that programs load, from any BERT checkpoint.
 
-    python export_saved_model.py --init_checkpoint=mrpc --export_dir=served/1
+    python export_saved_model.py --init_checkpoint=trained --export_dir=served/1
     python export_saved_model.py --task=encoder --export_dir=embeddings/1 \
         --init_checkpoint=hf://google-bert/bert-base-uncased
 
@@ -13,7 +13,7 @@ takes tensorflow and tensorflow_text, and nothing of this project:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("served/1").signatures["serving_default"]
-    model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
+    model(text=tf.constant(["..."]))["label"]  # of pairs: text_a=, text_b=
 
 A SavedModel is a program, which TensorFlow runs: load one only of an origin
 that you trust (docs/SECURITY.md).

@@ -136,8 +136,11 @@ def _explained(what: str) -> Iterator[None]:
         if isinstance(error, errors.LocalEntryNotFoundError):
             # Versions before 2 do not say why the hub was not asked.
             if (cause := str(error.__cause__)) not in reason:
-                reason += f"; {cause}"
-        reason = " ".join(reason.split())
+                reason += f"\n{cause}"
+            reason += "\na model that is on this machine is named by its folder"
+        # The client's sentences are lines.
+        lines = (" ".join(line.split()) for line in reason.splitlines())
+        reason = "; ".join(line.removesuffix(".") for line in lines if line)
         raise UserError(f"{what} cannot be fetched: {reason}") from error
 
 

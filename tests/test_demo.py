@@ -94,8 +94,9 @@ def test_demo_from_end_to_end(tmp_path):
         steps[-1],
     )
     assert len(lines) <= 80
-    assert lines[-4].split() == ["BERT", "unigram"]
-    assert re.match(" +masked LM accuracy +[0-9.]+% +[0-9.]+%$", lines[-2])
+    assert lines[-6].split() == ["BERT", "unigram"]
+    assert "A classifier of your own" in lines[-1]
+    assert re.match(" +masked LM accuracy +[0-9.]+% +[0-9.]+%$", lines[-4])
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
         "build_vocab.log",
         "create_pretraining_data.log",

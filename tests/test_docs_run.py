@@ -158,7 +158,7 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     (block,) = (b for b in pages.blocks(page) if b.language == "json")
     base = BertConfig.from_size("base", 30522)
     assert json.loads("\n".join(block.lines)) == base.to_dict()
-    monkeypatch.setitem(NAMED_SIZES, "base", (1, 64))
+    monkeypatch.setitem(NAMED_SIZES, "base", (2, 64))
     check_page(page, pretraining_flags, caplog, capsys)
     options = page.with_name("pretraining_options.md")
     run_page(options, pretraining_flags, caplog, capsys)

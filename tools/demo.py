@@ -229,6 +229,9 @@ def summarize(work_dir: str) -> None:
         title = name.replace("_", " ").replace("lm", "LM")
         score = f"{float(scores[name]):{form}}"
         print(f"    {title:<25}{score:<17}{counted[name]:{form}}{note}")
+    print(
+        '\nNext: README.md, "A classifier of your own", in two to five minutes'
+    )
 
 
 def baseline(
