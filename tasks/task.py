@@ -341,7 +341,7 @@ class Task(abc.ABC):
         """Raise UserError for texts that cannot be predicted."""
         name = self.text_names[0]
         if not texts[name].strip():
-            raise UserError(f"{name} is empty")
+            raise UserError(f"{self.names[0]} is empty")
 
     def _parse_object(self, place: Place, line: str, kind: str) -> Input:
         """Return the input of a line of JSON, or of a row as JSON."""
