@@ -108,10 +108,11 @@ def main(_: list[str]) -> int:
             )
     seconds = time.monotonic() - began
     logs.say(
-        "Predicted %d lines in %s, %.1f lines/s",
+        "Predicted %d lines in %s, %.1f lines/s%s",
         num_lines,
         progress.format_seconds(seconds),
         num_lines / max(seconds, 1e-9),
+        "" if FLAGS.output_file == "-" else f": {FLAGS.output_file}",
     )
     if num_problems:
         logging.error("%d lines have no prediction", num_problems)

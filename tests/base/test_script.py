@@ -17,6 +17,7 @@ flags.DEFINE_integer("count", 0, "A number.")
 flags.DEFINE_float("rate", 0.1, "A number.", lower_bound=0)
 flags.DEFINE_integer("num_errors", 0, "A number.")
 flags.DEFINE_integer("num_train_epochs", 0, "A number.")
+flags.DEFINE_string("init_checkpoint", None, "A path.")
 
 def main(_):
     logging.warning("a warning, of %d lines:\\nthe second", 2)
@@ -83,6 +84,7 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
             "there is no flag --num_epochs: did you mean --num_t",
         ),
         ("--nte=1", "there is no flag --nte: did you mean --num_train_epochs?"),
+        ("--model=a", "there is no flag --model: did you mean --init_ch"),
         ("--quantize=1", "there is no flag --quantize (--helpfull"),
         ("--transfer_file=a", "--transfer_file is gone: batch_predict.py --as"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
