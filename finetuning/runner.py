@@ -36,6 +36,10 @@ from training import (
 )
 from training.settings import TrainingSettings
 
+# Units of a layer up to which the rate 5e-4 was measured to be better than
+# 5e-5: docs/records/fine_tuning.md.
+_NARROW, _RATE_OF_NARROW = 256, "5e-4"
+
 # Settings, and the model that a run starts from or uses -> the job that the
 # flags of a script describe.
 CreateJob = Callable[[RunSettings, Checkpoint], FineTuningJob]
@@ -158,6 +162,8 @@ def _way_out(steps: int, hidden_size: int) -> str:
     # Small models need larger rates, docs/fine_tuning.md; Base and Large fail
     # at rates that are too large.
     rate = "2e-5" if hidden_size >= 768 else "2e-4"
+    if hidden_size <= _NARROW:
+        rate = _RATE_OF_NARROW
     what = (
         f"What usually helps is --learning_rate={rate}, --bias_correction if "
         "it was off, or several runs (--num_restarts=5), of which the best is "
@@ -256,6 +262,14 @@ def training_of(
         data = job.wrapper.train_data(data)
         objective = job.wrapper.objective()
     settings = with_steps(job.settings, job.num_examples(data))
+    if job.config.hidden_size <= _NARROW and settings.learning_rate <= 5e-5:
+        logs.say(
+            "Models of %d units learn more at larger rates than %g: try "
+            "--learning_rate=%s (docs/small_budgets.md)",
+            job.config.hidden_size,
+            settings.learning_rate,
+            _RATE_OF_NARROW,
+        )
     size, row = settings.train_batch_size, job.row()
     batches = data.training(size, settings.random_seed, is_fine=True)
     config = job.config
