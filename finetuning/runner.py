@@ -469,7 +469,9 @@ def run_sweep(
         # run, not after the last one.
         job = create_job(settings, find_source(settings))
         metric = job.deciding_metric()
-        inputs = [identity_of(job), [job.fingerprint(data) for data in job.dev]]
+        identity = identity_of(job)
+        heldout = [job.fingerprint(data) for data in job.dev]
+        inputs = [identity.fixed, identity.adjustable, heldout]
         file_system.make_directory(settings.output_dir)
         logs.write_to(settings.output_dir)
         best = sweeps.run_all(sweep, settings.output_dir, metric, inputs)

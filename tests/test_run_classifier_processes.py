@@ -28,7 +28,7 @@ def sweep_flags(encoder_dir: Path, sentences_dir: Path, out: Path) -> dict:
     return flags | {"num_restarts": 2, "sweep_learning_rates": "0.0,0.01"}
 
 
-def test_grid(encoder_dir, sentences_dir, tmp_path):
+def test_grid(encoder_dir, sentences_dir, tmp_path, monkeypatch):
     flags = sweep_flags(encoder_dir, sentences_dir, tmp_path)
     sweep = sweeps.read(scripts.parse(run_classifier, **flags), "s.py")
     assert list(sweep.runs) == [
@@ -46,6 +46,9 @@ def test_grid(encoder_dir, sentences_dir, tmp_path):
     assert not any("num_restarts" in argument for argument in line)
     text = " ".join(line)
     assert "predict" not in text and "sweep" not in text
+    monkeypatch.setattr(sweeps.child_processes, "run", lambda command: 3)
+    line = scripts.error_of(run_classifier, **flags)
+    assert "run lr0.0_seed12345 ended with status 3" in line
 
 
 @pytest.mark.nightly
