@@ -5,9 +5,10 @@ r"""Learn a WordPiece vocabulary from plain text.
 writes vocab.txt with 30,522 tokens, one per line (32 MB of novels take 30
 seconds), and ends with
 
-    Wrote vocab.txt: 30522 tokens (5 special, 99 unused, 106 single characters,
-    30312 longer pieces); set "vocab_size": 30522 in bert_config.json
-    7281242 words, 49004 different; 1.01 pieces per word, 0.00% [UNK]
+    Wrote vocab.txt: 30,522 word pieces (5 special, 99 unused, 106 single
+    characters, 30,312 longer ones)
+    The text has 7,281,242 words, 49,004 of them different; 1.01 pieces per
+    word, 0.00% are unknown ([UNK])
 
 Usual choices: --vocab_size, --nodo_lower_case to keep capitals.
 

@@ -1,13 +1,14 @@
 r"""Find the sentences of a file that are nearest in meaning to a query.
 
-    python search.py --init_checkpoint=all-MiniLM-L6-v2 \
-        --input_file=corpus.txt --index=corpus_index
+    python search.py --input_file=corpus.txt --index=corpus_index \
+        --init_checkpoint=hf://sentence-transformers/all-MiniLM-L6-v2
 
 computes a vector for each line of the file and keeps them in a folder, which
 then answers any number of queries:
 
-    python search.py --init_checkpoint=all-MiniLM-L6-v2 --index=corpus_index \
-        --query='I was afraid of the dark.' --top_k=2
+    python search.py --index=corpus_index --top_k=2 \
+        --init_checkpoint=hf://sentence-transformers/all-MiniLM-L6-v2 \
+        --query='I was afraid of the dark.'
 
 prints the number, the score and the text of each sentence that it finds. Into a
 file or a pipe it writes a JSON line for each query:
@@ -100,7 +101,7 @@ define(Flags)
 
 
 # Model
-define(ModelFlags, required=["init_checkpoint"])
+define(ModelFlags)
 define(ModelOptions, "embedding_size")
 define(TrainingSettings, "dtype")
 
@@ -197,6 +198,11 @@ def show(query: Input, results: list[dict[str, Any]]) -> None:
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
+    if not FLAGS.init_checkpoint:
+        raise UserError(
+            "--init_checkpoint is required: the model of the index, which "
+            "makes the vectors of queries too"
+        )
     if file_system.is_remote(FLAGS.index):
         raise UserError(
             f"--index={FLAGS.index}: wanted a folder on a disk of this machine"

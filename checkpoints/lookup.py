@@ -56,10 +56,11 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
             f"--{flag}={path} is a file; give a checkpoint prefix, or the "
             "directory the file is in"
         )
+    name = path if re.fullmatch(r"[\w.-]+/[\w.-]+", path) else "owner/name"
     raise UserError(
         f"--{flag}={path}: no such checkpoint (looked for {path}.index and "
         "for a directory of that name; a model on the Hugging Face hub is "
-        "hf://owner/name)"
+        f"hf://{name})"
     )
 
 

@@ -171,8 +171,8 @@ def choose_task(
             f"--task={task}",
         )
     raise UserError(
-        f"--task={task}, but {checkpoint.prefix} has no head for it: it can do "
-        f"{' and '.join(able)}"
+        f"{checkpoint.prefix} cannot do {task}, as it has no head for it: it "
+        f"can do {' and '.join(able)}"
     )
 
 

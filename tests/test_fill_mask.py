@@ -124,7 +124,8 @@ def test_a_checkpoint_without_the_head(model_dir, tmp_path):
     message = scripts.error_of(
         fill_mask, init_checkpoint=tmp_path / "model", text="[MASK]"
     )
-    assert "has no head for it" in message
+    assert "cannot do masked_lm, as it has no head for it" in message
+    assert "--task" not in message
 
 
 def test_vocabulary_without_mask(model_dir, tmp_path):

@@ -175,6 +175,7 @@ def test_two_development_sets(encoder_dir, tmp_path, caplog):
         assert f"{name}: all 24 predictions are" in caplog.records[-1].message
     results = tiny.results_of(tmp_path / "out")
     assert results["degenerate"] == 1
+    assert "a run that has learned next to nothing" in caplog.text
     assert results["dev_matched_accuracy"] == results["eval_accuracy"]
     assert "dev_mismatched_accuracy" in results
     assert "dev_mismatched_loss" in results

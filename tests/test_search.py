@@ -81,8 +81,11 @@ def test_answers_are_those_of_batch_prediction(
         assert one["id"] == f"{corpus}:{one['line']}"
 
 
-def test_corpora_and_queries_of_every_kind(ask, corpus, tmp_path, monkeypatch):
+def test_corpora_and_queries_of_every_kind(
+    ask, corpus, tmp_path, monkeypatch, caplog
+):
     (wanted,) = ask(input_file=corpus, query="caf\u00e9", top_k=3)
+    assert "the vectors of 4 sentences, 16 numbers each; ask" in caplog.text
     texts = [one["text"] for one in wanted["results"]]
     parts = [tmp_path / "1.jsonl.gz", tmp_path / "2.jsonl"]
     for number, path in enumerate(parts):
@@ -284,7 +287,7 @@ def test_indexes_of_something_else(ask, corpus, tmp_path, encoder_dir):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"init_checkpoint": None}, "--init_checkpoint is required"),
+        ({"init_checkpoint": None}, "is required: the model of the index"),
         ({"index": None}, "--index is required"),
         ({"index": "gs://bucket/index"}, "a disk of this machine"),
         ({"id_column": "no", "input_file": None}, "--id_column needs --inp"),

@@ -134,6 +134,11 @@ def log_results(
     }
     lines = [title, *results_table(wholes, notes)]
     errors = [x for name, x in wholes.items() if name.split("_")[-1] == "ece"]
+    if "degenerate" in results:
+        lines.append(
+            "degenerate 1: a run that has learned next to nothing, see "
+            "docs/glossary.md"
+        )
     if errors:
         lines.append(
             "ece, the calibration error: 0.02 says that the probabilities are "

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from base import file_system, progress
+from base import file_system, logs, progress
 from base.errors import InputError, UserError
 from base.jobs import run as jobs_run
 from base.jobs.run import Job
@@ -149,7 +149,14 @@ def build(
                 run.discard()
                 raise
         if run.todo:
-            _write_vectors(job, task, load)
+            count, width = _write_vectors(job, task, load)
+            logs.say(
+                "Wrote %s: the vectors of %s sentences, %d numbers each; ask "
+                "with --query",
+                folder,
+                f"{count:,}",
+                width,
+            )
         run.finish({})
 
 
@@ -182,14 +189,22 @@ def _write_texts(
         np.save(places, np.frombuffer(offsets, np.int64))
 
 
-def _write_vectors(job: Job, task: Task, load: Callable[[], Model]) -> None:
-    """Write the parts of the vectors that are missing, and all as one file."""
+def _write_vectors(
+    job: Job, task: Task, load: Callable[[], Model]
+) -> tuple[int, int]:
+    """Write the parts of the vectors that are missing, and all as one file.
+
+    Returns the number of vectors and that of the numbers of each.
+    """
     texts, offsets, _ = job.outputs
     offsets = np.load(offsets)
     starts = range(0, len(offsets) - 1, _PART)
     paths = [os.path.join(job.shared_dir, f"part-{at:012}") for at in starts]
     done = sum(map(os.path.exists, paths))
     run_model = load() if done < len(paths) else None
+    logs.report(
+        "Computing the vectors of %s sentences", f"{len(offsets) - 1:,}"
+    )
     with (
         open(texts, "rb") as file,
         progress.Bar(
@@ -216,6 +231,7 @@ def _write_vectors(job: Job, task: Task, load: Callable[[], Model]) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         for path in paths:
             file.write(np.load(path).tobytes())
+    return shape
 
 
 # --- Questions ---------------------------------------------------------------
