@@ -409,7 +409,11 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     if best == step:
         fine_tuned.write_model(job, loaded.model, step)
     fine_tuned.write_scores(output_dir, scores)
-    return fine_tuned.stops_early(scores, job.settings.early_stopping_patience)
+    patience = job.settings.early_stopping_patience
+    ends = fine_tuned.stops_early(scores, patience)
+    if ends:
+        logs.say("No better score in %d evaluations: training ends", patience)
+    return ends
 
 
 def draw_curves(

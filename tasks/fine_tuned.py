@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from base import cluster, file_system, logs, text_files
+from base import cluster, file_system, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -193,12 +193,9 @@ def best_step(scores: Mapping[int, float]) -> int:
 def stops_early(scores: Mapping[int, float], patience: int) -> bool:
     """Return whether the best score is `patience` evaluations ago or more.
 
-    If so, it is logged. With a patience of 0 training never stops early.
+    With a patience of 0 training never stops early.
     """
     if not scores or not patience:
         return False
     worse = sum(step > best_step(scores) for step in scores)
-    if worse >= patience:
-        logs.say("No better score in %d evaluations: training ends", worse)
-        return True
-    return False
+    return worse >= patience

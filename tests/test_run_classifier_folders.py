@@ -79,7 +79,7 @@ def test_early_stopping_keeps_the_best_weights(flags, caplog):
     flags |= {"early_stopping_patience": 3}
     with caplog.at_level("INFO", logger="absl"):
         assert scripts.run(run_classifier, **flags) == 0
-    assert "No better score in 3 evaluations" in caplog.text
+    assert caplog.text.count("No better score in 3 evaluations") == 1
     out = Path(flags["output_dir"])
     scores = json.loads((out / "scores.json").read_text())
     assert list(scores) == ["5", "10", "15", "20"]
