@@ -6,6 +6,7 @@ import gc
 import hashlib
 import math
 import os
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -172,26 +173,6 @@ def check_same_objective(
 _REACHED = {570: 292, 1138: 89, 3634: 32, 10342: 20}
 
 
-def _say_what_to_expect(steps: int) -> None:
-    """Say what so many steps have reached, or warn that they are too few."""
-    if steps < min(_REACHED):
-        logging.warning(
-            "%d steps from new weights are few: the model may end no better "
-            "than the frequencies of tokens. Give more hours, "
-            "--train_batch_size=32 or less, or a smaller --size "
-            "(docs/small_budgets.md)",
-            steps,
-        )
-        return
-    known = max(number for number in _REACHED if number <= steps)
-    logs.say(
-        "What to expect: on novels, 4 layers of 256 had a perplexity of %d "
-        "after %s steps of --recipe=small_budget (docs/small_budgets.md)",
-        _REACHED[known],
-        f"{known:,}",
-    )
-
-
 @dataclasses.dataclass
 class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
@@ -328,9 +309,44 @@ class PretrainingRun:
             f"{steps:,}",
             seconds,
         )
-        if not (self.settings.init_checkpoint or self.settings.resume_from):
-            _say_what_to_expect(steps)
+        if self._is_short(steps):
+            logging.warning(
+                "%d steps from new weights are few: the model may end no "
+                "better than the frequencies of tokens. What usually helps: %s",
+                steps,
+                self._what_helps(steps),
+            )
+        elif not self.settings.init_checkpoint:
+            known = max(number for number in _REACHED if number <= steps)
+            logs.say(
+                "What to expect: on novels, 4 layers of 256 had a perplexity "
+                "of %d after %s steps of --recipe=small_budget "
+                "(docs/small_budgets.md)",
+                _REACHED[known],
+                f"{known:,}",
+            )
         return steps
+
+    def _is_short(self, steps: int) -> bool:
+        """Return whether hours give new weights too few steps to learn from."""
+        is_new = self.train_hours and not self.settings.init_checkpoint
+        return bool(is_new) and steps < min(_REACHED)
+
+    def _what_helps(self, steps: int) -> str:
+        """Return advice on a run of these steps that learns too little."""
+        if not self._is_short(steps):
+            return (
+                "more steps, a larger batch, another --learning_rate or a "
+                "longer warm-up"
+            )
+        # A tenth more, since no two timings are equal.
+        hours = 1.1 * self.train_hours * min(_REACHED) / steps
+        ways = [f"--train_hours={hours:.2g}, for {min(_REACHED)} steps or more"]
+        if self.settings.train_batch_size > 32:
+            ways.append("--train_batch_size=32, for more steps in that time")
+        if self.config.hidden_size > modeling.NAMED_SIZES["tiny"][1]:
+            ways.append("a smaller --size")
+        return f"{', or '.join(ways)} (docs/small_budgets.md)"
 
     def train(self) -> int:
         """Train and write the weights; return the number of steps done.
@@ -420,11 +436,11 @@ class PretrainingRun:
             if step >= self.settings.last_step:
                 logging.warning(
                     "%s %.2f: to know only how frequent each token is gives "
-                    "%.2f. What usually helps: more steps, a larger batch, "
-                    "another --learning_rate or a longer warm-up",
+                    "%.2f. What usually helps: %s",
                     perplexity,
                     means[perplexity],
                     limit,
+                    self._what_helps(self.settings.num_train_steps),
                 )
         reporting.write_results(self.settings.output_dir, results, step)
         if step < self.settings.last_step:
@@ -441,7 +457,7 @@ class PretrainingRun:
         return self.objective.frequency_loss(self._eval_batches(alone))
 
     def report(self) -> None:
-        """Draw curves.png of a finished training; log the scores."""
+        """Draw curves.png of a finished training; say scores and model."""
         if self.data and self.settings.pictures:
             from training import curves
 
@@ -465,6 +481,22 @@ class PretrainingRun:
                 reporting.results_path(self.settings.output_dir),
                 self.results,
                 f"Evaluation results of {files[0]}{others}",
+                notes={
+                    name: "  (token frequencies alone: "
+                    f"{math.exp(self._frequency_loss):.2f})"
+                    for name in self.objective.objective.perplexities.values()
+                },
+            )
+        if self.data:
+            folder = shlex.quote(self.settings.output_dir)
+            fills = self.objective.attention_direction == modeling.BIDIRECTIONAL
+            logs.say(
+                "The model is in %s%s",
+                folder,
+                f"; try: python fill_mask.py --init_checkpoint={folder} "
+                "--text='The capital of France is [MASK].'"
+                if fills and self.source.files.vocabulary
+                else "",
             )
 
     def restore_for_evaluation(self) -> int:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +81,10 @@ def test_scores_and_log_lines(finished, name):
     assert perplexity == pytest.approx(np.exp(loss))
     assert f"Objective {name}: " in log and "head are not trained" in log
     assert all(f"{key} " in log for key in KEYS[name].split())
+    # What the perplexity is compared with, and what to do with the model.
+    frequencies = float(re.search(r"token frequencies alone: ([\d.]+)", log)[1])
+    assert (perplexity > 0.9 * frequencies) == (name == "ltr")
+    assert log.endswith(f"The model is in {out}")  # there is no vocabulary
     tags = set(summaries_of(out))
     assert tags > set(KEYS[name].split()) - {"global_step"}
     assert not any("next_sentence" in tag for tag in tags)

@@ -98,8 +98,9 @@ def log_results(
     results: Mapping[str, float],
     title: str,
     counts: Mapping[str, int] = types.MappingProxyType({}),
+    notes: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
-    """Say scores as a table: the last thing that a script has to say.
+    """Say scores as a table, when all is done.
 
     The log has another one of the scores of parts, such as location_f1 beside
     f1. The original's names of scores that have another one (eval_accuracy) are
@@ -110,6 +111,7 @@ def log_results(
         results: {name: score}.
         title: what they are, and of which data.
         counts: {name of an accuracy: of how many examples it is the share}.
+        notes: {name: what follows the score}.
     """
     results = {
         name: value
@@ -131,7 +133,7 @@ def log_results(
         "examples)"
         for name, count in counts.items()
         if count and name in wholes
-    }
+    } | {**notes}
     lines = [title, *results_table(wholes, notes)]
     errors = [x for name, x in wholes.items() if name.split("_")[-1] == "ece"]
     if "degenerate" in results:

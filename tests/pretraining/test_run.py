@@ -40,7 +40,14 @@ def test_hours_are_steps_that_a_resumed_run_keeps(
         return times.pop()
 
     monkeypatch.setattr(loop, "seconds_per_step", seconds_per_step)
-    flags = flags_for(data, tmp_path / "given", num_warmup_steps=1)
+    flags = flags_for(
+        data,
+        tmp_path / "given",
+        num_warmup_steps=1,
+        learning_rate=1e-6,  # it learns nothing
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
     scripts.run(run_pretraining, **flags)
     flags = without(
         flags,
@@ -50,7 +57,9 @@ def test_hours_are_steps_that_a_resumed_run_keeps(
         train_hours=0.001,
     )
     scripts.run(run_pretraining, **flags)
+    # The advice is the same before the training and after it.
     assert "12 steps from new weights are few" in caplog.text
+    assert caplog.text.count("--train_hours=0.052, for 570 steps") == 2
     name = "model.ckpt-12"
     check_same_bits(tmp_path / "given" / name, tmp_path / "hours" / name)
     scripts.run(run_pretraining, **flags)  # would time with an empty list
