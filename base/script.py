@@ -37,8 +37,20 @@ _RETIRED = {
     "--learn_all_answers learns them, see docs/distillation.md",
 }
 
-# A flag of one script -> that of another script which stands for the same.
-_SAME = {"model": "init_checkpoint", "init_checkpoint": "model"}
+# A flag of another script, or of transformers, whose letters mislead -> the one
+# that stands for the same.
+_SAME = {
+    "model": "init_checkpoint",
+    "init_checkpoint": "model",
+    "model_name_or_path": "init_checkpoint",
+    "per_device_train_batch_size": "train_batch_size",
+    "per_device_eval_batch_size": "eval_batch_size",
+    "max_steps": "num_train_steps",
+    "seed": "random_seed",
+    "validation_file": "dev_file",
+    "logging_steps": "log_steps",
+    "save_total_limit": "keep_checkpoint_max",
+}
 
 # How much a flag has to be like an unknown one, from 0 to 1.
 _ALIKE = 0.6

@@ -404,7 +404,7 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
         logs.say,
         [f"Evaluation at step {step:,}", f"{metric} {scores[step]:.4f}"],
         [f"{n} {value:.4f}" for n, value in scored.items() if n != metric],
-        [f"best {scores[best]:.4f} at step {best:,}"],
+        [f"best {metric} {scores[best]:.4f} at step {best:,}"],
     )
     if best == step:
         fine_tuned.write_model(job, loaded.model, step)

@@ -17,6 +17,8 @@ flags.DEFINE_integer("count", 0, "A number.")
 flags.DEFINE_float("rate", 0.1, "A number.", lower_bound=0)
 flags.DEFINE_integer("num_errors", 0, "A number.")
 flags.DEFINE_integer("num_train_epochs", 0, "A number.")
+flags.DEFINE_integer("train_batch_size", 0, "A number.")
+flags.DEFINE_integer("predict_batch_size", 0, "A number.")
 flags.DEFINE_string("init_checkpoint", None, "A path.")
 
 def main(_):
@@ -85,6 +87,11 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
         ),
         ("--nte=1", "there is no flag --nte: did you mean --num_train_epochs?"),
         ("--model=a", "there is no flag --model: did you mean --init_ch"),
+        (
+            "--per_device_train_batch_size=1",
+            "there is no flag --per_device_train_batch_size: did you mean "
+            "--train_batch_size?",
+        ),
         ("--quantize=1", "there is no flag --quantize (--helpfull"),
         ("--transfer_file=a", "--transfer_file is gone: batch_predict.py --as"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
