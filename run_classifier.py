@@ -10,7 +10,10 @@ fine-tuned weights in `bert_model.ckpt`. After an interruption, the same command
 resumes the run. --do_export writes a SavedModel, too.
 
 Usual choices: --max_seq_length, --train_batch_size, --learning_rate,
---num_train_epochs, --random_seed, --dtype=bfloat16 where the processor has it.
+--num_train_epochs, --random_seed, --dtype=bfloat16 where the processor has it;
+--eval_steps and --early_stopping_patience to keep the best step and stop early;
+--class_weights where classes are rare; --sweep_learning_rates and
+--num_restarts to keep the best of several runs.
 
 For your own data, --task_name=tsv reads tables (.csv, .tsv or .jsonl, with a
 header). One is enough, of which a tenth is held out to score the model:

@@ -84,7 +84,8 @@ def rows(
         path: a .tsv without quotes, a .csv, .jsonl or .txt. The cells of a
             .csv are separated by commas, semicolons or tabs.
         columns: names that every row must have. Without a header they are
-            numbers from 0.
+            numbers from 0. A mapping to the flags that choose them, or "",
+            lets the error name these.
         hint: how to mend a lack of columns, for the error.
         has_header: whether the first line of a table names the columns.
         damaged: gets a line for each row of a table that has more or fewer
@@ -159,14 +160,18 @@ def _check_names(
     hint: str,
 ) -> None:
     """Raise a UserError unless each of the columns is there once."""
-    wrong = [
-        f"{'more than one' if column in names else 'no'} {what} {column!r}"
+    wrong = {
+        column: f"{'more than one' if column in names else 'no'} {what} "
+        f"{column!r}"
         for column in columns
         if names.count(column) != 1
-    ]
+    }
     if wrong:
+        if isinstance(columns, Mapping):
+            given = [f"{columns[name]}=NAME" for name in wrong if columns[name]]
+            hint = f": give {' and '.join(given)}{hint}" if given else hint
         raise UserError(
-            f"{at}: {' and '.join(wrong)}; it has "
+            f"{at}: {' and '.join(wrong.values())}; it has "
             f"{', '.join(map(repr, names)) or 'nothing'}{hint}"
         )
 

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from base import logs, tables, text_files
+from base import file_system, logs, tables, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -25,10 +25,13 @@ _SYNONYMS = {"contradictory": "contradiction"}
 # the texts themselves.
 _MAX_LABELS = 1000
 
-_HINT = (
-    ": --text_a_column, --text_b_column and --label_column name the columns of "
-    "your own file (--task_name=tsv)"
-)
+# The flags that choose columns, which --task_name=tsv alone takes.
+_FLAGS = {
+    "text_a": "--text_a_column",
+    "text_b": "--text_b_column",
+    "label": "--label_column",
+}
+_HINT = " (your own file: --task_name=tsv)"
 
 
 # --- Own files ---------------------------------------------------------------
@@ -125,6 +128,11 @@ def read_class_weights(path: str, labels: Sequence[str]) -> list[float]:
     Raises:
         UserError: the file does not have a positive number for each label.
     """
+    if not file_system.exists(path):
+        raise UserError(
+            f"--class_weights={path}: no such file, wanted balanced, or a JSON "
+            'file {"label": weight, ...}'
+        )
     found = text_files.read_json_object(path)
     if sorted(found) != sorted(labels):
         raise UserError(
@@ -200,7 +208,7 @@ def read_examples(
     empty: dict[str, list[str]] = {}  # part of an example: lines without it
     found = tables.rows(
         split.file,
-        columns.values(),
+        {column: _FLAGS.get(part, "") for part, column in columns.items()},
         _HINT,
         has_header=split.columns.has_header,
         damaged=damaged if split.skips_damaged else None,
@@ -289,10 +297,11 @@ def _value(
     row: tables.Row, column: int | str, part: str, at: str, multi_label: bool
 ) -> str:
     """Return a text, a label or an id of a row."""
+    hint = f" ({_FLAGS[part]})" if part in _FLAGS else ""
     if part != "label":
-        return tables.require(row, column, str, at, _HINT)
+        return tables.require(row, column, str, at, hint)
     if multi_label and isinstance(row[column], list):
         return json.dumps(row[column], ensure_ascii=False)
     # A label of JSON may be a number: 1 is the class "1".
     kinds = (str, int, float, bool)
-    return str(tables.require(row, column, kinds, at, _HINT))
+    return str(tables.require(row, column, kinds, at, hint))

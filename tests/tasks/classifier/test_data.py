@@ -346,7 +346,8 @@ def test_damaged_own_files_are_named(tmp_path):
     with pytest.raises(UserError, match="no train, dev or test file"):
         own(tmp_path)
     write(tmp_path, "train.jsonl", '{"text": "a"}')
-    with pytest.raises(UserError, match=r"no key 'label'; it has 'text'"):
+    found = r"no key 'label'; it has 'text': give --label_column=NAME \("
+    with pytest.raises(UserError, match=found):
         own(tmp_path)
     write(tmp_path, "train.jsonl", '{"text": "a", "label": 1}')
     with pytest.raises(UserError, match="has 1 different labels"):
