@@ -34,6 +34,7 @@ from absl import logging
 from absl.flags import FlagValues
 
 from checkpoints import hub, lookup, published, run_settings, weight_files
+from training import reporting
 
 RUNS, RESULTS = "runs", "sweep_results.txt"
 
@@ -230,11 +231,14 @@ def run_all(
         results[run] = read_scores(folder)
         if number == 1:
             sweep = _with_type_of(folder, sweep)
-    lines = table(results, metric)
-    for line in lines:
-        logs.say("%s", line)
     path = os.path.join(output_dir, RESULTS)
-    file_system.write_text(path, "\n".join(lines) + "\n")
+    file_system.write_text(path, "\n".join(table(results, metric)) + "\n")
+    shown = {
+        run: reporting.without_second_names(scores)
+        for run, scores in results.items()
+    }
+    for line in table(shown, metric):
+        logs.say("%s", line)
     best = ranked(results, metric)[0]
     if count := sum(map(_is_failed, results.values())):
         logging.warning(
@@ -317,14 +321,14 @@ def table(results: Results, metric: str) -> list[str]:
     keys = dict.fromkeys(key for run in order for key in results[run])
     others = (metric, "loss", "global_step", "degenerate")
     names = [metric, *(key for key in keys if key not in others)]
-    width = max(map(len, order))
-    lines = [" ".join([" " * width, *names])]
+    rows = [["", *names]]
     for run in order:
-        cells = [
-            _cell(results[run].get(name)).rjust(len(name)) for name in names
-        ]
-        cells += ["failed"] * (run in failed)
-        lines.append(" ".join([run.ljust(width), *cells]))
+        rows.append([run, *(_cell(results[run].get(name)) for name in names)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for run, *cells in rows:
+        words = [run.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]
+        lines.append(" ".join(words + ["failed"] * (run in failed)))
     what = "runs"
     if failed:
         names = ", ".join(failed)

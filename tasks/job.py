@@ -273,7 +273,7 @@ class FineTuningJob(abc.ABC):
             )
             if is_there:  # else `convert` says more
                 logs.say(
-                    "%s: %s records of an earlier command, %s",
+                    "%s: %s records are there already, %s",
                     data.title,
                     f"{records.num_records:,}",
                     path,

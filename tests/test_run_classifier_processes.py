@@ -53,14 +53,18 @@ def test_grid(encoder_dir, sentences_dir, tmp_path, monkeypatch):
 
 @pytest.mark.nightly
 def test_sweep_keeps_the_best_and_repeats_nothing(
-    encoder_dir, sentences_dir, tmp_path, capfd
+    encoder_dir, sentences_dir, tmp_path, capfd, caplog
 ):
     flags = sweep_flags(encoder_dir, sentences_dir, tmp_path) | {
         "num_restarts": 1
     }
     flags["pictures"] = True
-    assert scripts.run(run_classifier, **flags) == 0
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_classifier, **flags) == 0
     lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
+    # What is shown has each score once, the file also the original's names.
+    assert "eval_accuracy" in lines[0] and "accuracy" in caplog.text
+    assert "eval_accuracy" not in caplog.text
     assert lines[1].startswith("lr0.01_seed12345 ")
     assert lines[2].startswith("lr0.0_seed12345 ")
     assert lines[2].endswith(" failed")

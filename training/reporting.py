@@ -113,11 +113,7 @@ def log_results(
         counts: {name of an accuracy: of how many examples it is the share}.
         notes: {name: what follows the score}.
     """
-    results = {
-        name: value
-        for name, value in results.items()
-        if not (name.startswith("eval_") and results.get(name[5:]) == value)
-    }
+    results = without_second_names(results)
     if cluster.is_chief():
         title += f" (in full: {path})"
     parts = {
@@ -149,6 +145,15 @@ def log_results(
     if errors and errors[0] > _LARGE_ERROR and "temperature" not in wholes:
         lines[-1] += ". This one is large: docs/calibration.md"
     logs.say("%s", "\n".join(lines))
+
+
+def without_second_names(results: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores without the original's names of those that have two."""
+    return {
+        name: value
+        for name, value in results.items()
+        if not (name.startswith("eval_") and results.get(name[5:]) == value)
+    }
 
 
 def _uncertainty(share: float, count: int) -> float:

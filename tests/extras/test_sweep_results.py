@@ -60,7 +60,7 @@ def test_runs_may_have_other_scores():
         "b": {"f1": 0.5, "LOC_f1": 0.0, "PER_f1": 0.6},
     }
     assert table(results, "f1")[:3] == [
-        "  f1 PER_f1 LOC_f1",
+        "      f1 PER_f1 LOC_f1",
         "a 0.8000 0.8000      -",
         "b 0.5000 0.6000 0.0000",
     ]
