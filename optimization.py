@@ -19,7 +19,9 @@ its two slots m and v. So the same code runs eagerly, compiled by XLA, and in
 
 import dataclasses
 import functools
+import math
 import re
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,12 +42,16 @@ __getattr__ = lazy.attributes_of("compat.optimization")
 
 # --- Learning rate -----------------------------------------------------------
 
+SCHEDULES = ("linear", "cosine", "wsd")
+
 
 def create_schedule(
     init_lr: float,
     num_train_steps: int,
     num_warmup_steps: int | None,
     continuous: bool = False,
+    name: str = "linear",
+    cooldown_proportion: float = 0.2,
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return a function from a step to its learning rate, a float32 scalar.
 
@@ -55,8 +61,10 @@ def create_schedule(
     1.0, 10 steps and a warm-up of 4:
 
         step        0     1     2     3     4     5     6     7     8     9  10
-        rate        0  0.25   0.5  0.75   0.6   0.5   0.4   0.3   0.2   0.1   0
+        linear      0  0.25   0.5  0.75   0.6   0.5   0.4   0.3   0.2   0.1   0
         continuous  0  0.25   0.5  0.75     1  0.83  0.67   0.5  0.33  0.17   0
+        cosine      0  0.25   0.5  0.75     1  0.93  0.75   0.5  0.25  0.07   0
+        wsd         0  0.25   0.5  0.75     1     1     1     1     1   0.5   0
 
     Update number n, from 0, has the rate of step n + 1: the first one's rate
     is not 0, the last one's is. In the original nothing orders the reading of
@@ -68,15 +76,21 @@ def create_schedule(
         init_lr: the peak learning rate.
         num_train_steps: the step where the rate reaches 0.
         num_warmup_steps: 0 or None for no warm-up.
-        continuous: measure the fall from the end of the warm-up, so that the
-            rate does not drop there. The original cannot do this.
+        continuous: measure the linear fall from the end of the warm-up, so
+            that the rate does not drop there. The original cannot do this.
+        name: one of SCHEDULES. cosine falls as half a wave from the end of the
+            warm-up; wsd (warm-up, stable, decay) stays at init_lr and falls
+            linearly from `cooldown_start` on.
+        cooldown_proportion: the share of the steps in which wsd falls.
     """
     warmup = num_warmup_steps or 0
     # The original computes both lines from step 0 and selects one by the step:
     # at the end of the warm-up the rate drops from init_lr to
     # init_lr * (1 - warmup / num_train_steps). With the paper's 10,000 of
     # 1,000,000 steps that is 1%; with the 10% of fine-tuning, 10%.
-    start = warmup if continuous else 0
+    start = warmup if continuous or name == "cosine" else 0
+    if name == "wsd":
+        start = cooldown_start(num_train_steps, cooldown_proportion)
     # At least 1, for runs that are all warm-up.
     length = max(1, num_train_steps - start)
 
@@ -85,11 +99,18 @@ def create_schedule(
         # Clipped: past num_train_steps the rate stays 0.
         past = tf.clip_by_value(step - start, 0.0, length)
         rate = init_lr * (1.0 - past / length)
+        if name == "cosine":
+            rate = init_lr * (0.5 + 0.5 * tf.cos(math.pi * past / length))
         if warmup:
             rate = tf.where(step < warmup, init_lr * (step / warmup), rate)
         return tf.cast(rate, tf.float32)
 
     return schedule
+
+
+def cooldown_start(num_train_steps: int, cooldown_proportion: float) -> int:
+    """Return the step from which the rate of the schedule wsd falls."""
+    return num_train_steps - int(cooldown_proportion * num_train_steps)
 
 
 # --- Gradient clipping -------------------------------------------------------
@@ -123,11 +144,16 @@ def clip_by_global_norm(
         tf.clip_by_global_norm does.
     """
     norm = global_norm(gradients) if norm is None else norm
+    factor = clip_factor(norm, clip_norm)
+    return [g * tf.cast(factor, g.dtype) for g in gradients], norm
+
+
+def clip_factor(norm: tf.Tensor, clip_norm: float = 1.0) -> tf.Tensor:
+    """Return what `clip_by_global_norm` multiplies gradients by."""
     # 1 for norms up to clip_norm, clip_norm / norm above: with clip_norm 1,
     # gradients (3, 4) of norm 5 become (0.6, 0.8), and (0.3, 0.4) stay.
-    scale = clip_norm / tf.maximum(norm, clip_norm)
-    scale = tf.where(tf.math.is_finite(norm), scale, float("nan"))
-    return [g * tf.cast(scale, g.dtype) for g in gradients], norm
+    factor = clip_norm / tf.maximum(norm, clip_norm)
+    return tf.where(tf.math.is_finite(norm), factor, float("nan"))
 
 
 def _squared_sum(x: tf.Tensor) -> tf.Tensor:
@@ -160,8 +186,8 @@ class AdamWeightDecay:
         rate_factor: path of a variable -> factor of its learning rate.
         ema_decay: with it an exponential moving average of the weights is
             kept, see `averages`.
-        slot_names: slots of each variable; with an ema_decay also `average`.
-        slots: variable path -> slot name -> slot variable.
+        slots: variable path -> slot name -> slot variable. The names are those
+            of `slots_of`; with an ema_decay also `average`.
     """
 
     slot_names = ("adam_m", "adam_v")  # no field
@@ -178,9 +204,11 @@ class AdamWeightDecay:
 
     def __post_init__(self):
         """Begin without slots."""
-        if self.ema_decay:
-            self.slot_names += ("average",)
         self.slots: dict[str, dict[str, tf.Variable]] = {}
+
+    def slots_of(self, path: str) -> tuple[str, ...]:
+        """Return the names of the slots of the variable of that path."""
+        return self.slot_names
 
     def create_slots(self, variables: Sequence[keras.Variable]) -> None:
         """Create `slots` of zeros, named <path>/adam_m and so on.
@@ -196,7 +224,10 @@ class AdamWeightDecay:
                     trainable=False,
                     name=f"{variable.path}/{name}",
                 )
-                for name in self.slot_names
+                for name in (
+                    *self.slots_of(variable.path),
+                    *(("average",) if self.ema_decay else ()),
+                )
             }
 
     def uses_weight_decay(self, path: str) -> bool:
@@ -214,6 +245,7 @@ class AdamWeightDecay:
         learning_rate: tf.Tensor,
         step: tf.Tensor,
         is_applied: tf.Tensor | None = None,
+        directions: Mapping[str, tf.Tensor] = types.MappingProxyType({}),
     ) -> None:
         """Update every variable and its slots.
 
@@ -226,23 +258,50 @@ class AdamWeightDecay:
             step: number of the update, from 0, for the bias correction.
             is_applied: a bool scalar; False leaves variables and slots as
                 they are, to the bit, whatever the gradients. None: True.
+            directions: those of `directions` for the same gradients.
         """
 
-        def update_all(strategy, gradients, *options):
+        def update_all(strategy, gradients, directions, *options):
             for variable, gradient in zip(variables, gradients, strict=True):
-                slots = self.slots[variable.path]
+                path = variable.path
                 strategy.extended.update(
                     variable.value,
-                    functools.partial(self.update_variable, variable.path),
-                    args=(gradient, slots, *options),
+                    functools.partial(self.update_variable, path),
+                    args=(
+                        gradient,
+                        self.slots[path],
+                        *options,
+                        directions.get(path),
+                    ),
                     group=False,
                 )
 
         # Variables of a strategy may be assigned to in cross-replica context
         # only; `update` then runs the function on the device of each copy.
+        options = (dict(directions), learning_rate, step, is_applied)
         tf.distribute.get_replica_context().merge_call(
-            update_all, args=(list(gradients), learning_rate, step, is_applied)
+            update_all, args=(list(gradients), *options)
         )
+
+    def directions(
+        self,
+        variables: Sequence[keras.Variable],
+        gradients: Sequence[tf.Tensor],
+        norm: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Return what matrix products compute of an update: nothing for Adam.
+
+        They are apart from the rest of the update, because on a CPU XLA
+        compiles that, and its products are slow there.
+
+        Args:
+            variables, gradients: those of `apply_gradients`, but not clipped.
+            norm: the `global_norm` of the gradients.
+
+        Returns:
+            Path of a variable -> a tensor of its shape.
+        """
+        return {}
 
     def update_variable(
         self,
@@ -253,12 +312,14 @@ class AdamWeightDecay:
         learning_rate: tf.Tensor,
         step: tf.Tensor,
         is_applied: tf.Tensor | None = None,
+        direction: tf.Tensor | None = None,
     ) -> None:
         """Update one variable (or one device's copy of it) and its slots."""
+        moments = [slots[name] for name in self.slots_of(path)]
         # Assigned when everything is computed from the old values.
-        targets = [slots["adam_m"], slots["adam_v"], variable]
+        targets = [*moments, variable]
         values = self.next_values(
-            path, variable, gradient, *targets[:2], learning_rate, step
+            path, variable, gradient, moments, learning_rate, step, direction
         )
         # A selection and not tf.cond: it can be part of a program of XLA and of
         # a strategy's update, and needs no transfer from a GPU.
@@ -295,12 +356,16 @@ class AdamWeightDecay:
         path: str,
         variable: tf.Variable,
         gradient: tf.Tensor,
-        adam_m: tf.Variable,
-        adam_v: tf.Variable,
+        moments: Sequence[tf.Tensor],
         learning_rate: tf.Tensor,
         step: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return the values of adam_m, adam_v and variable after an update."""
+        direction: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, ...]:
+        """Return the values of the moments and of variable after an update.
+
+        The moments are in the order of `slots_of`.
+        """
+        adam_m, adam_v = moments
         # bfloat16 has 8 significant bits: there 0.999 v + 0.001 g^2 would
         # often round to v.
         gradient = tf.cast(gradient, tf.float32)
@@ -315,13 +380,27 @@ class AdamWeightDecay:
             mean = mean / (1.0 - tf.pow(self.beta_1, count))
             square = square / (1.0 - tf.pow(self.beta_2, count))
         update = mean / (tf.sqrt(square) + self.epsilon)
+        return (
+            next_m,
+            next_v,
+            self._moved(path, variable, update, learning_rate),
+        )
+
+    def _moved(
+        self,
+        path: str,
+        variable: tf.Variable,
+        update: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> tf.Tensor:
+        """Return a variable after an update, which lacks decay and rate."""
         # Added before the learning rate: the decay follows the schedule too.
         # At rate 1e-4, a weight of gradient 0 shrinks by 1e-6 of itself.
         if self.uses_weight_decay(path):
             update += self.weight_decay_rate * variable
         learning_rate *= self.rate_factor(path)
         update *= learning_rate * self.trust_ratio(path, variable, update)
-        return next_m, next_v, variable - update
+        return variable - update
 
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor
@@ -354,7 +433,105 @@ class Lamb(AdamWeightDecay):
         return tf.where(usable, weight_norm / safe, 1.0)
 
 
-OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb}
+@dataclasses.dataclass(eq=False)
+class Muon(AdamWeightDecay):
+    """Muon (Jordan 2024; Liu et al., arXiv:2502.16982) for the encoder.
+
+    The kernels of the encoder's layers have one moment, and all directions of
+    such a matrix are trained alike:
+
+        m = 0.95 m + 0.05 g                         momentum
+        o = orthogonalized(0.95 m + 0.05 g)         Nesterov's look ahead
+        u = 0.2 sqrt(max(rows, cols)) o + 0.01 w
+        w = w - schedule(n + 1) * u
+
+    The numbers of u are about as large as those of Adam's updates, so the same
+    learning rate and decay do for both. Everything else, embeddings, norms,
+    biases and heads, has AdamWeightDecay's update.
+
+    Attributes:
+        momentum: the 0.95 above.
+        muon_factor: of the learning rate of these kernels.
+        dtype: of the matrix products.
+    """
+
+    momentum: float = 0.95
+    muon_factor: float = 3.0
+    dtype: str = "float32"
+
+    def slots_of(self, path: str) -> tuple[str, ...]:
+        """Return the names of the slots of the variable of that path."""
+        return ("muon_m",) if _ENCODER_KERNEL.search(path) else self.slot_names
+
+    def directions(
+        self,
+        variables: Sequence[keras.Variable],
+        gradients: Sequence[tf.Tensor],
+        norm: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Return o of each kernel, of one shape computed together."""
+        factor = clip_factor(norm)
+        by_shape: dict[tuple, dict[str, tf.Tensor]] = {}
+        for variable, gradient in zip(variables, gradients, strict=True):
+            path = variable.path
+            if _ENCODER_KERNEL.search(path):
+                gradient = tf.cast(gradient, tf.float32) * factor
+                next_m = self._next_m(self.slots[path]["muon_m"], gradient)
+                ahead = self._next_m(next_m, gradient)
+                by_shape.setdefault(tuple(variable.shape), {})[path] = ahead
+        found = {}
+        for matrices in by_shape.values():
+            stacked = tf.stack(list(matrices.values()))
+            parts = tf.unstack(orthogonalized(stacked, self.dtype))
+            found |= dict(zip(matrices, parts, strict=True))
+        return found
+
+    def _next_m(self, m: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+        return self.momentum * m + (1.0 - self.momentum) * gradient
+
+    def next_values(
+        self,
+        path: str,
+        variable: tf.Variable,
+        gradient: tf.Tensor,
+        moments: Sequence[tf.Tensor],
+        learning_rate: tf.Tensor,
+        step: tf.Tensor,
+        direction: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, ...]:
+        """Return the values of the moments and of variable after an update."""
+        if direction is None:
+            return super().next_values(
+                path, variable, gradient, moments, learning_rate, step
+            )
+        next_m = self._next_m(moments[0], tf.cast(gradient, tf.float32))
+        scale = self.muon_factor * 0.2 * max(variable.shape) ** 0.5
+        return next_m, self._moved(
+            path, variable, scale * direction, learning_rate
+        )
+
+
+_ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
+
+ORTHOGONALIZE = ((3.4445, -4.7750, 2.0315),) * 5
+
+
+def orthogonalized(matrices: tf.Tensor, dtype: str) -> tf.Tensor:
+    """Return matrices with about the same singular vectors and values near 1.
+
+    matrices [..., rows, cols] and the result are float32.
+    """
+    is_tall = matrices.shape[-2] > matrices.shape[-1]
+    sums = tf.reduce_sum(matrices**2, [-2, -1], keepdims=True)
+    x = tf.cast(matrices * tf.math.rsqrt(sums + 1e-20), dtype)
+    for a, b, c in ORTHOGONALIZE:
+        gram = tf.matmul(x, x, transpose_a=is_tall, transpose_b=not is_tall)
+        factor = b * gram + c * tf.matmul(gram, gram)
+        x = a * x + (tf.matmul(x, factor) if is_tall else tf.matmul(factor, x))
+    return tf.cast(x, tf.float32)
+
+
+OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb, "muon": Muon}
 
 
 def named_optimizer(name: str = "adamw", **options: Any) -> AdamWeightDecay:

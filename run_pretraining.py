@@ -153,6 +153,15 @@ class Flags:
     output_dir. A resumed run keeps this number. Reading, compiling, evaluating
     and saving take time besides."""
 
+    cooldown: bool = flag(
+        False,
+        needs={"schedule=wsd": ""},
+        excludes=dict.fromkeys(("num_train_steps", "stop_after_steps"), ""),
+    )
+    """End the run of output_dir, or that of resume_from, which was stopped or
+    has trained long enough: its learning rate falls from its last checkpoint
+    on, so that the fall is cooldown_proportion of all steps."""
+
     warmup_proportion: float | None = flag(
         low=0, high=1, excludes={"num_warmup_steps": ""}
     )

@@ -40,6 +40,7 @@ class TrainingState:
         keep_checkpoint_max: 0 keeps all.
         loss_scale: {name: variable} of a run in float16, saved as
             `loss_scale/<name>`. Runs in other types have none.
+        lasting_step: the step of a checkpoint that is kept besides.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class TrainingState:
         slots: Mapping[str, Mapping[str, tf.Variable]],
         keep_checkpoint_max: int = 5,
         loss_scale: Mapping[str, tf.Variable] | None = None,
+        lasting_step: int | None = None,
     ):
         self.output_dir = output_dir
+        self.lasting_step = lasting_step
         self.keep_checkpoint_max = keep_checkpoint_max
         self._passing: str | None = None  # what the next save removes
         self._weights = {variable.path: variable for variable in variables}
@@ -88,8 +91,14 @@ class TrainingState:
         dropped = [self._passing] if self._passing else []
         self._passing = None if stays else prefix
         if self.keep_checkpoint_max:
-            dropped += kept[: -self.keep_checkpoint_max]
-            kept = kept[-self.keep_checkpoint_max :]
+            lasting = f"{TRAINING_NAME}-{self.lasting_step}"
+            old = [
+                listed
+                for listed in kept[: -self.keep_checkpoint_max]
+                if os.path.basename(listed) != lasting
+            ]
+            dropped += old
+            kept = [listed for listed in kept if listed not in old]
         # The list first: a run killed here leaves files that nothing refers
         # to, never a reference to files that are deleted. As TensorFlow's, but
         # with relative names, so that an output_dir can be moved.
@@ -124,6 +133,7 @@ class TrainingState:
         if self.keep_checkpoint_max:
             old = len(lookup.listed_checkpoints(self.output_dir))
             count = min(saves, max(0, self.keep_checkpoint_max - old))
+            count += self.lasting_step is not None
         # The next one is complete before an older one is deleted.
         count += replaces or saves > count
         needed = count * size + weights * alone

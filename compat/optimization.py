@@ -111,7 +111,7 @@ class AdamWeightDecayOptimizer(v1.train.Optimizer):
                 path,
                 variable.value(),
                 tf.convert_to_tensor(gradient),
-                *(slot.value() for slot in slots),
+                [slot.value() for slot in slots],
                 self.learning_rate,
                 0,  # the number of the update, for the bias correction
             )

@@ -1,15 +1,17 @@
 """What the flags of run_pretraining.py ask for: source, settings, records."""
 
 import dataclasses
+from typing import Any
 
-from base import file_system, flags
+from base import file_system, flags, logs
 from base.errors import UserError
 
 from absl import logging
 from absl.flags import FlagValues
 
+import optimization
 import tokenization
-from checkpoints import run_settings
+from checkpoints import lookup, run_settings, weight_files
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
@@ -71,14 +73,84 @@ def read_settings(f: FlagValues) -> TrainingSettings:
     1 until it is known.
     """
     steps = f.num_train_steps
-    if f.train_hours:
+    if f.cooldown:
+        steps = steps_of_cooldown(f)
+    elif f.train_hours:
         steps = known_steps(f) or 1
     settings = flags.read(
         TrainingSettings,
         f,
         init_checkpoint=run_settings.pinned(f.init_checkpoint, f.output_dir),
     )
-    return with_steps(f, settings, steps)
+    settings = with_steps(f, settings, steps)
+    _warn_of_second_fall(f, settings)
+    return settings
+
+
+def _run_before(f: FlagValues) -> tuple[dict[str, Any], str | None]:
+    """Return the settings of the run that this one continues, and where it is.
+
+    The place is its last checkpoint; None: nothing is continued.
+    """
+    place = lookup.checkpoint_to_resume(f.output_dir)
+    if not place and f.resume_from:
+        place = lookup.find_training_checkpoint(f.resume_from)
+    found = run_settings.read_adjustable(
+        lookup.folder_of(place or f.output_dir)
+    )
+    return found, place
+
+
+def steps_of_cooldown(f: FlagValues) -> int:
+    """Return the steps of a run whose rate falls from its last checkpoint on.
+
+    If the rate of the run has begun to fall, they are those of the run.
+
+    Raises:
+        UserError: there is no run.
+    """
+    found, place = _run_before(f)
+    if not place:
+        raise UserError(
+            f"--cooldown ends a run, and {f.output_dir} holds none; give its "
+            "--output_dir, or --resume_from"
+        )
+    done, share = weight_files.global_step(place), f.cooldown_proportion
+    known = found.get("num_train_steps", 0)
+    if share == found.get("cooldown_proportion"):
+        if done >= optimization.cooldown_start(known, share):
+            return known
+    steps = int(done / (1 - share)) - 1
+    while optimization.cooldown_start(steps + 1, share) <= done:
+        steps += 1
+    logs.say(
+        "--cooldown: the learning rate falls from step %s, where %s is, to "
+        "the end after step %s",
+        f"{done:,}",
+        place,
+        f"{steps:,}",
+    )
+    return steps
+
+
+def _warn_of_second_fall(f: FlagValues, settings: TrainingSettings) -> None:
+    """Warn if the rate rises again in a run where it has begun to fall."""
+    found, place = _run_before(f)
+    share, steps = found.get("cooldown_proportion"), settings.num_train_steps
+    known = found.get("num_train_steps")
+    if not place or found.get("schedule") != "wsd" or steps == known:
+        return
+    begin = optimization.cooldown_start(known, share)
+    if weight_files.global_step(place) > begin:
+        logging.warning(
+            "The learning rate of %s fell from step %d on, and rises again: "
+            "what the fall brought is lost. To go on from there, give "
+            "--resume_from=%s-%d and another --output_dir",
+            place,
+            begin,
+            place.rpartition("-")[0],
+            begin,
+        )
 
 
 def known_steps(f: FlagValues) -> int:
@@ -96,6 +168,10 @@ def with_steps(
         share = 0.1
     if share is not None and not f["num_warmup_steps"].present:
         warmup = int(share * steps)
+        # The warm-up stays what it was where the number of steps changes.
+        before, _ = _run_before(f)
+        if settings.schedule == before.get("schedule") == "wsd":
+            warmup = before["num_warmup_steps"]
     return dataclasses.replace(
         settings, num_train_steps=steps, num_warmup_steps=warmup
     )

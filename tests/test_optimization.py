@@ -1,5 +1,7 @@
 """Schedule, clipping, AdamW and LAMB against the original and by hand."""
 
+import contextlib
+
 from base.errors import UserError
 
 import keras
@@ -107,6 +109,26 @@ def test_schedule_of_100_steps(continuous, warmup, steps, wanted):
     schedule = create_schedule(100.0, 100, warmup, continuous)
     found = rates(schedule, steps)
     np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, warmup, steps, wanted",
+    [
+        ("cosine", 40, [0, 20, 40, 60, 70, 100], [0, 50, 100, 75, 50, 0]),
+        ("cosine", 0, [0, 50, 100, 101], [100, 50, 0, 0]),
+        (
+            "wsd",
+            40,
+            [0, 20, 40, 75, 80, 90, 100],
+            [0, 50] + [100] * 3 + [50, 0],
+        ),
+        # A warm-up that reaches into the fall.
+        ("wsd", 90, [45, 89, 90], [50, 98.89, 50]),
+    ],
+)
+def test_other_schedules_of_100_steps(name, warmup, steps, wanted):
+    schedule = create_schedule(100.0, 100, warmup, name=name)
+    np.testing.assert_allclose(rates(schedule, steps), wanted, atol=0.01)
 
 
 # --- Clipping ----------------------------------------------------------------
@@ -256,6 +278,103 @@ def test_lamb_trust_ratio_is_one_where_a_norm_is_zero():
         ratio = optimizer.trust_ratio(KERNEL, tf.constant(w), tf.constant(u))
         assert float(ratio) == 1.0
 
+
+# --- Muon --------------------------------------------------------------------
+
+LAYER = "bert/encoder/layer_0/output/dense"
+
+
+def variable_of(path, value):
+    with contextlib.ExitStack() as scopes:
+        *names, name = path.split("/")
+        for scope in names:
+            scopes.enter_context(keras.name_scope(scope))
+        return keras.Variable(value, name=name)
+
+
+def orthogonalized_by_hand(matrix):
+    """The iteration in numpy, float64, on the wide side up."""
+    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    x = x / np.linalg.norm(x)
+    for a, b, c in optimization.ORTHOGONALIZE:
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
+    rng = np.random.default_rng(5)
+    shapes = {
+        f"{LAYER}/kernel": (6, 4),
+        "bert/encoder/layer_1/output/dense/kernel": (6, 4),
+        "bert/encoder/layer_1/intermediate/dense/kernel": (4, 6),
+        "bert/encoder/layer_0/attention/self/query/kernel": (4, 4),
+        f"{LAYER}/bias": (4,),
+        KERNEL: (4, 4),
+    }
+    starts = {path: rng.normal(size=shape) for path, shape in shapes.items()}
+    variables = [
+        variable_of(path, value.astype(np.float32))
+        for path, value in starts.items()
+    ]
+    optimizer = optimization.named_optimizer("muon", momentum=0.9)
+    optimizer.create_slots(variables)
+    assert list(optimizer.slots[f"{LAYER}/kernel"]) == ["muon_m"]
+    gradients = [
+        [rng.normal(size=v.shape) for v in variables] for _ in range(20)
+    ]
+    rates = [0.01 * (1 - step / 20) for step in range(20)]
+
+    @tf.function(jit_compile=jit_compile, autograph=False)
+    def update(*args, **options):
+        optimizer.apply_gradients(variables, *args, **options)
+
+    for step in range(20):
+        found = [tf.constant(g, tf.float32) for g in gradients[step]]
+        norm = optimization.global_norm(found)
+        directions = optimizer.directions(variables, found, norm)
+        clipped, _ = optimization.clip_by_global_norm(found, norm=norm)
+        rate, number = tf.constant(rates[step]), tf.constant(step, tf.int64)
+        update(clipped, rate, number, directions=directions)
+
+    for index, variable in enumerate(variables):
+        path, w = variable.path, starts[variable.path]
+        scaled = []
+        for found in gradients:
+            norm = np.sqrt(sum(np.sum(g**2) for g in found))
+            scaled.append(found[index] / max(1.0, norm))
+        if set(optimizer.slots[path]) == {"adam_m", "adam_v"}:
+            wanted, *_ = by_hand("adamw", w, scaled, rates, path == KERNEL)
+        else:
+            m, wanted = np.zeros_like(w), w
+            for g, rate in zip(scaled, rates, strict=True):
+                m = 0.9 * m + 0.1 * g
+                o = orthogonalized_by_hand(0.9 * m + 0.1 * g)
+                u = 3 * 0.2 * np.sqrt(max(w.shape)) * o + 0.01 * wanted
+                wanted = wanted - rate * u
+            np.testing.assert_allclose(
+                optimizer.slots[path]["muon_m"].numpy(), m, atol=1e-6
+            )
+        np.testing.assert_allclose(variable.numpy(), wanted, atol=2e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(48, 48), (96, 24), (24, 96)])
+def test_orthogonalized_values_are_near_1_with_the_same_vectors(shape, dtype):
+    """Of values from 1 to 0.01, as momentum has them."""
+    rng = np.random.default_rng(1)
+    u, _, v = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+    values = np.geomspace(1, 0.01, min(shape))
+    matrix = tf.constant([(u * values) @ v], tf.float32)
+    found = optimization.orthogonalized(matrix, dtype)[0].numpy()
+    rotated = u.T @ found @ v.T
+    assert np.diag(rotated).min() > 0.6 and np.diag(rotated).max() < 1.3
+    off = rotated - np.diag(np.diag(rotated))
+    assert np.abs(off).max() < (1e-3 if dtype == "float32" else 0.1)
+
+
+# --- Weight decay ------------------------------------------------------------
 
 # What the original searches for in names.
 ORIGINALS = ("LayerNorm", "layer_norm", "bias")

@@ -493,6 +493,34 @@ def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
     assert np.abs(found[name] - other[name]).max() > 1e-6
 
 
+@pytest.mark.slow
+def test_a_wsd_run_ends_or_goes_on_at_any_step(data, tmp_path):
+    """With Muon, whose moments are resumed to the bit as well."""
+
+    def run(name: str, **changes) -> dict:
+        values = flags_for(
+            data,
+            tmp_path / name,
+            optimizer="muon",
+            schedule="wsd",
+            num_warmup_steps=3,
+            keep_checkpoint_max=1,
+            save_checkpoints_steps=100,
+        )
+        scripts.run(run_pretraining, **(values | changes))
+        return weights_of(tmp_path / name / "bert_model.ckpt")
+
+    whole, short = run("20", num_train_steps=20), run("10", num_train_steps=10)
+    run("stopped", num_train_steps=20, stop_after_steps=8)
+    ended = {"num_train_steps": None, "cooldown": True}
+    assert_same(short, run("stopped", **ended))
+    assert_same(short, run("stopped", **ended))  # it is over
+    # Where its rate began to fall there is a checkpoint.
+    more = {"resume_from": tmp_path / "stopped" / "model.ckpt-8"}
+    assert_same(whole, run("longer", num_train_steps=20, **more))
+    assert_same(short, run("branch", **more, **ended))
+
+
 # --- What output_dir holds already ------------------------------------------
 
 

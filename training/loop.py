@@ -79,6 +79,7 @@ def train(run: Training) -> int:
         step.optimizer.slots,
         settings.keep_checkpoint_max,
         step.loss_scale and step.loss_scale.variables,
+        settings.cooldown_start,
     )
     first = done = start.resume_or_start(
         state, step.model, settings, run.new_variables

@@ -4,7 +4,8 @@ A run that needs more memory than there is ends late and without a message: the
 kernel kills it. The estimate for each device, in bytes:
 
     weights      4 P          P: all parameters
-    slots        4 s T        T: those that are trained; s: slots of each, 2
+    slots        4 s T        T: those that are trained; s: slots of each, 2;
+                              Muon has 1 for each kernel of the encoder
     gradients    4 T          8 T where micro-batches or devices are summed up
     step         the larger of activations and update
 
@@ -78,7 +79,7 @@ class Sizes(NamedTuple):
         on_cpu: whether it trains on CPUs.
         length: tokens of the longest sequences.
         parameters: all weights; trained: those that are trained.
-        slots: numbers that the optimizer keeps of a trained weight.
+        slots: numbers that the optimizer keeps of a trained weight, on average.
         replicas: all devices; here: those that share the memory of this CPU.
         updates_in_place: whether the update writes over weights and moments.
     """
@@ -90,7 +91,7 @@ class Sizes(NamedTuple):
     row: Rows
     parameters: int
     trained: int
-    slots: int = 2
+    slots: float = 2
     replicas: int = 1
     here: int = 1
     updates_in_place: bool = True
@@ -111,6 +112,8 @@ def sizes_of(step: Step, length: int, row: Rows) -> Sizes:
     """Return the sizes of a step on sequences of so many tokens."""
     is_tpu = devices.is_tpu(step.strategy)
     model, compiled = step.model, step.compilation
+    trained = sum(math.prod(v.shape) for v in model.trainable_variables)
+    slots = [s for kept in step.optimizer.slots.values() for s in kept.values()]
     if row.windows:
         count = row.windows.count(length)
         row = row._replace(encoded=row.encoded * count)
@@ -122,8 +125,8 @@ def sizes_of(step: Step, length: int, row: Rows) -> Sizes:
         length,
         row,
         sum(math.prod(v.shape) for v in model.variables),
-        sum(math.prod(v.shape) for v in model.trainable_variables),
-        len(step.optimizer.slot_names),
+        trained,
+        sum(math.prod(slot.shape) for slot in slots) / trained,
         step.replicas,
         # The default strategy does not know its devices.
         len(step.strategy.extended.worker_devices) if step.replicas > 1 else 1,
@@ -165,7 +168,7 @@ def estimate(sizes: Sizes) -> dict[str, int]:
     trained = sizes.trained
     return {
         "weights": 4 * sizes.parameters,
-        "optimizer slots": 4 * sizes.slots * trained,
+        "optimizer slots": round(4 * sizes.slots * trained),
         "gradients": (8 if sizes.parts > 1 else 4) * trained,
         "activations": activation_bytes(sizes),
         "update": (4 if sizes.updates_in_place else 16) * trained,

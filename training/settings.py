@@ -7,6 +7,7 @@ from base import flags
 from base.flags import flag
 
 import modeling
+import optimization
 from checkpoints import published
 
 AUTO = "auto"  # --dtype: the type that is fast on this machine
@@ -78,9 +79,31 @@ class TrainingSettings:
     learning_rate: float = flag(5e-5, low=0, resumed="results")
     """Peak learning rate."""
 
-    optimizer: str = flag("adamw", choices=("adamw", "lamb"), resumed="fixed")
+    optimizer: str = flag(
+        "adamw", choices=("adamw", "lamb", "muon"), resumed="fixed"
+    )
     """Optimizer. adamw: the original's Adam with decoupled weight decay; lamb:
-    the same with a trust ratio per variable, for very large batches."""
+    the same with a trust ratio per variable, for very large batches; muon: the
+    kernels of the encoder's layers by Muon, everything else by adamw."""
+
+    beta_1: float = flag(0.9, 0, 0.999999, resumed="results")
+    """Decay of the first moment of adamw and lamb."""
+
+    beta_2: float = flag(0.999, 0, 0.999999, resumed="results")
+    """Decay of the second moment of adamw and lamb."""
+
+    epsilon: float = flag(1e-6, low=0, resumed="results")
+    """What adamw and lamb add to the root of the second moment."""
+
+    muon_momentum: float = flag(
+        0.95, 0, 0.999999, needs={"optimizer=muon": ""}, resumed="results"
+    )
+    """Decay of Muon's moment."""
+
+    muon_factor: float = flag(
+        3.0, low=0, needs={"optimizer=muon": ""}, resumed="results"
+    )
+    """The learning rate of Muon's kernels is learning_rate times this."""
 
     weight_decay_rate: float = flag(0.01, low=0, resumed="results")
     """Rate of the decoupled weight decay."""
@@ -88,8 +111,24 @@ class TrainingSettings:
     bias_correction: bool = flag(False, resumed="results")
     """Correct Adam's moments for starting at zero. {why_bias_correction}"""
 
-    continuous_schedule: bool = flag(False, resumed="results")
-    """Let the learning rate fall from its peak at the end of the warm-up. In
+    schedule: str = flag(
+        "linear", choices=optimization.SCHEDULES, resumed="results"
+    )
+    """How the learning rate falls after the warm-up. linear: to 0 at the last
+    step, as in the original; cosine: to 0 in half a wave; wsd: it stays at its
+    peak until the last part of the run, cooldown_proportion."""
+
+    cooldown_proportion: float = flag(
+        0.2, 0, 0.99, needs={"schedule=wsd": ""}, resumed="results"
+    )
+    """The share of all steps in which the rate of schedule=wsd falls to 0."""
+
+    continuous_schedule: bool = flag(
+        False,
+        excludes={"schedule=cosine": "", "schedule=wsd": ""},
+        resumed="results",
+    )
+    """Let the linear schedule fall from its peak at the end of the warm-up. In
     the original it falls from step 0, so it drops where the warm-up ends."""
 
     layer_decay: float = flag(1.0, 1e-6, 1.0)
@@ -188,6 +227,15 @@ class TrainingSettings:
         """The step this run ends at; the schedule may end later."""
         stop = self.stop_after_steps or self.num_train_steps
         return min(stop, self.num_train_steps)
+
+    @property
+    def cooldown_start(self) -> int | None:
+        """The step from which the rate of schedule=wsd falls; None: linear."""
+        if self.schedule != "wsd":
+            return None
+        return optimization.cooldown_start(
+            self.num_train_steps, self.cooldown_proportion
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the settings that may not change when a run is resumed."""

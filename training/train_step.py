@@ -64,10 +64,22 @@ class Step:
             settings.num_train_steps,
             settings.num_warmup_steps,
             settings.continuous_schedule,
+            settings.schedule,
+            settings.cooldown_proportion,
         )
+        of_muon = {}
+        if settings.optimizer == "muon":
+            of_muon = {
+                "momentum": settings.muon_momentum,
+                "muon_factor": settings.muon_factor,
+                "dtype": settings.dtype,
+            }
         with strategy.scope():
             self.optimizer = optimization.named_optimizer(
                 settings.optimizer,
+                beta_1=settings.beta_1,
+                beta_2=settings.beta_2,
+                epsilon=settings.epsilon,
                 weight_decay_rate=settings.weight_decay_rate,
                 bias_correction=settings.bias_correction,
                 rate_factor=functools.partial(
@@ -76,6 +88,7 @@ class Step:
                     model.config.num_hidden_layers,
                 ),
                 ema_decay=settings.ema_decay,
+                **of_muon,
             )
             self.optimizer.create_slots(model.trainable_variables)
         self.loss_scale = None
@@ -243,7 +256,14 @@ class Step:
         # the original on TPUs, the result depends on the number of devices. An
         # overflow on one device makes the norm infinite or NaN on all of them.
         norm = optimization.global_norm(gradients)
-        self.update(gradients, norm, step)
+        self.update(
+            gradients,
+            norm,
+            step,
+            self.optimizer.directions(
+                self.model.trainable_variables, gradients, norm
+            ),
+        )
         loss = self.objective.total_loss(
             {name: sums[name][0] for name in denominators}, denominators
         )
@@ -337,7 +357,11 @@ class Step:
         return gradients, sums
 
     def _update(
-        self, gradients: list[tf.Tensor], norm: tf.Tensor, step: tf.Tensor
+        self,
+        gradients: list[tf.Tensor],
+        norm: tf.Tensor,
+        step: tf.Tensor,
+        directions: dict[str, tf.Tensor],
     ) -> None:
         """Clip the gradients, whose joint norm is `norm`, and update.
 
@@ -350,6 +374,7 @@ class Step:
             learning_rate=self.schedule(step + 1),
             step=step,
             is_applied=tf.math.is_finite(norm) if self.loss_scale else None,
+            directions=directions,
         )
 
 

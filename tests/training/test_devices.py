@@ -36,6 +36,7 @@ def test_two_logical_devices(data, tmp_path):
         eval_input_file=data / "dev",
         eval_batch_size=4,
         gradient_accumulation_steps=2,
+        optimizer="muon",
     )
     scripts.run(run_pretraining, **values)
     values |= {"output_dir": tmp_path / "two", "recompute": "layers"}

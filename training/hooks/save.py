@@ -93,8 +93,12 @@ class Pace(Hook):
         self.saved_at = time.monotonic()
 
     def next_stop(self, done: int) -> int:
-        """Return the next step to save at, or one about five seconds away."""
+        """Return the next step to save at, or one about five seconds away.
+
+        The state before the rate of schedule=wsd falls is saved too.
+        """
         settings, count = self.settings, 1
+        fall = settings.cooldown_start
         if self.seconds_per_place:
             each = self.seconds_per_place * self.length(done)
             count = max(1, int(_MAX_SECONDS_PER_CALL / each))
@@ -102,6 +106,7 @@ class Pace(Hook):
             settings.last_step,
             done + min(count, settings.iterations_per_loop),
             super().next_stop(done),
+            fall if fall and fall > done else math.inf,
         )
 
     def after(self, call: Call) -> None:
@@ -121,8 +126,10 @@ class Pace(Hook):
         )
         self.stop.obey(rows[:, 0])
         self.seconds_per_place = int(rows[:, 1].max()) / 1e9
-        self.stays = self.stop.is_requested or is_due(
-            call.done, *self.every, settings.last_step
+        self.stays = (
+            self.stop.is_requested
+            or is_due(call.done, *self.every, settings.last_step)
+            or call.done == settings.cooldown_start
         )
         limit = settings.save_checkpoints_minutes * 1e6
         self.saves = self.stays or 0 < limit <= rows[0, 2]
