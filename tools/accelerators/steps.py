@@ -134,6 +134,7 @@ KINDS = {
     "accumulated": _MLM_NSP._replace(
         settings={"gradient_accumulation_steps": 4}
     ),
+    "muon": _MLM_NSP._replace(settings={"optimizer": "muon"}),
     "recompute_layers": _MLM_NSP._replace(settings={"recompute": "layers"}),
     "recompute_attention": _MLM_NSP._replace(
         settings={"recompute": "attention"}
