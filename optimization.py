@@ -453,11 +453,21 @@ class Muon(AdamWeightDecay):
         momentum: the 0.95 above.
         muon_factor: of the learning rate of these kernels.
         dtype: of the matrix products.
+        stacks: whether kernels of one shape are one operand, so that there are
+            few operations; on a CPU, many small ones are as fast.
+        compiled: makes a program of the elementwise operations before them.
     """
 
     momentum: float = 0.95
     muon_factor: float = 3.0
     dtype: str = "float32"
+    stacks: bool = False
+    compiled: Callable[[Callable], Callable] = lambda function: function
+
+    def __post_init__(self):
+        """Begin without slots."""
+        super().__post_init__()
+        self._ahead = self.compiled(self._ahead)
 
     def slots_of(self, path: str) -> tuple[str, ...]:
         """Return the names of the slots of the variable of that path."""
@@ -469,21 +479,39 @@ class Muon(AdamWeightDecay):
         gradients: Sequence[tf.Tensor],
         norm: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        """Return o of each kernel, of one shape computed together."""
-        factor = clip_factor(norm)
-        by_shape: dict[tuple, dict[str, tf.Tensor]] = {}
-        for variable, gradient in zip(variables, gradients, strict=True):
-            path = variable.path
-            if _ENCODER_KERNEL.search(path):
-                gradient = tf.cast(gradient, tf.float32) * factor
-                next_m = self._next_m(self.slots[path]["muon_m"], gradient)
-                ahead = self._next_m(next_m, gradient)
-                by_shape.setdefault(tuple(variable.shape), {})[path] = ahead
+        """Return o of each kernel."""
+        paths = [v.path for v in variables]
+        given = dict(zip(paths, gradients, strict=True))
+        kernels = list(filter(_ENCODER_KERNEL.search, paths))
+        ahead = self._ahead(
+            [given[path] for path in kernels],
+            [tf.convert_to_tensor(self.slots[p]["muon_m"]) for p in kernels],
+            clip_factor(norm),
+        )
+        if not self.stacks:
+            found = map(orthogonalized, ahead)
+            return dict(zip(kernels, found, strict=True))
         found = {}
-        for matrices in by_shape.values():
-            stacked = tf.stack(list(matrices.values()))
-            parts = tf.unstack(orthogonalized(stacked, self.dtype))
-            found |= dict(zip(matrices, parts, strict=True))
+        for shape in dict.fromkeys(tuple(x.shape) for x in ahead):
+            same = [n for n, x in enumerate(ahead) if tuple(x.shape) == shape]
+            parts = orthogonalized(tf.stack([ahead[n] for n in same]))
+            names = [kernels[n] for n in same]
+            found |= zip(names, tf.unstack(parts), strict=True)
+        return found
+
+    def _ahead(
+        self,
+        gradients: Sequence[tf.Tensor],
+        moments: Sequence[tf.Tensor],
+        factor: tf.Tensor,
+    ) -> list[tf.Tensor]:
+        """Return Nesterov's look ahead, of norm 1, for orthogonalizing."""
+        found = []
+        for m, gradient in zip(moments, gradients, strict=True):
+            gradient = tf.cast(gradient, tf.float32) * factor
+            x = self._next_m(self._next_m(m, gradient), gradient)
+            x *= tf.math.rsqrt(_squared_sum(x) + 1e-20)
+            found.append(tf.cast(x, self.dtype))
         return found
 
     def _next_m(self, m: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
@@ -516,14 +544,17 @@ _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
 ORTHOGONALIZE = ((3.4445, -4.7750, 2.0315),) * 5
 
 
-def orthogonalized(matrices: tf.Tensor, dtype: str) -> tf.Tensor:
-    """Return matrices with about the same singular vectors and values near 1.
+def orthogonalized(matrices: tf.Tensor) -> tf.Tensor:
+    """Return matrices with the same singular vectors and values near 1.
 
-    matrices [..., rows, cols] and the result are float32.
+    Args:
+        matrices: [..., rows, cols], of norm 1, in the type of the products.
+
+    Returns:
+        [..., rows, cols], float32.
     """
-    is_tall = matrices.shape[-2] > matrices.shape[-1]
-    sums = tf.reduce_sum(matrices**2, [-2, -1], keepdims=True)
-    x = tf.cast(matrices * tf.math.rsqrt(sums + 1e-20), dtype)
+    x = matrices
+    is_tall = x.shape[-2] > x.shape[-1]
     for a, b, c in ORTHOGONALIZE:
         gram = tf.matmul(x, x, transpose_a=is_tall, transpose_b=not is_tall)
         factor = b * gram + c * tf.matmul(gram, gram)

@@ -73,7 +73,10 @@ class Step:
                 "momentum": settings.muon_momentum,
                 "muon_factor": settings.muon_factor,
                 "dtype": settings.dtype,
+                "stacks": compilation.step or devices.is_tpu(strategy),
             }
+            if compilation.update and not compilation.step:
+                of_muon["compiled"] = compiled
         with strategy.scope():
             self.optimizer = optimization.named_optimizer(
                 settings.optimizer,
