@@ -397,6 +397,7 @@ def test_files_of_the_same_name_and_size_with_other_content(
     assert scripts.run(run_pretraining, **values) == 0
     assert "heldout_data" not in caplog.text
     pretraining_runs.write_records(other / "dev", 21, seed=10)
+    go_back_to_step_5(out)
     assert scripts.run(run_pretraining, **values) == 0
     assert "heldout_data changes" in caplog.text
     write_vocab(other / "words.txt", [*CASED[1:], CASED[0]])
