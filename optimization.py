@@ -365,10 +365,29 @@ class AdamWeightDecay:
 
         The moments are in the order of `slots_of`.
         """
-        adam_m, adam_v = moments
         # bfloat16 has 8 significant bits: there 0.999 v + 0.001 g^2 would
         # often round to v.
         gradient = tf.cast(gradient, tf.float32)
+        *next_moments, update = self._next_update(
+            gradient, moments, step, direction
+        )
+        # Added before the learning rate: the decay follows the schedule too.
+        # At rate 1e-4, a weight of gradient 0 shrinks by 1e-6 of itself.
+        if self.uses_weight_decay(path):
+            update += self.weight_decay_rate * variable
+        learning_rate *= self.rate_factor(path)
+        update *= learning_rate * self.trust_ratio(path, variable, update)
+        return *next_moments, variable - update
+
+    def _next_update(
+        self,
+        gradient: tf.Tensor,
+        moments: Sequence[tf.Tensor],
+        step: tf.Tensor,
+        direction: tf.Tensor | None,
+    ) -> tuple[tf.Tensor, ...]:
+        """Return the next moments, and the update without decay and rate."""
+        adam_m, adam_v = moments
         next_m = self.beta_1 * adam_m + (1.0 - self.beta_1) * gradient
         next_v = self.beta_2 * adam_v + (1.0 - self.beta_2) * gradient**2
         mean, square = next_m, next_v
@@ -379,28 +398,7 @@ class AdamWeightDecay:
             count = tf.cast(step, tf.float32) + 1.0
             mean = mean / (1.0 - tf.pow(self.beta_1, count))
             square = square / (1.0 - tf.pow(self.beta_2, count))
-        update = mean / (tf.sqrt(square) + self.epsilon)
-        return (
-            next_m,
-            next_v,
-            self._moved(path, variable, update, learning_rate),
-        )
-
-    def _moved(
-        self,
-        path: str,
-        variable: tf.Variable,
-        update: tf.Tensor,
-        learning_rate: tf.Tensor,
-    ) -> tf.Tensor:
-        """Return a variable after an update, which lacks decay and rate."""
-        # Added before the learning rate: the decay follows the schedule too.
-        # At rate 1e-4, a weight of gradient 0 shrinks by 1e-6 of itself.
-        if self.uses_weight_decay(path):
-            update += self.weight_decay_rate * variable
-        learning_rate *= self.rate_factor(path)
-        update *= learning_rate * self.trust_ratio(path, variable, update)
-        return variable - update
+        return next_m, next_v, mean / (tf.sqrt(square) + self.epsilon)
 
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor
@@ -479,7 +477,7 @@ class Muon(AdamWeightDecay):
         gradients: Sequence[tf.Tensor],
         norm: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        """Return o of each kernel."""
+        """Return o of each kernel of the encoder: path -> [rows, cols]."""
         paths = [v.path for v in variables]
         given = dict(zip(paths, gradients, strict=True))
         kernels = list(filter(_ENCODER_KERNEL.search, paths))
@@ -505,7 +503,10 @@ class Muon(AdamWeightDecay):
         moments: Sequence[tf.Tensor],
         factor: tf.Tensor,
     ) -> list[tf.Tensor]:
-        """Return Nesterov's look ahead, of norm 1, for orthogonalizing."""
+        """Return what `orthogonalized` takes: Nesterov's look ahead, of norm 1.
+
+        The gradients are multiplied by `factor`, as clipping does.
+        """
         found = []
         for m, gradient in zip(moments, gradients, strict=True):
             gradient = tf.cast(gradient, tf.float32) * factor
@@ -515,28 +516,21 @@ class Muon(AdamWeightDecay):
         return found
 
     def _next_m(self, m: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+        """Return the momentum after a gradient."""
         return self.momentum * m + (1.0 - self.momentum) * gradient
 
-    def next_values(
+    def _next_update(
         self,
-        path: str,
-        variable: tf.Variable,
         gradient: tf.Tensor,
         moments: Sequence[tf.Tensor],
-        learning_rate: tf.Tensor,
         step: tf.Tensor,
-        direction: tf.Tensor | None = None,
+        direction: tf.Tensor | None,
     ) -> tuple[tf.Tensor, ...]:
-        """Return the values of the moments and of variable after an update."""
+        """Return the next moments, and the update without decay and rate."""
         if direction is None:
-            return super().next_values(
-                path, variable, gradient, moments, learning_rate, step
-            )
-        next_m = self._next_m(moments[0], tf.cast(gradient, tf.float32))
-        scale = self.muon_factor * 0.2 * max(variable.shape) ** 0.5
-        return next_m, self._moved(
-            path, variable, scale * direction, learning_rate
-        )
+            return super()._next_update(gradient, moments, step, direction)
+        scale = self.muon_factor * 0.2 * max(direction.shape) ** 0.5
+        return self._next_m(moments[0], gradient), scale * direction
 
 
 _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
@@ -546,7 +540,7 @@ ORTHOGONALIZE = ((3.4445, -4.7750, 2.0315),) * 5
 
 
 def orthogonalized(matrices: tf.Tensor) -> tf.Tensor:
-    """Return matrices with the same singular vectors and values near 1.
+    """Return matrices with the same singular vectors, but all values near 1.
 
     An iteration (Newton-Schulz) takes each singular value s to
     a s + b s^3 + c s^5, which after five lies between 0.68 and 1.14 for

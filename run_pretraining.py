@@ -155,7 +155,7 @@ class Flags:
 
     cooldown: bool = flag(
         False,
-        needs={"schedule=wsd": ""},
+        needs={"do_train": "", "schedule=wsd": ""},
         excludes=dict.fromkeys(("num_train_steps", "stop_after_steps"), ""),
     )
     """End the run of output_dir, or that of resume_from, which was stopped or

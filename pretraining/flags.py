@@ -83,7 +83,8 @@ def read_settings(f: FlagValues) -> TrainingSettings:
         init_checkpoint=run_settings.pinned(f.init_checkpoint, f.output_dir),
     )
     settings = with_steps(f, settings, steps)
-    _warn_of_second_fall(f, settings)
+    if f.do_train:
+        _warn_of_second_fall(f, settings)
     return settings
 
 
@@ -107,7 +108,7 @@ def steps_of_cooldown(f: FlagValues) -> int:
     If the rate of the run has begun to fall, they are those of the run.
 
     Raises:
-        UserError: there is no run.
+        UserError: there is no run, or none whose rate is at its peak.
     """
     found, place = _run_before(f)
     if not place:
@@ -115,9 +116,19 @@ def steps_of_cooldown(f: FlagValues) -> int:
             f"--cooldown ends a run, and {f.output_dir} holds none; give its "
             "--output_dir, or --resume_from"
         )
+    if (schedule := found.get("schedule")) != "wsd":
+        raise UserError(
+            f"--cooldown ends a run of --schedule=wsd, and {place} is of "
+            f"--schedule={schedule}, whose rate has fallen since its warm-up"
+        )
     done, share = weight_files.global_step(place), f.cooldown_proportion
-    known = found.get("num_train_steps", 0)
-    if share == found.get("cooldown_proportion"):
+    if done < (warmup := found["num_warmup_steps"]):
+        raise UserError(
+            f"--cooldown: the learning rate of {place} rises until step "
+            f"{warmup:,}; let the run train at least so long"
+        )
+    known = found["num_train_steps"]
+    if share == found["cooldown_proportion"]:
         if done >= optimization.cooldown_start(known, share):
             return known
     steps = int(done / (1 - share)) - 1

@@ -1,6 +1,7 @@
 """Schedule, clipping, AdamW and LAMB against the original and by hand."""
 
 import contextlib
+import functools
 
 from base.errors import UserError
 
@@ -319,7 +320,10 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
         for path, value in starts.items()
     ]
     optimizer = optimization.named_optimizer(
-        "muon", momentum=0.9, stacks=jit_compile
+        "muon",
+        momentum=0.9,
+        stacks=jit_compile,
+        compiled=functools.partial(tf.function, jit_compile=jit_compile),
     )
     optimizer.create_slots(variables)
     assert list(optimizer.slots[f"{LAYER}/kernel"]) == ["muon_m"]

@@ -520,6 +520,11 @@ def test_a_wsd_run_ends_or_goes_on_at_any_step(data, tmp_path):
     more = {"resume_from": tmp_path / "stopped" / "model.ckpt-8"}
     assert_same(whole, run("longer", num_train_steps=20, **more))
     assert_same(short, run("branch", **more, **ended))
+    run("rises", stop_after_steps=2)
+    ended |= {"optimizer": "muon", "schedule": "wsd"}
+    for name, words in (("none", "none holds none"), ("rises", "until step 3")):
+        values = flags_for(data, tmp_path / name, **ended)
+        assert words in scripts.error_of(run_pretraining, **values)
 
 
 # --- What output_dir holds already ------------------------------------------

@@ -15,7 +15,7 @@ kernel kills it. The estimate for each device, in bytes:
     update       4 T          gradients after clipping; weights and moments are
                               written in place. 16 T in float16 and where XLA
                               does not compile the update: new ones, and values
-                              in between
+                              in between. 8 T more with Muon, for its directions
 
 With X = B S H e and A = B N S S e bytes for B rows of a micro-batch and numbers
 of e bytes (4; 2 for bfloat16), and I = intermediate_size:
@@ -171,7 +171,8 @@ def estimate(sizes: Sizes) -> dict[str, int]:
         "optimizer slots": round(4 * sizes.slots * trained),
         "gradients": (8 if sizes.parts > 1 else 4) * trained,
         "activations": activation_bytes(sizes),
-        "update": (4 if sizes.updates_in_place else 16) * trained,
+        "update": (4 if sizes.updates_in_place else 16) * trained
+        + 8 * trained * (sizes.settings.optimizer == "muon"),
     }
 
 
