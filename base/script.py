@@ -29,27 +29,37 @@ from absl import app, flags
 # What the system says of a full disk and of a full quota.
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
-# A flag that is gone -> what to do now.
-_RETIRED = {
+# A flag that is gone, or of transformers, without one that stands for the same
+# -> what to do.
+_INSTEAD = {
     "teacher_checkpoint": "batch_predict.py --as_teacher writes the answers "
     "that --teacher_answers reads, see docs/distillation.md",
     "transfer_file": "batch_predict.py --as_teacher answers the texts, and "
     "--learn_all_answers learns them, see docs/distillation.md",
+    "resume_from_checkpoint": "the same command again resumes the run that is "
+    "in --output_dir",
+    "metric_for_best_model": "--eval_steps keeps the best weights by the "
+    "task's own score, see docs/fine_tuning.md",
 }
 
 # A flag of another script, or of transformers, whose letters mislead -> the one
-# that stands for the same.
+# that stands for the same, or in the scripts that lack it the next one.
 _SAME = {
-    "model": "init_checkpoint",
-    "init_checkpoint": "model",
-    "model_name_or_path": "init_checkpoint",
-    "per_device_train_batch_size": "train_batch_size",
-    "per_device_eval_batch_size": "eval_batch_size",
-    "max_steps": "num_train_steps",
-    "seed": "random_seed",
-    "validation_file": "dev_file",
-    "logging_steps": "log_steps",
-    "save_total_limit": "keep_checkpoint_max",
+    "model": ("init_checkpoint",),
+    "init_checkpoint": ("model",),
+    "model_name_or_path": ("init_checkpoint",),
+    "bf16": ("dtype",),
+    "fp16": ("dtype",),
+    "load_best_model_at_end": ("eval_steps",),
+    "lr_scheduler_type": ("schedule",),
+    "overwrite_output_dir": ("restart",),
+    "per_device_train_batch_size": ("train_batch_size",),
+    "per_device_eval_batch_size": ("eval_batch_size",),
+    "max_steps": ("num_train_steps", "num_train_epochs"),
+    "seed": ("random_seed",),
+    "validation_file": ("dev_file",),
+    "logging_steps": ("log_steps",),
+    "save_total_limit": ("keep_checkpoint_max",),
 }
 
 # How much a flag has to be like an unknown one, from 0 to 1.
@@ -90,10 +100,10 @@ def _parse_flags(argv: list[str]) -> list[str]:
     except flags.Error as error:
         name = getattr(error, "flagname", None)  # of one that is not known
         words = str(error)
-        if name in _RETIRED:
-            words = f"--{name} is gone: {_RETIRED[name]}"
-        elif name:
-            words = f"there is no flag --{name}{_did_you_mean(name)}"
+        if name:
+            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            instead = instead or _did_you_mean(name)
+            words = f"there is no flag --{name}{instead}"
         _end(f"{words} (--helpfull lists the flags)")
 
 
@@ -108,7 +118,7 @@ def _did_you_mean(name: str) -> str:
 
     def likeness(flag: str) -> float:
         initials = "".join(word[:1] for word in flag.split("_"))
-        if name == initials or _SAME.get(name) == flag:
+        if name == initials or flag in _SAME.get(name, ()):
             return 1.0
         letters = difflib.SequenceMatcher(None, name, flag).ratio()
         return max(letters, 0.9 * len(words & {*flag.split("_")}) / len(words))

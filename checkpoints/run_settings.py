@@ -124,7 +124,7 @@ def warn_of_changes(
     done = latest.rpartition("-")[2] if latest else "0"
     goes_on = (
         f"the run in {output_dir} goes on with it after its {done} steps; for "
-        "a new run give another --output_dir"
+        "a new run give another --output_dir (or --restart, in fine-tuning)"
     )
     for name, old, value in _differences(before, now):
         logging.warning(
@@ -174,7 +174,8 @@ def check_finished(output_dir: str, results: Mapping[str, object]) -> None:
             raise UserError(
                 f"output_dir {output_dir} holds a finished run with "
                 f"{_differing(name, old, value)}: nothing is left to train; "
-                "use another --output_dir, or the command that made this one"
+                "use another --output_dir (or --restart, in fine-tuning), or "
+                "the command that made this one"
             )
 
 

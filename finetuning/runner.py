@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 
 from base import cluster, file_system, flags, logs
 from base.errors import UserError
@@ -31,6 +32,7 @@ from training import (
     loop,
     prediction,
     reporting,
+    scalars,
     start,
     train_step,
 )
@@ -39,6 +41,10 @@ from training.settings import TrainingSettings
 # Units of a layer up to which the rate 5e-4 was measured to be better than
 # 5e-5: docs/records/fine_tuning.md.
 _NARROW, _RATE_OF_NARROW = 256, "5e-4"
+
+# By how much an accuracy on the examples of the training has to be above that
+# on others to be told.
+_BY_HEART = 0.2
 
 # Settings, and the model that a run starts from or uses -> the job that the
 # flags of a script describe.
@@ -92,6 +98,8 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
             training = training_of(job, loaded, strategy, identity)
             done = loop.train(training)
             if not finish(job, loaded, done, training.step.settings):
+                if settings.restart:
+                    logs.say("Leave --restart out: it would begin anew again")
                 return 1
             del training  # has the moments, which are as large as two models
             agreement.wait_for_all(strategy)  # for the weights to keep
@@ -155,6 +163,32 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
                 sign,
                 _way_out(step, job.config.hidden_size),
             )
+        elif do_train:
+            _say_what_was_learned_by_heart(settings.output_dir, results)
+            folder = shlex.quote(settings.output_dir)
+            logs.say(
+                "The model is in %s; for answers: python batch_predict.py "
+                "--model=%s --input_file=FILE --output_dir=answers",
+                folder,
+                folder,
+            )
+
+
+def _say_what_was_learned_by_heart(
+    output_dir: str, results: Mapping[str, float]
+) -> None:
+    """Say it if examples seen in training are answered far better than new."""
+    seen = scalars.read_curves(output_dir).get("accuracy")
+    if not seen or "accuracy" not in results:
+        return
+    last = seen[max(seen)]
+    if last - results["accuracy"] > _BY_HEART:
+        logs.say(
+            "The training examples are answered with an accuracy of %.4f in "
+            "the last steps: they are learned by heart. More examples help "
+            "more than more epochs",
+            last,
+        )
 
 
 def _way_out(steps: int, hidden_size: int) -> str:

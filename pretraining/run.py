@@ -320,8 +320,8 @@ class PretrainingRun:
             known = max(number for number in _REACHED if number <= steps)
             logs.say(
                 "What to expect: on novels, 4 layers of 256 had a perplexity "
-                "of %d after %s steps of --recipe=small_budget "
-                "(docs/small_budgets.md)",
+                "of %d after %s steps of --recipe=small_budget; a smaller "
+                "model learns less from a step (docs/small_budgets.md)",
                 _REACHED[known],
                 f"{known:,}",
             )

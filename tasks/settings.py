@@ -34,7 +34,8 @@ class RunSettings(ModelFlags):
 
     restart: bool = flag(False)
     """Train anew: a run in output_dir is moved aside, to output_dir.1 or the
-    next number that is free. Leave it out to resume a run."""
+    next number that is free. Leave it out to resume a run, also one that was
+    begun with it."""
 
     records_dir: str = flag(is_output=True)
     """Directory for the record files; default: output_dir."""

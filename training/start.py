@@ -81,16 +81,28 @@ def say_plan(
     size, steps = settings.train_batch_size, settings.last_step
     epochs = size * steps / num_records  # 2.98, if 3 end within a batch
     logs.say(
-        "Plan: %s steps of %d examples (%s epochs of %s), learning rate %g, "
+        "Plan: %s steps of %d examples (%s epochs of %s), learning rate %g%s, "
         "%s on %s",
         f"{steps:,}",
         size,
         f"{epochs:.2g}" if epochs < 10 else f"{epochs:,.0f}",
         f"{num_records:,}",
         settings.learning_rate,
+        _other_than_usual(settings),
         settings.dtype,
         devices.describe(strategy),
     )
+
+
+def _other_than_usual(settings: TrainingSettings) -> str:
+    """Return the optimizer and the schedule, if they are no defaults."""
+    words = ""
+    if settings.optimizer != "adamw":
+        words = f" with {settings.optimizer}"
+    if settings.schedule != "linear":
+        warmup = settings.num_warmup_steps or 0
+        words += f", {settings.schedule} after {warmup:,} steps of warm-up"
+    return words
 
 
 def resume_or_start(

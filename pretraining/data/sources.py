@@ -25,7 +25,7 @@ Worker processes import this file: no flags here, and no TensorFlow.
 """
 
 import collections
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system, text_files
@@ -115,6 +115,18 @@ def summarize(counts: Mapping[str, int]) -> Iterator[str]:
             )
 
 
+def _check_text(states: Sequence[Sequence]) -> None:
+    """Check that files are not JSON or parquet, whose syntax would be words."""
+    for path, *_ in states:
+        with file_system.open_for_reading(path) as file:
+            begin = file.read(8).lstrip()
+        if begin.startswith((b'{"', b'[{"', b"PAR1")):
+            raise UserError(
+                f"{path} is not text but JSON or parquet: prepare_corpus.py "
+                "makes text of it, a sentence per line"
+            )
+
+
 def read(
     input_file: str | None, path: str | None, random_seed: int = DEFAULT_SEED
 ) -> tuple[list[list], Mix]:
@@ -123,13 +135,14 @@ def read(
     The files are those of --input_file, or of the sources of a TOML file.
 
     Raises:
-        UserError: both or none are given, the file of sources is damaged, or a
-            file belongs to two sources.
+        UserError: both or none are given, the file of sources is damaged, a
+            file belongs to two sources, or is not text.
     """
     if bool(input_file) == bool(path):
         raise UserError("give --input_file or --sources, but not both")
     if not path:
         states = file_system.input_states(input_file)
+        _check_text(states)
         return states, Mix({}, {}, random_seed)
     smoothing, sources = _checked(text_files.read_toml(path), path)
     states, names, sizes = [], {}, collections.Counter()
@@ -144,6 +157,7 @@ def read(
             names[state[0]] = name
             sizes[name] += state[1]
             states.append(state)
+    _check_text(states)
     total = sizes.total()
     for name in sources:
         if not sizes[name]:

@@ -93,7 +93,18 @@ def test_the_status_is_0_or_1_and_an_error_is_the_last_line(body, status, last):
             "--train_batch_size?",
         ),
         ("--quantize=1", "there is no flag --quantize (--helpfull"),
-        ("--transfer_file=a", "--transfer_file is gone: batch_predict.py --as"),
+        (
+            "--transfer_file=a",
+            "there is no flag --transfer_file: batch_predict.py --as",
+        ),
+        (
+            "--max_steps=10",
+            "there is no flag --max_steps: did you mean --num_train_epochs?",
+        ),
+        (
+            "--resume_from_checkpoint=a",
+            "there is no flag --resume_from_checkpoint: the same command",
+        ),
         ("--count=x", "flag --count=x: invalid literal for int()"),
         ("--count=2147483648", "flag --count=2147483648: wanted a whole"),
         (f"--count={-(10**19)}", "flag --count=-1"),

@@ -3,6 +3,8 @@
 import collections
 from pathlib import Path
 
+from base.errors import UserError
+
 import generator_runs
 import pytest
 from corpora import manual, write
@@ -154,3 +156,11 @@ def test_mistakes(text, problem, tmp_path):
     assert "give --input_file or --sources" in generator_runs.error_of(
         str(one), tmp_path / "out", sources=path
     )
+
+
+@pytest.mark.parametrize("begin", [b'{"text": "A b."}', b"PAR1\x15\x04"])
+def test_syntax_of_other_formats_is_no_text(begin, tmp_path):
+    (tmp_path / "a.txt").write_text("A sentence.\n")
+    (tmp_path / "b").write_bytes(begin)
+    with pytest.raises(UserError, match="b is not text but JSON or parquet"):
+        sources.read(f"{tmp_path}/a.txt,{tmp_path}/b", None)
