@@ -202,6 +202,22 @@ def test_fused_16_bit_numbers_are_rounded_once():
 # --- Shapes ------------------------------------------------------------------
 
 
+def test_bfloat16_by_bits_is_that_of_a_cast():
+    """Of any numbers, of halves of the last place, and of what is not one."""
+    bits = np.random.default_rng(0).integers(0, 2**32, 2**16, np.uint32)
+    edges = [0, 1, 0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x7F800000]
+    not_numbers = [0x7F800001, 0x7FC00000, 0x7FFFFFFF]
+    edges = np.array(edges + not_numbers, np.uint32)
+    bits = np.concatenate([bits, edges, edges | 2**31])
+    x = tf.constant(bits.view(np.float32))
+    found = elementwise.compiled(elementwise._rounded)(x)
+    wanted = tf.cast(x, tf.bfloat16)
+    is_nan = np.isnan(x)
+    np.testing.assert_array_equal(np.isnan(tf.cast(found, "float32")), is_nan)
+    found, wanted = (tf.bitcast(y, tf.uint16) for y in (found, wanted))
+    np.testing.assert_array_equal(found[~is_nan], wanted[~is_nan])
+
+
 def test_known_sizes_are_ints_and_unknown_ones_tensors():
     @tf.function(input_signature=[tf.TensorSpec([None, 3])])
     def trace(x):
