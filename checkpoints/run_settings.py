@@ -19,8 +19,6 @@ from absl import logging
 
 from checkpoints import lookup, published
 
-CONFIG_NAME = "training_config.json"
-
 # How long to wait for the end of a run that was told to stop, and saves.
 _LOCK_SECONDS = 60.0
 
@@ -85,7 +83,7 @@ def claim_output_dir(
     """
     lookup.check_is_no_pattern(output_dir, "output_dir")
     file_system.make_directory(output_dir)
-    path = os.path.join(output_dir, CONFIG_NAME)
+    path = os.path.join(output_dir, lookup.RUN_NAME)
     if tf.io.gfile.exists(path) and _has_weights(output_dir):
         # Through JSON tuples become lists, as in the file.
         now, before = json.loads(json.dumps(fingerprint)), _read_run(output_dir)
@@ -143,7 +141,7 @@ def move_aside(output_dir: str) -> None:
         UserError: the folder is remote, holds a model that is of no run, or a
             run that trains now.
     """
-    if not tf.io.gfile.exists(os.path.join(output_dir, CONFIG_NAME)):
+    if not tf.io.gfile.exists(os.path.join(output_dir, lookup.RUN_NAME)):
         check_free(output_dir)
         return
     if file_system.is_remote(output_dir):
@@ -188,7 +186,7 @@ def write_settings(
 
     What a run that goes on knows of IF_KNOWN stays, if this command lacks it.
     """
-    path = os.path.join(output_dir, CONFIG_NAME)
+    path = os.path.join(output_dir, lookup.RUN_NAME)
     parts = {"fixed": {**fingerprint}, "adjustable": {**adjustable}}
     if _has_weights(output_dir):
         before = _read_run(output_dir)
@@ -285,7 +283,7 @@ def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
 
 def _read_run(directory: str) -> dict[str, dict[str, object]]:
     """Return what training_config.json has, or nothing under both its keys."""
-    path = os.path.join(directory, CONFIG_NAME)
+    path = os.path.join(directory, lookup.RUN_NAME)
     if not tf.io.gfile.exists(path):
         return {"fixed": {}, "adjustable": {}}
     run = text_files.read_json_object(path)

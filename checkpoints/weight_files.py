@@ -243,7 +243,7 @@ def open_weights(prefix: str) -> Reader:
             "not beside it: the weights of the last step are used, and not "
             "their averages",
             prefix,
-            run_settings.CONFIG_NAME,
+            lookup.RUN_NAME,
         )
         return reader
     logging.info(

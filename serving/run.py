@@ -131,9 +131,12 @@ def table_row(task: Task, item: Input, found: Prediction) -> dict[str, Any]:
 
 
 def create_job(
-    files: Sequence[InputFile], output_dir: str, options: dict[str, Any]
+    files: Sequence[InputFile],
+    output_dir: str,
+    options: dict[str, Any],
+    model: str = "",
 ) -> Job:
-    """Return the job of predicting files.
+    """Return the job of predicting files by a model, which messages name.
 
     `options` has the value of everything else that the predictions depend on.
     """
@@ -157,15 +160,19 @@ def create_job(
         "predictions",
         "output_dir",
         fingerprint,
+        model,
     )
 
 
 def check_first_inputs(
-    file: InputFile, task: Task, is_judged: bool = False
+    file: InputFile,
+    task: Task,
+    is_judged: bool = False,
+    flag: str = "text_columns",
 ) -> None:
     """Raise a UserError if all of the first inputs are unusable.
 
-    Otherwise a misspelt --text_columns would put all inputs into errors.jsonl,
+    Otherwise a misspelt --`flag` would put all inputs into errors.jsonl,
     and be noticed after hours. So would a table that was taken for text:
     `is_judged` if nobody said what it is.
     """
@@ -178,7 +185,7 @@ def check_first_inputs(
         return
     if file.kind == "table":
         names = ",".join(["NAME"] * len(task.names))
-        hint = f": name the columns of the texts with --text_columns={names}"
+        hint = f": name the columns of the texts with --{flag}={names}"
         next(tables.rows(file.path, task.names, hint, damaged=[]), None)
     first = window.problems[0]
     many = ""

@@ -415,9 +415,9 @@ def test_files_of_the_same_name_and_size_with_other_content(
     line = scripts.error_of(run_pretraining, **values)
     assert "other records (train-1); restore them" in line
     assert "--resume_from" in line
-    config = json.loads((out / run_settings.CONFIG_NAME).read_text())
+    config = json.loads((out / lookup.RUN_NAME).read_text())
     del config["fixed"]["records"], config["fixed"]["vocabulary"]
-    (out / run_settings.CONFIG_NAME).write_text(json.dumps(config))
+    (out / lookup.RUN_NAME).write_text(json.dumps(config))
     assert scripts.run(run_pretraining, **values) == 0
 
 
@@ -556,7 +556,7 @@ def test_a_run_that_continues_another_has_steps_of_its_own(
 
 @pytest.mark.slow
 def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
-    settings = (finished / run_settings.CONFIG_NAME).read_text()
+    settings = (finished / lookup.RUN_NAME).read_text()
     evaluation = {"do_eval": True, "eval_input_file": data / "dev"}
     for changed, words in (
         ({"num_train_steps": 4}, "num_train_steps = 12, not 4"),
@@ -567,7 +567,7 @@ def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
         assert f"holds a finished run with {words}" in line
     scripts.run(run_pretraining, **flags | {"do_train": False})
     assert results_of(finished)["global_step"] == 12
-    assert (finished / run_settings.CONFIG_NAME).read_text() == settings
+    assert (finished / lookup.RUN_NAME).read_text() == settings
 
 
 def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):

@@ -85,7 +85,8 @@ def test_corpora_and_queries_of_every_kind(
     ask, corpus, tmp_path, monkeypatch, caplog
 ):
     (wanted,) = ask(input_file=corpus, query="caf\u00e9", top_k=3)
-    assert "the vectors of 4 sentences, 16 numbers each; ask" in caplog.text
+    assert "the vectors of 4 sentences, 16 numbers each" in caplog.text
+    assert "Ask it with" not in caplog.text
     texts = [one["text"] for one in wanted["results"]]
     parts = [tmp_path / "1.jsonl.gz", tmp_path / "2.jsonl"]
     for number, path in enumerate(parts):
@@ -96,6 +97,7 @@ def test_corpora_and_queries_of_every_kind(
     flags = {"text_column": "s", "id_column": "no", "top_k": 3}
     files = ",".join(map(str, parts))
     assert ask(input_file=files, index=other, **flags) == []
+    assert "Ask it with --query" in caplog.text
     queries = tmp_path / "queries"
     queries.write_text('{"id": 7, "text": "caf\u00e9"}\n\n', "utf-8")
     (found,) = ask(index=other, query_file=queries, top_k=3)
@@ -266,8 +268,10 @@ def test_indexes_of_something_else(ask, corpus, tmp_path, encoder_dir):
     shutil.copytree(encoder_dir, other)
     config = (other / "bert_config.json").read_text()
     (other / "bert_config.json").write_text(config.replace("gelu", "relu"))
-    message = scripts.error_of(search, **flags | {"init_checkpoint": other})
-    assert "another model" in message and "bert_config.json" in message
+    for more in ({}, {"input_file": corpus}):
+        given = flags | {"init_checkpoint": other} | more
+        message = scripts.error_of(search, **given)
+        assert f"its model is {encoder_dir}, not {other}" in message
     message = scripts.error_of(search, **flags, max_seq_length=9)
     assert "--max_seq_length was 64, is 9" in message
     times = corpus.stat().st_atime_ns, corpus.stat().st_mtime_ns
@@ -318,6 +322,7 @@ def test_mistakes_end_in_one_line(
         table.write_text("a;b\nx;y\n")
         line = scripts.error_of(search, **own | flags | {"input_file": table})
         assert "corpus.csv, line 1: no column 'text'; it has 'a', 'b'" in line
+        assert "--text_column=NAME" in line
         corpus.write_text("a good film")
         assert scripts.run(search, **own) == 0
 

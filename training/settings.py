@@ -1,6 +1,7 @@
 """The settings of a training run: steps, batch, optimizer, checkpoints."""
 
 import dataclasses
+import os
 from typing import Any
 
 from base import flags
@@ -255,6 +256,13 @@ class TrainingSettings:
     def execution(self) -> dict[str, Any]:
         """Return those that may change, and change how fast steps are."""
         values = flags.recorded(self, "execution")
+        name = self.init_checkpoint
+        if name and not published.is_of_hub(name):
+            from checkpoints import lookup  # TensorFlow
+
+            # For the model card.
+            folder = os.path.abspath(lookup.folder_of(name))
+            values["init_checkpoint"] = os.path.basename(folder)
         if self.recompute != "none":
             values["recompute"] = self.recompute
         if self.dtype == "float16":

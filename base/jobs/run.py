@@ -25,6 +25,9 @@ from base.errors import UserError
 
 from absl import logging
 
+# Names in a fingerprint that have the files of a model.
+_MODELS = {"model", "init_checkpoint"}
+
 
 class Target(NamedTuple):
     """An output file, and the JSON file that is written behind it."""
@@ -50,6 +53,7 @@ class Job:
         fingerprint: everything the files depend on; the keys are names of
             flags, or words, since messages show them. A list of files names
             them by path or by [path, ...].
+        model: what a message calls the model whose files the fingerprint has.
     """
 
     outputs: list[str]
@@ -57,6 +61,7 @@ class Job:
     name: str
     flag: str
     fingerprint: dict[str, Any]
+    model: str = ""
 
     @property
     def label(self) -> str:
@@ -252,7 +257,11 @@ def _read_manifest(job: Job) -> dict[str, Any]:
                 f"version); delete it or name another --{job.flag}"
             )
         return {}
-    found = differences(manifest["fingerprint"], job.fingerprint)
+    found = differences(
+        manifest["fingerprint"],
+        job.fingerprint,
+        (manifest.get("model", ""), job.model),
+    )
     if not found:
         return manifest
     is_begun = (
@@ -276,13 +285,32 @@ def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return a phrase for each difference between two fingerprints."""
+def differences(
+    old: dict[str, Any],
+    new: dict[str, Any],
+    models: tuple[str, str] = ("", ""),
+) -> list[str]:
+    """Return a phrase for each difference between two fingerprints.
+
+    Another model brings other differences with it: one phrase has the names of
+    the two `models`, and the log has the rest.
+    """
     new = json.loads(json.dumps(new))  # The old one has been through JSON.
+    for name in _MODELS & old.keys() & new.keys():
+        if old[name] != new[name]:
+            others = differences({**old, name: None}, {**new, name: None})
+            before, now = models
+            if before == now:
+                return [f"its model {now} has changed since", *others]
+            logging.info("Another model; more differences: %s", others)
+            return [f"its model is {before or 'another'}, not {now}"]
     found = []
     for name in [*new, *(name for name in old if name not in new)]:
         before, now = old.get(name), new.get(name)
         if before == now:
+            continue
+        if isinstance(before, dict) and isinstance(now, dict):
+            found += differences(before, now)
             continue
         shown = name if " " in name else f"--{name}"
         if not (isinstance(before, list) and isinstance(now, list)):
@@ -313,6 +341,8 @@ def _write_manifest(job: Job, **content: Any) -> None:
     # Without indent, which would take a slow encoder: there may be a hundred
     # thousand files in it.
     content = {"fingerprint": job.fingerprint, **content}
+    if job.model:
+        content["model"] = job.model
     content["checksum"] = _checksum(content)
     file_system.write_text(job.manifest, json.dumps(content))
 

@@ -108,11 +108,11 @@ def fingerprint_of(task: Task) -> dict[str, Any]:
 # --- The job -----------------------------------------------------------------
 
 
-def job_of(folder: str, fingerprint: dict[str, Any]) -> Job:
-    """Return the job of the texts and their vectors."""
+def job_of(folder: str, fingerprint: dict[str, Any], model: str = "") -> Job:
+    """Return the job of the texts and their vectors by a model."""
     folder = file_system.absolute_path(folder)
     paths = [os.path.join(folder, name) for name in (TEXTS, OFFSETS, VECTORS)]
-    return Job(paths, folder, "index", "index", fingerprint)
+    return Job(paths, folder, "index", "index", fingerprint, model)
 
 
 def build(
@@ -121,6 +121,7 @@ def build(
     task: Task,
     load: Callable[[], Model],
     fingerprint: dict[str, Any],
+    model: str,
 ) -> None:
     """Build the index of a corpus, or what is missing of it.
 
@@ -130,6 +131,7 @@ def build(
         task: one of OUTPUTS.
         load: returns the task's model; called if it is needed.
         fingerprint: all that the bytes depend on, beside the corpus.
+        model: what messages call the model.
 
     Raises:
         UserError: a line cannot be used, or the folder has another index.
@@ -138,9 +140,9 @@ def build(
     if files[0].kind == "tfrecord":
         raise UserError(f"{files[0].path} holds records, wanted text")
     if files[0].kind == "table":
-        predictions.check_first_inputs(files[0], task)
+        predictions.check_first_inputs(files[0], task, flag="text_column")
     states = [file_system.file_identity(file.path) for file in files]
-    job = job_of(folder, fingerprint | {"input_file": states})
+    job = job_of(folder, fingerprint | {"input_file": states}, model)
     with jobs_run.open_run(job) as run:
         if {0, 1} & {*run.todo}:
             try:
@@ -151,8 +153,7 @@ def build(
         if run.todo:
             count, width = _write_vectors(job, task, load)
             logs.say(
-                "Wrote %s: the vectors of %s sentences, %d numbers each; ask "
-                "with --query",
+                "Wrote %s: the vectors of %s sentences, %d numbers each",
                 folder,
                 f"{count:,}",
                 width,
@@ -237,13 +238,16 @@ def _write_vectors(
 # --- Questions ---------------------------------------------------------------
 
 
-def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
+def open_index(
+    folder: str, method: str, wanted: dict[str, Any], model: str = ""
+) -> Index:
     """Return an index; a graph that is asked for is made if it is missing.
 
     Args:
         folder: the folder of the index.
         method: one of index.METHODS.
         wanted: `fingerprint_of` the queries' model.
+        model: what messages call that model.
 
     Raises:
         UserError: there is no index, it is not complete, or of another model.
@@ -256,7 +260,8 @@ def open_index(folder: str, method: str, wanted: dict[str, Any]) -> Index:
             f"--index={folder} holds no index: give --input_file to build it"
         )
     own = {name: value for name, value in found.items() if name in wanted}
-    if changed := jobs_run.differences(own, wanted):
+    models = manifest.get("model", ""), model
+    if changed := jobs_run.differences(own, wanted, models):
         raise UserError(
             f"--index={folder} was built with another model or other flags: "
             f"{'; '.join(changed)}"

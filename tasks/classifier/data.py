@@ -76,7 +76,7 @@ def own_files(
     else:
         metrics = ("accuracy", "macro_f1")
     files = glue.of_parts(
-        labels or (), splits, metrics, multi_label=multi_label
+        labels or (), splits, metrics, multi_label=multi_label, is_own=True
     )
     if is_regression:
         return files._replace(labels=None)
@@ -209,7 +209,7 @@ def read_examples(
     found = tables.rows(
         split.file,
         {column: _FLAGS.get(part, "") for part, column in columns.items()},
-        _HINT,
+        "" if files.is_own else _HINT,
         has_header=split.columns.has_header,
         damaged=damaged if split.skips_damaged else None,
     )

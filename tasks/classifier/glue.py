@@ -80,6 +80,7 @@ class TaskFiles(NamedTuple):
             `names`.
         output_activation: that of a regression's model that is used as it is,
             as in TrainedFor.
+        is_own: whether the user's flags name the columns.
     """
 
     labels: tuple[str, ...] | None
@@ -92,6 +93,7 @@ class TaskFiles(NamedTuple):
     multi_label: bool = False
     class_names: tuple[str, ...] | None = None
     output_activation: str | None = None
+    is_own: bool = False
 
     def in_folder(self, folder: str) -> "TaskFiles":
         """Return the task of the files in a folder."""

@@ -126,6 +126,7 @@ def test_failures_say_how_to_continue(tmp_path):
         ({"a": 1, "b": 2}, {"a": 1.5, "b": 2}, "--a was 1, is 1.5"),
         ({}, {"a": True}, "--a was None, is True"),
         ({"a": 1}, {}, "--a was 1, is None"),
+        ({"c": {"a": 1, "b": 2}}, {"c": {"a": 3, "b": 2}}, "--a was 1, is 3"),
         ({"version of x": 1}, {"version of x": 2}, "version of x was 1, is 2"),
         (
             {"f": [["/a", 1, 2], ["/b", 1, 2]]},
@@ -145,6 +146,18 @@ def test_failures_say_how_to_continue(tmp_path):
 def test_differences_of_commands_are_named(old, new, expected):
     assert jobs_run.differences(old, old) == []
     assert jobs_run.differences(old, new) == [expected]
+
+
+def test_another_model_is_named_alone(caplog):
+    old = {"model": [["a", "1"]], "b": 1}
+    new = {"model": [("a", "2")], "b": 2}
+    for models, *words in (
+        (("one", "two"), "its model is one, not two"),
+        (("", "two"), "its model is another, not two"),
+        (("one", "one"), "its model one has changed since", "--b was 1, is 2"),
+    ):
+        assert jobs_run.differences(old, new, models) == words
+    assert "--b was 1, is 2" in caplog.text
 
 
 def test_files_are_known_by_their_content(tmp_path):

@@ -74,6 +74,27 @@ def test_a_table_is_written_as_csv(tmp_path):
     assert found == {"input_label": 1, "b": 2}
 
 
+def test_a_sentence_with_commas_may_stand_before_a_semicolon(tmp_path):
+    """Without a header, too: what is wrong then is said of whole cells."""
+    text = "\ufeff" + 'a, "b", c;x\n"d; e, f";y\n' * 60
+    ((_, row), *_) = rows(tmp_path / "x.csv", text)
+    assert row == {'a, "b", c': "d; e, f", "x": "y"}
+    # Of two separators with as many cells in all rows, the columns decide.
+    assert rows(tmp_path / "x.csv", "a;b,c\n1;2,3\n", "a")[0][1]["a"] == "1"
+    for lines, words in (
+        (
+            "It, so far as I saw, was low\na\n",
+            "1 column, wanted 3.*is the header missing",
+        ),
+        (
+            'It was so very low\n"a"b\n',
+            "in line 2: .* after .*is the header missing",
+        ),
+    ):
+        with pytest.raises(UserError, match=words):
+            rows(tmp_path / "x.csv", lines)
+
+
 def test_a_csv_row_has_the_line_it_begins_in(tmp_path):
     found = rows(tmp_path / "x.csv", 'a,b\n\n"1\n2",3\r\n4,5\n')
     assert found == [
@@ -130,7 +151,13 @@ def test_damaged_rows_can_be_passed_over(tmp_path):
         ("x.jsonl", '{"b": 1}', "line 1: no key 'a'; it has 'b' .--columns"),
         ("x.jsonl", "{}\n[1]", "line 1: no key 'a'; it has nothing"),
         ("x.jsonl", "[1]", "line 1: found list, wanted a JSON object"),
-        ("x.json", "{}", "x.json: wanted a .tsv, .csv, .jsonl or .txt file"),
+        ("x.json", "{}", "x.json: wanted a .tsv, .csv or .jsonl file$"),
+        ("x.parquet", "", ".jsonl file; DataFrame.to_csv of pandas writes"),
+        ("x.csv", "A\n1", "no column 'a' .did you mean 'A'.*; it has 'A' .--c"),
+        (
+            *("x.csv", "It was as low as that, by a fire\na, b"),
+            "it has 'It was as low as that', .* .is the header missing.*--col",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, name, text, words):

@@ -54,6 +54,9 @@ def test_other_paths_are_refused(tmp_path):
     }.items():
         with pytest.raises(UserError, match=words):
             lookup.find_checkpoint(str(tmp_path / name))
+    (tmp_path / "training_config.json").write_text("{}")
+    with pytest.raises(UserError, match="the training there is not finished"):
+        lookup.find_checkpoint(str(tmp_path))
     with pytest.raises(UserError, match="hub is hf://owner/no_such"):
         lookup.find_checkpoint("owner/no_such")
     with pytest.raises(UserError, match="--resume_from=.*no `checkpoint` file"):

@@ -52,7 +52,7 @@ def card(prefix, architecture: str) -> str:
 def test_the_whole_card(tmp_path):
     (tmp_path / "training_config.json").write_text(json.dumps(RUN))
     (tmp_path / "bert_model.ckpt.index").write_bytes(b"")
-    scores = "accuracy = 0.5\ndegenerate = 1\n"
+    scores = "accuracy = 0.5\neval_accuracy = 0.5\ndegenerate = 1\n"
     (tmp_path / "eval_results.txt").write_text(scores)
     prefix = tmp_path / "bert_model.ckpt"
     assert card(prefix, "BertForSequenceClassification") == CARD
@@ -65,6 +65,17 @@ def test_what_is_unknown_is_left_out(tmp_path):
     place = tmp_path / "models--a--b" / "snapshots" / "abc"
     text = card(place, "BertForMaskedLM")
     assert "base_model: a/b\n" in text
+
+
+def test_a_model_in_a_folder_is_named_and_scores_have_four_digits(tmp_path):
+    run = {"adjustable": {"init_checkpoint": "authors"}, "fixed": {}}
+    (tmp_path / "training_config.json").write_text(json.dumps(run))
+    (tmp_path / "bert_model.ckpt.index").write_bytes(b"")
+    scores = "global_step = 1234567\nloss = 0.79166666\n"
+    (tmp_path / "eval_results.txt").write_text(scores)
+    text = card(tmp_path / "bert_model.ckpt", "BertModel")
+    assert "began as those of `authors`." in text and "base_model" not in text
+    assert "| global_step | 1234567 |\n| loss | 0.7917 |" in text
 
 
 def test_a_card_that_exists_is_kept(tmp_path):

@@ -194,6 +194,6 @@ def test_what_differs_is_told_in_short(model, tmp_path, old, new, words):
 def test_a_training_config_of_something_else_is_one_line(model, tmp_path, text):
     folder = str(tmp_path)
     training_state.TrainingState(folder, model.variables, {}).save(1)
-    (tmp_path / run_settings.CONFIG_NAME).write_text(text)
+    (tmp_path / lookup.RUN_NAME).write_text(text)
     with pytest.raises(UserError, match="training_config.json"):
         run_settings.claim_output_dir(folder, {}, {})

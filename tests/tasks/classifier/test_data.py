@@ -346,7 +346,7 @@ def test_damaged_own_files_are_named(tmp_path):
     with pytest.raises(UserError, match="no train, dev or test file"):
         own(tmp_path)
     write(tmp_path, "train.jsonl", '{"text": "a"}')
-    found = r"no key 'label'; it has 'text': give --label_column=NAME \("
+    found = r"no key 'label'; it has 'text': give --label_column=NAME$"
     with pytest.raises(UserError, match=found):
         own(tmp_path)
     write(tmp_path, "train.jsonl", '{"text": "a", "label": 1}')
@@ -434,6 +434,14 @@ def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
     with pytest.raises(UserError) as caught:
         own(tmp_path)
     assert words in str(caught.value)
+
+
+def test_a_column_in_another_case_is_named_with_its_flag(tmp_path):
+    write(tmp_path, "train.tsv", tabs("Text", "label"), tabs("a", "b"))
+    with pytest.raises(UserError) as caught:
+        own(tmp_path)
+    words = "no column 'text' (did you mean 'Text'?); it has 'Text', 'label'"
+    assert str(caught.value).endswith(f"{words}: give --text_a_column=Text")
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_an_index_is_searched(model_of, tmp_path):
     corpus.write_text("a book\n\ngood film")
     wanted = build.fingerprint_of(model.task)
     load = functools.partial(getattr, model, "run_vectors")
-    build.build(folder, str(corpus), model.task, load, wanted)
+    build.build(folder, str(corpus), model.task, load, wanted, "model")
     model = copy.copy(model)
     model.searched = build.open_index(folder, "exact", wanted)
     *_, tab = tabs.make_tabs([other, model])
