@@ -436,30 +436,30 @@ class Muon(AdamWeightDecay):
     """Muon (Jordan 2024; Liu et al., arXiv:2502.16982) for the encoder.
 
     The kernels of the encoder's layers have one moment, and all directions of
-    such a matrix are trained alike:
+    the matrix of 64 units, such as a head, are trained alike:
 
         m = 0.95 m + 0.05 g                         momentum
         o = orthogonalized(0.95 m + 0.05 g)         Nesterov's look ahead
-        u = 3 * 0.2 sqrt(max(rows, cols)) o + 0.01 w
+        u = 3 * 0.2 sqrt(H) o + 0.01 w
         w = w - schedule(n + 1) * u
 
     Without the 3, the numbers of u are about as large as those of Adam's
-    updates (Liu et al.); pre-training in hours is faster with it. Everything
-    else, embeddings, norms, biases and heads, has AdamWeightDecay's update.
+    updates (Liu et al.); pre-training in hours is faster with it. Matrices of
+    whole layers have more products, 4.5 times as many for H = 256 and 14 times
+    for 768, and learned no better (docs/records/small_budgets.md). Per head it
+    was done before (GLM-5, arXiv:2602.15763). Everything else, embeddings,
+    norms, biases and output layers, has AdamWeightDecay's update.
 
     Attributes:
         momentum: the 0.95 above.
         muon_factor: the 3 above.
         dtype: of the matrix products.
-        stacks: whether kernels of one shape are one operand, so that there are
-            few operations; on a CPU, many small ones are as fast.
         compiled: makes a program of the elementwise operations before them.
     """
 
     momentum: float = 0.95
     muon_factor: float = 3.0
     dtype: str = "float32"
-    stacks: bool = False
     compiled: Callable[[Callable], Callable] = lambda function: function
 
     def __post_init__(self):
@@ -478,24 +478,32 @@ class Muon(AdamWeightDecay):
         norm: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
         """Return o of each kernel of the encoder: path -> [rows, cols]."""
-        paths = [v.path for v in variables]
-        given = dict(zip(paths, gradients, strict=True))
-        kernels = list(filter(_ENCODER_KERNEL.search, paths))
-        ahead = self._ahead(
-            [given[path] for path in kernels],
-            [tf.convert_to_tensor(self.slots[p]["muon_m"]) for p in kernels],
-            clip_factor(norm),
-        )
-        if not self.stacks:
-            found = map(orthogonalized, ahead)
-            return dict(zip(kernels, found, strict=True))
-        found = {}
-        for shape in dict.fromkeys(tuple(x.shape) for x in ahead):
-            same = [n for n, x in enumerate(ahead) if tuple(x.shape) == shape]
-            parts = orthogonalized(tf.stack([ahead[n] for n in same]))
-            names = [kernels[n] for n in same]
-            found |= zip(names, tf.unstack(parts), strict=True)
-        return found
+        kernels, given = [], []
+        for variable, gradient in zip(variables, gradients, strict=True):
+            if _ENCODER_KERNEL.search(variable.path):
+                kernels.append(variable)
+                given.append(gradient)
+        if not kernels:
+            return {}
+        moments = [self.slots[v.path]["muon_m"] for v in kernels]
+        moments = [tf.convert_to_tensor(m) for m in moments]
+        blocks = []
+        for kernel, x in zip(
+            kernels, self._ahead(given, moments, clip_factor(norm)), strict=True
+        ):
+            x = x if _is_read(kernel.path) else tf.transpose(x)  # [units, H]
+            # Rows of zeros stay zeros.
+            x = tf.pad(x, [[0, -x.shape[0] % _BLOCK], [0, 0]])
+            blocks.append(tf.reshape(x, [-1, _BLOCK, x.shape[1]]))
+        found = orthogonalized(tf.concat(blocks, 0))  # [blocks, 64, H]
+        found = tf.split(found, [x.shape[0] for x in blocks])
+        directions = {}
+        for kernel, x in zip(kernels, found, strict=True):
+            is_read = _is_read(kernel.path)
+            units = kernel.shape[0 if is_read else 1]
+            x = tf.reshape(x, [-1, x.shape[-1]])[:units]
+            directions[kernel.path] = x if is_read else tf.transpose(x)
+        return directions
 
     def _ahead(
         self,
@@ -503,7 +511,7 @@ class Muon(AdamWeightDecay):
         moments: Sequence[tf.Tensor],
         factor: tf.Tensor,
     ) -> list[tf.Tensor]:
-        """Return what `orthogonalized` takes: Nesterov's look ahead, of norm 1.
+        """Return Nesterov's look ahead of each kernel, in `dtype`.
 
         The gradients are multiplied by `factor`, as clipping does.
         """
@@ -511,7 +519,6 @@ class Muon(AdamWeightDecay):
         for m, gradient in zip(moments, gradients, strict=True):
             gradient = tf.cast(gradient, tf.float32) * factor
             x = self._next_m(self._next_m(m, gradient), gradient)
-            x *= tf.math.rsqrt(_squared_sum(x) + 1e-20)
             found.append(tf.cast(x, self.dtype))
         return found
 
@@ -529,11 +536,25 @@ class Muon(AdamWeightDecay):
         """Return the next moments, and the update without decay and rate."""
         if direction is None:
             return super()._next_update(gradient, moments, step, direction)
-        scale = self.muon_factor * 0.2 * max(direction.shape) ** 0.5
-        return self._next_m(moments[0], gradient), scale * direction
+        # Orthogonal rows of H numbers have 1 / sqrt(H) for their deviation. The
+        # intermediate layer is no smaller than H.
+        scale = self.muon_factor * 0.2 * min(direction.shape) ** 0.5
+        update = scale * tf.cast(direction, tf.float32)
+        return self._next_m(moments[0], gradient), update
 
 
 _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
+
+_BLOCK = 64  # units: those of a head in all published sizes
+
+
+def _is_read(path: str) -> bool:
+    """Whether the units of a kernel are its rows, which it reads.
+
+    query, key, value and intermediate write theirs, which are the columns.
+    """
+    return path.endswith("/output/dense/kernel")
+
 
 # a, b and c of each iteration of `orthogonalized`: Jordan's.
 ORTHOGONALIZE = ((3.4445, -4.7750, 2.0315),) * 5
@@ -544,21 +565,25 @@ def orthogonalized(matrices: tf.Tensor) -> tf.Tensor:
 
     An iteration (Newton-Schulz) takes each singular value s to
     a s + b s^3 + c s^5, which after five lies between 0.68 and 1.14 for
-    values from 0.01 to 1.
+    values from 0.01 to 1. The first one divides by the norm of a matrix.
 
     Args:
-        matrices: [..., rows, cols], of norm 1, in the type of the products.
-
-    Returns:
-        [..., rows, cols], float32.
+        matrices: [..., rows, cols], with few rows; not float16, whose smallest
+            numbers are larger than the squares of gradients.
     """
-    x = matrices
-    is_tall = x.shape[-2] > x.shape[-1]
-    for a, b, c in ORTHOGONALIZE:
-        gram = tf.matmul(x, x, transpose_a=is_tall, transpose_b=not is_tall)
-        factor = b * gram + c * tf.matmul(gram, gram)
-        x = a * x + (tf.matmul(x, factor) if is_tall else tf.matmul(factor, x))
-    return tf.cast(x, tf.float32)
+    x, one = matrices, tf.eye(matrices.shape[-2])
+    for number, (a, b, c) in enumerate(ORTHOGONALIZE):
+        # What is elementwise is done to the small square matrices.
+        gram = tf.cast(tf.matmul(x, x, transpose_b=True), tf.float32)
+        norm = 1.0
+        if number == 0:
+            norm = tf.sqrt(tf.linalg.trace(gram) + 1e-20)[..., None, None]
+        gram /= norm**2
+        square = tf.cast(gram, x.dtype)
+        square = tf.cast(tf.matmul(square, square), tf.float32)
+        factor = (a * one + b * gram + c * square) / norm
+        x = tf.matmul(tf.cast(factor, x.dtype), x)
+    return x
 
 
 OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb, "muon": Muon}

@@ -293,14 +293,20 @@ def variable_of(path, value):
         return keras.Variable(value, name=name)
 
 
-def orthogonalized_by_hand(matrix):
-    """The iteration in numpy, float64, on the wide side up."""
-    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
-    x = x / np.linalg.norm(x)
-    for a, b, c in optimization.ORTHOGONALIZE:
-        gram = x @ x.T
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.T if matrix.shape[0] > matrix.shape[1] else x
+def orthogonalized_by_hand(path, matrix):
+    """The iteration in numpy, float64, for each 64 units, the wide side up."""
+    is_read = path.endswith("/output/dense/kernel")
+    units = matrix if is_read else matrix.T
+    found = []
+    for begin in range(0, len(units), 64):
+        x = units[begin : begin + 64]
+        x = x / np.linalg.norm(x)
+        for a, b, c in optimization.ORTHOGONALIZE:
+            gram = x @ x.T
+            x = a * x + (b * gram + c * gram @ gram) @ x
+        found.append(x)
+    found = np.concatenate(found)
+    return found if is_read else found.T
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -308,9 +314,9 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
     """With rates by layer and averages; the gradients of step 7 overflow."""
     rng = np.random.default_rng(5)
     shapes = {
-        f"{LAYER}/kernel": (6, 4),
+        f"{LAYER}/kernel": (130, 4),
         "bert/encoder/layer_1/output/dense/kernel": (6, 4),
-        "bert/encoder/layer_1/intermediate/dense/kernel": (4, 6),
+        "bert/encoder/layer_1/intermediate/dense/kernel": (4, 130),
         "bert/encoder/layer_0/attention/self/query/kernel": (4, 4),
         f"{LAYER}/bias": (4,),
         KERNEL: (4, 4),
@@ -325,7 +331,6 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
         momentum=0.9,
         rate_factor=lambda path: 0.5 if "layer_0" in path else 1.0,
         ema_decay=0.8,
-        stacks=jit_compile,
         compiled=functools.partial(tf.function, jit_compile=jit_compile),
     )
     optimizer.create_slots(variables)
@@ -366,8 +371,8 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
             m, wanted, weights = np.zeros_like(w), w, []
             for step, (g, rate) in enumerate(zip(scaled, own, strict=True)):
                 m = 0.9 * m + 0.1 * g
-                o = orthogonalized_by_hand(0.9 * m + 0.1 * g)
-                u = 3 * 0.2 * np.sqrt(max(w.shape)) * o + 0.01 * wanted
+                o = orthogonalized_by_hand(path, 0.9 * m + 0.1 * g)
+                u = 3 * 0.2 * np.sqrt(4) * o + 0.01 * wanted
                 wanted = wanted - rate * u
                 # The step that is skipped has those of step 6 once more.
                 weights += [wanted] * (2 if step == 6 else 1)
@@ -381,14 +386,14 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("shape", [(48, 48), (96, 24), (24, 96)])
+@pytest.mark.parametrize("shape", [(48, 48), (24, 96)])
 def test_orthogonalized_values_are_near_1_with_the_same_vectors(shape, dtype):
     """Of values from 1 to 0.01, as momentum has them."""
     rng = np.random.default_rng(1)
     u, _, v = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
     values = np.geomspace(1, 0.01, min(shape))
     matrix = tf.constant((u * values) @ v / np.linalg.norm(values), dtype)
-    found = optimization.orthogonalized(matrix).numpy()
+    found = optimization.orthogonalized(matrix).numpy().astype(np.float32)
     rotated = u.T @ found @ v.T
     assert np.diag(rotated).min() > 0.6 and np.diag(rotated).max() < 1.3
     off = rotated - np.diag(np.diag(rotated))

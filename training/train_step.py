@@ -72,8 +72,9 @@ class Step:
             of_muon = {
                 "momentum": settings.muon_momentum,
                 "muon_factor": settings.muon_factor,
-                "dtype": settings.dtype,
-                "stacks": compilation.step or devices.is_tpu(strategy),
+                "dtype": "float32"
+                if settings.dtype == "float16"
+                else settings.dtype,
             }
             if compilation.update and not compilation.step:
                 of_muon["compiled"] = compiled
