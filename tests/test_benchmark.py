@@ -1,6 +1,7 @@
 """tools.benchmark: flags, parts and table, and the JSON object at the end."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -9,11 +10,20 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import scripts
+import tensorflow as tf
 from corpora import VOCAB_FILE
 
 import modeling
+from tools.accelerators.steps import (
+    KINDS,
+    VOCAB_SIZE,
+    Program,
+    model_of,
+    settings_of,
+)
 from tools.benchmarks import measuring, steps
 from tools.benchmarks import text as benchmarks_text
+from training import compilation, train_step
 
 benchmark = scripts.load("tools.benchmark")
 
@@ -166,6 +176,28 @@ def test_operations_of_a_step(objective):
     pooled = 128 * (128 + 2) if objective == "mlm_nsp" else 0
     expected = 6 * 4 * (layers + head + pooled)
     assert steps.training_flops(config, 4, 128, objective) == expected
+
+
+def test_products_of_a_step_have_its_operations():
+    program = Program("mlm_nsp", "tiny", 16, 2, "float32")
+    model, settings = model_of(program), settings_of(program)
+    strategy = tf.distribute.get_strategy()
+    compiled = compilation.for_training(strategy, settings)
+    objective = KINDS["mlm_nsp"].objective
+    step = train_step.Step(strategy, model, objective, settings, compiled)
+    batch = steps.fake_batch(2, 16, model.config)
+    found = sum(
+        count * 2 * math.prod(left) * right[-2 if is_right_transposed else -1]
+        for (
+            (left, right, _, _, is_right_transposed),
+            count,
+        ) in steps.products_of(step, batch).items()
+    )
+    # Beside them: the segments' embeddings, forward and of their gradient, for
+    # 32 tokens; the gradient of the vocabulary's bias, a sum over 6 words.
+    others = 2 * (2 * 32 * 2 * 128) + 2 * 6 * VOCAB_SIZE
+    expected = steps.training_flops(model.config, 2, 16, "mlm_nsp") + others
+    assert found == expected
 
 
 def test_fake_batch_is_what_the_step_takes():

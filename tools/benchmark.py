@@ -26,6 +26,7 @@ import tensorflow as tf
 from absl import flags
 
 import modeling
+import optimization
 from pretraining import objectives
 from tools import machine
 from tools.accelerators.steps import Program
@@ -70,6 +71,9 @@ class Flags:
 
     objective: str = flag(objectives.DEFAULT, choices=objectives.OBJECTIVES)
     """For --parts=train: the objective of run_pretraining.py."""
+
+    optimizer: str = flag("adamw", choices=optimization.OPTIMIZERS)
+    """For --parts=train: the optimizer."""
 
     input_file: str | None = flag()
     """Text for all parts but train: globs, separated by commas."""
@@ -182,6 +186,7 @@ def rows() -> Iterator[Row]:
             ],
             FLAGS.repeats,
             FLAGS.jit_compile,
+            FLAGS.optimizer,
             FLAGS.transformers_python,
         )
 

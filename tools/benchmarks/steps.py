@@ -2,10 +2,13 @@
 
 A step's speed is reported as a share of the rate of a large matrix product
 that is measured right before and after it: a shared machine changes its speed
-from minute to minute, and the share changes less than the time does.
+from minute to minute, and the share changes less than the time does. On a CPU
+it is also a multiple of the time of its own products, one after the other.
 """
 
+import collections
 import dataclasses
+import functools
 import itertools
 import statistics
 import time
@@ -63,21 +66,68 @@ def fake_batch(
 
 
 def time_steps(
-    step: train_step.Step, length: int, repeats: int
-) -> tuple[float, list[float]]:
-    """Return the seconds of the compiling call and of each later step."""
-    rows = step.settings.train_batch_size
-    batch = fake_batch(rows, length, step.model.config)
+    step: train_step.Step, batch: dict[str, tf.Tensor], repeats: int
+) -> tuple[float, list[float], float]:
+    """Return the seconds of the compiling call and of each later step.
+
+    Last are the seconds on all processors of the shortest step.
+    """
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
-    seconds = []
+    seconds, processor = [], []
     for number in range(2 + repeats):
-        began = time.perf_counter()
+        began, began_processor = time.perf_counter(), time.process_time()
         done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
         int(done)  # waits for the device
         seconds.append(time.perf_counter() - began)
+        processor.append(time.process_time() - began_processor)
     # The first call after compilation still allocates memory.
-    return seconds[0], seconds[2:]
+    return seconds[0], seconds[2:], min(processor[2:])
+
+
+# Operation -> its attributes that say which of both factors is transposed.
+_PRODUCTS = {
+    "MatMul": ("transpose_a", "transpose_b"),
+    "BatchMatMulV2": ("adj_x", "adj_y"),
+}
+
+
+def products_of(
+    step: train_step.Step, batch: dict[str, tf.Tensor]
+) -> collections.Counter:
+    """Return how often a step computes each product outside of XLA.
+
+    Of a product are the shapes and the type of its factors, and which of them
+    are transposed.
+    """
+    # XLA's programs are single operations of this graph.
+    run = tf.function(step.replica_step, autograph=False)
+    graph = run.get_concrete_function(batch, tf.constant(0, tf.int64)).graph
+    return collections.Counter(
+        (
+            *(tuple(factor.shape) for factor in op.inputs),
+            op.inputs[0].dtype,
+            *map(op.get_attr, _PRODUCTS[op.type]),
+        )
+        for op in graph.get_operations()
+        if op.type in _PRODUCTS
+    )
+
+
+def products_seconds(products: collections.Counter) -> float:
+    """Return the time on all processors of `products_of`, of random numbers."""
+    total = 0.0
+    for (left, right, dtype, *transposed), count in products.items():
+        factors = [
+            tf.cast(tf.random.stateless_uniform(shape, [1, 2], -1, 1), dtype)
+            for shape in (left, right)
+        ]
+        total += count * measuring.best_seconds(
+            functools.partial(tf.matmul, *factors, *transposed),
+            4,
+            time.process_time,
+        )
+    return total
 
 
 def training_flops(
@@ -117,6 +167,7 @@ def measure(
     programs: Sequence[Program],
     repeats: int,
     jit_compile: bool,
+    optimizer: str,
     transformers_python: str | None = None,
 ) -> Iterator[Row]:
     """Time each training step; yield its rows.
@@ -136,7 +187,11 @@ def measure(
     for program in programs:
         try:
             yield _measure_ours(
-                program, repeats, jit_compile, theirs.get(program, {})
+                program,
+                repeats,
+                jit_compile,
+                optimizer,
+                theirs.get(program, {}),
             )
         except tf.errors.ResourceExhaustedError:
             yield Row(_title(program), note="out of memory")
@@ -192,6 +247,7 @@ def _measure_ours(
     program: Program,
     repeats: int,
     jit_compile: bool,
+    optimizer: str,
     theirs: dict[str, float],
 ) -> Row:
     """Return the row of this project's step; `theirs` are seconds."""
@@ -202,7 +258,7 @@ def _measure_ours(
     name, _, length, batch, dtype, _ = program
     model = model_of(program)
     settings = dataclasses.replace(
-        settings_of(program), jit_compile=jit_compile
+        settings_of(program), jit_compile=jit_compile, optimizer=optimizer
     )
     step = train_step.Step(
         strategy,
@@ -212,7 +268,8 @@ def _measure_ours(
         compilation.for_training(strategy, settings),
     )
     before = measuring.matmul_peak(dtype)
-    first, seconds = time_steps(step, length, repeats)
+    fake = fake_batch(batch, length, model.config)
+    first, seconds, processor = time_steps(step, fake, repeats)
     memory = None
     if gpus:
         memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
@@ -222,6 +279,14 @@ def _measure_ours(
     operations = training_flops(model.config, batch, length, name)
     rate = operations / figures["seconds"]
     figures |= {"matmul_peak_share": rate / peak, "peak_flops": peak}
+    direction = model.config.attention_direction
+    # Those of the vocabulary are in a loop for models of one direction.
+    if not gpus and direction == modeling.BIDIRECTIONAL:
+        products = products_seconds(products_of(step, fake))
+        figures |= {
+            "processor_seconds": processor,
+            "times_its_products": processor / products,
+        }
     card = _card(gpus)
     if card and dtype != "float32":
         figures["data_sheet_share"] = rate / card.tflops / 1e12
