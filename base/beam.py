@@ -51,7 +51,7 @@ class Flags:
 
     runner: str = flag("local", choices=("local", "beam"))
     """What does the work. local: this machine alone. beam: a pipeline of Apache
-    Beam (requirements-beam.txt), which runs on Flink, Spark, Dataflow and
+    Beam (requirements-beam.txt), which runs on Dask, Flink, Spark, Dataflow and
     others; it writes the same output."""
 
     beam_options: str = flag("", needs={"runner=beam": ""})
@@ -97,6 +97,7 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
     kinds = beam.options.pipeline_options
     options = _parse_options(beam_options)
     runner = options.view_as(kinds.StandardOptions).runner or "DirectRunner"
+    runner = runner.rpartition(".")[2]
     if "DirectRunner" in runner:
         logging.warning(
             "Beam's %s runs on this machine and holds all data in memory: it "
@@ -127,16 +128,15 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
         )
 
 
-def _import_beam() -> Any:
+def _import_beam(
+    module: str = "apache_beam",
+    what: str = "--runner=beam",
+    package: str = "Apache Beam",
+) -> Any:
     # Beam logs a warning about Google's client libraries when it is imported.
     standard_logging.disable(standard_logging.WARNING)
     try:
-        return packages.load(
-            "apache_beam",
-            "--runner=beam",
-            "Apache Beam",
-            "requirements-beam.txt",
-        )
+        return packages.load(module, what, package, "requirements-beam.txt")
     finally:
         standard_logging.disable(standard_logging.NOTSET)
 
@@ -149,6 +149,13 @@ def _parse_options(text: str) -> Any:
         words = shlex.split(text)
         with contextlib.redirect_stderr(usage):
             options = kinds.PipelineOptions(words)
+            standard = options.view_as(kinds.StandardOptions)
+            if (standard.runner or "").endswith("DaskRunner"):
+                # Beam has no short name for it, and knows its options once
+                # its module is imported.
+                module = "apache_beam.runners.dask.dask_runner"
+                _import_beam(module, "--runner=DaskRunner", "Dask")
+                standard.runner = f"{module}.DaskRunner"
             known = options.get_all_options(drop_default=False)
     except ValueError as error:  # a quote that is not closed
         raise UserError(f"--beam_options={text!r}: {error}") from error

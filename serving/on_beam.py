@@ -47,11 +47,9 @@ def predict_files(
         model = inference.RunInference(
             _Handler(settings, batch_size).with_no_batching()
         )
+        windows = inputs | "Read" >> beam.ParDo(_Read(settings))
         results = (
-            inputs
-            | "Read" >> beam.ParDo(_Read(settings))
-            | "SpreadWindows" >> beam.Reshuffle()
-            | "Predict" >> model
+            jobs_pipeline.spread(windows, "SpreadWindows") | "Predict" >> model
         )
         by_number = inputs | "Part" >> beam.Map(lambda item: (item[0], item))
         _ = (

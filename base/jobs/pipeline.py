@@ -1,9 +1,14 @@
 """Do the work of a job with Apache Beam, on one machine or many.
 
     sources --read--> chunks --map--> (bucket, value), and a result per chunk
-    results --add--> the total, a file in the scratch folder
     values --group by bucket--> buckets --reduce--> files in the scratch folder
+    results, one more group --add--> the total, a file in the scratch folder
     buckets --group by output file--> output files
+
+The pipeline needs only what all runners have. A step has one output, every
+step leads to the last one, and things are spread over the workers by grouping
+them. Dask's runner ignores the tags of outputs and Reshuffle, and does not run
+what does not lead to the last step.
 
 The files are those of the local runner, byte for byte: both call the same
 chunks, map and reduce. A source is read by one worker, the chunks are spread
@@ -14,7 +19,9 @@ by its entry when the command is given again (run.py).
 
 import json
 import os
+import pickle
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,6 +35,12 @@ from base.jobs.steps import Steps
 import apache_beam as beam
 
 _TOTAL = "total.json"
+
+# The results of chunks are grouped like the values of a bucket of this number.
+_RESULTS = -1
+
+# Parts in which a list is read. On Dask all steps work on as many, or fewer.
+_PARTS = 256
 
 
 def make_files(
@@ -58,22 +71,23 @@ def _build(
 ) -> None:
     """Add all steps to the pipeline."""
     folder, todo = run.job.shared_dir, frozenset(run.todo)
-    mapped = (
-        create(pipeline, sources, f"{folder}/sources.json")
-        | "Read"
-        >> beam.FlatMap(
-            lambda source: (c for c, _ in steps.chunks([source], None))
-        )
-        | "SpreadChunks" >> beam.Reshuffle()
-        | "Map"
-        >> beam.ParDo(_Map(steps)).with_outputs("results", main="values")
+    chunks = create(
+        pipeline, sources, f"{folder}/sources.json"
+    ) | "Read" >> beam.FlatMap(
+        lambda source: (chunk for chunk, _ in steps.chunks([source], None))
     )
-    total = mapped.results | "AddResults" >> beam.CombineGlobally(steps.add)
-    _ = total | "WriteTotal" >> beam.Map(_write_total, steps, folder)
+    mapped = spread(chunks, "SpreadChunks") | "Map" >> beam.ParDo(_Map(steps))
+    nothing = pipeline | "NoChunk" >> beam.Create([(_RESULTS, steps.add([]))])
     made = (
-        mapped.values
+        (mapped, nothing)
+        | "AllValues" >> beam.Flatten()
         | "Needed"
-        >> beam.Filter(lambda pair: todo.intersection(steps.files_of(pair[0])))
+        >> beam.Filter(
+            lambda pair: (
+                pair[0] == _RESULTS
+                or todo.intersection(steps.files_of(pair[0]))
+            )
+        )
         | "GroupByBucket" >> beam.GroupByKey()
         | "Reduce" >> beam.ParDo(_Reduce(steps, folder, todo))
     )
@@ -102,14 +116,25 @@ def create(
     label = os.path.basename(path)
     return (
         pipeline
-        | f"{label} path" >> beam.Create([path])
-        | f"{label} read" >> beam.FlatMap(text_files.read_json)
-        | f"{label} spread" >> beam.Reshuffle()
+        | f"{label} parts" >> beam.Create(range(_PARTS))
+        | f"{label} read"
+        >> beam.FlatMap(lambda part: text_files.read_json(path)[part::_PARTS])
+    )
+
+
+def spread(items: beam.PCollection, label: str) -> beam.PCollection:
+    """Spread items over all workers, wherever they were made."""
+    return (
+        items
+        | f"{label} Key"
+        >> beam.Map(lambda item: (zlib.crc32(pickle.dumps(item)), item))
+        | label >> beam.GroupByKey()
+        | f"{label} Item" >> beam.FlatMap(lambda pair: pair[1])
     )
 
 
 class _Map(beam.DoFn):
-    """Yields (bucket, value), and to "results" what is known of the chunk."""
+    """Yields (bucket, value), and (_RESULTS, what is known of the chunk)."""
 
     def __init__(self, steps: Steps):
         self._steps = steps
@@ -120,21 +145,15 @@ class _Map(beam.DoFn):
     def process(self, element: Any) -> Iterator[Any]:
         pairs, result = self._steps.map(element)
         yield from pairs
-        yield beam.pvalue.TaggedOutput("results", result)
-
-
-def _write_total(total: dict[str, Any], steps: Steps, folder: str) -> None:
-    """Write the total; raise a UserError if nothing can be made of it."""
-    steps.check(total)
-    path = os.path.join(folder, _TOTAL)
-    file_system.write_text(path, json.dumps(total))
+        yield _RESULTS, result
 
 
 class _Reduce(beam.DoFn):
-    """Writes a bucket to a file of the scratch folder.
+    """Writes a bucket, or the total of the results, to the scratch folder.
 
-    The output is (index of an output file, (bucket, file, result)), for each
-    that has parts of it.
+    It raises a UserError if nothing can be made of the total. The output is
+    (index of an output file, (bucket, file, result)), for each that has parts
+    of the bucket.
     """
 
     def __init__(self, steps: Steps, folder: str, todo: frozenset[int]):
@@ -144,9 +163,15 @@ class _Reduce(beam.DoFn):
         self._steps.setup()
 
     def process(
-        self, element: tuple[int, Iterable[bytes]]
+        self, element: tuple[int, Iterable]
     ) -> Iterator[tuple[int, tuple]]:
         bucket, values = element
+        if bucket == _RESULTS:
+            total = self._steps.add(values)
+            self._steps.check(total)
+            path = os.path.join(self._folder, _TOTAL)
+            file_system.write_text(path, json.dumps(total))
+            return
         # A runner may run the same element twice at once.
         name = f"bucket-{bucket:06}.{uuid.uuid4().hex}"
         path = f"{self._folder}/{name}"

@@ -1,0 +1,158 @@
+"""--runner=beam on a cluster of Dask: a scheduler and workers, each a process.
+
+The bytes are those of the local runner, also if a worker is killed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import corpus_runs
+import generator_runs
+import prediction_runs
+import pytest
+import scripts
+from paths import ROOT
+
+pytest.importorskip("apache_beam")
+distributed = pytest.importorskip("distributed")
+
+build_vocab = scripts.load("build_vocab")
+
+
+class Cluster(NamedTuple):
+    """Flags of runs on it, its workers, and what starts one more."""
+
+    flags: dict[str, str | None]
+    workers: list[subprocess.Popen]
+    start_worker: Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("dask")
+    address = folder / "scheduler.json"
+    workers: list[subprocess.Popen] = []
+
+    def start(name: str, *arguments: str) -> subprocess.Popen:
+        with (folder / f"{name}-{len(workers)}.log").open("wb") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", f"distributed.cli.dask_{name}"),
+                    *("--host", "127.0.0.1", "--no-dashboard"),
+                    *("--scheduler-file", str(address), *arguments),
+                ],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=log,
+            )
+
+    def start_worker() -> None:
+        workers.append(start("worker", "--nthreads=1", "--no-nanny"))
+
+    scheduler = start("scheduler", "--port=0")
+    start_worker()
+    start_worker()
+    with distributed.Client(scheduler_file=str(address)) as client:
+        client.wait_for_workers(2, timeout=60)
+        options = f"--dask_client_address={client.scheduler.address}"
+    flags = {
+        "runner": "beam",
+        "beam_options": f"--runner=DaskRunner --dask_npartitions=4 {options}",
+        "num_workers": None,
+    }
+    yield Cluster(flags, workers, start_worker)
+    for process in (scheduler, *workers):
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(autouse=True)
+def _closed_clients() -> Iterator[None]:
+    """Each run leaves a client, which the end of a script closes."""
+    yield
+    with contextlib.suppress(ValueError):  # there is none left
+        while True:
+            distributed.default_client().close()
+
+
+def test_vocabulary_is_that_of_the_local_runner(cluster, tmp_path):
+    text = generator_runs.write_corpus(tmp_path)
+    for name, more in (("local", {}), ("dask", cluster.flags)):
+        scripts.run(
+            build_vocab,
+            input_file=text,
+            output_file=str(tmp_path / name),
+            vocab_size=2000,
+            **more,
+        )
+    found = (tmp_path / "dask").read_bytes()
+    assert found == (tmp_path / "local").read_bytes()
+
+
+@pytest.mark.nightly
+def test_records_are_those_of_the_local_runner_if_a_worker_is_killed(
+    cluster, tmp_path
+):
+    """It has made a bucket, and holds values of others."""
+    corpus = generator_runs.write_corpus(tmp_path)
+    generator_runs.run(corpus, tmp_path / "local" / "x@8")
+    killed = cluster.workers[0]
+    scratch = tmp_path / "dask" / ".x.scratch"
+
+    def kill() -> None:
+        while killed.poll() is None:
+            if any(scratch.glob("bucket-*")):
+                killed.kill()
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        generator_runs.run(corpus, tmp_path / "dask" / "x@8", **cluster.flags)
+        assert killed.wait(1) == -signal.SIGKILL
+    finally:
+        killed.kill()
+        thread.join()
+        cluster.start_worker()
+    found, wanted = (
+        generator_runs.bytes_of(tmp_path / name) for name in ("dask", "local")
+    )
+    assert found == wanted and len(found) == 8
+
+
+@pytest.mark.nightly
+def test_text_is_that_of_the_local_runner(cluster, tmp_path):
+    for name, more in (("local", {}), ("dask", cluster.flags)):
+        corpus_runs.run(corpus_runs.ENGLISH, tmp_path / name, **more)
+    wanted, found = (
+        corpus_runs.bytes_of(tmp_path / name) for name in ("local", "dask")
+    )
+    assert found == wanted and "corpus.json" in found
+
+
+@pytest.mark.nightly
+def test_predictions_are_those_of_the_local_runner(
+    cluster, tmp_path, monkeypatch
+):
+    prediction_runs.write_classifier(tmp_path)
+    inputs = [{"text": f"a good film {n}"} for n in range(30)] + [{"no": 1}]
+    for name in ("a", "b"):
+        prediction_runs.write_lines(tmp_path / f"{name}.jsonl", inputs)
+    flags = {k: v for k, v in cluster.flags.items() if k != "num_workers"}
+    for name, more in (("local", {}), ("dask", flags)):
+        prediction_runs.predict(
+            tmp_path / "model", f"{tmp_path}/?.jsonl", tmp_path / name, **more
+        )
+    wanted, found = (
+        generator_runs.bytes_of(tmp_path / name) for name in ("local", "dask")
+    )
+    assert found == wanted
+    assert len(found) == 3 and found["errors.jsonl"].count(b"\n") == 2
