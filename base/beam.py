@@ -7,6 +7,7 @@ are other machines, this repository has to be on their PYTHONPATH
 (docs/scaling.md).
 """
 
+import argparse
 import contextlib
 import dataclasses
 import io
@@ -156,7 +157,8 @@ def _parse_options(text: str) -> Any:
                 module = "apache_beam.runners.dask.dask_runner"
                 _import_beam(module, "--runner=DaskRunner", "Dask")
                 standard.runner = f"{module}.DaskRunner"
-            known = options.get_all_options(drop_default=False)
+            parsers: list[argparse.ArgumentParser] = []
+            options.get_all_options(add_extra_args_fn=parsers.append)
     except ValueError as error:  # a quote that is not closed
         raise UserError(f"--beam_options={text!r}: {error}") from error
     except SystemExit as error:  # argparse found a bad value
@@ -166,10 +168,8 @@ def _parse_options(text: str) -> Any:
         raise UserError(
             f"--beam_options: found {words[0]!r}, wanted --name=value pairs"
         )
-    for word in words:
-        name = word[2:].partition("=")[0].replace("-", "_")
-        # An option may have another name in the parsed dictionary (no_...).
-        if word.startswith("--") and name not in known:
+    for word in parsers[0].parse_known_args(words)[1]:
+        if word.startswith("--"):
             logging.warning(
                 "--beam_options: this Beam has no option %s; it is ignored "
                 "unless the runner has it",

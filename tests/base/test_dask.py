@@ -1,17 +1,22 @@
 """--runner=beam on a cluster of Dask: a scheduler and workers, each a process.
 
-The bytes are those of the local runner, also if a worker is killed.
+The bytes are those of the local runner, also if a worker is killed or has no
+memory left.
 """
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
+
+from base.errors import UserError
 
 import corpus_runs
 import generator_runs
@@ -83,7 +88,7 @@ def _closed_clients() -> Iterator[None]:
             distributed.default_client().close()
 
 
-def test_vocabulary_is_that_of_the_local_runner(cluster, tmp_path):
+def test_vocabulary_is_that_of_the_local_runner(cluster, tmp_path, caplog):
     text = generator_runs.write_corpus(tmp_path)
     for name, more in (("local", {}), ("dask", cluster.flags)):
         scripts.run(
@@ -95,6 +100,7 @@ def test_vocabulary_is_that_of_the_local_runner(cluster, tmp_path):
         )
     found = (tmp_path / "dask").read_bytes()
     assert found == (tmp_path / "local").read_bytes()
+    assert "has no option" not in caplog.text
 
 
 @pytest.mark.nightly
@@ -122,6 +128,31 @@ def test_records_are_those_of_the_local_runner_if_a_worker_is_killed(
         killed.kill()
         thread.join()
         cluster.start_worker()
+    found, wanted = (
+        generator_runs.bytes_of(tmp_path / name) for name in ("dask", "local")
+    )
+    assert found == wanted and len(found) == 8
+
+
+@pytest.mark.nightly
+def test_a_worker_without_memory_ends_in_one_line_or_is_done_without(
+    cluster, tmp_path
+):
+    corpus = generator_runs.write_corpus(tmp_path)
+    generator_runs.run(corpus, tmp_path / "local" / "x@8")
+    output = tmp_path / "dask" / "x@8"
+    poor = cluster.workers[-1]
+    pages = int(Path(f"/proc/{poor.pid}/statm").read_text().split()[0])
+    limit = (pages + 256) * resource.getpagesize()
+    resource.prlimit(poor.pid, resource.RLIMIT_AS, (limit, limit))
+    try:
+        generator_runs.run(corpus, output, **cluster.flags)
+    except UserError as error:
+        assert "\n" not in str(error)
+    finally:
+        poor.kill()
+        cluster.start_worker()
+    generator_runs.run(corpus, output, **cluster.flags)
     found, wanted = (
         generator_runs.bytes_of(tmp_path / name) for name in ("dask", "local")
     )
