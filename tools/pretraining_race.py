@@ -59,7 +59,7 @@ _PEER = Path(__file__).parent / "benchmarks" / "transformers_pretraining.py"
 class Flags:
     """The race."""
 
-    output_dir: str = flag(required=True)
+    output_dir: str = flag(required=True, is_output=True, alias="output")
     """Directory for the runs, their curves and the picture."""
 
     input_file: str = flag(required=True)
