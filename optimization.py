@@ -440,25 +440,25 @@ class Muon(AdamWeightDecay):
 
         m = 0.95 m + 0.05 g                         momentum
         o = orthogonalized(0.95 m + 0.05 g)         Nesterov's look ahead
-        u = 3 * 0.2 sqrt(H) o + 0.01 w
+        u = 0.2 sqrt(H) o + 0.01 w
         w = w - schedule(n + 1) * u
 
-    Without the 3, the numbers of u are about as large as those of Adam's
-    updates (Liu et al.); pre-training in hours is faster with it. Matrices of
-    whole layers have more products, 4.5 times as many for H = 256 and 14 times
-    for 768, and learned no better (docs/records/small_budgets.md). Per head it
-    was done before (GLM-5, arXiv:2602.15763). Everything else, embeddings,
-    norms, biases and output layers, has AdamWeightDecay's update.
+    The numbers of u are about as large as those of Adam's updates (Liu et
+    al.), so that both want the same learning rate. Matrices of whole layers
+    have more products, 4.5 times as many for H = 256 and 14 times for 768, and
+    learned no better (docs/records/small_budgets.md). Per head it was done
+    before (GLM-5, arXiv:2602.15763). Everything else, embeddings, norms, biases
+    and output layers, has AdamWeightDecay's update.
 
     Attributes:
         momentum: the 0.95 above.
-        muon_factor: the 3 above.
+        muon_factor: of the learning rate of these kernels.
         dtype: of the matrix products.
         compiled: makes a program of the elementwise operations before them.
     """
 
     momentum: float = 0.95
-    muon_factor: float = 3.0
+    muon_factor: float = 1.0
     dtype: str = "float32"
     compiled: Callable[[Callable], Callable] = lambda function: function
 

@@ -329,6 +329,7 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
     optimizer = optimization.named_optimizer(
         "muon",
         momentum=0.9,
+        muon_factor=3.0,
         rate_factor=lambda path: 0.5 if "layer_0" in path else 1.0,
         ema_decay=0.8,
         compiled=functools.partial(tf.function, jit_compile=jit_compile),

@@ -48,7 +48,7 @@ FLAGS = flags.FLAGS
 OURS = ("adamw", "muon")
 PEERS = ("transformers", "transformers_adamw", "transformers_muon")
 RECIPE = "small_budget"
-MUON = {"learning_rate": 2e-3, "muon_factor": 1.5}  # docs/small_budgets.md
+MUON = {"learning_rate": 2e-3}  # docs/small_budgets.md
 EVAL_RECORDS, EVAL_BATCH_SIZE = 1024, 64
 POINTS = 40  # how often a way of transformers is scored
 
@@ -156,7 +156,6 @@ def train_peer(way: str, folder: Path) -> Curve:
         "train": f"{folder}/train.npz",
         "held_out": f"{folder}/held_out.npz",
         "optimizer": "muon" if way.endswith("muon") else "adamw",
-        "muon_momentum": 0.95,
         "bfloat16": way != "transformers",
         "seed": FLAGS.seed,
         "hours": FLAGS.train_hours,

@@ -85,7 +85,8 @@ class TrainingSettings:
     )
     """Optimizer. adamw: the original's Adam with decoupled weight decay; lamb:
     the same with a trust ratio per variable, for very large batches; muon: the
-    kernels of the encoder's layers by Muon, everything else by adamw."""
+    kernels of the encoder's layers by Muon, everything else by adamw, which
+    wants about twice the rate of adamw alone."""
 
     beta_1: float = flag(0.9, 0, 0.999999, resumed="results")
     """Decay of the first moment of adamw and lamb."""
@@ -102,7 +103,7 @@ class TrainingSettings:
     """Decay of Muon's moment."""
 
     muon_factor: float = flag(
-        3.0, low=0, needs={"optimizer=muon": ""}, resumed="results"
+        1.0, low=0, needs={"optimizer=muon": ""}, resumed="results"
     )
     """The learning rate of Muon's kernels is learning_rate times this."""
 

@@ -8,8 +8,7 @@ nothing of this project. Standard input has one JSON object:
   writes them; "train" may have the positions that the model begins with.
 - "vocab_file".
 - "learning_rate", "warmup_proportion", "weight_decay", "epsilon",
-  "masked_lm_prob", "batch", "optimizer" (adamw, or muon with "muon_factor" and
-  "muon_momentum"), "bfloat16", "seed".
+  "masked_lm_prob", "batch", "optimizer" (adamw or muon), "bfloat16", "seed".
 - "hours": for as many steps as fit into them; "points": how often to score.
 
 Standard output has the versions, and then [step, seconds, perplexity] for each
@@ -79,14 +78,11 @@ def optimizers_of(
     ]
     found = [torch.optim.AdamW(groups, lr=rate, eps=job["epsilon"], fused=True)]
     if kernels:
-        # The decay is multiplied by the rate: as strong as AdamW's.
-        factor = job["muon_factor"]
         found.append(
             torch.optim.Muon(
                 kernels,
-                lr=factor * rate,
-                weight_decay=decay / factor,
-                momentum=job["muon_momentum"],
+                lr=rate,
+                weight_decay=decay,
                 adjust_lr_fn="match_rms_adamw",
             )
         )
