@@ -491,18 +491,18 @@ class Muon(AdamWeightDecay):
         for kernel, x in zip(
             kernels, self._ahead(given, moments, clip_factor(norm)), strict=True
         ):
-            x = x if _is_read(kernel.path) else tf.transpose(x)  # [units, H]
-            # Rows of zeros stay zeros.
+            x = x if _units_are_rows(kernel.path) else tf.transpose(x)
+            # [units, H], filled up with rows of zeros, which stay zeros.
             x = tf.pad(x, [[0, -x.shape[0] % _BLOCK], [0, 0]])
             blocks.append(tf.reshape(x, [-1, _BLOCK, x.shape[1]]))
         found = orthogonalized(tf.concat(blocks, 0))  # [blocks, 64, H]
         found = tf.split(found, [x.shape[0] for x in blocks])
         directions = {}
         for kernel, x in zip(kernels, found, strict=True):
-            is_read = _is_read(kernel.path)
-            units = kernel.shape[0 if is_read else 1]
+            has_rows = _units_are_rows(kernel.path)
+            units = kernel.shape[0 if has_rows else 1]
             x = tf.reshape(x, [-1, x.shape[-1]])[:units]
-            directions[kernel.path] = x if is_read else tf.transpose(x)
+            directions[kernel.path] = x if has_rows else tf.transpose(x)
         return directions
 
     def _ahead(
@@ -536,8 +536,8 @@ class Muon(AdamWeightDecay):
         """Return the next moments, and the update without decay and rate."""
         if direction is None:
             return super()._next_update(gradient, moments, step, direction)
-        # Orthogonal rows of H numbers have 1 / sqrt(H) for their deviation. The
-        # intermediate layer is no smaller than H.
+        # The H numbers of an orthogonal row have a root mean square of
+        # 1 / sqrt(H). The intermediate layer is no smaller than H.
         scale = self.muon_factor * 0.2 * min(direction.shape) ** 0.5
         update = scale * tf.cast(direction, tf.float32)
         return self._next_m(moments[0], gradient), update
@@ -548,10 +548,11 @@ _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
 _BLOCK = 64  # units: those of a head in all published sizes
 
 
-def _is_read(path: str) -> bool:
-    """Whether the units of a kernel are its rows, which it reads.
+def _units_are_rows(path: str) -> bool:
+    """Return whether a kernel's blocks are of rows, and not of columns.
 
-    query, key, value and intermediate write theirs, which are the columns.
+    The two output kernels read heads and intermediate units, a row for each.
+    query, key, value and intermediate write them, a column for each.
     """
     return path.endswith("/output/dense/kernel")
 

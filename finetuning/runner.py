@@ -99,7 +99,9 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
             done = loop.train(training)
             if not finish(job, loaded, done, training.step.settings):
                 if settings.restart:
-                    logs.say("Leave --restart out: it would begin anew again")
+                    logs.say(
+                        "To go on, leave --restart out: it would begin anew"
+                    )
                 return 1
             del training  # has the moments, which are as large as two models
             agreement.wait_for_all(strategy)  # for the weights to keep
@@ -177,7 +179,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
 def _say_what_was_learned_by_heart(
     output_dir: str, results: Mapping[str, float]
 ) -> None:
-    """Say it if examples seen in training are answered far better than new."""
+    """Tell if the training's examples are answered far better than others."""
     seen = scalars.read_curves(output_dir).get("accuracy")
     if not seen or "accuracy" not in results:
         return

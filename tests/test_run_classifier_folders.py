@@ -299,3 +299,16 @@ def test_a_signal_during_the_last_evaluation_ends_the_run(flags, monkeypatch):
     assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-50")
     assert scripts.run(run_classifier, **flags) == 0
     assert (out / "test_results.tsv").exists()
+
+
+@pytest.mark.parametrize("accuracy, is_told", [(0.65, True), (0.75, False)])
+def test_examples_learned_by_heart_are_told(
+    accuracy, is_told, tmp_path, caplog
+):
+    lines = [{"step": n, "accuracy": 0.3 * n} for n in (1, 2, 3)]
+    text = "\n".join(map(json.dumps, [*lines, {"step": 4, "loss": 0.1}]))
+    (tmp_path / "scalars.jsonl").write_text(text + "\n")
+    caplog.set_level("INFO", logger="absl")
+    results = {"accuracy": accuracy}
+    runner._say_what_was_learned_by_heart(str(tmp_path), results)
+    assert ("accuracy of 0.9000" in caplog.text) == is_told

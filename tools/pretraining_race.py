@@ -57,7 +57,7 @@ _PEER = Path(__file__).parent / "benchmarks" / "transformers_pretraining.py"
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """The race."""
+    """What is raced, on which records, and for how long."""
 
     output_dir: str = flag(required=True, is_output=True, alias="output")
     """Directory for the runs, their curves and the picture."""

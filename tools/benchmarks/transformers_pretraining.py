@@ -96,7 +96,7 @@ def autocast(job: dict[str, Any]) -> torch.autocast:
 
 @torch.no_grad()
 def perplexity_of(model: torch.nn.Module, job: dict[str, Any]) -> float:
-    """Return that of the masked tokens of the held-out records."""
+    """Return the perplexity of the masked tokens of the held-out records."""
     model.eval()
     with np.load(job["held_out"]) as arrays:
         held_out = {n: torch.from_numpy(arrays[n]).long() for n in arrays}
