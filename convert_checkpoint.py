@@ -5,13 +5,13 @@ r"""Convert a BERT checkpoint to the original's format or Hugging Face's.
     python convert_checkpoint.py --input=/tmp/bert-hf \
         --output=/tmp/bert-tf --output_format=original
 
-The input may be a checkpoint prefix, a released directory, an output_dir of
-this project or a Hugging Face directory. The output holds the weights of the
-encoder and of its heads, pre-trained or fine-tuned, with configuration,
-vocabulary and settings of the tokenizer, which are read from beside the input.
-Adam's slots and the step are left out, so that a training checkpoint shrinks to
-a third. A Hugging Face directory gets a model card, README.md, unless there is
-one.
+The input may be a checkpoint prefix, a released directory, one of TensorFlow's
+Model Garden, an output_dir of this project or a Hugging Face directory. The
+output holds the weights of the encoder and of its heads, pre-trained or
+fine-tuned, with configuration, vocabulary and settings of the tokenizer, which
+are read from beside the input. Adam's slots and the step are left out, so that
+a training checkpoint shrinks to a third. A Hugging Face directory gets a model
+card, README.md, unless there is one.
 """
 
 import dataclasses

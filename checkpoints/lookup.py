@@ -85,6 +85,15 @@ def _find_in_directory(directory: str, flag: str) -> str:
             f"--{flag}={directory}: the training there is not finished; its "
             "command, given again, goes on with it"
         )
+    if tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
+        raise UserError(
+            f"--{flag}={directory} is a SavedModel, a program; of an encoder "
+            "of TF Hub the weights are read: "
+            f"--{flag}={directory}/variables/variables "
+            f"--vocab_file={directory}/assets/vocab.txt, with "
+            f"--bert_config_file, the {BERT_CONFIG_NAME} that the original's "
+            "release of the model has"
+        )
     found = sorted(tf.io.gfile.glob(os.path.join(directory, "*.index")))
     hint = f"; it holds {', '.join(found[:3])}: name one, without .index"
     raise UserError(

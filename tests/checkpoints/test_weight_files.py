@@ -156,15 +156,19 @@ def test_compare_sorts_each_variable_into_one_list(shape):
 
 
 def test_the_state_of_an_iterator_beside_the_weights_is_left_alone(tmp_path):
-    rows = iter(tf.data.Dataset.range(3))
-    weights = tf.Variable([1.0, 2.0])
-    saver = tf.train.Checkpoint(rows=rows, weights=weights)
-    reader = weight_files.Reader(saver.write(str(tmp_path / "c")))
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        data = tf.data.Dataset.range(3)
+        rows = v1.data.make_initializable_iterator(data)
+        state = tf.data.experimental.make_saveable_from_iterator(rows)
+        weights = v1.get_variable("weights", initializer=[1.0, 2.0])
+        session.run([rows.initializer, weights.initializer])
+        saver = v1.train.Saver({"rows": state, "weights": weights})
+        prefix = saver.save(session, str(tmp_path / "c"))
+    reader = weight_files.Reader(prefix)
     names = reader.get_variable_to_shape_map()
-    assert any("ITERATOR_STATE" in name for name in names)
-    (name,) = (name for name in names if name.startswith("weights/"))
-    value = reader.get_tensor(name)
-    np.testing.assert_array_equal(value, [1, 2])
+    assert any("Iterator" in name for name in names)
+    np.testing.assert_array_equal(reader.get_tensor("weights"), [1, 2])
 
 
 def test_files_of_name_the_index_or_the_safetensors(tmp_path):
