@@ -154,6 +154,7 @@ def _explained(what: str) -> Iterator[None]:
 def _check_is_bert(folder: str, what: str) -> None:
     path = os.path.join(folder, published.CONFIG_NAME)
     with naming(f"{what} is not a BERT"):
+        huggingface.check_is_bert(folder)
         BertConfig.from_dict(huggingface.read_config(path))
 
 

@@ -134,6 +134,40 @@ _FILE = r"[^/\0\ud800-\udfff]+"
 # Names in a directory of the encoder alone, without the first "bert.".
 _BARE = re.compile(r"^(embeddings|encoder|pooler)\.")
 
+# Models of other kinds by `model_type`, and why they cannot be read as a BERT.
+_ROBERTA = "it has no segments, counts positions from 2 and splits text into "
+_ROBERTA += "other tokens"
+_RELATIVE = "its attention reads how far apart two tokens are"
+_ROTATED = "its attention rotates vectors by their positions"
+_OTHER_MODELS = {
+    "albert": "its layers share one set of weights",
+    "camembert": _ROBERTA,
+    "deberta": _RELATIVE,
+    "deberta-v2": _RELATIVE,
+    "distilbert": "it has neither segments nor a pooler",
+    "electra": "it learned to find replaced tokens, and its embeddings may be "
+    "narrower than its layers",
+    "mobilebert": "its layers have bottlenecks",
+    "modernbert": _ROTATED,
+    "mpnet": _RELATIVE,
+    "nomic_bert": _ROTATED,
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+}
+
+# Files of weights that are not read: what to know, arguments for transformers.
+_PICKLE = (
+    "This is a pickle, and reading a pickle runs whatever code is in it. Where "
+    "you trust the file",
+    "",
+)
+_OTHER_WEIGHTS = {
+    "pytorch_model.bin": _PICKLE,
+    "pytorch_model.bin.index.json": _PICKLE,
+    "tf_model.h5": ("With transformers 4 and TensorFlow", ", from_tf=True"),
+    "flax_model.msgpack": ("With transformers 4 and Flax", ", from_flax=True"),
+}
+
 # Types of weights by their names in safetensors.
 _DTYPES = {
     "F64": np.float64,
@@ -143,15 +177,28 @@ _DTYPES = {
 }
 
 
-def refuse_pickles(directory: str) -> None:
-    """Raise an error if a directory holds its weights in a pickle."""
-    for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
+def check_is_bert(directory: str) -> None:
+    """Raise an error if a config.json in a directory is of another model."""
+    path = os.path.join(directory, published.CONFIG_NAME)
+    found = "bert"
+    if file_system.exists(path):
+        found = text_files.read_json_object(path).get("model_type") or found
+    if found != "bert":
+        why = _OTHER_MODELS.get(str(found), "it computes something else")
+        raise known_settings.Refused(
+            f"{path}: model_type is {found!r}, here it has to be 'bert': "
+            f"{why}; use transformers for it, or a BERT (docs/which_model.md)"
+        )
+
+
+def refuse_other_weights(directory: str) -> None:
+    """Raise an error if a directory holds its weights in another format."""
+    for name, (what, how) in _OTHER_WEIGHTS.items():
         if file_system.exists(os.path.join(directory, name)):
             raise UserError(
-                f"{directory} holds its weights in {name} alone. This is a "
-                "pickle, and reading a pickle runs whatever code is in it. "
-                "Where you trust the file, save it as safetensors: "
-                "AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)"
+                f"{directory} holds its weights in {name} alone. {what}, save "
+                f"it as safetensors: AutoModel.from_pretrained(DIR{how})"
+                ".save_pretrained(NEW_DIR)"
             )
 
 

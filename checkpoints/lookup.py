@@ -75,11 +75,12 @@ def _find_in_directory(directory: str, flag: str) -> str:
         check_is_no_pattern(directory, flag)
     if found := find_weights(directory):
         return found
-    if is_huggingface:
-        return directory
     from checkpoints import huggingface  # where there is no checkpoint
 
-    huggingface.refuse_pickles(directory)
+    huggingface.check_is_bert(directory)
+    if is_huggingface:
+        return directory
+    huggingface.refuse_other_weights(directory)
     if tf.io.gfile.exists(os.path.join(directory, RUN_NAME)):
         raise UserError(
             f"--{flag}={directory}: the training there is not finished; its "

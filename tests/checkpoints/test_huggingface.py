@@ -247,6 +247,34 @@ def test_of_two_configurations_the_one_of_the_weights_is_read(
     assert open_checkpoint(str(directory)).config.hidden_act == "gelu"
 
 
+@pytest.mark.parametrize(
+    "model_type, words",
+    [
+        ("distilbert", "neither segments nor a pooler"),
+        ("roberta", "counts positions from 2"),
+        ("modernbert", "rotates vectors"),
+        ("t5", "computes something else"),
+    ],
+)
+def test_other_models_are_refused_by_name(directory, model_type, words):
+    """Before their tokenizer, and whatever format their weights have."""
+    config = {"layer_norm_eps": 1e-5, "model_type": model_type}
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "tokenizer.json").write_text('{"model": {"type": "BPE"}}')
+    words = f"config.json: model_type is '{model_type}'.*: .*{words}.*; use"
+    for name in ("tf_model.h5", "pytorch_model.bin", "model.onnx"):
+        with pytest.raises(UserError, match=words):
+            open_checkpoint(str(directory))
+        for path in directory.glob("*model*"):
+            path.rename(directory / name)
+
+
+def test_weights_of_keras_are_refused(directory):
+    (directory / "model.safetensors").rename(directory / "tf_model.h5")
+    with pytest.raises(UserError, match="in tf_model.h5 alone.*from_tf=True"):
+        open_checkpoint(str(directory))
+
+
 def test_no_pooler_is_said_where_it_is_read(directory, caplog):
     """What a masked LM saved alone looks like."""
     weights = {
