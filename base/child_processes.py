@@ -1,24 +1,11 @@
 """Child processes that end with their parent, however the parent ends."""
 
 import contextlib
-import ctypes
 import signal
 import subprocess
 from collections.abc import Sequence
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
-# Looked up here, since code between fork and exec should do as little as it
-# can.
-_PRCTL = ctypes.CDLL(None).prctl
-
-
-def end_with_parent() -> None:
-    """Ask the kernel, in a child, for a SIGTERM when the parent ends.
-
-    Also by kill -9. It is for preexec_fn of subprocess, too.
-    """
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
+from base import machine
 
 
 def run(command: Sequence[str]) -> int:
@@ -43,7 +30,7 @@ def run(command: Sequence[str]) -> int:
             # The lock of a work directory is held until training has ended.
             close_fds=False,
             start_new_session=True,
-            preexec_fn=end_with_parent,
+            preexec_fn=machine.end_with_parent,
         )
         sent, status = 0, None
         while status is None:

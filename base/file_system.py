@@ -6,7 +6,6 @@ only for them, so that worker processes do not need its 600 MB.
 """
 
 import contextlib
-import fcntl
 import glob
 import hashlib
 import importlib
@@ -21,7 +20,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import IO
 
-from base import errors, startup
+from base import errors, machine, startup
 from base.errors import UserError
 
 from absl import logging
@@ -353,8 +352,7 @@ def remove_leftovers(path: str) -> None:
 def is_running(process: int) -> bool:
     """Whether another process with this id is running.
 
-    A process that has ended is not running, although the system lists it until
-    its parent asks how it ended, which many containers never do.
+    A process that has ended is not running, although the system may list it.
     """
     if process == os.getpid():
         return False
@@ -364,12 +362,7 @@ def is_running(process: int) -> bool:
         return False
     except PermissionError:
         pass
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            # "12 (a name) Z 1 ...", where the name may have parentheses.
-            return not file.read().rpartition(b")")[2].startswith(b" Z")
-    except OSError:  # no /proc
-        return True
+    return not machine.has_ended(process)
 
 
 # --- Directories -------------------------------------------------------------
@@ -514,7 +507,7 @@ def locked_folder(
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            machine.lock(lock)
             # The folder that is locked may have been removed before, and
             # another run may have the one that has its name now.
             with contextlib.suppress(FileNotFoundError):

@@ -29,9 +29,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import IO
 
-LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+from base import machine
 
-_DRIVER = "/proc/driver/nvidia"
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 _OPTIONAL = ("PIL", "matplotlib", "scipy", "sklearn")
 
@@ -66,7 +66,7 @@ def begin() -> None:
     # A level that the user has set stays. Without an NVIDIA driver TensorFlow
     # reports an error where there is none ("failed call to cuInit"). With one,
     # errors are worth reading.
-    can_fail = os.path.exists(_DRIVER)
+    can_fail = machine.has_nvidia_driver()
     os.environ.setdefault(LEVEL, "2" if can_fail else "3")
     if not is_script() or _hidden:
         return

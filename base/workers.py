@@ -25,16 +25,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from base import child_processes, logs
+from base import logs, machine
 from base.errors import UserError
-
-
-def num_cores() -> int:
-    """Return the number of cores that this process may use.
-
-    In a container or a batch job these are fewer than the machine has.
-    """
-    return len(os.sched_getaffinity(0))
 
 
 class Done(NamedTuple):
@@ -181,7 +173,7 @@ def _script_hidden() -> Iterator[None]:
 def _serve(connection, setup, settings, work) -> None:
     """Do jobs until the parent closes the pipe or ends; run in a worker."""
     logs.set_up()
-    child_processes.end_with_parent()
+    machine.end_with_parent()
     try:
         state = setup(settings)
         while True:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from base import cluster, file_system, machine_memory, text_files
+from base import cluster, file_system, machine, text_files
 from base.errors import UserError, naming
 
 import numpy as np
@@ -208,7 +208,7 @@ def _read_config(
     if folder and "long_texts" not in keys and folder.reads_end:
         keys["long_texts"] = LongTexts(TAIL)._asdict()
     trained_for = TrainedFor.from_dict(keys, path)
-    machine_memory.check_fits(
+    machine.check_fits(
         4 * num_weights(config),
         f"{path}: a model of these sizes",
         "correct vocab_size, hidden_size and the others, or use a smaller "

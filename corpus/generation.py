@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from base import file_system, text_files, workers
+from base import file_system, machine, text_files
 from base.errors import InputError, UserError
 from base.jobs import engine
 from base.jobs.run import Job
@@ -140,7 +140,7 @@ def generate(
         job,
         steps,
         inputs,
-        num_workers or workers.num_cores(),
+        num_workers or machine.num_cores(),
         beam_options,
         input_bytes,
         warn,

@@ -9,7 +9,7 @@ modeling.py, and U: units of one direction.
 import zlib
 from typing import Any, NamedTuple
 
-from base import machine_memory
+from base import machine
 from base.errors import UserError, counted
 
 import tensorflow as tf
@@ -224,7 +224,7 @@ class BiLstm(Layer):
         super().__init__("bilstm")
         num_layers, units = size
         widths = [inputs] + [2 * units] * (num_layers - 1)
-        machine_memory.check_fits(
+        machine.check_fits(
             sum(4 * 8 * units * (width + units + 1) for width in widths),
             str(size),
             "use fewer units",

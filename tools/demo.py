@@ -23,7 +23,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from base import child_processes, file_system, script, startup, text_files
+from base import file_system, machine, script, startup, text_files
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -101,7 +101,7 @@ def run(work_dir: str, command: str) -> None:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            preexec_fn=child_processes.end_with_parent,
+            preexec_fn=machine.end_with_parent,
         )
         try:
             for line in process.stderr:

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-from base import child_processes
+from base import machine
 from base.errors import UserError, naming
 
 
@@ -32,7 +32,7 @@ class JsonProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 text=True,
-                preexec_fn=child_processes.end_with_parent,
+                preexec_fn=machine.end_with_parent,
                 **options,
             )
         self.first = self._answer()

@@ -25,14 +25,13 @@ perplexity was reached. Nothing else should run beside it.
 import dataclasses
 import itertools
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from base import file_system, pictures, script
+from base import file_system, machine, pictures, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -128,7 +127,7 @@ def train_ours(optimizer: str, folder: Path) -> Curve:
     flags_given = [f"--{name}={value}" for name, value in values.items()]
     root = Path(__file__).parents[1]
     program = [sys.executable, root / "run_pretraining.py", *flags_given]
-    subprocess.run(_on_one_core(program), check=True)
+    subprocess.run(machine.on_one_core(program), check=True)
 
     seconds, passed = {}, 0.0
     for row in _rows(folder / "scalars.jsonl"):
@@ -197,7 +196,7 @@ def train_peer(way: str, folder: Path) -> Curve:
     for name, columns in arrays.items():
         np.savez(folder / f"{name}.npz", **columns)
     result = subprocess.run(
-        _on_one_core([FLAGS.peer_python, _PEER]),
+        machine.on_one_core([FLAGS.peer_python, _PEER]),
         input=json.dumps(job),
         stdout=subprocess.PIPE,
         text=True,
@@ -221,12 +220,6 @@ def _arrays(
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of JSON lines."""
     return [*map(json.loads, path.read_text(encoding="utf-8").splitlines())]
-
-
-def _on_one_core(program: list) -> list[str]:
-    """Return the command that runs a program on this process' last core."""
-    core = max(os.sched_getaffinity(0))
-    return ["taskset", "--cpu-list", str(core), *map(str, program)]
 
 
 def table(curves: dict[str, Curve], targets: list[float]) -> str:

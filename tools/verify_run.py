@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import child_processes, file_system, logs, script
+from base import file_system, logs, machine, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -181,7 +181,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
         command,
         cwd=begin["folder"],
         stdout=subprocess.DEVNULL,
-        preexec_fn=child_processes.end_with_parent,
+        preexec_fn=machine.end_with_parent,
     )
     # A run that is told to stop saves a checkpoint and ends. Before that, the
     # checkpoint of step `last` is saved, right after its line of the ledger.

@@ -2,12 +2,11 @@
 
 import dataclasses
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 
-from base import cluster
+from base import cluster, machine
 from base.errors import UserError
 from base.flags import flag
 
@@ -84,7 +83,7 @@ def _avoid_broken_amx() -> None:
     Some virtual machines report AMX although its instructions fail (SIGILL).
     Where AMX is reported, one product is tried in another process.
     """
-    is_reported = any(name.startswith("amx_") for name in cpu_flags())
+    is_reported = any(name.startswith("amx_") for name in machine.cpu_flags())
     if AMX_SETTING in os.environ or not is_reported:
         return
     probe = subprocess.run(
@@ -99,17 +98,6 @@ def _avoid_broken_amx() -> None:
             AMX_SETTING,
             WITHOUT_AMX,
         )
-
-
-def cpu_flags() -> set[str]:
-    """Return the names of the processor's instructions, among other words.
-
-    Empty on systems other than Linux.
-    """
-    try:
-        return {*pathlib.Path("/proc/cpuinfo").read_text("utf-8").split()}
-    except OSError:
-        return set()
 
 
 def _avoid_triton() -> None:

@@ -41,9 +41,9 @@ def measure(dtype: str) -> float:
     measured is the process' time on all cores, which stands still while another
     process has them. Takes about 0.1 s.
     """
-    from base import workers  # for --dtype=auto alone
+    from base import machine  # for --dtype=auto alone
 
-    rows = min(workers.num_cores() * _TOKENS_PER_CORE, _MAX_TOKENS)
+    rows = min(machine.num_cores() * _TOKENS_PER_CORE, _MAX_TOKENS)
     names = ("float32", dtype)
     with tf.device("CPU:0"):
         # The time does not depend on the values.

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 
-from base import machine_memory, progress
+from base import machine, progress
 
 import tensorflow as tf
 
@@ -91,7 +91,7 @@ def _check_fits(model: TaskModel, shape: tf.TensorShape) -> None:
         config.hidden_size + config.intermediate_size,
         config.num_attention_heads * length,
     )
-    machine_memory.check_fits(
+    machine.check_fits(
         tf.as_dtype(dtype).size * rows * length * of_token,
         f"a batch of {rows} sequences of {length} tokens",
         "use smaller batches or shorter sequences",

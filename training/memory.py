@@ -50,8 +50,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from base import machine_memory
-from base.machine_memory import in_words
+from base import machine
+from base.machine import in_words
 
 import tensorflow as tf
 from absl import logging
@@ -273,7 +273,7 @@ def free_bytes(on_cpu: bool) -> tuple[float, str]:
     lists GPUs that CUDA_VISIBLE_DEVICES hides, too, in an order of its own.
     """
     if on_cpu:
-        return machine_memory.free_bytes()
+        return machine.free_bytes()
     command = ["nvidia-smi", "--query-gpu=memory.total"]
     try:
         result = subprocess.run(

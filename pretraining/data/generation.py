@@ -13,7 +13,7 @@ import os
 import re
 from typing import NamedTuple
 
-from base import file_system, workers
+from base import file_system, machine
 from base.errors import UserError
 from base.flags import flag
 from base.jobs import engine
@@ -220,7 +220,7 @@ def generate(
         plan.job,
         plan.steps,
         documents.split_files(plan.inputs, documents.CHUNK_BYTES),
-        num_workers or workers.num_cores(),
+        num_workers or machine.num_cores(),
         beam_options,
         sum(size for _, size, _ in plan.inputs),
     )

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from base import file_system, text_files, workers
+from base import file_system, machine, text_files
 from base.errors import InputError
 from base.jobs import engine
 from base.jobs import run as jobs_run
@@ -224,7 +224,7 @@ def count_words(
             job,
             steps,
             documents.split_files(inputs, documents.CHUNK_BYTES),
-            num_workers or workers.num_cores(),
+            num_workers or machine.num_cores(),
             beam_options,
             sum(size for _, size, _ in inputs),
         )

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from base import packages, workers
+from base import machine, packages
 from base.errors import UserError, naming
 
 import numpy as np
@@ -80,7 +80,7 @@ class LiteRtModel:
         try:
             # The runtime's own default is a single thread.
             self._interpreter = runtime.Interpreter(
-                path, num_threads=num_threads or workers.num_cores()
+                path, num_threads=num_threads or machine.num_cores()
             )
             self._run = self._interpreter.get_signature_runner("ids")
             self._try()

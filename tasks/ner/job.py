@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, logs, progress
+from base import file_system, logs, machine, progress
 from base.errors import UserError
 
 import numpy as np
@@ -254,7 +254,7 @@ class NerJob(FineTuningJob):
                 begin = file.tell()
                 num_bytes = begin + len(labels) * bytes_per_word
                 # A full disk is found now.
-                os.posix_fallocate(file.fileno(), 0, num_bytes)
+                machine.reserve(file.fileno(), num_bytes)
                 for first, values in word_outputs(
                     run, records, size, "activations"
                 ):

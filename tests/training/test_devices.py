@@ -94,7 +94,7 @@ def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
         probes.append(args)
         return subprocess.CompletedProcess(args, status)
 
-    monkeypatch.setattr(devices, "cpu_flags", lambda: {"amx_tile"})
+    monkeypatch.setattr(devices.machine, "cpu_flags", lambda: {"amx_tile"})
     monkeypatch.setattr(devices.subprocess, "run", run)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
     devices.avoid_broken_products("float32")

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import types
 
-from base import machine_memory
+from base import machine
 from base.errors import UserError
 
 import pytest
@@ -228,7 +228,7 @@ def test_a_batch_that_the_memory_does_not_hold_is_named(monkeypatch):
     free = (10**9, "it")
     cpus = tf.config.list_logical_devices("CPU")  # GPUs are not checked
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda: cpus)
-    monkeypatch.setattr(machine_memory, "free_bytes", lambda: free)
+    monkeypatch.setattr(machine, "free_bytes", lambda: free)
     model = TaskModel(tiny_config())
     evaluation._check_fits(model, tf.TensorShape([10**4, 40]))
     evaluation._check_fits(model, tf.TensorShape([None, 40]))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from base import child_processes
+from base import machine
 from base.errors import UserError
 
 import tensorflow as tf
@@ -25,7 +25,8 @@ _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 _WITH_MEMORY = """
 import resource, subprocess, sys
 status = subprocess.run(sys.argv[1:]).returncode
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(peak / (1e6 if sys.platform == "darwin" else 1e3))  # bytes there
 sys.exit(status)
 """
 
@@ -88,7 +89,7 @@ def run_script(script: str, **values) -> tuple[str, float]:
         [*command, str(_ROOT / script), *arguments],
         capture_output=True,
         text=True,
-        preexec_fn=child_processes.end_with_parent,
+        preexec_fn=machine.end_with_parent,
     )
     if result.returncode:
         last = result.stderr.strip().rpartition("\n")[2]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from base import machine_memory
+from base import machine
 from base.errors import UserError
 
 import numpy as np
@@ -226,13 +226,13 @@ def measure(
             if takers:
                 yield from race(size, case, takers, rounds)
         for name, server in servers.items():
-            status = Path(f"/proc/{server.process.pid}/status")
-            resident = machine_memory.proc_entries(status).get("VmRSS", 0)
             yield Row(
                 f"serving {size}, start and memory, {name}",
                 {
                     "start_seconds": start_seconds[name],
-                    "resident_bytes": resident,
+                    "resident_bytes": machine.resident_bytes(
+                        server.process.pid
+                    ),
                 },
             )
 
@@ -249,7 +249,12 @@ def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:
     command = [python, "-c", program + programs.LOOP]
     return JsonProcess(
         f"the server {name}",
-        [*command, str(folder / model), str(cases)],
+        [
+            *command,
+            str(folder / model),
+            str(cases),
+            str(machine.num_cores()),
+        ],
         cwd=folder,
         env=environment,
     )

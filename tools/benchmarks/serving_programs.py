@@ -1,9 +1,10 @@
 """The programs that the serving benchmark runs, each in a process of its own.
 
-A program gets the path of its model and that of a JSON file of requests,
-{name: batches}. It reads JSON lines {"case": name, "calls": n} and answers each
-with the seconds of every call and the pooled output of the last. None imports
-a file of this project: they show what a server does.
+A program gets the path of its model, that of a JSON file of requests,
+{name: batches}, and the number of cores. It reads JSON lines {"case": name,
+"calls": n} and answers each with the seconds of every call and the pooled
+output of the last. None imports a file of this project: they show what a server
+does.
 """
 
 # The second half of every program; the first halves are below.
@@ -37,9 +38,9 @@ def call(batch):
 """
 
 TRANSFORMERS = """
-import json, os, sys, time
+import json, sys, time
 import torch, transformers
-torch.set_num_threads(len(os.sched_getaffinity(0)))
+torch.set_num_threads(int(sys.argv[3]))
 tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
 model = transformers.BertModel.from_pretrained(sys.argv[1]).eval()
 NAMES = {"input_ids": "input_ids", "input_mask": "attention_mask",
@@ -60,11 +61,11 @@ def call(batch):
 # Batches of about 512 tokens, as litert_model.py makes them: larger ones are
 # slower.
 LITERT = """
-import json, os, sys, time
+import json, sys, time
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 interpreter = Interpreter(
-    sys.argv[1], num_threads=len(os.sched_getaffinity(0)))
+    sys.argv[1], num_threads=int(sys.argv[3]))
 runner = interpreter.get_signature_runner("ids")
 
 def call(batch):

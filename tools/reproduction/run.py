@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from base import child_processes, interrupts, logs
+from base import interrupts, logs, machine
 from base.progress import format_seconds
 
 from absl import logging
@@ -102,7 +102,7 @@ def _start(step: Step, work: WorkDir) -> subprocess.Popen:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=child_processes.end_with_parent,
+            preexec_fn=machine.end_with_parent,
         )
 
 

@@ -21,14 +21,13 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system, machine, text_files
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
 
 from checkpoints.training_state import TrainingState
-from training import devices
 from training.hooks.hook import Call, Hook, is_due
 from training.hooks.save import Pace
 
@@ -154,7 +153,7 @@ def _digest(values: Iterable[Any]) -> bytes:
 
 def _machine() -> dict[str, Any]:
     """Return what the last bits of the weights depend on, but the command."""
-    flags = devices.cpu_flags()
+    flags = machine.cpu_flags()
     return {
         "architecture": platform.machine(),
         "instructions": [name for name in _INSTRUCTIONS if name in flags],
