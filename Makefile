@@ -12,13 +12,13 @@
 # make clean  removes .venv, demo_output and caches
 #
 # PYTHON=/path/to/python3.11 chooses the interpreter; without it the first of
-# python3, python3.12, python3.11 and python3.10 that runs and fits is taken.
+# python3, python3.13, python3.12 ... that runs and fits is taken.
 
 VENV := .venv
 BIN := $(VENV)/bin
 ACCELERATORS := .venv-accelerators
-FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
-CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
+FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
+CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-all test-notebooks test-browser test-accelerators \
   lint docs gpu bench clean
@@ -82,7 +82,7 @@ $(BIN)/pip:
 	    exec $$candidate -m venv --clear $(VENV); \
 	  fi; \
 	done; \
-	echo "ERROR: found no Python 3.10, 3.11 or 3.12 (tried:" \
+	echo "ERROR: found no Python 3.10, 3.11, 3.12 or 3.13 (tried:" \
 	  "$(CANDIDATES)); install one, or: make PYTHON=/path/to/python3.11" >&2; \
 	exit 1
 
