@@ -22,11 +22,12 @@ WORKER_FILES = (
 
 
 def test_what_is_refused_besides_style(tmp_path):
-    """TensorFlow in the files of worker processes; relative imports."""
+    """TensorFlow in files of workers; relative imports; calls of Linux."""
     tensorflow = "import keras\nimport tensorflow\n\nprint(keras, tensorflow)\n"
     sources = dict.fromkeys(WORKER_FILES, tensorflow)
     sources |= {"modeling.py": tensorflow, "tasks/squad/model.py": tensorflow}
     sources["tasks/ner/scores.py"] = "from . import data\n\nprint(data)\n"
+    sources["base/file_system.py"] = "import fcntl\n\nprint(fcntl)\n"
     for path, source in sources.items():
         assert (ROOT / path).is_file()
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +43,7 @@ def test_what_is_refused_besides_style(tmp_path):
     found = re.findall(r"^(\S+?):\d+:\d+: (\w+)", run.stdout, re.M)
     wanted = [(path, "TID253") for path in WORKER_FILES] * 2
     wanted += [("tasks/ner/scores.py", "TID252")]
+    wanted += [("base/file_system.py", "TID251")]
     assert sorted(found) == sorted(wanted)
 
 
