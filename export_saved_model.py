@@ -28,6 +28,13 @@ and segment_ids. The exact tokenizer needs operations that LiteRT lacks, so
 litert_model.py or the tokenizer of another platform makes the ids, outside of
 the file. MediaPipe's TextClassifier and TextEmbedder run classifiers and
 encoders as they are.
+
+    python export_saved_model.py --format=onnx --init_checkpoint=mrpc \
+        --output=mrpc.onnx
+
+writes an ONNX file, for ONNX Runtime, with the same inputs. Its properties have
+the vocabulary and the settings. pip install -r requirements-onnx.txt brings the
+converter.
 """
 
 import dataclasses
@@ -39,6 +46,7 @@ from absl import flags
 
 import modeling
 from serving import flags as prediction_flags
+from serving import onnx_file
 from serving.litert import convert
 from serving.litert import export as litert
 from tasks import loading, saved_model
@@ -54,19 +62,21 @@ define(ModelFlags, required=["init_checkpoint"])
 class Flags:
     """What to write."""
 
-    format: str = flag("saved_model", choices=("saved_model", "litert"))
-    """Format of the output: a SavedModel for servers and programs in Python; or
-    a LiteRT file (.tflite) for CPUs and phones."""
+    format: str = flag("saved_model", choices=("saved_model", "litert", "onnx"))
+    """Format of the output: a SavedModel for servers and programs in Python; a
+    LiteRT file (.tflite) for CPUs and phones; or an ONNX file (.onnx) for ONNX
+    Runtime, which needs requirements-onnx.txt."""
 
     export_dir: str = flag(required=True, is_output=True, alias="output")
-    """Directory to write, or with --format=litert the file, such as
+    """Directory to write, or with --format=litert and onnx the file, such as
     mrpc.tflite; must not exist. TF Serving needs a number as name."""
 
     dtype: str = flag(
         "float32",
         choices=list(modeling.DTYPES),
         excludes={
-            "format=litert": "other products than float32's do not convert"
+            f"format={name}": "other products than float32's do not convert"
+            for name in ("litert", "onnx")
         },
     )
     """Type of the SavedModel's matrix products: the one that is fast on the
@@ -89,24 +99,27 @@ prediction_flags.define_model_options()
 
 def main(_: list[str]) -> None:
     """Find the model and its task, write it."""
-    is_litert = FLAGS.format == "litert"
     path = FLAGS.export_dir.rstrip("/")
     saved_model.check_new(path)
-    if is_litert:
+    if FLAGS.format == "litert":
         convert.check_converter()
+    elif FLAGS.format == "onnx":
+        onnx_file.check_converter()
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(
         checkpoint,
         FLAGS.task,
         prediction_flags.model_options(FLAGS) | {"dtype": FLAGS.dtype},
-        needs_rows=is_litert,
+        needs_rows=FLAGS.format != "saved_model",
     )
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":
         checkpoint.warn_of_untrained_pooler()
     graph = loading.load_graph(settings)
-    if is_litert:
+    if FLAGS.format == "litert":
         litert.write(graph, path, FLAGS.quantize)
+    elif FLAGS.format == "onnx":
+        onnx_file.write(graph, path)
     else:
         saved_model.write(graph, path)
 

@@ -8,14 +8,17 @@ the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import tensorflow as tf
 
 import modeling
+from ops import recurrence
 from tasks import graph_tokenizer
 from tasks.task import Task
 from training.task_model import TaskModel
+
+INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -68,13 +71,39 @@ class TaskGraph(tf.Module):
     def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the outputs that are numbers, of features [n, S].
 
-        A LiteRT file, which has no strings, computes these numbers alone
-        (serving/litert/export.py).
+        A LiteRT file and an ONNX file, which have no strings, compute these
+        numbers alone (`rows_function`).
         """
         outputs = self.model.outputs(features)
         if len(outputs) > 1:
             outputs.pop("logits", None)  # probabilities are made of them
         return outputs
+
+    def rows_function(
+        self, left_out: Collection[str] = ()
+    ) -> tf.types.experimental.PolymorphicFunction:
+        """Return the function of a file without strings.
+
+        It takes input_ids, input_mask and segment_ids, int32 [n, S], and gives
+        `numbers`, but those that are left out.
+        """
+
+        def numbers(
+            input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+        ) -> Outputs:
+            rows = dict(
+                input_ids=input_ids,
+                input_mask=input_mask,
+                segment_ids=segment_ids,
+            )
+            with recurrence.without_arrays():
+                outputs = self.numbers(rows)
+            return {n: x for n, x in outputs.items() if n not in left_out}
+
+        specs = [
+            tf.TensorSpec(IDS.shape, IDS.dtype, name) for name in INPUT_NAMES
+        ]
+        return tf.function(numbers, specs, autograph=False)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the outputs, names of labels and tokens among them."""
@@ -134,8 +163,7 @@ class TaskGraph(tf.Module):
                 )
             return self.answers(self.numbers(features))
 
-        names = ("input_ids", "input_mask", "segment_ids")
-        return concrete(from_ids, dict.fromkeys(names, self.ids))
+        return concrete(from_ids, dict.fromkeys(INPUT_NAMES, self.ids))
 
 
 def concrete(

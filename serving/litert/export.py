@@ -13,9 +13,8 @@ from absl import logging
 
 import tokenization
 from checkpoints.trained_for import HEAD_TAIL, TAIL
-from ops import recurrence
 from serving.litert import convert, metadata
-from tasks.graph import Outputs, TaskGraph
+from tasks.graph import TaskGraph
 from tasks.task import TaskSettings
 
 
@@ -26,24 +25,12 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     """
     task = graph.task
     logging.info("Converting %s (%s)", task.checkpoint.prefix, task.name)
-
-    def numbers(**features: tf.Tensor) -> Outputs:
-        with recurrence.without_arrays():
-            outputs = graph.numbers(features)
-        # MediaPipe takes vectors of one size alone, and no vector per token.
-        outputs.pop("sequence_output", None)
-        return outputs
-
-    function = tf.function(numbers, autograph=False).get_concrete_function(
-        **{
-            name: tf.TensorSpec([None, None], tf.int32, name)
-            for name in metadata.INPUT_NAMES
-        }
-    )
+    # MediaPipe takes vectors of one size alone, and no vector per token.
+    function = graph.rows_function(left_out=["sequence_output"])
     module = tf.Module()
     # See serving/litert/convert.py: variables must hang on the saved module.
     module.weights = graph.weights
-    data = convert.convert(module, function, quantize)
+    data = convert.convert(module, function.get_concrete_function(), quantize)
     data = convert.with_metadata(
         data,
         f"{task.name}; see {metadata.DESCRIPTION}",
