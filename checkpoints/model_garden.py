@@ -19,14 +19,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from base.errors import UserError
+from base.errors import UserError, naming
 
 import numpy as np
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 # The key, in a checkpoint of tf.train.Checkpoint, of what was saved: objects,
 # their variables, and the names of these.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+# What is raised where that is no message, or no text.
+_DAMAGED = DecodeError, TypeError
 
 _EMBEDDINGS = "bert/embeddings"
 _LAYER = r"(?:transformer|encoder)/layer_(\d+)"
@@ -108,15 +112,17 @@ class Reader:
     """
 
     def __init__(self, reader: Any):
-        self._reader = reader
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor(OBJECT_GRAPH)
-        )
+        self._reader, keys = reader, reader.get_variable_to_shape_map()
+        with naming(f"{OBJECT_GRAPH} in it is damaged", _DAMAGED):
+            graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+                reader.get_tensor(OBJECT_GRAPH)
+            )
         names = {
             variable.checkpoint_key: variable.full_name
             for node in graph.nodes
             for variable in node.attributes
-            if not _OF_OPTIMIZER.search(variable.checkpoint_key)
+            if variable.checkpoint_key in keys
+            and not _OF_OPTIMIZER.search(variable.checkpoint_key)
         }
         if any("next_sentence/pooler_dense/" in x for x in names.values()):
             # Pre-training used the pooler of this head, not the encoder's.

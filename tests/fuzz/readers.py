@@ -9,6 +9,7 @@ import lzma
 import os
 import shutil
 import tempfile
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ import swag_runs
 import tensorflow as tf
 import tiny
 from huggingface_hub import constants
+from paths import GOLDEN
 from pyarrow import parquet
 from task_settings import settings_of
 
@@ -40,6 +42,7 @@ from checkpoints import (
     checkpoint,
     hub,
     lookup,
+    model_garden,
     published,
     run_settings,
 )
@@ -233,6 +236,31 @@ def _sample_shards(folder: Path) -> None:
 @_reader(_sample_shards)
 def huggingface_model(folder):
     _open_model(folder)
+
+
+def _sample_garden(folder: Path) -> None:
+    reader = tf.train.load_checkpoint(
+        str(GOLDEN / "model_garden/bert_model.ckpt")
+    )
+    graph = reader.get_tensor(model_garden.OBJECT_GRAPH)
+    (folder / "graph").write_bytes(graph)
+
+
+@_reader(_sample_garden)
+def model_of_the_model_garden(folder):
+    """Only what its objects are: the rest has checksums."""
+    reader = tf.train.load_checkpoint(
+        str(GOLDEN / "model_garden/bert_model.ckpt")
+    )
+    tensors = {model_garden.OBJECT_GRAPH: (folder / "graph").read_bytes()}
+    found = model_garden.Reader(
+        types.SimpleNamespace(
+            get_variable_to_shape_map=reader.get_variable_to_shape_map,
+            get_tensor=lambda n: tensors.get(n) or reader.get_tensor(n),
+        )
+    )
+    for name in found.get_variable_to_shape_map():
+        found.get_tensor(name)
 
 
 _HUB = "models--a--b"
