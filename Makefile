@@ -2,6 +2,7 @@
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests but the nightly ones: ten minutes on 2 cores
 # make test-all   lint and all tests: 25 to 30 minutes on 2 cores
+# make test-hosts  training and Dask on a network of namespaces: root, 20 minutes
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
@@ -20,8 +21,8 @@ ACCELERATORS := .venv-accelerators
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
-.PHONY: demo check test test-all test-notebooks test-browser test-accelerators \
-  lint docs gpu bench clean
+.PHONY: demo check test test-all test-hosts test-notebooks test-browser \
+  test-accelerators lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -32,13 +33,18 @@ demo: $(VENV)/runtime.stamp
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: lint
-	$(PYTEST) -m "not (slow or nightly)"
+	$(PYTEST) -m "not (slow or nightly or hosts)"
 
 test: lint
-	$(PYTEST) -m "not nightly"
+	$(PYTEST) -m "not (nightly or hosts)"
 
 test-all: lint
-	$(PYTEST)
+	$(PYTEST) -m "not hosts"
+
+# One after the other, since seconds are measured, which are printed.
+test-hosts: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -s -m hosts \
+	  tests/training/test_hosts.py tests/base/test_dask.py
 
 test-notebooks: $(VENV)/notebooks.stamp
 	$(BIN)/python tests/run_notebooks.py

@@ -1,4 +1,4 @@
-"""Runs run_pretraining.py in a process that kills itself at the place in FAIL.
+"""Runs the script SCRIPT in a process that kills itself at the place in FAIL.
 
 FAIL is "<place>:<number>", each a moment that a kill from outside would hardly
 hit:
@@ -11,6 +11,7 @@ hit:
                 machine can be killed meanwhile
 """
 
+import importlib
 import os
 import signal
 import time
@@ -19,7 +20,6 @@ from base import script
 
 import tensorflow as tf
 
-import run_pretraining
 from checkpoints import training_state, weight_files
 from training import evaluation, train_step
 
@@ -105,4 +105,4 @@ elif place == "evaluate":
     fail_in_evaluation(int(number))
 elif place == "wait":
     wait_while_saving(int(number))
-script.run(run_pretraining.main)
+script.run(importlib.import_module(os.environ["SCRIPT"]).main)

@@ -1,4 +1,4 @@
-"""Clusters of run_pretraining.py processes on this machine, and their ends."""
+"""Clusters of processes that train together, and their ends."""
 
 import contextlib
 import itertools
@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pretraining_runs
+from hosts import Hosts
 from paths import ROOT
 
 # A machine that is loaded with other work is no failure.
@@ -21,57 +23,61 @@ class Cluster:
     """Processes that train together; a context manager that ends them.
 
     Args:
-        data: folder of pretraining_runs.write_data.
         folder: for output_dir `out` and a log of each process.
         size: how many.
         fail: number of a process -> FAIL of cluster_main.py.
-        changes: flags.
+        hosts: where they run; None: all on this machine.
+        starts: numbers of those that start at once; None: all.
+        script: what they run.
+        flags: its flags.
     """
 
     def __init__(
         self,
-        data: Path,
         folder: Path,
         size: int = 2,
         fail: dict[int, str] | None = None,
-        **changes,
+        hosts: Hosts | None = None,
+        starts: Iterable[int] | None = None,
+        script: str = "run_pretraining",
+        **flags,
     ):
         folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.configs = configs_of(size)
-        self.addresses = json.loads(self.configs[0])["cluster"]["worker"]
-        self.flags = pretraining_runs.flags_for(
-            data,
-            folder / "out",
-            do_eval=True,
-            eval_input_file=data / "dev",
-            **{
-                "eval_batch_size": 4,
-                "eval_steps": 4,
-                "save_checkpoints_steps": 4,
-                "log_steps": 2,
-            }
-            | changes,
-        )
-        self.arguments = [f"--{n}={value}" for n, value in self.flags.items()]
-        self.processes = {}
-        for number in range(size):
-            more = {
-                "FAIL": (fail or {}).get(number, ""),
-                "FAIL_SIGN": str(folder / "sign"),
-            }
-            self.processes[number] = self._start(number, more)
+        self.folder, self.hosts, self.script = folder, hosts, script
+        names = hosts.names if hosts else ["127.0.0.1"] * size
+        ports = free_ports(size)
+        self.addresses = [
+            f"{name}:{port}" for name, port in zip(names, ports, strict=True)
+        ]
+        self.flags = {"output_dir": folder / "out"} | flags
+        self.fail = fail or {}
+        self.processes: dict[int, subprocess.Popen] = {}
+        for number in range(size) if starts is None else starts:
+            self.start(number)
 
-    def _start(self, number: int, more: dict[str, str]) -> subprocess.Popen:
+    def start(self, number: int, root: Path = ROOT, **changes) -> None:
+        """Start a process, with the program in `root` and changed flags."""
+        task = {"type": "worker", "index": number}
+        config = {"cluster": {"worker": self.addresses}, "task": task}
         program = "import sys; sys.path[:0] = sys.argv[1:3]; del sys.argv[1:3]"
         program += "; import cluster_main"
+        flags = self.flags | changes
+        command = [
+            *(sys.executable, "-c", program, root, root / "tests"),
+            *(f"--{name}={value}" for name, value in flags.items()),
+        ]
+        if self.hosts:
+            command = self.hosts.command(number, *command)
+        more = {
+            "TF_CONFIG": json.dumps(config),
+            "SCRIPT": self.script,
+            "FAIL": self.fail.get(number, ""),
+            "FAIL_SIGN": str(self.folder / "sign"),
+            "TF_CPP_MIN_LOG_LEVEL": "3",  # as base/startup.py sets it
+        }
         with self.log_file(number).open("w") as log:
-            return subprocess.Popen(
-                [sys.executable, "-c", program, ROOT, ROOT / "tests"]
-                + self.arguments,
-                env=os.environ | {"TF_CONFIG": self.configs[number]} | more,
-                stdout=log,
-                stderr=log,
+            self.processes[number] = subprocess.Popen(
+                command, env=os.environ | more, stdout=log, stderr=log
             )
 
     def log_file(self, number: int) -> Path:
@@ -91,13 +97,22 @@ class Cluster:
             assert time.monotonic() < end, self.log(number)
             time.sleep(0.02)
 
-    def ends(self, *numbers: int) -> dict[int, tuple[int, float]]:
+    def wait_for_sign(self) -> None:
+        """Wait until the checkpoint of FAIL=wait is about to be written."""
+        while not (self.folder / "sign").exists():
+            assert not any(p.poll() for p in self.processes.values())
+            time.sleep(0.02)
+
+    def ends(
+        self, *numbers: int, since: float | None = None
+    ) -> dict[int, tuple[int, float]]:
         """Wait for processes, all if none is named.
 
         Returns:
-            {number: (exit status, seconds)} since the first one of all ended.
+            {number: (exit status, seconds)} since a time, or since the first
+            one of all ended.
         """
-        began, first = time.monotonic(), None
+        began, first = time.monotonic(), since
         found = {}
         waits_for = set(numbers or self.processes)
         while waits_for - found.keys():
@@ -114,6 +129,26 @@ class Cluster:
 
     def last_line(self, number: int) -> str:
         return self.log(number).splitlines()[-1]
+
+    def assert_all_finish(self) -> None:
+        for number, (status, _) in self.ends().items():
+            assert status == 0, self.log(number)
+
+    def assert_fails(
+        self, number: int, words: str, since: float | None = None
+    ) -> float:
+        """One ended with status 1 and one line that begins with the words.
+
+        Returns:
+            The seconds until then, see `ends`.
+        """
+        status, seconds = self.ends(number, since=since)[number]
+        log = self.log(number)
+        assert status == 1, log
+        assert "Traceback" not in log
+        assert self.last_line(number).startswith(f"ERROR: {words}"), log
+        assert log.count("ERROR: ") == 1
+        return seconds
 
     def __enter__(self) -> "Cluster":
         return self
@@ -140,12 +175,15 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def configs_of(size: int) -> list[str]:
-    """Return TF_CONFIG of each worker of a cluster on this machine."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(size)]}
-    return [
-        json.dumps(
-            {"cluster": cluster, "task": {"type": "worker", "index": index}}
-        )
-        for index in range(size)
-    ]
+def pretraining(data: Path, folder: Path, **changes) -> Cluster:
+    """Start a cluster on the data of pretraining_runs.write_data."""
+    values = {
+        "do_eval": True,
+        "eval_input_file": data / "dev",
+        "eval_batch_size": 4,
+        "eval_steps": 4,
+        "save_checkpoints_steps": 4,
+        "log_steps": 2,
+    }
+    flags = pretraining_runs.flags_for(data, folder / "out")
+    return Cluster(folder, **flags | values | changes)

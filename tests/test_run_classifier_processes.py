@@ -1,9 +1,6 @@
 """run_classifier.py in several processes: sweeps, two machines."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +8,7 @@ import pytest
 import scripts
 import tiny
 from classifier_runs import flags_for
-from cluster_runs import configs_of
-from paths import ROOT
+from cluster_runs import Cluster
 
 from extras import sweeps
 
@@ -103,20 +99,8 @@ def test_two_machines(encoder_dir, sentences_dir, tmp_path):
     flags = flags_for(
         encoder_dir, sentences_dir, tmp_path, eval_steps=50, do_predict=True
     ) | {"num_train_epochs": 4, "pad_to_max_length": True}
-    arguments = [f"--{name}={value}" for name, value in flags.items()]
-    processes = []
-    for index, config in enumerate(configs_of(2)):
-        with (tmp_path / f"log{index}").open("w") as log:
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, ROOT / "run_classifier.py", *arguments],
-                    env=os.environ | {"TF_CONFIG": config},
-                    stderr=log,
-                )
-            )
-    for index, process in enumerate(processes):
-        status = process.wait(timeout=300)
-        assert status == 0, (tmp_path / f"log{index}").read_text()[-2000:]
+    with Cluster(tmp_path, script="run_classifier", **flags) as cluster:
+        cluster.assert_all_finish()
     assert tiny.results_of(tmp_path)["accuracy"] > 0.9
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert list(scores) == ["50", "100"]

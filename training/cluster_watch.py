@@ -19,11 +19,12 @@ that is gone by its number alone, and treats a machine that ends first as
 failed.
 """
 
+import pathlib
 import sys
 import threading
 import time
 
-from base import cluster, interrupts, logs, script
+from base import cluster, file_system, interrupts, logs, script, startup
 from base.errors import UserError
 
 import tensorflow as tf
@@ -253,10 +254,14 @@ def create_strategy() -> tf.distribute.Strategy:
 
 
 def _check_same_cluster(watch: Watch) -> None:
-    """Check that all machines have the same cluster; warn of other flags."""
+    """Check that all machines have the same cluster and the same program.
+
+    Other flags are warned of, since files may have other paths.
+    """
     names = [str(machine) for machine in cluster.machines()]
     mend = "; TF_CONFIG needs the same cluster, in one order, on all machines"
-    row = [agreement.checksum(names), agreement.checksum(sorted(sys.argv[1:]))]
+    described = names, _program(), sorted(sys.argv[1:])
+    row = [agreement.checksum(value) for value in described]
     # Machines with different lists may wait for each other for ever.
     timer = threading.Timer(MEETING_SECONDS, abort_sums, ["no agreement"])
     timer.daemon = True
@@ -273,9 +278,31 @@ def _check_same_cluster(watch: Watch) -> None:
         if found[0] != rows[0][0]:
             raise UserError(f"{name} has another cluster than {names[0]}{mend}")
         if found[1] != rows[0][1]:
+            raise UserError(
+                f"{name} has another version of this project, or of "
+                f"TensorFlow, than {names[0]} (here: TensorFlow "
+                f"{tf.__version__}); install the same on all machines"
+            )
+        if found[2] != rows[0][2]:
             logging.warning(
                 "%s was started with other flags than %s", name, names[0]
             )
+
+
+def _program() -> dict[str, str]:
+    """Return TensorFlow's version and a digest of each file of this project.
+
+    What else lies in its folder, such as a program of the user, is no part.
+    """
+    root = pathlib.Path(startup.ROOT)
+    files = [path for path in root.glob("*.py") if path.stem in sys.modules]
+    for package in root.glob("*/__init__.py"):
+        files += package.parent.rglob("*.py")
+    digests = {
+        str(path.relative_to(root)): file_system.sha256(str(path))
+        for path in files
+    }
+    return {"tensorflow": tf.__version__, **digests}
 
 
 def _turn_off_tensorflows_watching() -> None:

@@ -63,7 +63,9 @@ def claim_output_dir(
         UserError: output_dir holds another run, or the machines of a cluster
             differ.
     """
-    agreement.check_same_run(strategy, identity.fixed)
+    # Machines score held-out data together. A resumed run may have others.
+    heldout = {"heldout_data": identity.execution.get("heldout_data")}
+    agreement.check_same_run(strategy, heldout | identity.fixed)
     run_settings.claim_output_dir(
         settings.output_dir,
         identity.fixed,

@@ -5,6 +5,7 @@ memory left.
 """
 
 import contextlib
+import functools
 import os
 import resource
 import signal
@@ -23,6 +24,7 @@ import generator_runs
 import prediction_runs
 import pytest
 import scripts
+from hosts import network
 from paths import ROOT
 
 pytest.importorskip("apache_beam")
@@ -39,30 +41,44 @@ class Cluster(NamedTuple):
     start_worker: Callable[[], None]
 
 
+def start(
+    folder: Path,
+    name: str,
+    *arguments: str,
+    host: str = "127.0.0.1",
+    on: Callable[..., list[str]] = lambda *command: [*command],
+) -> subprocess.Popen:
+    """Start a scheduler or a worker.
+
+    `host` is its address, and `on` makes of a command the one that runs there.
+    """
+    if name == "worker":
+        arguments += ("--nthreads=1", "--no-nanny")
+    command = on(
+        *(sys.executable, "-m", f"distributed.cli.dask_{name}"),
+        *("--host", host, "--no-dashboard"),
+        *("--scheduler-file", str(folder / "scheduler.json"), *arguments),
+    )
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=log,
+        )
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("dask")
     address = folder / "scheduler.json"
     workers: list[subprocess.Popen] = []
 
-    def start(name: str, *arguments: str) -> subprocess.Popen:
-        with (folder / f"{name}-{len(workers)}.log").open("wb") as log:
-            return subprocess.Popen(
-                [
-                    *(sys.executable, "-m", f"distributed.cli.dask_{name}"),
-                    *("--host", "127.0.0.1", "--no-dashboard"),
-                    *("--scheduler-file", str(address), *arguments),
-                ],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                stdout=log,
-                stderr=log,
-            )
-
     def start_worker() -> None:
-        workers.append(start("worker", "--nthreads=1", "--no-nanny"))
+        workers.append(start(folder, "worker"))
 
-    scheduler = start("scheduler", "--port=0")
+    scheduler = start(folder, "scheduler", "--port=0")
     start_worker()
     start_worker()
     with distributed.Client(scheduler_file=str(address)) as client:
@@ -187,3 +203,32 @@ def test_predictions_are_those_of_the_local_runner(
     )
     assert found == wanted
     assert len(found) == 3 and found["errors.jsonl"].count(b"\n") == 2
+
+
+@pytest.mark.hosts
+def test_records_of_hosts_are_those_of_the_local_runner(tmp_path):
+    """Scheduler and script are on one host, each worker is on another one."""
+    corpus = generator_runs.write_corpus(tmp_path)
+    generator_runs.run(corpus, tmp_path / "local" / "x@8")
+    flags = {
+        "runner": "beam",
+        "beam_options": "--runner=DaskRunner --dask_npartitions=4 "
+        "--dask_client_address=tcp://host0:8786",
+    }
+    flags = generator_runs.flags_for(corpus, tmp_path / "dask" / "x@8", **flags)
+    del flags["num_workers"]
+    with network(tmp_path, count=3) as hosts, contextlib.ExitStack() as stack:
+        for number, name in enumerate(hosts.names):
+            on = functools.partial(hosts.command, number)
+            what = "worker" if number else "scheduler"
+            port = () if number else ("--port=8786",)
+            process = start(tmp_path, what, *port, host=name, on=on)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        command = hosts.command(0, *generator_runs.command(flags))
+        subprocess.run(command, check=True, timeout=300)
+    found, wanted = (
+        generator_runs.bytes_of(tmp_path / name) for name in ("dask", "local")
+    )
+    assert found == wanted and len(found) == 8
+    assert (tmp_path / "worker.log").read_text().count("Registered to:") == 2

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import scripts
-from cluster_runs import Cluster
+from cluster_runs import Cluster, pretraining
 from pretraining_runs import write_data
 from tiny import assert_same, results_of, weights_of
 
@@ -20,14 +20,10 @@ def data(tmp_path_factory) -> Path:
 
 def assert_named(cluster: Cluster, survivors: list[int], words: str) -> None:
     """Each survivor ended with status 1 and one line that has the words."""
-    ends = cluster.ends(*survivors)
+    cluster.ends(*survivors)
     for number in survivors:
-        log = cluster.log(number)
-        assert ends[number][0] == 1, log
-        assert "Traceback" not in log
-        assert cluster.last_line(number).startswith(f"ERROR: {words}"), log
+        cluster.assert_fails(number, words)
         assert "with the same command" in cluster.last_line(number)
-        assert log.count("ERROR: ") == 1
 
 
 @pytest.mark.nightly
@@ -40,16 +36,16 @@ def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
         "bert_config_file": data / "no_dropout.json",
         "gradient_accumulation_steps": 2,
     }
-    with Cluster(data, tmp_path / "whole", **changes) as cluster:
-        assert [status for status, _ in cluster.ends().values()] == [0, 0]
+    with pretraining(data, tmp_path / "whole", **changes) as cluster:
+        cluster.assert_all_finish()
     flags = cluster.flags | {"output_dir": tmp_path / "alone" / "out"}
     scripts.run(run_pretraining, **flags)
     folder = tmp_path / "failing"
-    with Cluster(data, folder, fail={0: "files:8"}, **changes) as cluster:
+    with pretraining(data, folder, fail={0: "files:8"}, **changes) as cluster:
         assert_named(cluster, [1], f"{cluster.name(0)} has ended")
         assert "; step 4 is saved" in cluster.last_line(1)
-    with Cluster(data, folder, **changes) as cluster:
-        assert [status for status, _ in cluster.ends().values()] == [0, 0]
+    with pretraining(data, folder, **changes) as cluster:
+        cluster.assert_all_finish()
     for name in (LAST, "bert_model.ckpt"):
         whole, failing, alone = (
             weights_of(tmp_path / run / "out" / name)
@@ -67,10 +63,10 @@ def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
 @pytest.mark.nightly
 def test_all_survivors_name_the_machine_that_failed_first(data, tmp_path):
     """Not the neighbour that ended because of it."""
-    with Cluster(
+    with pretraining(
         data,
         tmp_path,
-        3,
+        size=3,
         fail={2: "step:3"},
         train_batch_size=6,
         eval_batch_size=6,
