@@ -1,8 +1,8 @@
 """Write a model as an ONNX file, for ONNX Runtime and programs like it.
 
 tf2onnx converts the graph. It copies constants so often that all-MiniLM-L6-v2,
-of 90 MB, takes 8 GB and half a minute. So it gets a graph with inputs in place
-of the weights, and the weights are put into its result.
+of 90 MB, takes 8 GB and half a minute. So its graph has inputs in place of the
+weights, which are put into the result.
 """
 
 import json
@@ -12,17 +12,14 @@ from typing import Any
 from base import file_system, logs, packages, progress
 from base.errors import UserError
 
+import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import convert_to_constants
 
-from tasks.graph import INPUT_NAMES, TaskGraph
+from tasks.graph import INPUT_NAMES, Outputs, TaskGraph
 
 # A file of Protocol Buffers cannot be larger.
 _MOST_BYTES = 2**31 - 1
-
-# A constant of no more numbers is left where it is: an axis, a shape, a bias.
-_SMALL = 64
 
 
 def check_converter() -> None:
@@ -52,7 +49,7 @@ def write(graph: TaskGraph, path: str) -> None:
             "an ONNX file holds 2.1 GB: export it with --format=saved_model"
         )
     with progress.clock("Converting to ONNX"):
-        model = _convert(graph.rows_function().get_concrete_function())
+        model = _convert(graph)
         properties = {
             "export.json": json.dumps(task.description(), ensure_ascii=False),
             "vocab.txt": task.tokenizer.vocabulary.content.decode(),
@@ -70,61 +67,58 @@ def write(graph: TaskGraph, path: str) -> None:
     )
 
 
-def _convert(function: Any) -> Any:
-    """Return the ONNX model of a concrete function with a dict of outputs."""
+def _convert(graph: TaskGraph) -> Any:
+    """Return the ONNX model of a graph."""
     import onnx
     import tf2onnx
 
-    frozen = convert_to_constants.convert_variables_to_constants_v2(
-        function, lower_control_flow=False, aggressive_inlining=True
+    function = graph.rows_function()
+    variables = graph.model.variables
+
+    def numbers(rows: list[tf.Tensor], weights: list[tf.Tensor]) -> Outputs:
+        pairs = zip(variables, weights, strict=True)
+        with keras.StatelessScope(list(pairs)):
+            return function.python_function(*rows)
+
+    concrete = tf.function(numbers, autograph=False).get_concrete_function(
+        list(function.input_signature),
+        [tf.TensorSpec(x.shape, x.dtype, x.path) for x in variables],
     )
-    graph = frozen.graph.as_graph_def()
-    weights = _taken_out(graph)
-    outputs = [output.name for output in frozen.outputs]
-    names = {f"{name}:0": name for name in INPUT_NAMES}
-    renamed = zip(outputs, sorted(function.structured_outputs), strict=True)
+    # Inputs that are no arguments are constants of the model.
+    inputs = [tensor.name for tensor in concrete.inputs]
+    values = [*variables, *concrete.captured_inputs]
+    names = {name: name.removesuffix(":0") for name in inputs}
+    weights = dict(
+        zip([*names.values()][len(INPUT_NAMES) :], values, strict=True)
+    )
+    outputs = [tensor.name for tensor in concrete.outputs]
+    names |= zip(outputs, sorted(concrete.structured_outputs), strict=True)
     # Its lines would be about functions of TensorFlow that tf2onnx uses.
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")
     try:
         model, _ = tf2onnx.convert.from_graph_def(
-            graph,
-            input_names=[*names, *weights],
+            concrete.graph.as_graph_def(),
+            input_names=inputs,
             output_names=outputs,
-            tensors_to_rename=names | dict(renamed),
+            tensors_to_rename=names,
             custom_op_handlers={"Erfc": (_convert_erfc, [])},
         )
     finally:
         logger.setLevel(level)
-    inputs = [one for one in model.graph.input if one.name not in weights]
+    # The converter leaves operations that ONNX lacks as they are.
+    onnx.checker.check_model(model)
+    kept = [one for one in model.graph.input if one.name not in weights]
     del model.graph.input[:]
-    model.graph.input.extend(inputs)
+    model.graph.input.extend(kept)
     read = {*_names_read(model.graph)}  # without an unread pooler's
     model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(value, name)
+        onnx.numpy_helper.from_array(value.numpy(), name)
         for name, value in weights.items()
         if name in read
     )
-    # The converter leaves operations that ONNX lacks as they are.
-    onnx.checker.check_model(model)
     return model
-
-
-def _taken_out(graph: tf.compat.v1.GraphDef) -> dict[str, np.ndarray]:
-    """Put inputs in place of weights; return {name of the tensor: value}."""
-    weights = {}
-    for node in graph.node:
-        if node.op != "Const":
-            continue
-        value = node.attr["value"].tensor
-        shape = value.tensor_shape
-        if np.prod([one.size for one in shape.dim]) > _SMALL:
-            weights[f"{node.name}:0"] = tf.make_ndarray(value)
-            node.op = "Placeholder"
-            node.attr["shape"].shape.CopyFrom(shape)
-            del node.attr["value"]
-    return weights
 
 
 def _names_read(graph: Any) -> Iterator[str]:

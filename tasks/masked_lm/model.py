@@ -1,6 +1,5 @@
 """The models that fill masks and score sentences, and the graph of masks."""
 
-import numpy as np
 import tensorflow as tf
 
 from pretraining.model import BertForPreTraining
@@ -117,8 +116,7 @@ class SentenceScorer(BertForMaskedLM):
         vocab, joins = task.tokenizer.vocab, task.settings.score_whole_words
         self.cls_id, self.sep_id = vocab["[CLS]"], vocab["[SEP]"]
         # Whether a token, in the order of ids, is masked with the one before.
-        # Of numpy, since a tf.constant would become an input of an ONNX file.
-        self.is_joined = np.array(
+        self.is_joined = tf.constant(
             [joins and token.startswith("##") for token in vocab]
         )
 
