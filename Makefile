@@ -2,7 +2,7 @@
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests but the nightly ones: ten minutes on 2 cores
 # make test-all   lint and all tests: 25 to 30 minutes on 2 cores
-# make test-hosts  training and Dask on a network of namespaces: root, 20 minutes
+# make test-hosts  training and Dask on a network of namespaces: root, 16 minutes
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes

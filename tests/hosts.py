@@ -30,6 +30,8 @@ _START = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 
+_TUN = "/dev/net/tun"
+
 _numbers = itertools.count()
 
 
@@ -137,7 +139,7 @@ def _open_device(space: str, name: str) -> int:
     with open(f"/run/netns/{space}") as file:
         status = ctypes.CDLL(None).setns(file.fileno(), _CLONE_NEWNET)
         assert not status, f"{space} cannot be entered"
-    device = os.open("/dev/net/tun", os.O_RDWR)
+    device = os.open(_TUN, os.O_RDWR)
     how = struct.pack("16sH", name.encode(), _IFF_TAP | _IFF_NO_PI)
     fcntl.ioctl(device, _TUNSETIFF, how)
     return device
@@ -183,6 +185,8 @@ def network(
     """Make hosts, and remove them at the end; skip where that cannot be."""
     if os.geteuid() or not shutil.which("ip"):
         pytest.skip("hosts are network namespaces: needs root and iproute2")
+    if slow and not os.path.exists(_TUN):
+        pytest.skip(f"the cable of a slow host needs {_TUN}")
     hosts = Hosts(folder, count, slow)
     try:
         try:

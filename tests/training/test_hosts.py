@@ -85,8 +85,9 @@ def test_a_slow_host_that_starts_late(data, whole, tmp_path):
         cluster.assert_all_finish()
         print(f"| slow, late, cut off: {time.monotonic() - began:.0f} s |")
         log = cluster.log(0)
-        assert f"Waiting for {cluster.name(1)}, for 10 s" in log
-        assert 5 <= log.count("Waiting for") < 12
+        for seconds in (10, 30):
+            line = f"Waiting for {cluster.name(1)}, for {seconds} s"
+            assert line in log
     check_same_bits(tmp_path / "out", whole)
 
 
@@ -137,7 +138,7 @@ class Failure(NamedTuple):
         strike: called with cluster and hosts while checkpoint 8 is written;
             None if `fail` does all.
         words: of the last line of host 0 and of host 1, after the name of the
-            other one; None: it is killed.
+            other one; None: it is killed, or starts again.
         seconds: the limits from the failure to the end of all.
     """
 
@@ -178,7 +179,7 @@ FAILURES = {
         (30, 60),
     ),
     "a host is started again": Failure(
-        {0: "wait:8"}, restart, ("has ended (", ""), (0, 30)
+        {0: "wait:8"}, restart, ("has ended (", None), (0, 30)
     ),
     "a process is stopped": Failure(
         {0: "wait:8"},
@@ -256,13 +257,15 @@ def test_each_of_three_hosts_names_the_one_that_is_cut_off(data, tmp_path):
             words = f"{cluster.name(1)} {_SILENT}"
             assert cluster.assert_fails(number, words, since) < 60
         words = f"{cluster.name(0)} has stopped answering, {cluster.name(2)} "
-        print(f"| one of three | {cluster.assert_fails(1, words, since)} s |")
+        seconds = cluster.assert_fails(1, words, since)
+        print(f"| one of three | {seconds:.1f} s |")
+        assert seconds < 60
 
 
 @pytest.mark.hosts
 def test_the_disk_of_the_shared_folder_is_full(data, whole, tmp_path):
     out = tmp_path / "out"
-    with small_disk(out, "2m"), network(tmp_path) as hosts:
+    with network(tmp_path) as hosts, small_disk(out, "2m"):
         with pretraining(
             data, tmp_path, fail={0: "wait:8"}, hosts=hosts
         ) as cluster:
