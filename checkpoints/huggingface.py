@@ -135,8 +135,10 @@ _FILE = r"[^/\0\ud800-\udfff]+"
 _BARE = re.compile(r"^(embeddings|encoder|pooler)\.")
 
 # Models of other kinds by `model_type`, and why they cannot be read as a BERT.
-_ROBERTA = "it has no segments, counts positions from 2 and splits text into "
-_ROBERTA += "other tokens"
+_ROBERTA = (
+    "it has no segments, counts positions from 2 and splits text into other "
+    "tokens"
+)
 _RELATIVE = "its attention reads how far apart two tokens are"
 _ROTATED = "its attention rotates vectors by their positions"
 _OTHER_MODELS = {
