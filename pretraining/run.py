@@ -169,8 +169,8 @@ def check_same_objective(
 
 # Steps of a whole run -> perplexity on held-out novels, of 4 layers of 256 that
 # begin with new weights, in batches of 64 x 64 tokens with the recipe
-# small_budget: docs/records/small_budgets.md. Token frequencies alone have 655.
-_REACHED = {570: 292, 1138: 89, 3634: 32, 10342: 20}
+# small_budget: docs/records/small_budgets.md. Token frequencies alone have 528.
+_REACHED = {570: 138, 1138: 48, 2898: 26, 5796: 20}
 
 
 @dataclasses.dataclass
@@ -342,8 +342,6 @@ class PretrainingRun:
         # A tenth more, since no two timings are equal.
         hours = 1.1 * self.train_hours * min(_REACHED) / steps
         ways = [f"--train_hours={hours:.2g}, for {min(_REACHED)} steps or more"]
-        if self.settings.train_batch_size > 32:
-            ways.append("--train_batch_size=32, for more steps in that time")
         if self.config.hidden_size > modeling.NAMED_SIZES["tiny"][1]:
             ways.append("a smaller --size")
         return f"{', or '.join(ways)} (docs/small_budgets.md)"
