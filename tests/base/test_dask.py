@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -95,6 +94,36 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
         process.wait()
 
 
+@contextlib.contextmanager
+def one_killed(
+    cluster: Cluster, too: Callable[[], bool] = lambda: True
+) -> Iterator[None]:
+    """Kill a worker of the run inside, once it holds values and too()."""
+    worker = cluster.workers.pop(0)
+    address = cluster.flags["beam_options"].rpartition("=")[2]
+    ended = threading.Event()
+    with distributed.Client(address, set_as_default=False) as client:
+        found = client.run(os.getpid)
+        (name,) = (name for name, pid in found.items() if pid == worker.pid)
+
+        def kill() -> None:
+            while not ended.wait(0.001):
+                if client.has_what().get(name) and too():
+                    worker.kill()
+                    return
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        try:
+            yield
+            assert worker.wait(1) == -signal.SIGKILL
+        finally:
+            ended.set()
+            thread.join()
+            worker.kill()
+            cluster.start_worker()
+
+
 @pytest.fixture(autouse=True)
 def _closed_clients() -> Iterator[None]:
     """Each run leaves a client, which the end of a script closes."""
@@ -104,15 +133,17 @@ def _closed_clients() -> Iterator[None]:
             distributed.default_client().close()
 
 
-def test_vocabulary_is_that_of_the_local_runner(cluster, tmp_path, caplog):
+def test_vocabulary_is_that_of_the_local_runner_if_a_worker_is_killed(
+    cluster, tmp_path, caplog
+):
     text = generator_runs.write_corpus(tmp_path)
-    for name, more in (("local", {}), ("dask", cluster.flags)):
+    flags = {"input_file": text, "vocab_size": 2000}
+    scripts.run(build_vocab, output_file=f"{tmp_path}/local", **flags)
+    with one_killed(cluster):
         scripts.run(
             build_vocab,
-            input_file=text,
-            output_file=str(tmp_path / name),
-            vocab_size=2000,
-            **more,
+            output_file=f"{tmp_path}/dask",
+            **flags | cluster.flags,
         )
     found = (tmp_path / "dask").read_bytes()
     assert found == (tmp_path / "local").read_bytes()
@@ -126,24 +157,9 @@ def test_records_are_those_of_the_local_runner_if_a_worker_is_killed(
     """It has made a bucket, and holds values of others."""
     corpus = generator_runs.write_corpus(tmp_path)
     generator_runs.run(corpus, tmp_path / "local" / "x@8")
-    killed = cluster.workers[0]
     scratch = tmp_path / "dask" / ".x.scratch"
-
-    def kill() -> None:
-        while killed.poll() is None:
-            if any(scratch.glob("bucket-*")):
-                killed.kill()
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
+    with one_killed(cluster, lambda: any(scratch.glob("bucket-*"))):
         generator_runs.run(corpus, tmp_path / "dask" / "x@8", **cluster.flags)
-        assert killed.wait(1) == -signal.SIGKILL
-    finally:
-        killed.kill()
-        thread.join()
-        cluster.start_worker()
     found, wanted = (
         generator_runs.bytes_of(tmp_path / name) for name in ("dask", "local")
     )
@@ -157,7 +173,7 @@ def test_a_worker_without_memory_ends_in_one_line_or_is_done_without(
     corpus = generator_runs.write_corpus(tmp_path)
     generator_runs.run(corpus, tmp_path / "local" / "x@8")
     output = tmp_path / "dask" / "x@8"
-    poor = cluster.workers[-1]
+    poor = cluster.workers.pop()
     pages = int(Path(f"/proc/{poor.pid}/statm").read_text().split()[0])
     limit = (pages + 256) * resource.getpagesize()
     resource.prlimit(poor.pid, resource.RLIMIT_AS, (limit, limit))
@@ -176,9 +192,12 @@ def test_a_worker_without_memory_ends_in_one_line_or_is_done_without(
 
 
 @pytest.mark.nightly
-def test_text_is_that_of_the_local_runner(cluster, tmp_path):
-    for name, more in (("local", {}), ("dask", cluster.flags)):
-        corpus_runs.run(corpus_runs.ENGLISH, tmp_path / name, **more)
+def test_text_is_that_of_the_local_runner_if_a_worker_is_killed(
+    cluster, tmp_path
+):
+    corpus_runs.run(corpus_runs.ENGLISH, tmp_path / "local")
+    with one_killed(cluster):
+        corpus_runs.run(corpus_runs.ENGLISH, tmp_path / "dask", **cluster.flags)
     wanted, found = (
         corpus_runs.bytes_of(tmp_path / name) for name in ("local", "dask")
     )
@@ -186,18 +205,18 @@ def test_text_is_that_of_the_local_runner(cluster, tmp_path):
 
 
 @pytest.mark.nightly
-def test_predictions_are_those_of_the_local_runner(
-    cluster, tmp_path, monkeypatch
+def test_predictions_are_those_of_the_local_runner_if_a_worker_is_killed(
+    cluster, tmp_path
 ):
     prediction_runs.write_classifier(tmp_path)
     inputs = [{"text": f"a good film {n}"} for n in range(30)] + [{"no": 1}]
     for name in ("a", "b"):
         prediction_runs.write_lines(tmp_path / f"{name}.jsonl", inputs)
     flags = {k: v for k, v in cluster.flags.items() if k != "num_workers"}
-    for name, more in (("local", {}), ("dask", flags)):
-        prediction_runs.predict(
-            tmp_path / "model", f"{tmp_path}/?.jsonl", tmp_path / name, **more
-        )
+    arguments = tmp_path / "model", f"{tmp_path}/?.jsonl"
+    prediction_runs.predict(*arguments, tmp_path / "local")
+    with one_killed(cluster):
+        prediction_runs.predict(*arguments, tmp_path / "dask", **flags)
     wanted, found = (
         generator_runs.bytes_of(tmp_path / name) for name in ("local", "dask")
     )
