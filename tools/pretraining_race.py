@@ -9,11 +9,12 @@ r"""Pre-train with this project and with transformers, until a perplexity.
 trains one model on the same records, made by the commands of
 docs/small_budgets.md, in the ways that --ways names:
 
-    adamw, muon          run_pretraining.py with the recipe and an optimizer
+    muon                 run_pretraining.py with the recipe
+    adamw                the same with AdamW and a rate of 1e-3
     transformers         BertForMaskedLM in PyTorch with the values of its
                          example run_mlm.py: rate 5e-5, no warm-up, 8 sequences
-    transformers_adamw   the same with the recipe's values
-    transformers_muon    the same with torch.optim.Muon for the encoder
+    transformers_adamw   the same with the recipe's values, AdamW and 1e-3
+    transformers_muon    the same with torch.optim.Muon for the encoder and 2e-3
 
 one after the other, each on one core, for as many steps as fit into the hours;
 the rate falls to 0 in that time. All are scored on the same masked tokens. The

@@ -96,9 +96,9 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def one_killed(
-    cluster: Cluster, too: Callable[[], bool] = lambda: True
+    cluster: Cluster, condition: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """Kill a worker of the run inside, once it holds values and too()."""
+    """Kill a worker that holds values of the run inside, on a condition."""
     worker = cluster.workers.pop(0)
     address = cluster.flags["beam_options"].rpartition("=")[2]
     ended = threading.Event()
@@ -108,7 +108,7 @@ def one_killed(
 
         def kill() -> None:
             while not ended.wait(0.001):
-                if client.has_what().get(name) and too():
+                if client.has_what().get(name) and condition():
                     worker.kill()
                     return
 
