@@ -7,7 +7,7 @@
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make lint   ruff and the import rule
-# make docs   the documentation as a site in site/, with the generated pages
+# make docs   the documentation as a site in site/, with the Python reference
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
 # make bench  the benchmark table
 # make clean  removes .venv, demo_output and caches

@@ -1,23 +1,23 @@
-"""The tables of the site that are made of code and data: a hook of mkdocs.
+"""Writes the tables of docs/ that are made of code and data.
 
-A page of docs/ has a line `<!-- rows -->` where the table `rows` goes. The
-tables are in no folder: `make docs` makes them while it builds the site.
+    python tests/generated_pages.py
+
+A table stands in its page between the lines `<!-- name -->` and
+`<!-- end of name -->`. What is written by hand stands around them.
 """
 
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).resolve().parent
-FOLDERS = [str(HERE.parent), str(HERE)]
-sys.path[:0] = FOLDERS
+from paths import ROOT
+
+sys.path.insert(0, str(ROOT))  # where the scripts and packages are
 
 import accelerators_page  # noqa: E402
 import flags_page  # noqa: E402
 import settings_page  # noqa: E402
 
-# Page below docs/ -> a function that returns {name: table}.
+# Page of docs/ -> a function that returns {name: table}.
 PAGES = {
     "accelerators.md": accelerators_page.tables,
     "flags.md": lambda: {"flags": flags_page.tables()},
@@ -25,19 +25,20 @@ PAGES = {
 }
 
 
-def on_startup(**_: Any) -> None:
-    """Find the scripts: mkdocs takes back the path that a hook has set."""
-    sys.path[:0] = FOLDERS
-
-
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put the tables of a page into its text; each has one place."""
-    if page.file.src_uri not in PAGES:
-        return markdown
-    tables = PAGES[page.file.src_uri]()
-    places = re.findall(r"^<!-- (\w+) -->$", markdown, re.M)
+def filled(name: str, text: str) -> str:
+    """Return a page's text with its tables as they should be now."""
+    tables = PAGES[name]()
+    places = re.findall(r"^<!-- (\w+) -->$", text, re.M)
     if sorted(places) != sorted(tables):
-        raise ValueError(f"{page.file.src_uri} has places {places}")
-    for name, table in tables.items():
-        markdown = markdown.replace(f"<!-- {name} -->", table)
-    return markdown
+        raise ValueError(f"{name} has places {places}, wanted {[*tables]}")
+    for table, lines in tables.items():
+        first, last = f"<!-- {table} -->\n", f"\n<!-- end of {table} -->"
+        before, _, rest = text.partition(first)
+        after = rest.partition(last)[2]
+        text = f"{before}{first}\n{lines.strip()}\n{last}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    for page in (ROOT / "docs" / name for name in PAGES):
+        page.write_text(filled(page.name, page.read_text("utf-8")), "utf-8")
