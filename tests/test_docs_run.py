@@ -4,6 +4,8 @@ The commands are read from the page. Flags that make them short are appended:
 absl takes the last value of a flag that is given twice.
 """
 
+import contextlib
+import http.client
 import importlib.util
 import io
 import itertools
@@ -13,19 +15,26 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import corpora
 import fine_tuned_models
+import litert_files
+import numpy as np
 import pages
 import pytest
 import scripts
 import squad_files
 import tiny
+import waiting
 from paths import ROOT
 
 from modeling import NAMED_SIZES, BertConfig
 from pretraining.model import BertForPreTraining
+from tasks import loading, registry
+from tokenization import TokenizerSettings
 
 # Commands of tutorials that fetch data, which the tests make themselves.
 FETCHING = ("curl", "unzip", "mkdir", "head", "cp")
@@ -320,6 +329,99 @@ def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
     (tmp_path / "texts" / "sst2.txt").write_text("a good film\nthe bad book\n")
     (tmp_path / "texts" / "more.txt").write_text("a good book\nbad film\n")
     check_page(page, distillation_flags, caplog, capsys)
+
+
+def post(
+    server: ThreadingHTTPServer, body: bytes, **headers: str
+) -> tuple[int, dict]:
+    """Return the status and the answer of a request."""
+    connection = http.client.HTTPConnection(*server.server_address, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("POST", "/", body, headers)
+        found = connection.getresponse()
+        return found.status, json.loads(found.read())
+
+
+def python_blocks(page: Path) -> list[str]:
+    """Return the programs of a page."""
+    found = (b for b in pages.blocks(page) if b.language == "python")
+    return ["\n".join(block.lines) for block in found]
+
+
+def test_every_key_of_an_export_is_explained():
+    text = (ROOT / "docs" / "serving.md").read_text("utf-8")
+    section = text.split("\n## What export.json says")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.M)
+    keys = (registry.find(name).described for name in registry.TASKS)
+    wanted = {*TokenizerSettings._fields, *itertools.chain(*keys)}
+    assert not wanted - {*re.findall(r"`(\w+)`", " ".join(cells))}
+
+
+@pytest.mark.slow
+def test_the_http_service_runs(tmp_path, monkeypatch):
+    """Wrong requests end in one line, and the next one is answered."""
+    monkeypatch.chdir(tmp_path)
+    model = litert_files.write_model(tmp_path / "subjects", "classifier")
+    scripts.run(
+        scripts.load("export_saved_model"),
+        init_checkpoint=model,
+        export_dir="served/subjects/1",
+    )
+    blocks = python_blocks(ROOT / "docs" / "serving.md")
+    (code,) = (block for block in blocks if "8080" in block)
+    names = {}
+    arguments = (code.replace("8080", "0"), names)  # a port that is free
+    thread = threading.Thread(target=exec, args=arguments, daemon=True)
+    thread.start()
+    waiting.wait_for(lambda: "server" in names or not thread.is_alive())
+    server = names["server"]
+    for body in (b"", b"{", b'"a"', b"[1]", b'["\\ud800"]'):
+        status, found = post(server, body)
+        assert (status, [*found]) == (400, ["error"])
+    status, _ = post(server, b"", **{"Content-Length": "1000001"})
+    assert status == 400
+    status, found = post(server, b'["good film", "bad"]')
+    assert status == 200
+    assert {*found["label"]} <= {"good", "bad"} and len(found["score"]) == 2
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.nightly
+def test_the_programs_of_onnx_run(tmp_path, monkeypatch, capsys):
+    """Vectors and answers are those of the checkpoints."""
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks(ROOT / "docs" / "serving.md")
+    vectors, questions = (b for b in blocks if "export[" in b)
+    programs = {"embeddings": vectors, "question_answering": questions}
+    opening, shown = vectors.split("texts = ")
+    for kind, code in programs.items():
+        options = litert_files.options_for(kind)
+        source = litert_files.write_model(tmp_path / kind, kind)
+        scripts.run(
+            scripts.load("export_saved_model"),
+            init_checkpoint=source,
+            export_dir=f"{kind}.onnx",
+            format="onnx",
+            **options,
+        )
+        graph = loading.load_graph(loading.find(str(source), **options))
+        names = {}
+        exec(opening.replace("minilm.onnx", f"{kind}.onnx"), names)
+        if kind == "embeddings":
+            exec(f"texts = {shown}", names)
+            wanted = graph.from_texts(names["texts"])["embedding"]
+            np.testing.assert_allclose(names["vectors"], wanted, atol=1e-5)
+            continue
+        exec(code, names)
+        for texts in litert_files.TEXTS[kind]:
+            wanted = graph.from_texts(*([text] for text in texts.values()))
+            (found,) = wanted["answer"].numpy()
+            assert names["answer"](**texts) == found.decode()
+            names["export"]["null_threshold"] = -100.0  # as of SQuAD 2.0
+            assert names["answer"](**texts) == ""
+            names["export"]["null_threshold"] = None
 
 
 @pytest.mark.nightly
