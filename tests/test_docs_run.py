@@ -161,9 +161,9 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "pretraining.md"
     monkeypatch.chdir(tmp_path)
     documents = corpora.manual(60)
-    for name, part in (("train", documents[16:]), ("dev", documents[:16])):
-        (tmp_path / "text" / name).mkdir(parents=True)
-        corpora.write(tmp_path / "text" / name / "a.txt", part)
+    (tmp_path / "text" / "heldout").mkdir(parents=True)
+    corpora.write(tmp_path / "text" / "train-0.txt", documents[16:])
+    corpora.write(tmp_path / "text" / "heldout" / "0.txt", documents[:16])
     (block,) = (b for b in pages.blocks(page) if b.language == "json")
     base = BertConfig.from_size("base", 30522)
     assert json.loads("\n".join(block.lines)) == base.to_dict()
