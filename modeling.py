@@ -696,6 +696,11 @@ class BertModel(Layer):
         self.build()
         self.name = name
 
+    def build(self, input_shape: Any = None) -> None:
+        """Create the variables, once: a layer that holds this one may ask."""
+        if not self.built:
+            super().build()
+
     def call(
         self,
         input_ids: tf.Tensor,
@@ -715,12 +720,10 @@ class BertModel(Layer):
                 "by its name, bert(input_ids=ids, input_mask=mask, "
                 "segment_ids=segments), those of a dict as bert(**inputs)"
             )
-        if input_ids.shape.rank != 2 or not input_ids.dtype.is_integer:
-            raise UserError(
-                "input_ids must be whole numbers [B, S], found "
-                f"{input_ids.dtype.name} {input_ids.shape}; texts go through "
-                "a tokenizer first, and keras.Input takes dtype='int32'"
-            )
+        input_ids = whole_numbers("input_ids", input_ids)
+        segment_ids = whole_numbers("segment_ids", segment_ids)
+        position_ids = whole_numbers("position_ids", position_ids)
+        sequence_ids = whole_numbers("sequence_ids", sequence_ids)
         batch, length = elementwise.shape_of(input_ids)  # B, S
         longest = self.config.max_position_embeddings
         too_long = (
@@ -808,9 +811,39 @@ class BertModel(Layer):
         A layer comes before its parts, since it hands its `trainable` to them.
         """
         return {
-            part.path.removeprefix(self.path).removeprefix("/"): part
+            part.path.partition("/")[2]: part
             for part in (*self._flatten_layers(), *self.weights)
         }
+
+
+def whole_numbers(name: str, x: tf.Tensor | None) -> tf.Tensor | None:
+    """Return [B, S] as integers; they may come as floats from Keras.
+
+    Keras builds a subclassed model of its files by calling it with float32
+    tensors of the saved shapes, and gives a Sequential model an input of the
+    first layer's dtype.
+    """
+    if x is None:
+        return None
+    x = tf.convert_to_tensor(x)
+    # A model that is only built may get 16 bits: no layer sees a value.
+    with keras.SymbolicScope() as scope:
+        sizes = (4, 8) if scope.original_scope is None else (2, 4, 8)
+    is_float = x.dtype.is_floating and x.dtype.size in sizes
+    if x.shape.rank != 2 or not (x.dtype.is_integer or is_float):
+        raise UserError(
+            f"{name} must be whole numbers [B, S], found {x.dtype.name} "
+            f"{x.shape}; texts go through a tokenizer first, and a model "
+            "begins with keras.Input([None], dtype='int32')"
+        )
+    if not is_float:
+        return x
+    whole = tf.cast(x, tf.int32)
+    check = tf.debugging.assert_equal(
+        tf.cast(whole, x.dtype), x, f"{name} must be whole numbers"
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(whole)
 
 
 def draw_seed() -> tf.Tensor:
