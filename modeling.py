@@ -834,7 +834,8 @@ def whole_numbers(name: str, x: tf.Tensor | None) -> tf.Tensor | None:
         raise UserError(
             f"{name} must be whole numbers [B, S], found {x.dtype.name} "
             f"{x.shape}; texts go through a tokenizer first, and a model "
-            "begins with keras.Input([None], dtype='int32')"
+            "whose policy has 16 bits, which would round ids, begins with "
+            "keras.Input([None], dtype='int32')"
         )
     if not is_float:
         return x

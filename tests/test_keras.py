@@ -244,6 +244,131 @@ def test_weights_clone_and_export_give_equal_answers(tmp_path):
     np.testing.assert_allclose(served.serve(rows), wanted, atol=1e-6)
 
 
+@keras.saving.register_keras_serializable("test_keras")
+class Classifier(keras.Model):
+    """A subclassed model; the form says what it is called with and holds."""
+
+    def __init__(self, form: str):
+        super().__init__()
+        self.form = form
+        self.encoders = [
+            BertModel(CONFIG, name=f"bert_{number}")
+            for number in range(2 if form == "two encoders" else 1)
+        ]
+        if form == "nested":
+            self.inner = Classifier("ids")
+        self.head = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        if self.form == "ids":
+            inputs = {"input_ids": inputs, "input_mask": inputs != 0}
+        elif self.form == "list":
+            inputs = dict(zip(NAMES, inputs, strict=True))
+        vectors = [bert(**inputs).pooled_output for bert in self.encoders]
+        if self.form == "nested":
+            vectors.append(self.inner(inputs["input_ids"]))
+        return self.head(keras.ops.concatenate(vectors, -1))
+
+    def get_config(self):
+        return {"form": self.form}
+
+
+def inputs_of(form: str, features: dict) -> dict | list | np.ndarray:
+    if form == "ids":
+        return features["input_ids"]
+    return list(features.values()) if form == "list" else features
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [nightly("float32"), "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "form",
+    [*map(nightly, ("list", "ids", "two encoders", "nested")), "dict"],
+)
+def test_a_model_that_holds_encoders_loads_with_its_head(tmp_path, form, name):
+    """Keras builds it by a call with floats, whose errors it swallows."""
+    features = features_of(16)
+    inputs, labels = inputs_of(form, features), labels_of(features)
+    with policy(name):
+        model = Classifier(form)
+        model.compile(AdamWeightDecay(1e-2), LOSS, jit_compile=False)
+        model.fit(inputs, labels, verbose=0)
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(loaded(inputs), model(inputs))
+        for one in (model, loaded):
+            one.fit(inputs, labels, shuffle=False, verbose=0)
+        np.testing.assert_array_equal(loaded(inputs), model(inputs))
+        other = keras.models.clone_model(model)
+        other(inputs)
+        model.save_weights(tmp_path / "model.weights.h5")
+        other.load_weights(tmp_path / "model.weights.h5")
+        np.testing.assert_array_equal(other(inputs), model(inputs))
+
+
+def test_a_model_that_holds_an_encoder_exports_with_floats(tmp_path):
+    model, features = Classifier("dict"), features_of(5)
+    wanted = model(features)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    rows = {n: tf.constant(v, tf.float32) for n, v in features.items()}
+    np.testing.assert_allclose(served.serve(rows), wanted, atol=1e-6)
+    rows["input_ids"] += 0.5
+    with pytest.raises(tf.errors.InvalidArgumentError, match="whole numbers"):
+        served.serve(rows)
+
+
+@keras.saving.register_keras_serializable("test_keras")
+class Pooled(keras.layers.Layer):
+    """The pooled output of an encoder that `build` may build, or create."""
+
+    def __init__(self, is_late: bool, **options):
+        super().__init__(**options)
+        self.is_late = is_late
+        if not is_late:
+            self.bert = BertModel(CONFIG, name="mine")
+            self.bert.embeddings.trainable = False
+
+    def build(self, input_shape):
+        if self.is_late:
+            self.bert = BertModel(CONFIG)
+        self.bert.build(input_shape)
+
+    def call(self, input_ids):
+        return self.bert(input_ids).pooled_output
+
+    def get_config(self):
+        return super().get_config() | {"is_late": self.is_late}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_sequential_model_takes_an_encoder(tmp_path, is_late):
+    ids = features_of(3)["input_ids"]
+    model = keras.Sequential([Pooled(is_late), keras.layers.Dense(2)])
+    wanted = model(ids)
+    bert = model.layers[0].bert
+    np.testing.assert_array_equal(
+        wanted, model.layers[1](bert(ids).pooled_output)
+    )
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(ids), wanted)
+    # A second build changes no path of `get_config`.
+    copied = BertModel.from_config(bert.get_config())
+    assert len(copied.trainable_variables) == len(bert.trainable_variables)
+
+
+def test_a_sequential_model_of_16_bits_takes_whole_numbers():
+    """Keras would round ids of 257 to 256 in its own embedding."""
+    ids = features_of(3)["input_ids"]
+    with policy("mixed_bfloat16"):
+        with pytest.raises(UserError, match="bfloat16.*begins with keras.Inp"):
+            keras.Sequential([Pooled(False)])(ids)
+        layer = Pooled(False)
+        model = keras.Sequential([keras.Input([None], dtype="int32"), layer])
+        np.testing.assert_array_equal(model(ids), layer(ids))
+
+
 # --- The optimizer -----------------------------------------------------------
 
 
@@ -604,8 +729,14 @@ def in_float64() -> None:
     "mistake, words",
     [
         (
-            lambda: call_with(input_ids=keras.Input([None])),
-            "found float32 .*keras.Input takes dtype='int32'",
+            lambda: call_with(input_ids=tf.constant([[1.0, 0.5]])),
+            "input_ids must be whole numbers",
+        ),
+        (
+            lambda: call_with(
+                input_ids=tf.ones([1, 2], tf.int32), segment_ids=[0, 1]
+            ),
+            "segment_ids must be whole numbers .*found int32",
         ),
         (
             lambda: call_with(input_ids=tf.constant(["a text"])),

@@ -19,8 +19,7 @@ The products must also be in float32: those of bfloat16 do not convert.
 """
 
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from base import progress
 from base.errors import UserError
@@ -94,12 +93,17 @@ def convert(module: tf.Module, function: Callable, quantize: str) -> bytes:
 
 
 def with_metadata(
-    data: bytes, description: str, has_labels: bool, length: int
+    data: bytes,
+    description: str,
+    has_labels: bool,
+    length: int,
+    outputs: Sequence[str],
 ) -> bytes:
     """Return a LiteRT file with the metadata that MediaPipe reads.
 
-    It names the inputs and outputs as the graph has them: the converter does
-    not keep the signature's order.
+    The outputs get the order of `outputs`, since the converter does not keep
+    that of the signature, and programs read the first vector of a text. The
+    inputs are named in the order of the graph.
 
     The inputs, which may have any size, get the shape [1, length], and can be
     resized as before. MediaPipe cuts and pads texts to the length of the
@@ -110,13 +114,12 @@ def with_metadata(
     from tensorflow.lite.python import schema_py_generated as schema
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
-    content = metadata.describe(
-        description,
-        _names(model, "inputs"),
-        _names(model, "outputs"),
-        has_labels,
-    )
-    graph = model.subgraphs[0]
+    graph, (signature,) = model.subgraphs[0], model.signatureDefs
+    names = {x.tensorIndex: x.name.decode() for x in signature.inputs}
+    inputs = [names[index] for index in graph.inputs]
+    places = {x.name.decode(): x.tensorIndex for x in signature.outputs}
+    graph.outputs = [places[name] for name in outputs]
+    content = metadata.describe(description, inputs, outputs, has_labels)
     for index in graph.inputs:
         tensor = graph.tensors[index]
         tensor.shape, tensor.shapeSignature = [1, length], None
@@ -130,12 +133,3 @@ def with_metadata(
     builder = flatbuffers.Builder(len(data) + len(content) + (1 << 16))
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
-
-
-def _names(model: Any, what: str) -> list[str]:
-    """Return the names of the inputs or outputs of the signature's graph."""
-    names = {
-        tensor.tensorIndex: tensor.name.decode()
-        for tensor in getattr(model.signatureDefs[0], what)
-    }
-    return [names[index] for index in getattr(model.subgraphs[0], what)]

@@ -27,15 +27,17 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     logging.info("Converting %s (%s)", task.checkpoint.prefix, task.name)
     # MediaPipe takes vectors of one size alone, and no vector per token.
     function = graph.rows_function(left_out=["sequence_output"])
+    function = function.get_concrete_function()
     module = tf.Module()
     # See serving/litert/convert.py: variables must hang on the saved module.
     module.weights = graph.weights
-    data = convert.convert(module, function.get_concrete_function(), quantize)
+    data = convert.convert(module, function, quantize)
     data = convert.with_metadata(
         data,
         f"{task.name}; see {metadata.DESCRIPTION}",
         has_labels=task.name == "classifier" and bool(task.labels),
         length=task.checkpoint.row_length,
+        outputs=list(function.structured_outputs),
     )
     described = {
         "version": metadata.VERSION,

@@ -142,9 +142,10 @@ def encode_layers(
 class TextEncoder(TaskModel):
     """An encoder whose outputs are three kinds of vectors of each of n texts.
 
-    pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
-    the real tokens) and sequence_output [n, S, H], all float32. For a text that
-    is read in windows, pooled_output is the mean or maximum over its windows.
+    mean_output [n, H] (over the real tokens), pooled_output [n, H] (see
+    modeling.class_vectors) and sequence_output [n, S, H], all float32. For a
+    text that is read in windows, pooled_output is the mean or maximum over its
+    windows.
     """
 
     windows: ops_windows.Windowing | None = None
@@ -176,8 +177,9 @@ class TextEncoder(TaskModel):
         mask = tf.cast(features["input_mask"], tf.float32)
         mask = tf.expand_dims(mask, -1)  # [n, S, 1]
         total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
+        # The first one is that of the sentence for programs that read one.
         return {
+            "mean_output": total / tf.reduce_sum(mask, axis=1),
             "pooled_output": ops_windows.pooled(pooled, is_there, self.windows),
             "sequence_output": sequence,
-            "mean_output": total / tf.reduce_sum(mask, axis=1),
         }

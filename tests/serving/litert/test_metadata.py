@@ -52,8 +52,8 @@ def test_mediapipe_classifies_with_the_same_scores(tmp_path, quantize):
             assert scores == pytest.approx(one["probabilities"], abs=1e-5)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["encoder", "embeddings"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["encoder", nightly("embeddings")])
 def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind):
     tasks = mediapipe_text()
     source = litert_files.write_model(tmp_path / "model", kind, 32)
@@ -71,7 +71,7 @@ def test_mediapipe_embeds_with_the_same_vectors(tmp_path, kind):
             found = {
                 e.head_name: e.embedding for e in model.embed(text).embeddings
             }
-            assert set(found) == set(names)
+            assert tuple(found) == names  # programs take the first
             for name in names:
                 np.testing.assert_allclose(found[name], one[name], atol=1e-5)
 
