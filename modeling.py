@@ -826,16 +826,16 @@ def whole_numbers(name: str, x: tf.Tensor | None) -> tf.Tensor | None:
     if x is None:
         return None
     x = tf.convert_to_tensor(x)
-    # A model that is only built may get 16 bits: no layer sees a value.
+    # 16 bits would round ids, but do no harm while a model is only built.
     with keras.SymbolicScope() as scope:
-        sizes = (4, 8) if scope.original_scope is None else (2, 4, 8)
-    is_float = x.dtype.is_floating and x.dtype.size in sizes
+        is_building = scope.original_scope is not None
+    is_float = x.dtype.is_floating and (is_building or x.dtype.size > 2)
     if x.shape.rank != 2 or not (x.dtype.is_integer or is_float):
         raise UserError(
             f"{name} must be whole numbers [B, S], found {x.dtype.name} "
             f"{x.shape}; texts go through a tokenizer first, and a model "
-            "whose policy has 16 bits, which would round ids, begins with "
-            "keras.Input([None], dtype='int32')"
+            "whose policy has 16 bits begins with keras.Input([None], "
+            "dtype='int32')"
         )
     if not is_float:
         return x

@@ -369,7 +369,7 @@ class AdamWeightDecay:
         # often round to v.
         gradient = tf.cast(gradient, tf.float32)
         *next_moments, update = self._next_update(
-            gradient, moments, step, direction
+            path, gradient, moments, step, direction
         )
         # Added before the learning rate: the decay follows the schedule too.
         # At rate 1e-4, a weight of gradient 0 shrinks by 1e-6 of itself.
@@ -381,6 +381,7 @@ class AdamWeightDecay:
 
     def _next_update(
         self,
+        path: str,
         gradient: tf.Tensor,
         moments: Sequence[tf.Tensor],
         step: tf.Tensor,
@@ -452,7 +453,8 @@ class Muon(AdamWeightDecay):
 
     Attributes:
         momentum: the 0.95 above.
-        muon_factor: of the learning rate of these kernels.
+        muon_factor: of the learning rate of these kernels, and so of their
+            decay too.
         dtype: of the matrix products.
         compiled: makes a program of the elementwise operations before them.
     """
@@ -528,6 +530,7 @@ class Muon(AdamWeightDecay):
 
     def _next_update(
         self,
+        path: str,
         gradient: tf.Tensor,
         moments: Sequence[tf.Tensor],
         step: tf.Tensor,
@@ -535,12 +538,20 @@ class Muon(AdamWeightDecay):
     ) -> tuple[tf.Tensor, ...]:
         """Return the next moments, and the update without decay and rate."""
         if direction is None:
-            return super()._next_update(gradient, moments, step, direction)
+            return super()._next_update(
+                path, gradient, moments, step, direction
+            )
         # The H numbers of an orthogonal row have a root mean square of
-        # 1 / sqrt(H). The intermediate layer is no smaller than H.
-        scale = self.muon_factor * 0.2 * min(direction.shape) ** 0.5
-        update = scale * tf.cast(direction, tf.float32)
+        # 1 / sqrt(H), also where the intermediate layer is smaller than H.
+        hidden = direction.shape[1 if _units_are_rows(path) else 0]
+        update = 0.2 * hidden**0.5 * tf.cast(direction, tf.float32)
         return self._next_m(moments[0], gradient), update
+
+    def trust_ratio(
+        self, path: str, variable: tf.Variable, update: tf.Tensor
+    ) -> tf.Tensor | float:
+        """Return the factor of a variable's learning rate."""
+        return self.muon_factor if _ENCODER_KERNEL.search(path) else 1.0
 
 
 _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")

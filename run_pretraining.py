@@ -166,7 +166,8 @@ class Flags:
         low=0, high=1, excludes={"num_warmup_steps": ""}
     )
     """The warm-up as a share of all steps, instead of num_warmup_steps. With
-    train_hours the default is 0.1."""
+    train_hours the default is 0.1. A run of schedule=wsd that goes on keeps the
+    steps of its warm-up."""
 
     # Evaluation
     eval_batch_size: int = flag(8, 1, MAX_BATCH_SIZE)

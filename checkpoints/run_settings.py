@@ -134,6 +134,23 @@ def warn_of_changes(
         )
 
 
+def warn_of_other_run(folder: str, settings: Mapping[str, object]) -> None:
+    """Warn of settings in which a run differs from the one that it continues.
+
+    The other run is that of the folder; what it did not record is not compared.
+    """
+    run = _read_run(folder)
+    before = run["fixed"] | run["adjustable"]
+    for name, value in json.loads(json.dumps(settings)).items():
+        if name in before and not _is_same(before[name], value):
+            logging.warning(
+                "The run in %s, which goes on here, has %s: give its value "
+                "unless this phase is to have another",
+                folder,
+                _differing(name, before[name], value),
+            )
+
+
 def move_aside(output_dir: str) -> None:
     """Rename the folder of a run, so that another run can have its name.
 

@@ -69,6 +69,7 @@ def config_of_run(f: FlagValues, source: Checkpoint) -> BertConfig:
 def read_settings(f: FlagValues) -> TrainingSettings:
     """Return the training flags as plain values.
 
+    A run that goes on ends where it was to end, if no flag says otherwise.
     With --train_hours the number of steps is that of the run in output_dir, or
     1 until it is known.
     """
@@ -77,6 +78,8 @@ def read_settings(f: FlagValues) -> TrainingSettings:
         steps = steps_of_cooldown(f)
     elif f.train_hours:
         steps = known_steps(f) or 1
+    elif not f["num_train_steps"].present:
+        steps = _run_before(f)[0].get("num_train_steps", steps)
     settings = flags.read(
         TrainingSettings,
         f,
@@ -177,12 +180,14 @@ def with_steps(
     warmup, share = f.num_warmup_steps, f.warmup_proportion
     if share is None and f.train_hours:
         share = 0.1
-    if share is not None and not f["num_warmup_steps"].present:
-        warmup = int(share * steps)
-        # The warm-up stays what it was where the number of steps changes.
+    if not f["num_warmup_steps"].present:
         before, _ = _run_before(f)
-        if settings.schedule == before.get("schedule") == "wsd":
-            warmup = before["num_warmup_steps"]
+        is_wsd = settings.schedule == before.get("schedule") == "wsd"
+        if share is not None:
+            warmup = int(share * steps)
+        # It stays what it was, in wsd also where the number of steps changes.
+        if share is None or is_wsd:
+            warmup = before.get("num_warmup_steps", warmup)
     return dataclasses.replace(
         settings, num_train_steps=steps, num_warmup_steps=warmup
     )

@@ -111,6 +111,10 @@ _HINTS = {
     "heldout_data": "scores from here on are of other held-out records",
 }
 
+# What the second phase of a run may change, but hardly means to. Records and
+# lengths are its purpose.
+_OF_ALL_PHASES = {"model", "masking", "optimizer", "train_batch_size"}
+
 
 def check_continues(
     resume_from: str, objective: str, vocabulary: Vocabulary | None
@@ -287,7 +291,16 @@ class PretrainingRun:
 
     def claim_output_dir(self) -> None:
         """Begin the run in output_dir, or check that it is the one there."""
-        start.claim_output_dir(self.strategy, self.settings, self._identity())
+        settings, identity = self.settings, self._identity()
+        start.claim_output_dir(self.strategy, settings, identity)
+        before = lookup.checkpoint_to_resume(settings.output_dir)
+        if settings.resume_from and not before:
+            before = lookup.find_training_checkpoint(settings.resume_from)
+            values = {**identity.results}
+            del values["num_train_steps"]  # no phase has a default of its own
+            for name in _OF_ALL_PHASES & identity.fixed.keys():
+                values[name] = identity.fixed[name]
+            run_settings.warn_of_other_run(lookup.folder_of(before), values)
         logs.say("Model: %s", self.source.in_words())
         logs.write_to(self.settings.output_dir)
         warn_of_missed_steps(self.settings)

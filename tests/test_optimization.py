@@ -317,6 +317,8 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
         f"{LAYER}/kernel": (130, 4),
         "bert/encoder/layer_1/output/dense/kernel": (6, 4),
         "bert/encoder/layer_1/intermediate/dense/kernel": (4, 130),
+        "bert/encoder/layer_2/intermediate/dense/kernel": (4, 1),
+        "bert/encoder/layer_2/output/dense/kernel": (1, 4),
         "bert/encoder/layer_0/attention/self/query/kernel": (4, 4),
         f"{LAYER}/bias": (4,),
         KERNEL: (4, 4),
@@ -373,8 +375,9 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
             for step, (g, rate) in enumerate(zip(scaled, own, strict=True)):
                 m = 0.9 * m + 0.1 * g
                 o = orthogonalized_by_hand(path, 0.9 * m + 0.1 * g)
-                u = 3 * 0.2 * np.sqrt(4) * o + 0.01 * wanted
-                wanted = wanted - rate * u
+                # The rate is of the decay too, as in torch.optim.Muon.
+                u = 0.2 * np.sqrt(4) * o + 0.01 * wanted
+                wanted = wanted - 3 * rate * u
                 # The step that is skipped has those of step 6 once more.
                 weights += [wanted] * (2 if step == 6 else 1)
             shares = 0.2 * 0.8 ** np.arange(20)[::-1] / (1 - 0.8**20)

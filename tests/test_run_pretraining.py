@@ -457,10 +457,17 @@ def test_two_phases_continue_weights_moments_and_step(
     scripts.run(run_pretraining, **first)
     assert (tmp_path / "1" / "bert_model.ckpt.index").exists()
     assert not (tmp_path / "1" / "step-10").exists()
+    # Without flags, steps and warm-up stay what they were.
     second = flags_for(
-        data, tmp_path / "2", resume_from=tmp_path / "1", keep_steps="3,5,10"
+        data,
+        tmp_path / "2",
+        resume_from=tmp_path / "1",
+        keep_steps="3,5,10",
+        num_train_steps=None,
+        num_warmup_steps=None,
     )
     scripts.run(run_pretraining, **second)
+    assert "which goes on here" not in caplog.text
     # Step 3 is in the first phase's folder, also where that is a prefix.
     missed = "6 steps are done, so the weights of 5 cannot be kept"
     assert caplog.text.count(missed) == 1
@@ -475,6 +482,18 @@ def test_two_phases_continue_weights_moments_and_step(
         weights_of(finished / "model.ckpt-12"),
         weights_of(tmp_path / "2" / "model.ckpt-12"),
     )
+    second |= {"output_dir": tmp_path / "3", "keep_steps": None}
+    second |= {"num_train_steps": 7, "num_warmup_steps": 2, "dropout": 0.5}
+    second |= {"learning_rate": None, "train_batch_size": 4}
+    scripts.run(run_pretraining, **second)
+    for words in (
+        "learning_rate = 0.01, not 5e-05",
+        "num_warmup_steps = 3, not 2",
+        "train_batch_size = 8, not 4",
+        "other model (hidden_dropout_prob",
+    ):
+        assert f"which goes on here, has {words}" in caplog.text
+    assert caplog.text.count("which goes on here") == 4
     line = change(data, tmp_path, resume_from=data)
     assert "no `checkpoint` file" in line
     line = change(data, tmp_path, resume_from="x", init_checkpoint="y")
@@ -513,11 +532,14 @@ def test_a_wsd_run_ends_or_goes_on_at_any_step(data, tmp_path):
 
     whole, short = run("20", num_train_steps=20), run("10", num_train_steps=10)
     run("stopped", num_train_steps=20, stop_after_steps=8)
-    ended = {"num_train_steps": None, "cooldown": True}
+    # The warm-up is that of the run.
+    ended = dict.fromkeys(("num_train_steps", "num_warmup_steps"))
+    ended["cooldown"] = True
     assert_same(short, run("stopped", **ended))
     assert_same(short, run("stopped", **ended))  # it is over
     # Where its rate began to fall there is a checkpoint.
     more = {"resume_from": tmp_path / "stopped" / "model.ckpt-8"}
+    more["num_warmup_steps"] = None
     assert_same(whole, run("longer", num_train_steps=20, **more))
     assert_same(short, run("branch", **more, **ended))
     run("rises", stop_after_steps=2)

@@ -105,7 +105,8 @@ class TrainingSettings:
     muon_factor: float = flag(
         1.0, low=0, needs={"optimizer=muon": ""}, resumed="results"
     )
-    """The learning rate of Muon's kernels is learning_rate times this."""
+    """The learning rate of Muon's kernels, and so their weight decay, is
+    learning_rate times this."""
 
     weight_decay_rate: float = flag(0.01, low=0, resumed="results")
     """Rate of the decoupled weight decay."""
