@@ -306,6 +306,7 @@ def test_a_model_that_holds_encoders_loads_with_its_head(tmp_path, form, name):
         np.testing.assert_array_equal(other(inputs), model(inputs))
 
 
+@pytest.mark.slow
 def test_a_model_that_holds_an_encoder_exports_with_floats(tmp_path):
     model, features = Classifier("dict"), features_of(5)
     wanted = model(features)

@@ -490,7 +490,7 @@ def test_two_phases_continue_weights_moments_and_step(
         "learning_rate = 0.01, not 5e-05",
         "num_warmup_steps = 3, not 2",
         "train_batch_size = 8, not 4",
-        "other model (hidden_dropout_prob",
+        "other model (attention_probs_dropout_prob, hidden_dropout_prob)",
     ):
         assert f"which goes on here, has {words}" in caplog.text
     assert caplog.text.count("which goes on here") == 4
@@ -541,7 +541,7 @@ def test_a_wsd_run_ends_or_goes_on_at_any_step(data, tmp_path):
     more = {"resume_from": tmp_path / "stopped" / "model.ckpt-8"}
     more["num_warmup_steps"] = None
     assert_same(whole, run("longer", num_train_steps=20, **more))
-    assert_same(short, run("branch", **more, **ended))
+    assert_same(short, run("branch", **(more | ended)))
     run("rises", stop_after_steps=2)
     ended |= {"optimizer": "muon", "schedule": "wsd"}
     for name, words in (("none", "none holds none"), ("rises", "until step 3")):
