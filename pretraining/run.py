@@ -111,9 +111,11 @@ _HINTS = {
     "heldout_data": "scores from here on are of other held-out records",
 }
 
-# What the second phase of a run may change, but hardly means to. Records and
-# lengths are its purpose.
-_OF_ALL_PHASES = {"model", "masking", "optimizer", "train_batch_size"}
+# What a phase of a run has of its own, besides what `check_continues` checks.
+_OF_A_PHASE = (
+    "records file_order max_seq_length max_predictions_per_seq packing "
+    "vocabulary num_train_steps train_hours"
+).split()
 
 
 def check_continues(
@@ -296,11 +298,11 @@ class PretrainingRun:
         before = lookup.checkpoint_to_resume(settings.output_dir)
         if settings.resume_from and not before:
             before = lookup.find_training_checkpoint(settings.resume_from)
-            values = {**identity.results}
-            del values["num_train_steps"]  # no phase has a default of its own
-            for name in _OF_ALL_PHASES & identity.fixed.keys():
-                values[name] = identity.fixed[name]
-            run_settings.warn_of_other_run(lookup.folder_of(before), values)
+            values = identity.fixed | identity.results
+            run_settings.warn_of_other_run(
+                lookup.folder_of(before),
+                {n: x for n, x in values.items() if n not in _OF_A_PHASE},
+            )
         logs.say("Model: %s", self.source.in_words())
         logs.write_to(self.settings.output_dir)
         warn_of_missed_steps(self.settings)
