@@ -113,9 +113,9 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
     if none := [x.guid for x in examples if x.label == missing in labels]:
         line, _ = rows_by_guid(split)[none[0]]
         raise UserError(
-            f"{split.file}: is {missing!r} a class, or have its "
-            f"{counted(len(none), 'row')} no label (first: line {line})? "
-            "Delete the rows, or give the class a name"
+            f"{split.file}: the label {missing!r} of {counted(len(none), 'row')}"
+            f" (first: line {line}) may be a class, or say that there is none: "
+            "give the class a name, or delete the rows"
         )
     found = (
         f"{split.file}: column {split.columns.label!r} has {len(labels)} "
