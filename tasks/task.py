@@ -381,7 +381,7 @@ class Task(abc.ABC):
     def _input(self, place: Place, value: dict[str, Any], kind: str) -> Input:
         """Return the input of an object without its texts."""
         own = _own_id(value, self.settings.id_column)
-        item = Input(str(place) if own is None else own, place, {})
+        item = Input(str(place) if own in (None, "") else own, place, {})
         has_inputs = self.settings.output_format == "csv"
         if kind == "jsonl" and not has_inputs:
             return item

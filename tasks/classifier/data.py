@@ -111,11 +111,11 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
         if {*map(float, labels)} == {*range(-1, len(labels) - 1)}:
             missing = min(labels, key=float)
     if none := [x.guid for x in examples if x.label == missing in labels]:
-        line, _ = rows_by_guid(split)[none[0]]
+        of, (line, _) = counted(len(none), "row"), rows_by_guid(split)[none[0]]
         raise UserError(
-            f"{split.file}: the label {missing!r} of {counted(len(none), 'row')}"
-            f" (first: line {line}) may be a class, or say that there is none: "
-            "give the class a name, or delete the rows"
+            f"{split.file}: the label {missing!r} of {of} (first: line {line}) "
+            "may be a class, or say that there is none: give the class a name, "
+            "or delete the rows"
         )
     found = (
         f"{split.file}: column {split.columns.label!r} has {len(labels)} "
