@@ -273,11 +273,11 @@ def _csv_cells(
         for row in reader:
             first = first or row
             if len(own) > 1 and row is not first:
-                cells = [line.rstrip("\r\n").split(delimiter) for line in own]
-                # As if the quotation mark closed at the end of the line.
-                cut = [cell.split("\n")[0] for cell in row]
-                if row[:-1] == cut[:-1]:
-                    cells[0] = cut
+                cells = [line.split(delimiter) for line in own]
+                # Or as if the quotation mark closed at the end of the line.
+                closed = next(csv.reader(own[:1], delimiter=delimiter))
+                if len(closed) == len(first):
+                    cells[0] = closed
                 if {*map(len, cells)} == {len(first)}:
                     long[begins] = cells
             own.clear()
@@ -311,38 +311,33 @@ def _warn_of_quotes(
         long: {line in which a row begins: the cells of each of its lines}, of
             rows that cover several.
     """
+
+    def kinds(row: list[str]) -> list[tuple[int, str]]:  # numbers are alike
+        return [
+            (n, re.sub("[0-9.]+", "0", c.strip())) for n, c in enumerate(row)
+        ]
+
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    plain = (row for row in table if not any("\n" in cell for cell in row))
-    lines = [cells for rows in long.values() for cells in rows]
-    seen = collections.Counter(
-        pair for row in (*plain, *lines) for pair in enumerate(map(_kind, row))
-    )
-    found = [
-        f"{begins} to {begins + len(rows) - 1}"
-        for begins, rows in long.items()
-        if delimiter == "\t"
-        or any(
-            all(_kind(cell) and seen[at, _kind(cell)] > 1 for cell in column)
-            for at, column in enumerate(zip(*rows, strict=True))
-        )
-    ]
+    rows = itertools.chain(table, *long.values())
+    seen = collections.Counter(kind for row in rows for kind in kinds(row))
+    found = []
+    for begins, lines in long.items():
+        columns = zip(*map(kinds, lines), strict=True)
+        if delimiter == "\t" or any(
+            all(seen[kind] > 1 and kind[1] for kind in column)
+            for column in columns
+        ):
+            found.append(f"{begins} to {begins + len(lines) - 1}")
     if found:
+        mend = "; or rename the file to .tsv, which has no quotes"
         logs.warn_once(
             f"{path}: a quotation mark makes one row of each of the lines "
             f"{', '.join(found[:_SHOWN])} ({counted(len(found), 'such row')}), "
             "which look like rows themselves. If they are, close each mark in "
             "its line, or write a mark that belongs to a text twice, in quotes"
-            + "; or rename the file to .tsv, which has no quotes"
+            + mend
             * (delimiter == "\t")
         )
-
-
-def _kind(cell: str) -> str:
-    """Return a cell as it is compared with others: all numbers are alike."""
-    try:
-        return str(0 * abs(float(cell)))
-    except ValueError:
-        return cell.strip()
 
 
 def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:

@@ -88,7 +88,7 @@ def predict_window(
     predictions = predict.predict(
         task, run_model, window.inputs, batch_size, cut
     )
-    problems, none = list(window.problems), task.unanswered
+    problems, none = list(window.problems), dict.fromkeys(task.predicted)
     answers = [
         (task.unread(problem.place, problem.text, window.kind), none)
         for problem in problems

@@ -288,11 +288,6 @@ class Task(abc.ABC):
         """Return what a table has of a prediction, by column."""
         return found
 
-    @property
-    def unanswered(self) -> Prediction:
-        """What stands for a prediction of an input that has none."""
-        return dict.fromkeys(self.predicted)
-
     @functools.cached_property
     def written(self) -> set[str]:
         """The names of what is written of a prediction beside its input."""
@@ -300,7 +295,7 @@ class Task(abc.ABC):
         if settings.explain:
             found.add("attributions")
         if settings.output_format == "csv":
-            return found | {*self.cells(self.unanswered)}
+            return found | {*self.cells(dict.fromkeys(self.predicted))}
         if settings.teacher:
             found |= {"teacher", *self.text_names}
         return found | {"id", *self.predicted}
@@ -380,14 +375,19 @@ class Task(abc.ABC):
 
     def _input(self, place: Place, value: dict[str, Any], kind: str) -> Input:
         """Return the input of an object without its texts."""
-        own = _own_id(value, self.settings.id_column)
+        own, column = value.get("id"), self.settings.id_column
+        if column or own is not None:
+            hint = " (--id_column)" if column else ""
+            own = tables.require(value, column or "id", (str, int), hint=hint)
+            if isinstance(own, str):
+                tables.check_utf8(own, "the id")
         item = Input(str(place) if own in (None, "") else own, place, {})
         has_inputs = self.settings.output_format == "csv"
         if kind == "jsonl" and not has_inputs:
             return item
         tables.check_utf8(json.dumps(value, ensure_ascii=False), "the line")
         if not has_inputs:
-            read = (*self.names, self.settings.id_column or "id")
+            read = (*self.names, column or "id")
             value = {n: cell for n, cell in value.items() if n not in read}
         return item._replace(others=tables.renamed(value, self.written))
 
@@ -458,17 +458,6 @@ class Task(abc.ABC):
         return Row(
             ids[:size].astype(np.int32), segments[:size].astype(np.int32)
         )
-
-
-def _own_id(value: Mapping[str, Any], column: str | None) -> str | int | None:
-    """Return the id of a JSON object, None without one."""
-    if not column and value.get("id") is None:
-        return None
-    hint = " (--id_column)" if column else ""
-    own = tables.require(value, column or "id", (str, int), hint=hint)
-    if isinstance(own, str):
-        tables.check_utf8(own, "the id")
-    return own
 
 
 def is_record(item: Input) -> bool:

@@ -228,7 +228,6 @@ def read_examples(
         needed.append("label")
     is_answered = files.is_own and "label" not in columns
     empty: dict[str, list[str]] = {}  # part of an example: lines without it
-    undecided: list[str] = []
     found = tables.rows(
         split.file,
         {column: _FLAGS.get(part, "") for part, column in columns.items()},
@@ -258,7 +257,9 @@ def read_examples(
             values["label"] = _SYNONYMS.get(values["label"], values["label"])
             is_nli = "entailment" in (files.labels or ())
             if values["label"] == _UNDECIDED and is_nli:
-                undecided.append(at.rpartition(" ")[2])
+                damaged.append(
+                    f"{at}: label {_UNDECIDED!r}, no agreement on one"
+                )
                 continue
             _check_label(values["label"], files, spellings, at)
         values["guid"] = values.get("guid") or str(number)
@@ -277,15 +278,9 @@ def read_examples(
         raise UserError(
             damaged[0] if damaged else f"{split.file} holds no example{of}"
         )
-    if undecided:
-        logs.warn_once(
-            f"{split.file}: {counted(len(undecided), 'row')} with the label "
-            f"{_UNDECIDED!r} left out, whose annotators did not agree (first: "
-            f"line {undecided[0]})"
-        )
     if damaged:  # a run reads some files twice
         logs.warn_once(
-            f"{damaged[0]}; damaged lines are left out, {len(damaged)} in all"
+            f"{damaged[0]}; such lines are left out, {len(damaged)} in all"
         )
     return examples
 

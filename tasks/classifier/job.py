@@ -314,7 +314,7 @@ class ClassifierJob(FineTuningJob):
             own = {name: values[place] for name, values in outputs.items()}
             texts, answer = _texts(data, example), task.prediction([], own)
             if self.files.is_own and not all(map(str.strip, texts.values())):
-                answer = task.unanswered
+                answer = dict.fromkeys(task.predicted)
                 lines[place] = "\t" * lines[place].count("\t")
                 submission[place + 1] = f"{example.guid}\t"
             cells = task.cells(answer)

@@ -163,7 +163,7 @@ def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
     (record,) = caplog.records
     assert record.message == (
         f"{tmp_path}/train.tsv, line 3: 4 columns, wanted 6 as in the first "
-        "line; damaged lines are left out, 4 in all"
+        "line; such lines are left out, 4 in all"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_pair_lacks_neither_text(tmp_path, caplog):
     task, names = glue.TASKS["qqp"], ["question1", "question2", "is_duplicate"]
     write(tmp_path, "dev.tsv", tabs(*names), tabs("A", "", "0"), tabs(*"AB0"))
     assert len(read(tmp_path, task, task.dev["dev"])) == 1
-    assert "dev.tsv, line 2: column 'question2' is empty; dam" in caplog.text
+    assert "dev.tsv, line 2: column 'question2' is empty; such" in caplog.text
     names[2] = "id"
     write(tmp_path, "test.tsv", tabs(*names), tabs("A", "", "0"), tabs(*"AB1"))
     assert len(read(tmp_path, task, task.test["QQP"])) == 2
@@ -214,8 +214,10 @@ def test_rows_on_which_annotators_did_not_agree(tmp_path, caplog):
             files.train._replace(file="train.tsv", columns=columns),
         )
         assert [x.label for x in found] == labels[::2]
-    assert "2 rows with the label '-' left out" in caplog.text
-    assert "(first: line 3)" in caplog.text
+    assert (
+        "line 3: label '-', no agreement on one; such lines are left out, 2"
+        in (caplog.text)
+    )
     for labels, wanted in (
         ("-1 0 1", "classes"),
         ("-2 -1 0 1 2", "classes"),
