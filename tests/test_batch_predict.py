@@ -387,6 +387,9 @@ def test_a_pair_without_one_text_has_an_empty_answer(tmp_path, caplog):
     assert [bool(row["value"]) for row in found] == [True, False, False]
     reasons = [problem["reason"] for problem in problems(tmp_path / "1")]
     assert reasons == ["text_b is empty", "text_a is empty"]
+    # A student learns from answers alone.
+    (line,) = predict(model, path, tmp_path / "2", as_teacher=True)
+    assert line["text_b"] == "the book" and line["teacher"]
 
 
 # --- Inputs that cannot be predicted -----------------------------------------
