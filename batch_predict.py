@@ -23,11 +23,12 @@ TFRecords of the fine-tuning scripts; all but tables may be gzip.
 writes a table of the texts, their labels with the probability, and the other
 columns of new.csv.
 
-A line that cannot be predicted is left out, and written to errors.jsonl with
-the reason. After an interruption, the same command resumes the run. With
---runner=beam Apache Beam does the same on many machines. --explain adds the
-words that decided, --as_teacher what a smaller model learns from
-(docs/distillation.md). Usual choices: --batch_size, --max_seq_length, --dtype.
+A line that cannot be predicted has an empty answer, and is written to
+errors.jsonl with the reason. After an interruption, the same command resumes
+the run. With --runner=beam Apache Beam does the same on many machines.
+--explain adds the words that decided, --as_teacher what a smaller model learns
+from (docs/distillation.md). Usual choices: --batch_size, --max_seq_length,
+--dtype.
 """
 
 import dataclasses
@@ -78,7 +79,7 @@ class Flags:
     content."""
 
     id_column: str | None = flag()
-    """JSON field or TFRecord feature that holds the id; default: id, in
+    """Column, JSON field or TFRecord feature that holds the id; default: id, in
     TFRecords also unique_ids; without one, the id is file:line."""
 
     # Outputs
@@ -87,7 +88,7 @@ class Flags:
 
     output_format: str = flag("jsonl", choices=("jsonl", "csv"))
     """jsonl: an object for each input. csv: a table with the texts, the
-    prediction and all other columns of the input."""
+    prediction and all other columns of the input, under their names."""
 
     explain: bool = flag(False)
     """Add to each prediction the words that decided it, by integrated

@@ -8,7 +8,7 @@ writes a JSON object per line of the input, with the fields of batch_predict.py:
     {"id": "pairs.jsonl:1", "label": "1", "score": 0.98, "probabilities": ...}
 
 --output_file writes to a file instead. A line that cannot be predicted is named
-on standard error and left out; the exit status is then 1.
+on standard error and has an empty answer; the exit status is then 1.
 
 It needs ai-edge-litert and no TensorFlow: pip install -r
 requirements-litert.txt. In a program: from litert_model import LiteRtModel.
@@ -82,7 +82,7 @@ def main(_: list[str]) -> int:
     )
     prediction_flags.warn_of_ignored(FLAGS, model.settings.task)
     prediction_flags.check_text_columns(FLAGS.text_columns, model.task)
-    num_lines = num_problems = 0
+    num_predicted = num_problems = 0
     began = time.monotonic()
     with file_system.atomic_file(FLAGS.output_file) as file:
         for window in windows(model):
@@ -99,9 +99,9 @@ def main(_: list[str]) -> int:
                     problem.reason,
                 )
             file.writelines(f"{line}\n".encode() for line in result.lines)
-            num_lines += len(result.lines)
+            num_predicted += result.counts["predicted"]
             num_problems += len(result.problems)
-        if not num_lines:
+        if not num_predicted:
             raise UserError(
                 f"--input_file={FLAGS.input_file}: no line could be predicted"
                 + (", see above" if num_problems else ": it is empty")
@@ -109,13 +109,13 @@ def main(_: list[str]) -> int:
     seconds = time.monotonic() - began
     logs.say(
         "Predicted %d lines in %s, %.1f lines/s%s",
-        num_lines,
+        num_predicted,
         progress.format_seconds(seconds),
-        num_lines / max(seconds, 1e-9),
+        num_predicted / max(seconds, 1e-9),
         "" if FLAGS.output_file == "-" else f": {FLAGS.output_file}",
     )
     if num_problems:
-        logging.error("%d lines have no prediction", num_problems)
+        logging.error("%d lines have an empty answer", num_problems)
     return int(num_problems > 0)
 
 

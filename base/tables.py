@@ -11,6 +11,7 @@ it is from:
 `at` is its place, "train.csv, line 3", with which errors begin.
 """
 
+import collections
 import contextlib
 import csv
 import decimal
@@ -19,10 +20,10 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from base import file_system, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError, counted
 
 Row = dict[str | int, Any]
@@ -33,6 +34,8 @@ TABLES = (".csv", ".tsv")
 _HEAD = 1 << 16  # bytes that hold the header of a table
 
 _FIRST_ROWS = 100  # from which the separator of a .csv follows
+
+_SHOWN = 5  # rows that a warning names
 
 _LONGEST_NAME = 80  # characters of a column's name that an error shows
 
@@ -78,15 +81,16 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
 
 def rows(
     path: str,
-    columns: Collection[str | int] = (),
+    columns: Collection[str | int] | None = (),
     hint: str = "",
     has_header: bool = True,
     damaged: list[str] | None = None,
+    whole: bool = False,
 ) -> Iterator[tuple[str, Row]]:
     """Yield (place, row) of each row of a file; blank lines are none.
 
-    Nor are rows of a table without any cell that holds something, which Excel
-    leaves at the end.
+    Rows of a table whose cells are all empty are passed over. A warning counts
+    them, but for those at the end, which Excel leaves there.
 
     A line of a .txt is {"text": line}. Of the columns of a table that have the
     same name, there is none in the row.
@@ -96,11 +100,15 @@ def rows(
             .csv are separated by commas, semicolons or tabs.
         columns: names that every row must have. Without a header they are
             numbers from 0. A mapping to the flags that choose them, or "",
-            lets the error name these.
+            lets the error name these. None: all that the table has, for who
+            writes them again; columns of one name are an error, unless they are
+            empty.
         hint: how to mend a lack of columns, for the error.
         has_header: whether the first line of a table names the columns.
         damaged: gets a line for each row of a table that has more or fewer
             cells than the first line; such a row is {}. None: it is an error.
+        whole: rows of empty cells are rows, for who answers each. In a table
+            of one column, so is a blank line, but not at the end.
 
     Raises:
         UserError: the file cannot be read, is damaged, or lacks a column.
@@ -113,45 +121,51 @@ def rows(
             ".parquet": "; DataFrame.to_csv of pandas writes a .csv",
         }
         kinds = ".tsv, .csv or .jsonl"
-        if {*columns} <= {"text"}:  # the one column of lines
+        if {*(columns or ())} <= {"text"}:  # the one column of lines
             kinds = ".tsv, .csv, .jsonl or .txt"
         raise UserError(f"{path}: wanted a {kinds} file" + mend.get(kind, ""))
     text = text_files.read_text(path)
     if kind == ".jsonl":
         for number, value in text_files.json_objects(path, text):
             at = f"{path}, line {number}"
-            _check_names(at, list(value), columns, "key", hint)
+            _check_names(at, list(value), columns or (), "key", hint)
             yield at, value
         return
     # Not splitlines(): a text may hold U+2028, which would end its line.
     lines = (line.removesuffix("\r") for line in text.split("\n"))
-    numbered = ((n, line) for n, line in enumerate(lines, 1) if line)
+    numbered = enumerate(lines, 1)
     if kind == ".txt":
         for number, line in numbered:
             if line.strip():
                 yield f"{path}, line {number}", {"text": line}
         return
     if kind == ".csv":
-        table = _csv_cells(path, text, columns)
+        table = _csv_cells(path, text, columns or ())
     else:
         # Not the csv module: GLUE's files are not quoted, and a text may begin
         # with a quotation mark that no other one closes.
-        table = ((number, line.split("\t")) for number, line in numbered)
+        table = ((n, line.split("\t") if line else []) for n, line in numbered)
     names: list[str | int] = []
-    for number, cells in table:
+    for number, cells in _rows_with_cells(path, table, whole):
         at = f"{path}, line {number}"
-        if not any(map(str.strip, cells)):
-            continue
         if not names:
             names = cells if has_header else list(range(len(cells)))
             quoted = kind == ".tsv" and any(c.startswith('"') for c in cells)
-            _check_names(at, names, columns, "column", hint + _CSV * quoted)
+            hint += _CSV * quoted
+            _check_names(at, names, columns or (), "column", hint)
             places = {n: i for i, n in enumerate(names) if names.count(n) == 1}
             if has_header:
                 continue
         # A tab inside a text would shift the columns after it: the label would
         # be read from the wrong one.
         if len(cells) == len(names):
+            held = [n for n, c in zip(names, cells, strict=True) if c.strip()]
+            lost = [name for name in held if name not in places]
+            if lost and columns is None:
+                raise UserError(
+                    f"{at}: more than one column {lost[0]!r}, and all columns "
+                    "are written again: give each a name of its own"
+                )
             yield at, {name: cells[place] for name, place in places.items()}
             continue
         problem = (
@@ -166,6 +180,34 @@ def rows(
             raise UserError(problem + _CSV * quoted)
         damaged.append(problem)
         yield at, {}
+
+
+def _rows_with_cells(
+    path: str, table: Iterable[tuple[int, list[str]]], whole: bool
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table without those of empty cells, or with them."""
+    width, passed = 0, []
+    waiting: list[tuple[int, list[str]]] = []  # for a row that holds something
+    for number, cells in table:
+        is_empty = not any(map(str.strip, cells))
+        if is_empty and (width == 1 or width and len(cells) > 1):
+            own = cells if len(cells) == width else [""] * width
+            waiting.append((number, own))
+        if is_empty and not (whole and cells):
+            continue
+        if whole:
+            yield from waiting
+        else:
+            passed += waiting
+        waiting = []
+        if not is_empty:
+            width = width or len(cells)
+            yield number, cells
+    if passed:
+        logs.warn_once(
+            f"{path}: {counted(len(passed), 'row')} of empty cells passed over "
+            f"(first: line {passed[0][0]})"
+        )
 
 
 def _check_names(
@@ -222,13 +264,24 @@ def _csv_cells(
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = io.StringIO(text, newline="")
     begins, first = 1, []
+    long: dict[int, list[list[str]]] = {}  # rows whose lines may be rows, too
     try:
         delimiter = _delimiter(lines, columns)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        own: list[str] = []  # the lines of a row
+        kept = (own.append(line) or line for line in lines)
+        reader = csv.reader(kept, delimiter=delimiter, strict=True)
         for row in reader:
             first = first or row
-            if row:
-                yield begins, row
+            if len(own) > 1 and row is not first:
+                cells = [line.split(delimiter) for line in own]
+                # Or as if the quotation mark closed at the end of the line.
+                closed = next(csv.reader(own[:1], delimiter=delimiter))
+                if len(closed) == len(first):
+                    cells[0] = closed
+                if {*map(len, cells)} == {len(first)}:
+                    long[begins] = cells
+            own.clear()
+            yield begins, row
             begins = reader.line_num + 1
     except csv.Error as error:
         words = (
@@ -238,6 +291,53 @@ def _csv_cells(
             f"{path}, the row that begins in line {begins}: {words}"
             + _NO_HEADER * _are_texts(first)
         ) from error
+    if long:
+        _warn_of_quotes(path, text, delimiter, long)
+
+
+def _warn_of_quotes(
+    path: str, text: str, delimiter: str, long: dict[int, list[list[str]]]
+) -> None:
+    """Warn of rows that a quotation mark may have swallowed.
+
+    A quoted cell may have line ends, and its lines even as many commas as the
+    table. They are rows where tabs separate them, or where all of them have a
+    number or a word, such as a label, that other rows have in this column.
+
+    Args:
+        path: the file.
+        text: its text.
+        delimiter: what separates its cells.
+        long: {line in which a row begins: the cells of each of its lines}, of
+            rows that cover several.
+    """
+
+    def kinds(row: list[str]) -> list[tuple[int, str]]:  # numbers are alike
+        return [
+            (n, re.sub("[0-9.]+", "0", c.strip())) for n, c in enumerate(row)
+        ]
+
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = itertools.chain(table, *long.values())
+    seen = collections.Counter(kind for row in rows for kind in kinds(row))
+    found = []
+    for begins, lines in long.items():
+        columns = zip(*map(kinds, lines), strict=True)
+        if delimiter == "\t" or any(
+            all(seen[kind] > 1 and kind[1] for kind in column)
+            for column in columns
+        ):
+            found.append(f"{begins} to {begins + len(lines) - 1}")
+    if found:
+        mend = "; or rename the file to .tsv, which has no quotes"
+        logs.warn_once(
+            f"{path}: a quotation mark makes one row of each of the lines "
+            f"{', '.join(found[:_SHOWN])} ({counted(len(found), 'such row')}), "
+            "which look like rows themselves. If they are, close each mark in "
+            "its line, or write a mark that belongs to a text twice, in quotes"
+            + mend
+            * (delimiter == "\t")
+        )
 
 
 def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:
@@ -264,16 +364,25 @@ def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:
 
 
 def renamed(
-    columns: Mapping[str, Any], prediction: Mapping[str, Any]
+    columns: Mapping[str, Any], prediction: Collection[str]
 ) -> dict[str, Any]:
     """Return the columns of an input that stand beside its prediction.
 
     One that has a name of the prediction's, such as label, is input_label.
+
+    Raises:
+        UserError: there is an input_label, too.
     """
-    return {
-        f"input_{name}" if name in prediction else name: value
-        for name, value in columns.items()
-    }
+    found: dict[str, Any] = {}
+    for name, value in columns.items():
+        new = f"input_{name}" if name in prediction else name
+        if new != name and new in columns:
+            raise UserError(
+                f"the column {name!r} would be {new!r} beside the prediction's "
+                f"own {name}, and there is such a column: rename one of them"
+            )
+        found[new] = value
+    return found
 
 
 def csv_text(rows: Sequence[Mapping[str | int, Any]], like: str = "") -> str:

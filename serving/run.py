@@ -33,7 +33,7 @@ from tasks.task import Input, Model, Prediction, Task, TaskSettings
 _FIRST_LINES = 20
 
 # Raise it when the same command no longer gives the same bytes.
-_VERSION = 2
+_VERSION = 3
 
 Counts = collections.Counter[str]
 
@@ -88,46 +88,57 @@ def predict_window(
     predictions = predict.predict(
         task, run_model, window.inputs, batch_size, cut
     )
-    lines, problems = [], list(window.problems)
-    totals = dict.fromkeys(task.totals, 0)
+    problems, none = list(window.problems), dict.fromkeys(task.predicted)
+    answers = [
+        (task.unread(problem.place, problem.text, window.kind), none)
+        for problem in problems
+    ]
     for item, found in zip(window.inputs, predictions, strict=True):
         if isinstance(found, str):
             problems.append(Problem(item.place, found, f"id {item.id}"))
-            continue
-        for name in totals:
-            totals[name] += found[name]
-        if task.settings.output_format == "csv":
-            line = table_row(task, item, found)
-        else:
-            line = {"id": item.id} | found
-            line |= tables.renamed(item.others or {}, line)
-        if teacher := task.settings.teacher:
-            texts = {n: v for n, v in item.texts.items() if v is not None}
-            line |= texts | {"teacher": teacher}
-        lines.append(json.dumps(line, ensure_ascii=False))
+            found = none
+        answers.append((item, found))
     # The model found some of the problems after the parser found the others.
     problems.sort(key=lambda problem: problem.place.number)
+    answers.sort(key=lambda answer: answer[0].place.number)
+    lines = [
+        json.dumps(written(task, item, found), ensure_ascii=False)
+        for item, found in answers
+        if not (found is none and task.settings.teacher)
+    ]
     counts = {
-        "inputs": len(lines) + len(problems),
-        "predicted": len(lines),
+        "inputs": len(answers),
+        "predicted": len(answers) - len(problems),
         "bad_inputs": len(problems),
         "truncated": cut["truncated"],
         "left_out": cut["left_out"],
         "blank_lines": window.num_blank,
-        **totals,
+        **{
+            name: sum(found[name] or 0 for _, found in answers)
+            for name in task.totals
+        },
     }
     return Result(lines, problems, counts)
 
 
-def table_row(task: Task, item: Input, found: Prediction) -> dict[str, Any]:
-    """Return the row of an input in a table: texts, prediction, others."""
-    pairs = zip(task.names, task.text_names, strict=True)
-    texts = {column: item.texts[n] for column, n in pairs if n in item.texts}
-    cells, others = task.cells(found), item.others or {}
-    if item.id != str(item.place):
-        others = {"id": item.id} | others
-    texts, others = (tables.renamed(x, cells) for x in (texts, others))
-    return texts | cells | others
+def written(task: Task, item: Input, found: Prediction) -> dict[str, Any]:
+    """Return what is written of an input, as a row of a table or as a line."""
+    if task.settings.output_format == "jsonl":
+        line = {"id": item.id} | found
+        if teacher := task.settings.teacher:
+            texts = {n: v for n, v in item.texts.items() if v is not None}
+            line |= texts | {"teacher": teacher}
+        return line | (item.others or {})
+    columns = item.others
+    if columns is None:  # of a line of text, or a record
+        pairs = zip(task.names, task.text_names, strict=True)
+        columns = {name: item.texts[n] for name, n in pairs if n in item.texts}
+        if item.id != str(item.place):
+            columns["id"] = item.id
+        columns = tables.renamed(columns, task.written)
+    names = tables.renamed(dict.fromkeys(task.names), task.written)
+    texts = {name: columns[name] for name in names if name in columns}
+    return texts | task.cells(found) | columns
 
 
 def create_job(
@@ -373,7 +384,7 @@ def log_summary(
         )
     if counts["bad_inputs"]:
         logging.warning(
-            "%d of %d inputs have no prediction; %s names each with its reason",
+            "%d of %d inputs have an empty answer; %s says why, for each",
             counts["bad_inputs"],
             counts["inputs"],
             errors,

@@ -154,8 +154,9 @@ class Problem(NamedTuple):
 
 @dataclasses.dataclass
 class Window:
-    """Inputs of one file that are sorted by length together."""
+    """Inputs of one file, of a kind, that are sorted by length together."""
 
+    kind: str
     inputs: list[Input] = dataclasses.field(default_factory=list)
     problems: list[Problem] = dataclasses.field(default_factory=list)
     num_blank: int = 0  # lines without text, which are skipped
@@ -167,14 +168,17 @@ class Window:
 _Raw = tuple[Place, bytes | Problem, int] | None
 
 
-def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
-    """Yield the windows of a file."""
+def read_windows(
+    file: InputFile, parse: Parse, whole: bool = True
+) -> Iterator[Window]:
+    """Yield the windows of a file; `whole` is for tables, see tables.rows."""
     try:
         if file.kind == "tfrecord":
             yield from _windows(_records(file.path), file.kind, parse)
             return
         if file.kind == "table":
-            yield from _windows(_table_rows(file.path), file.kind, parse)
+            rows = _table_rows(file.path, whole)
+            yield from _windows(rows, file.kind, parse)
             return
         with file_system.open_for_reading(file.path) as raw:
             lines = _lines(raw, file.path, file.is_gzip)
@@ -211,11 +215,11 @@ def read_stream(
 
 def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
     """Yield the windows of lines or records."""
-    window, size = Window(), 0
+    window, size = Window(kind), 0
     for one in raw:
         if not one:
             yield window
-            window, size = Window(), 0
+            window, size = Window(kind), 0
             continue
         place, data, num_bytes = one
         window.num_bytes += num_bytes
@@ -238,7 +242,7 @@ def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
         count = len(window.inputs) + len(window.problems)
         if count >= WINDOW_INPUTS or size >= WINDOW_BYTES:
             yield window
-            window, size = Window(), 0
+            window, size = Window(kind), 0
     if window.inputs or window.problems or window.num_blank:
         yield window
 
@@ -255,10 +259,11 @@ def _records(path: str) -> Iterator[_Raw]:
         yield place, Problem(place, reason), 0
 
 
-def _table_rows(path: str) -> Iterator[_Raw]:
-    """Yield the rows of a table as objects of JSON."""
+def _table_rows(path: str, whole: bool) -> Iterator[_Raw]:
+    """Yield the rows of a table as objects of JSON; see tables.rows."""
     damaged: list[str] = []
-    for at, row in tables.rows(path, damaged=damaged):
+    columns = None if whole else ()
+    for at, row in tables.rows(path, columns, damaged=damaged, whole=whole):
         place = Place(path, int(at.rpartition(" ")[2]))
         data: bytes | Problem = json.dumps(row, ensure_ascii=False).encode()
         if damaged:

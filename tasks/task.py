@@ -10,6 +10,7 @@ need TensorFlow import it themselves.
 """
 
 import abc
+import functools
 import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,7 +124,9 @@ class Input(NamedTuple):
         id: the input's own id, else file:number.
         place: where it stands.
         texts: what the model reads, by name; or the features of a record.
-        others: columns beside texts and id, which the prediction keeps.
+        others: columns that are written beside the prediction, under their
+            names there. A table has them all, JSON lines those beside texts and
+            id.
     """
 
     id: str | int
@@ -190,6 +193,7 @@ class Task(abc.ABC):
         why_no_records: why records of ids cannot be predicted; None: they can.
         takes_long_texts: whether it reads texts as Checkpoint.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
+        predicted: the fields of every prediction.
     """
 
     name: str
@@ -203,6 +207,7 @@ class Task(abc.ABC):
     why_no_records: str | None = None
     takes_long_texts = False
     totals: tuple[str, ...] = ()
+    predicted: tuple[str, ...]
 
     def __init__(self, settings: TaskSettings):
         self.settings, self.checkpoint = settings, settings.checkpoint
@@ -283,6 +288,18 @@ class Task(abc.ABC):
         """Return what a table has of a prediction, by column."""
         return found
 
+    @functools.cached_property
+    def written(self) -> set[str]:
+        """The names of what is written of a prediction beside its input."""
+        settings, found = self.settings, {"truncated"}
+        if settings.explain:
+            found.add("attributions")
+        if settings.output_format == "csv":
+            return found | {*self.cells(dict.fromkeys(self.predicted))}
+        if settings.teacher:
+            found |= {"teacher", *self.text_names}
+        return found | {"id", *self.predicted}
+
     # --- Parsing -------------------------------------------------------------
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:
@@ -339,22 +356,40 @@ class Task(abc.ABC):
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise UserError for texts that cannot be predicted."""
-        name = self.text_names[0]
-        if not texts[name].strip():
-            raise UserError(f"{self.names[0]} is empty")
+        for name, column in zip(self.text_names, self.names, strict=True):
+            if not texts[name].strip():
+                raise UserError(f"{column} is empty")
 
     def _parse_object(self, place: Place, line: str, kind: str) -> Input:
         """Return the input of a line of JSON, or of a row as JSON."""
         value = text_files.json_object("", line)
-        texts = self.checked(self.texts_of_object(value))
-        own = _own_id(value, self.settings.id_column)
-        item = Input(str(place) if own is None else own, place, texts)
-        if kind == "jsonl" and self.settings.output_format == "jsonl":
+        item = self._input(place, value, kind)
+        return item._replace(texts=self.checked(self.texts_of_object(value)))
+
+    def unread(self, place: Place, text: str, kind: str) -> Input:
+        """Return what there is of an input that `parse` refuses."""
+        try:
+            return self._input(place, text_files.json_object("", text), kind)
+        except UserError:
+            return Input(str(place), place, {})
+
+    def _input(self, place: Place, value: dict[str, Any], kind: str) -> Input:
+        """Return the input of an object without its texts."""
+        own, column = value.get("id"), self.settings.id_column
+        if column or own is not None:
+            hint = " (--id_column)" if column else ""
+            own = tables.require(value, column or "id", (str, int), hint=hint)
+            if isinstance(own, str):
+                tables.check_utf8(own, "the id")
+        item = Input(str(place) if own in (None, "") else own, place, {})
+        has_inputs = self.settings.output_format == "csv"
+        if kind == "jsonl" and not has_inputs:
             return item
         tables.check_utf8(json.dumps(value, ensure_ascii=False), "the line")
-        read = (*self.names, self.settings.id_column or "id")
-        others = {n: cell for n, cell in value.items() if n not in read}
-        return item._replace(others=others)
+        if not has_inputs:
+            read = (*self.names, column or "id")
+            value = {n: cell for n, cell in value.items() if n not in read}
+        return item._replace(others=tables.renamed(value, self.written))
 
     # --- Records -------------------------------------------------------------
 
@@ -423,17 +458,6 @@ class Task(abc.ABC):
         return Row(
             ids[:size].astype(np.int32), segments[:size].astype(np.int32)
         )
-
-
-def _own_id(value: Mapping[str, Any], column: str | None) -> str | int | None:
-    """Return the id of a JSON object, None without one."""
-    if not column and value.get("id") is None:
-        return None
-    hint = " (--id_column)" if column else ""
-    own = tables.require(value, column or "id", (str, int), hint=hint)
-    if isinstance(own, str):
-        tables.check_utf8(own, "the id")
-    return own
 
 
 def is_record(item: Input) -> bool:

@@ -145,6 +145,8 @@ def test_tables_are_read_by_the_columns_of_training(
     table = "\r\n".join(["no;What;label", *lines, "bad"])
     (tmp_path / "in.csv").write_text(table, "utf-16")
     found = predict(model, tmp_path / "in.csv", tmp_path / "1")
+    empty = dict.fromkeys(("label", "score", "probabilities"))
+    assert found.pop() == {"id": f"{tmp_path}/in.csv:23", **empty}
     for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
         assert one == other | {
             "id": f"{tmp_path}/in.csv:{number + 2}",
@@ -156,7 +158,8 @@ def test_tables_are_read_by_the_columns_of_training(
     batch |= {"output_dir": tmp_path / "2", "output_format": "csv"}
     assert scripts.run(batch_predict, **batch) == 0
     path = tmp_path / "2" / "predictions-00000-of-00001.csv"
-    found = [row for _, row in tables.rows(str(path))]
+    *found, last = [row for _, row in tables.rows(str(path), whole=True)]
+    assert not any(last.values())
     for row, other, text in zip(found, wanted, sentences, strict=True):
         assert list(row.items())[:3] == [
             ("What", text),
@@ -295,6 +298,100 @@ def test_vectors_are_those_of_extract_features(classifier, sentences, tmp_path):
     )
 
 
+# --- Columns, and rows without a text ----------------------------------------
+
+
+def table_of(model: Path, path: Path, out: Path, **flags) -> tuple[str, list]:
+    """Return the header and the rows of the table that is written of one."""
+    flags |= {"model": model, "input_file": path, "output_format": "csv"}
+    assert scripts.run(batch_predict, **flags, output_dir=out) == 0
+    path = out / "predictions-00000-of-00001.csv"
+    rows = [row for _, row in tables.rows(str(path), whole=True)]
+    return path.read_text().split("\n")[0], rows
+
+
+def test_every_row_of_a_table_has_an_answer(classifier, tmp_path, caplog):
+    """An empty one where the text is; a blank line at the end is no row."""
+    model = classifier / "model"
+    for name, text in (
+        ("1.csv", 'text\na film\n""\nthe book\n\n"  "\n""\n\n'),
+        ("2.csv", "no,text\n1,a film\n,\n3,the book\n\n4,\n,\n,\n"),
+        ("3.tsv", "text\tno\na film\t1\n\t\nthe book\t3\n\t4\n \t\n\t\n"),
+        ("4.csv", "text;no\r\na film;1\r\n;\r\nthe book;3\r\n;4\r\n;\r\n;\r\n"),
+    ):
+        path = tmp_path / name
+        path.write_text(text, newline="")
+        header, found = table_of(model, path, tmp_path / f"{name}.out")
+        assert [row["text"].strip() for row in found] == [
+            *("a film", "", "the book", "", "", "")
+        ]
+        assert [row["label"] != "" for row in found] == [
+            *(True, False, True, False, False, False)
+        ]
+        if "no" in found[0]:
+            assert [row["no"] for row in found] == ["1", "", "3", "4", "", ""]
+        lines = predict(model, path, tmp_path / f"{name}.lines")
+        for line, row in zip(lines, found, strict=True):
+            assert (line["label"] or "") == row["label"]
+            assert line.get("no", "") == row.get("no", "")
+        assert "4 of 6 inputs have an empty answer" in caplog.text
+        caplog.clear()
+        assert len(problems(tmp_path / f"{name}.out")) == 4
+
+
+def test_all_columns_of_a_table_are_kept(classifier, tmp_path):
+    model, path = classifier / "model", tmp_path / "in.csv"
+    path.write_text("key,id,text,label,truncated\nk1,7,a film,x,y\n")
+    header, (row,) = table_of(model, path, tmp_path / "1", id_column="key")
+    names = "text,label,probability,key,id,input_label,input_truncated"
+    assert header == names
+    assert [*row.values()][3:] == ["k1", "7", "x", "y"]
+    (line,) = predict(model, path, tmp_path / "2", id_column="key")
+    own = {"id": "k1", "input_id": "7", "input_label": "x"}
+    assert line.items() >= (own | {"input_truncated": "y"}).items()
+    given = {"model": model, "input_file": path, "output_dir": tmp_path / "3"}
+    for output_format in ("csv", "jsonl"):
+        for names, words in (
+            ("text,label,input_label", "'label' would be 'input_label' beside"),
+            ("text,note,note", "line 2: more than one column 'note'"),
+            ("text,,", "line 2: more than one column ''"),
+        ):
+            path.write_text(f"{names}\na film,x,y\n")
+            line = scripts.error_of(
+                batch_predict, **given, output_format=output_format
+            )
+            assert words in line and not (tmp_path / "3").exists()
+    # Columns that Excel leaves at the end hold nothing.
+    path.write_text("text,,\na film,,\n")
+    assert table_of(model, path, tmp_path / "4")[0] == "text,label,probability"
+    # Also of JSON lines.
+    path = write_lines(
+        tmp_path / "in.jsonl",
+        [{"key": 1, "id": 7, "text": "a", "label": "x", "score": 3}],
+    )
+    header, _ = table_of(model, path, tmp_path / "5", id_column="key")
+    assert header == "text,label,probability,key,id,input_label,score"
+
+
+def test_a_pair_without_one_text_has_an_empty_answer(tmp_path, caplog):
+    model = fine_tuned_models.write_classifier(
+        tmp_path / "model",
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+        None,
+        is_pair=True,
+    )
+    path = tmp_path / "in.tsv"
+    path.write_text("text_a\ttext_b\na film\tthe book\na film\t \n\ta\n")
+    _, found = table_of(model, path, tmp_path / "1")
+    assert [bool(row["value"]) for row in found] == [True, False, False]
+    reasons = [problem["reason"] for problem in problems(tmp_path / "1")]
+    assert reasons == ["text_b is empty", "text_a is empty"]
+    # A student learns from answers alone.
+    (line,) = predict(model, path, tmp_path / "2", as_teacher=True)
+    assert line["text_b"] == "the book" and line["teacher"]
+
+
 # --- Inputs that cannot be predicted -----------------------------------------
 
 BAD = [
@@ -334,12 +431,16 @@ def test_bad_lines_are_named_and_the_others_predicted(
 ):
     file = write_bad(tmp_path / "in.jsonl")
     found = predict(classifier / "model", file, tmp_path / "1")
-    assert [row["id"] for row in found] == [1, 1, f"{file}:11"]
+    assert [(row["id"], row["label"] is None) for row in found] == [
+        *((1, False), (f"{file}:2", True), (3, True), (4, True), (5, True)),
+        *((f"{file}:6", True), (f"{file}:7", True), (7, True), (1, False)),
+        *((f"{file}:11", False), (f"{file}:12", True)),
+    ]
     rows = problems(tmp_path / "1")
     assert {row["line"]: row["reason"] for row in rows} == REASONS
     assert {row["file"] for row in rows} == {str(file)}
     assert [row["text"] for row in rows[:2]] == BAD[1:3]
-    assert "8 of 11 inputs have no prediction" in caplog.text
+    assert "8 of 11 inputs have an empty answer" in caplog.text
     assert "blank lines passed over: 1" in caplog.text
     # The same command again has nothing to do; after a change it is another.
     assert predict(classifier / "model", file, tmp_path / "1") == found
@@ -376,8 +477,9 @@ def test_records_with_other_features_are_named(classifier, tmp_path):
     path = tmp_path / "in.tf_record"
     records = [good, *(good | change for change, _ in wrong)]
     write_examples(path, [{k: v for k, v in r.items() if v} for r in records])
-    (found,) = predict(classifier / "model", path, tmp_path / "1")
-    assert found["id"] == 77
+    found, *others = predict(classifier / "model", path, tmp_path / "1")
+    assert found["id"] == 77 and len(others) == len(wrong)
+    assert {row["label"] for row in others} == {None}
     rows = problems(tmp_path / "1")
     assert [row["record"] for row in rows] == [*range(2, 13)]
     for row, (_, words) in zip(rows, wrong, strict=True):

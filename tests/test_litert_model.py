@@ -86,9 +86,11 @@ def test_lines_come_from_standard_input_too(
         num_answers=2,
     )
     found = [json.loads(line) for line in out.read_text().splitlines()]
-    assert status == 1  # a line is missing
+    assert status == 1  # an answer is missing
     assert "stdin, line 3: not UTF-8 (byte 0xff)" in caplog.text
-    assert [line["id"] for line in found] == ["stdin:1", "stdin:4"]
+    ids = ["stdin:1", "stdin:3", "stdin:4"]
+    assert [line["id"] for line in found] == ids
+    assert [line["label"] is None for line in found] == [False, True, False]
     assert "--num_answers is ignored: it is for question_answ" in caplog.text
 
 

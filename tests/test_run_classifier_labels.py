@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+from base import tables
+
 import fine_tuned_models
 import numpy as np
 import pytest
@@ -227,6 +229,35 @@ def test_predictions_do_not_replace_the_test_set(tmp_path, ending):
     line = scripts.error_of(run_classifier, **flags | {"do_eval": False})
     assert f"has the test file test.{ending}: --do_predict writes" in line
     assert [path.name for path in data.iterdir()] == [f"test.{ending}"]
+
+
+@pytest.mark.parametrize("labels", [("bad", "good"), None])
+def test_every_row_of_a_test_file_has_an_answer(tmp_path, caplog, labels):
+    """An empty one where the text is."""
+    model = write_model(tmp_path / "model", labels, is_pair=False)
+    path, out = tmp_path / "five.csv", tmp_path / "out"
+    path.write_text('sentence\ngood film\n""\nbad film\n\n"  "\n')
+    flags = flags_of(model, tmp_path, out, "tsv", do_predict=True)
+    flags |= {"data_dir": None, "test_file": path, "do_eval": False}
+    flags["regression"] = labels is None
+    assert scripts.run(run_classifier, **flags) == 0
+    wanted = [True, False, True, False, False]
+    lines = (out / "test_results.tsv").read_text().split("\n")[:-1]
+    assert [bool(line.strip()) for line in lines] == wanted
+    assert {line.count("\t") for line in lines} == {int(labels is not None)}
+    rows = tables.rows(str(out / "test_results.csv"), whole=True)
+    table = [row for _, row in rows]
+    texts = ["good film", "", "bad film", "", "  "]
+    assert [row.pop("sentence") for row in table] == texts
+    for cells in zip(*(row.values() for row in table), strict=True):
+        assert [cell != "" for cell in cells] == wanted
+    submission = (out / "test.tsv").read_text().split("\n")[1:-1]
+    answers = [line.split("\t") for line in submission]
+    assert [number for number, _ in answers] == [*"01234"]
+    assert [answer != "" for _, answer in answers] == wanted
+    assert "'sentence' is empty in 3 of 5 rows (first: line 3): their" in (
+        caplog.text
+    )
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from base import tables
+
 import by_hand
 import exports
 import fine_tuned_models
@@ -221,6 +223,30 @@ def test_the_fine_tuned_model_is_complete(made_of, case):
 def test_do_predict(made_of, case):
     made = made_of(case)
     check_agree(made.predictions, made.predicted)
+
+
+@every_task
+def test_an_input_without_a_prediction_has_its_fields(made_of, case, tmp_path):
+    """Empty ones, so that every input has its line, and every line its keys."""
+    made = made_of(case)
+    lines = [case.inputs[0], {"label": "x", "more": 1}]
+    file = prediction_runs.write_lines(tmp_path / "in.jsonl", lines)
+    more = made.lists | case.options
+    found, empty = prediction_runs.predict(
+        made.model, file, tmp_path / "1", **more
+    )
+    assert {*found} - {"truncated"} <= {*empty}
+    assert {*empty} - {*found} <= {"words", "places"}  # of a text alone
+    assert {value for key, value in empty.items() if key != "id"} == {None}
+    prediction_runs.predict(
+        made.model, file, tmp_path / "2", output_format="csv", **more
+    )
+    table = tmp_path / "2" / "predictions-00000-of-00001.csv"
+    row, empty = (r for _, r in tables.rows(str(table), whole=True))
+    filled = {name for name, cell in empty.items() if cell}
+    assert filled <= {"label", "input_label", "more"} and len(filled) == 2
+    names = {*found} - {"id", "score", "probabilities"}
+    assert names <= {*row}
 
 
 @every_task

@@ -172,7 +172,7 @@ def _write_texts(
         progress.Bar(sum(file.size for file in files), "B", "Reading") as bar,
     ):
         for file in files:
-            for window in reading.read_windows(file, task.parse):
+            for window in reading.read_windows(file, task.parse, whole=False):
                 for problem in window.problems:
                     raise InputError(f"{problem.place}: {problem.reason}")
                 for item in window.inputs:

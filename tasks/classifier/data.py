@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from base import file_system, logs, tables, text_files
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import numpy as np
 from absl import logging
@@ -20,6 +20,9 @@ from tasks.classifier.glue import Columns, Example, Split, TaskFiles
 
 # XNLI's training files have another name for this label than its other files.
 _SYNONYMS = {"contradictory": "contradiction"}
+
+# What SNLI and MultiNLI have in place of a label without a majority.
+_UNDECIDED = "-"
 
 # With more different labels the column most likely holds numbers to predict, or
 # the texts themselves.
@@ -99,6 +102,21 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
     labels = {example.label for example in examples}
     if files.multi_label:
         labels = {name for label in labels for name in split_labels(label)}
+    if "entailment" in labels:
+        labels.discard(_UNDECIDED)
+    # Is there a label that says that there is none? "+" and "-" are two, and
+    # -1, 0 and 1 three classes, but 0, 1, 2, ... are all classes without -1.
+    missing = None if "+" in labels else _UNDECIDED
+    if len(labels) > 3 and all(map(_is_finite, labels)):
+        if {*map(float, labels)} == {*range(-1, len(labels) - 1)}:
+            missing = min(labels, key=float)
+    if none := [x.guid for x in examples if x.label == missing in labels]:
+        of, (line, _) = counted(len(none), "row"), rows_by_guid(split)[none[0]]
+        raise UserError(
+            f"{split.file}: the label {missing!r} of {of} (first: line {line}) "
+            "may be a class, or say that there is none: give the class a name, "
+            "or delete the rows"
+        )
     found = (
         f"{split.file}: column {split.columns.label!r} has {len(labels)} "
         "different labels"
@@ -203,8 +221,12 @@ def read_examples(
     examples: list[Example] = []
     damaged: list[str] = []
     needed = ["text_a"]
+    # Of a test file, GLUE wants an answer to every pair.
+    if "text_b" in columns and (files.is_own or split.skips_damaged):
+        needed.append("text_b")
     if "label" in columns and not files.multi_label:
         needed.append("label")
+    is_answered = files.is_own and "label" not in columns
     empty: dict[str, list[str]] = {}  # part of an example: lines without it
     found = tables.rows(
         split.file,
@@ -212,6 +234,7 @@ def read_examples(
         "" if files.is_own else _HINT,
         has_header=split.columns.has_header,
         damaged=damaged if split.skips_damaged else None,
+        whole=is_answered,
     )
     for number, (at, row) in enumerate(found):
         # XNLI's development and test files have 15 languages.
@@ -223,24 +246,33 @@ def read_examples(
             for part, column in columns.items()
         }
         lacking = next((n for n in needed if not values[n].strip()), None)
-        if lacking == "text_a" and split.skips_damaged:
+        if lacking in ("text_a", "text_b") and split.skips_damaged:
             damaged.append(f"{at}: column {columns[lacking]!r} is empty")
             continue
         if lacking:
             empty.setdefault(lacking, []).append(at.rpartition(" ")[2])
-            continue
+            if not is_answered:
+                continue
         if "label" in values:
             values["label"] = _SYNONYMS.get(values["label"], values["label"])
+            is_nli = "entailment" in (files.labels or ())
+            if values["label"] == _UNDECIDED and is_nli:
+                damaged.append(
+                    f"{at}: label {_UNDECIDED!r}, no agreement on one"
+                )
+                continue
             _check_label(values["label"], files, spellings, at)
         values["guid"] = values.get("guid") or str(number)
         tables.check_cell(values["guid"], f"{at}: id")
         examples.append(Example(**values))
     for part, lines in empty.items():
-        raise UserError(
+        problem = (
             f"{split.file}: column {columns[part]!r} is empty in "
             f"{len(lines):,} of {number + 1:,} rows (first: line {lines[0]}): "
-            "fill these, or delete the rows"
         )
+        if not is_answered or len(lines) == len(examples):
+            raise UserError(problem + "fill these, or delete the rows")
+        logs.warn_once(problem + "their answers are empty")
     if not examples:
         of = f" in language {files.language!r}" if files.language else ""
         raise UserError(
@@ -248,7 +280,7 @@ def read_examples(
         )
     if damaged:  # a run reads some files twice
         logs.warn_once(
-            f"{damaged[0]}; damaged lines are left out, {len(damaged)} in all"
+            f"{damaged[0]}; such lines are left out, {len(damaged)} in all"
         )
     return examples
 

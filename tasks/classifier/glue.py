@@ -270,8 +270,8 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
         train = f"multinli/multinli.train.{xnli_language}.tsv"
         return TaskFiles(
             _NLI,
-            Split(train, Columns("premise", "hypo", "label")),
-            {"dev": Split("xnli.dev.tsv", columns)},
+            Split(train, Columns("premise", "hypo", "label"), True),
+            {"dev": Split("xnli.dev.tsv", columns, True)},
             {f"XNLI-{xnli_language}": Split("xnli.test.tsv", columns)},
             language=xnli_language,
         )

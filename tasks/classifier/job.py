@@ -309,14 +309,18 @@ class ClassifierJob(FineTuningJob):
             [example.guid for example in self.examples(data)],
             self.answers(found),
         )
-        self.write_lines(_results_name(data), lines)
-        self.write_lines(f"{data.title}.tsv", submission)
         task, table = self.task, []
         for place, example in enumerate(self.examples(data)):
             own = {name: values[place] for name, values in outputs.items()}
-            cells = task.cells(task.prediction([], own))
-            texts = _texts(data, example)
+            texts, answer = _texts(data, example), task.prediction([], own)
+            if self.files.is_own and not all(map(str.strip, texts.values())):
+                answer = dict.fromkeys(task.predicted)
+                lines[place] = "\t" * lines[place].count("\t")
+                submission[place + 1] = f"{example.guid}\t"
+            cells = task.cells(answer)
             table.append(tables.renamed(texts, cells) | cells)
+        self.write_lines(_results_name(data), lines)
+        self.write_lines(f"{data.title}.tsv", submission)
         name = _results_name(data, "csv")
         self.write_table(name, table, data.source.file)
         return name

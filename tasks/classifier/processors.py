@@ -9,6 +9,8 @@ from typing import Any
 from base import tables
 from base.errors import UserError
 
+from absl import logging
+
 import tokenization
 from tasks.classifier import glue
 from tasks.classifier.glue import Example
@@ -99,6 +101,13 @@ class Processor:
         """Return the task of the processor; `parts` are what a run needs."""
         examples = {part: self.examples(part) for part in parts}
         is_pair = any(x.text_b for found in examples.values() for x in found)
+        for part, found in examples.items():
+            count = sum(is_pair and not (x.text_b or "").strip() for x in found)
+            if count:
+                logging.warning(
+                    "--processor=%s: of %s, %d of %d have no text_b",
+                    *(self.name, METHODS[part], count, len(found)),
+                )
         columns = glue.Columns(
             "text_a", "text_b" if is_pair else None, "label", "guid"
         )

@@ -31,6 +31,13 @@ class Classification(RowTask):
             self.text_names = ("text_a", "text_b")
         super().__init__(settings)
 
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The fields of a class, or of a number."""
+        return (
+            ("label", "score", "probabilities") if self.labels else ("value",)
+        )
+
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return label, score and probabilities; or value."""
         labels = self.labels
@@ -81,6 +88,7 @@ class MultiLabel(Classification):
     described = (*Classification.described, "thresholds")
     trained_as = (name,)
     multi_label = True
+    predicted = ("labels", "probabilities")
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -100,7 +108,7 @@ class MultiLabel(Classification):
 
     def cells(self, found: Prediction) -> dict[str, Any]:
         """Return also the labels as a file of examples has them."""
-        return {**found, "labels": joined(found["labels"])}
+        return {**found, "labels": joined(found["labels"] or ())}
 
 
 def joined(labels: Sequence[str]) -> str:

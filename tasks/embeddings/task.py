@@ -26,6 +26,7 @@ class Embeddings(RowTask):
     )
     trained_as = (name,)
     takes_long_texts = True
+    predicted = ("embedding",)
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
         """Return the row of a text with its prompt, and how much was cut."""

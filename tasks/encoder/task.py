@@ -11,6 +11,11 @@ class Vectors(RowTask):
     model = "encoder.model.TextEncoder"
     takes_long_texts = True
 
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The vectors of --vectors."""
+        return self.settings.vectors
+
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the vectors of --vectors."""
         return {

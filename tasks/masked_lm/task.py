@@ -115,6 +115,7 @@ class MaskedTokens(MaskedLmTask):
     model = "masked_lm.model.BertForMaskedLM"
     graph = "masked_lm.model.MaskedLmGraph"
     described = (*MaskedLmTask.described, "top_k")
+    predicted = ("tokens", "scores")
 
     def __init__(self, settings: TaskSettings):
         super().__init__(settings)
@@ -200,6 +201,14 @@ class SentenceScore(MaskedLmTask):
     described = (*MaskedLmTask.described, "score_whole_words")
     totals = ("score", "num_tokens")
     why_no_records = "a record may have masks: give text or JSON lines"
+
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The fields of a sentence, and of its tokens if they are asked for."""
+        tokens = (
+            ("tokens", "token_scores") if self.settings.token_scores else ()
+        )
+        return ("score", "num_tokens", "perplexity", *tokens)
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise UserError for a text with [MASK], no token, or too many."""

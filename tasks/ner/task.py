@@ -42,6 +42,8 @@ class Entities(Task):
     graph = "ner.model.TaggerGraph"
     described = (*Task.described, "labels")
     head, trained_as = "output_weights", (TAGGING, FEATURE_TAGGING)
+    # The first two of a text alone, the last one for students.
+    predicted = ("words", "places", "tags", "scores", "entities")
 
     def __init__(self, settings: TaskSettings):
         super().__init__(settings)

@@ -143,6 +143,11 @@ def read_squad(
             "contain the answer",
             reader.num_dropped,
         )
+    empty = [x.qas_id for x in data.examples if not x.question_text.strip()]
+    if empty:
+        logging.warning(
+            "%d questions have no text, the first: %s", len(empty), empty[0]
+        )
     if misplaced:
         logging.warning(
             "%d answers are not where answer_start points, the first: %s",

@@ -5,10 +5,8 @@ tasks/squad/decoding.py), so the answers are the same.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from base.errors import UserError
 
 import numpy as np
 
@@ -60,11 +58,15 @@ class QuestionAnswering(Task):
             settings.n_best_size, settings.max_answer_length
         )
 
-    def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise UserError for an empty question or context."""
-        for name in self.text_names:
-            if not texts[name].strip():
-                raise UserError(f"{name} is empty")
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The fields of an answer, and what the settings add to it."""
+        return (
+            *("answer", "start", "end", "probability", "score"),
+            *["null_odds"] * (self.settings.null_threshold is not None),
+            *["nbest"] * (self.settings.num_answers > 1),
+            *["windows"] * bool(self.settings.teacher),
+        )
 
     # --- Windows -------------------------------------------------------------
 

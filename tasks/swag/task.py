@@ -182,6 +182,7 @@ class MultipleChoice(RowTask):
     trained_as = (name,)
     text_names = ("context", "choices")
     is_grouped = True
+    predicted = ("answer", "probabilities")
     why_no_records = (
         "a record holds one choice, and not the number of choices: give JSON "
         "lines"

@@ -117,6 +117,50 @@ def test_columns_without_a_header_are_numbers(tmp_path):
         next(tables.rows(str(path), [2], has_header=False))
 
 
+def test_rows_of_empty_cells_are_passed_over_and_counted(tmp_path, caplog):
+    """Those at the end, which Excel leaves there, without a word."""
+    text = 'a,b\n1,2\n,\n\n" ",\n3,4\n,\n'
+    assert len(rows(tmp_path / "x.csv", text)) == 2
+    assert f"{tmp_path}/x.csv: 2 rows of empty cells passed over (first: " in (
+        caplog.text
+    )
+    found = rows(tmp_path / "x.csv", text, whole=True)
+    assert [at for at, _ in found] == ["2", "3", "5", "6", "7"]
+    # In one column a blank line is a row, but at the end.
+    for name in ("x.csv", "x.tsv"):
+        found = rows(tmp_path / name, "a\n\n1\n\n\n", whole=True)
+        assert found == [("2", {"a": ""}), ("3", {"a": "1"})]
+    found = rows(tmp_path / "x.csv", 'a\n1\n""\n', whole=True)
+    assert found == [("2", {"a": "1"}), ("3", {"a": ""})]
+
+
+@pytest.mark.parametrize(
+    "text, rows_of",
+    [
+        ('n\ta\tb\n1\t"x\ty\n2\tx\ty\n3\tz"\ty\n4\tx\ty\n', "2 to 4"),
+        ('a\tb\n"x\ty\nx"\ty\nz\ty\n', "2 to 3"),
+        ('l,a\n1,"x, y\n0,x\n1,y"\n0,z\n', "2 to 4"),
+        ('l;a\ngood;"x\nbad;y"\ngood;z\nbad;z\n', "2 to 3"),
+        ('a,l\n"x,1\ny,0\nz",1\nx,0\n', "2 to 4"),
+        # Texts with line ends, as many of them as separators.
+        ('l,a\n1,"Dear Sir,\nI came, truly"\n0,x\n', None),
+        ('a,l\n"x, y\nz",good\nx,bad\ny,good\n', None),
+        ('a,b\n"x\n\ny",1\n"1\n2",2\n', None),
+        ('a\n"x\ny"\nz\n', None),
+        ('a\tb\n"x\r\ny"\t1\r\nz\t"2\n"\n', None),
+    ],
+)
+def test_a_quotation_mark_that_swallows_rows(tmp_path, caplog, text, rows_of):
+    found = rows(tmp_path / "x.csv", text)
+    assert ("a quotation mark makes one row" in caplog.text) == bool(rows_of)
+    if rows_of:
+        assert f"lines {rows_of} (1 such row)" in caplog.text
+        assert (".tsv" in caplog.text) == ("\t" in text)
+    if rows_of and "\t" in text:
+        assert len(rows(tmp_path / "x.tsv", text)) > len(found)
+        assert len(caplog.records) == 1
+
+
 def test_columns_of_the_same_name_are_in_no_row(tmp_path):
     assert rows(tmp_path / "x.tsv", "a\tb\ta\n1\t2\t3") == [("2", {"b": "2"})]
     with pytest.raises(UserError, match="more than one column 'a'"):

@@ -82,6 +82,14 @@ class Numbers(Lists):
     examples = [run_classifier.InputExample("1", "a film", label=1)]
 
 
+class Pairs(Lists):
+    labels = ["bad", "good"]
+    examples = [
+        run_classifier.InputExample("1", "a film", text, label="bad")
+        for text in ("a book", None, " ")
+    ]
+
+
 class NoText(Lists):
     labels = ["bad", "good"]
     examples = [run_classifier.InputExample("1", " ", label="bad")]
@@ -119,6 +127,13 @@ def test_labels_that_are_numbers_are_their_words(in_folder):
     found = processors.Processor("films:Numbers", "")
     assert found.labels == ("0", "1")
     assert [x.label for x in found.examples("train")] == ["1"]
+
+
+def test_pairs_of_a_processor_without_their_second_text(in_folder, caplog):
+    """They are counted: as in the original, they are learned as one text."""
+    found = processors.Processor("films:Pairs", "").files(["train"])
+    assert found.takes_pairs and len(found.train.examples) == 3
+    assert "get_train_examples, 2 of 3 have no text_b" in caplog.text
 
 
 @pytest.mark.nightly

@@ -163,8 +163,77 @@ def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
     (record,) = caplog.records
     assert record.message == (
         f"{tmp_path}/train.tsv, line 3: 4 columns, wanted 6 as in the first "
-        "line; damaged lines are left out, 4 in all"
+        "line; such lines are left out, 4 in all"
     )
+
+
+def test_a_pair_lacks_neither_text(tmp_path, caplog):
+    """As PAWS-X and Quora do; GLUE's server wants an answer to such a pair."""
+    lines = [tabs("id", "q1", "q2", "label"), tabs("1", "A", "B", "1")]
+    lines += [tabs("2", "C", "", "0"), tabs("3", "D", " ", "0")]
+    lines += [tabs("", "", "", ""), tabs("5", "", "E", "1")]
+    write(tmp_path, "train.tsv", *lines)
+    columns = glue.Columns("q1", "q2", "label")
+    with pytest.raises(
+        UserError, match="'q2' is empty in 2 of 4 rows .*line 3"
+    ):
+        classifier_data.own_files(str(tmp_path), columns)
+    assert "1 row of empty cells passed over (first: line 5)" in caplog.text
+    # A test file has an answer for each row.
+    files = classifier_data.own_files(
+        "", columns, given={"test": str(tmp_path / "train.tsv")}, labels=("0",)
+    )
+    found = classifier_data.read_examples(files.test["test"], files)
+    assert [(x.guid, x.text_a, x.text_b) for x in found] == [
+        *(("0", "A", "B"), ("1", "C", ""), ("2", "D", " "), ("3", "", "")),
+        ("4", "", "E"),
+    ]
+    assert "'q2' is empty in 2 of 5 rows (first: line 3): their" in caplog.text
+    task, names = glue.TASKS["qqp"], ["question1", "question2", "is_duplicate"]
+    write(tmp_path, "dev.tsv", tabs(*names), tabs("A", "", "0"), tabs(*"AB0"))
+    assert len(read(tmp_path, task, task.dev["dev"])) == 1
+    assert "dev.tsv, line 2: column 'question2' is empty; such" in caplog.text
+    names[2] = "id"
+    write(tmp_path, "test.tsv", tabs(*names), tabs("A", "", "0"), tabs(*"AB1"))
+    assert len(read(tmp_path, task, task.test["QQP"])) == 2
+
+
+def test_rows_on_which_annotators_did_not_agree(tmp_path, caplog):
+    """SNLI's and MultiNLI's; in other files "-" and -1 may be classes."""
+    names = ["sentence1", "sentence2", "gold_label"]
+    labels = ["entailment", "-", "neutral", "-", "contradiction"]
+    lines = [tabs("A", "B", label) for label in labels]
+    write(tmp_path, "train.tsv", tabs(*names), *lines)
+    columns = glue.Columns(*names)
+    task = classifier_data.own_files(str(tmp_path), columns)
+    assert task.labels == glue.TASKS["mnli"].labels
+    for files in task, glue.TASKS["mnli"]:
+        found = read(
+            tmp_path,
+            files,
+            files.train._replace(file="train.tsv", columns=columns),
+        )
+        assert [x.label for x in found] == labels[::2]
+    assert (
+        "line 3: label '-', no agreement on one; such lines are left out, 2"
+        in (caplog.text)
+    )
+    for labels, wanted in (
+        ("-1 0 1", "classes"),
+        ("-2 -1 0 1 2", "classes"),
+        ("-1 1", "classes"),
+        ("- +", "classes"),
+        ("-1 0 1 2 2", "'-1' of 1 row .first: line 2. may be a class"),
+        ("2.0 0.0 1.0 -1.0", "'-1.0' of 1 row .first: line 5. may be"),
+        ("yes - - no", "'-' of 2 rows .first: line 3. may be a class, or"),
+    ):
+        lines = [tabs("A", label) for label in labels.split()]
+        write(tmp_path, "train.tsv", tabs("text", "label"), *lines)
+        if wanted == "classes":
+            assert {*own(tmp_path).labels} == {*labels.split()}
+            continue
+        with pytest.raises(UserError, match=wanted):
+            own(tmp_path)
 
 
 def test_a_test_file_of_glue_has_to_be_whole(tmp_path):

@@ -32,6 +32,13 @@ def test_the_first_answer_is_trained_on(tmp_path):
     assert several.answers == ("Steve", "Jobs")
 
 
+def test_questions_without_a_text_are_counted(tmp_path, caplog):
+    texts = {"1": "Who?", "2": " ", "3": ""}
+    qas = [question(name, text, ("a", 0)) for name, text in texts.items()]
+    squad_data.read_squad([write(tmp_path, content(("a b", qas)))], True, False)
+    assert "2 questions have no text, the first: 2" in caplog.text
+
+
 def test_other_spaces_part_words():
     """A no-break space does, unlike in the original."""
     found = squad_data.make_paragraph("It cost 5\u00a0pounds\u2003then.")
