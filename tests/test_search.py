@@ -276,6 +276,18 @@ def test_prompts_stand_before_queries_and_documents(
         assert one["score"] == pytest.approx(two["score"], abs=2e-6)
 
 
+def test_the_default_prompt_stands_before_other_texts(
+    ask, corpus, embeddings_model, tmp_path
+):
+    """Not before queries and documents, whose prompts are empty."""
+    more = {"prompts": {"sts": "bad "}, "default_prompt_name": "sts"}
+    own = {"init_checkpoint": embeddings_model(**more)}
+    own["index"] = tmp_path / "other"
+    assert ask(input_file=corpus, query="film", **own) == ask(
+        input_file=corpus, query="film"
+    )
+
+
 def test_indexes_of_something_else(ask, corpus, tmp_path, encoder_dir):
     ask(input_file=corpus)
     flags = {"init_checkpoint": encoder_dir, "index": tmp_path / "index"}

@@ -811,6 +811,19 @@ def test_flags_that_cannot_work(tmp_path, flags, words):
     assert words in line
 
 
+def test_a_largest_score_without_scores(tmp_path):
+    """Scores in another column were passed over, and all pairs alike."""
+    run = scripts.load("run_embeddings")
+    start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    path = tmp_path / "train.tsv"
+    path.write_text("sentence1\tsentence2\na\tb\nc\td\n")
+    flags = {"train_file": path, "init_checkpoint": start, "do_train": True}
+    flags["output_dir"] = tmp_path / "out"
+    line = scripts.error_of(run, **flags, max_score=5)
+    assert "--max_score=5: no file has scores, in a column 'score'" in line
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_cut_vector_has_length_1(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
     settings = settings_of(
