@@ -42,7 +42,7 @@ from serving.flags import ModelOptions
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
 from tasks import loading, reading
-from tasks.embeddings.task import Embeddings, Prompts, prompts_of, say_prompts
+from tasks.embeddings.task import Embeddings, Prompts, with_prompts
 from tasks.reading import Window
 from tasks.task import Input, Task, TaskSettings
 from training import dtypes
@@ -143,12 +143,8 @@ def describe_model() -> TaskSettings:
     own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
     prediction_flags.warn_of_ignored(FLAGS, task, used=["top_k"])
-    own = checkpoint.trained_for
-    checkpoint = checkpoint.trained(
-        prompts=prompts_of(own, read(Prompts, FLAGS))
-    )
     if task == Embeddings.name:
-        say_prompts(checkpoint.trained_for, ("query", "document"))
+        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
     return loading.describe(
         checkpoint,
         task,

@@ -261,7 +261,7 @@ def test_prompts_stand_before_queries_and_documents(
     other.write_text("\n".join(f"good good {text}" for text in TEXTS))
     own = {"init_checkpoint": folder, "index": tmp_path / "prompted", **flags}
     (found,) = ask(input_file=corpus, query="film", **own)
-    said = "Put before each query: 'bad ', document: 'good good ' (--query"
+    said = "Put before a query: 'bad ', a document: 'good good ', another"
     assert said in caplog.text
     (wanted,) = ask(input_file=other, query="bad film")
     np.testing.assert_allclose(

@@ -27,7 +27,7 @@ from checkpoints.checkpoint import open_checkpoint
 from serving import flags as prediction_flags
 from serving.search import build
 from tasks import loading
-from tasks.embeddings.task import Prompts, prompts_of
+from tasks.embeddings.task import Prompts, with_prompts
 from tools.page import neighbors, site, tabs
 from tools.page.models import PageModel
 from training.flags import ModelFlags
@@ -116,8 +116,7 @@ def load_models() -> list[PageModel]:
         checkpoint = open_checkpoint(
             path, FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
         )
-        own = prompts_of(checkpoint.trained_for, read(Prompts, FLAGS))
-        checkpoint = checkpoint.trained(prompts=own)
+        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
         settings = loading.describe(checkpoint, FLAGS.task, options)
         models.append(PageModel(path, settings))
     tasks = {model.settings.task for model in models}

@@ -37,10 +37,7 @@ _TEXTS = (
 _NEGATIVES = re.compile(r"neg(ative)?s?(_?[0-9]+)?")
 
 # Names of columns that may say which pairs are alike.
-_JUDGMENTS = re.compile(
-    "label|score|simil|duplic|paraphr|relat|relev|judg|rating|quality|entail",
-    re.IGNORECASE,
-)
+_JUDGMENTS = re.compile("label|score|simil|dupl|relat|judg|rating|qual", re.I)
 
 _MOST_LABELS = 20  # a column with more values has no labels
 

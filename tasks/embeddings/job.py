@@ -25,8 +25,7 @@ from tasks.embeddings.task import (
     Prompts,
     check_size,
     prompt_of,
-    prompts_of,
-    say_prompts,
+    with_prompts,
 )
 from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.settings import RunSettings
@@ -118,16 +117,15 @@ class EmbeddingsJob(FineTuningJob):
         source: Checkpoint,
         options: Options,
     ):
+        source = with_prompts(source, options.prompts)
         own, normalize = source.trained_for, options.normalize
         size = options.embedding_size
         source = source.trained(
             pooling=options.pooling or own.pooling or "mean",
             normalize=bool(own.normalize) if normalize is None else normalize,
-            prompts=prompts_of(own, options.prompts),
             truncate_dim=None if size else own.truncate_dim,
         )
         super().__init__(settings, source)
-        say_prompts(source.trained_for, (None, "query", "document"))
         self.flags = options
         self.is_taught = settings.do_train and bool(options.teacher_answers)
         check_size(size, self.config.hidden_size, "embedding_size")

@@ -1,12 +1,12 @@
 """The vector of a text, by the pooling, length and prompt of its model."""
 
 import dataclasses
-from collections.abc import Iterable
 
 from base import logs
 from base.errors import UserError
 from base.flags import flag
 
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks.rows import Row, Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
@@ -112,26 +112,18 @@ def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
     return prompts[name] if name else ""
 
 
-def prompts_of(
-    trained_for: TrainedFor, given: Prompts
-) -> dict[str, str] | None:
-    """Return a model's prompts, with those of the flags in their places."""
-    own = trained_for.prompts or {}
-    found = dict(own)
-    for name in ("query", "document"):
-        text = getattr(given, f"{name}_prompt")
-        if text is not None:
-            found[name] = own.get(text, text)
-    return found or None
-
-
-def say_prompts(trained_for: TrainedFor, uses: Iterable[str | None]) -> None:
-    """Say what is put before queries and documents, if there are prompts."""
-    if any((trained_for.prompts or {}).values()):
-        found = [(use or "text", prompt_of(trained_for, use)) for use in uses]
+def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
+    """Return a model with the prompts of flags; say which text gets which."""
+    own = model.trained_for.prompts or {}
+    texts = {"query": given.query_prompt, "document": given.document_prompt}
+    found = own | {n: own.get(t, t) for n, t in texts.items() if t is not None}
+    model = model.trained(prompts=found or None)
+    if any(found.values()):
+        uses = ("query", "document", None)
         logs.say(
-            "Put before each %s (--query_prompt, --document_prompt); the model "
-            "has the prompts %s",
-            ", ".join(f"{use}: {prompt!r}" for use, prompt in found),
-            ", ".join(trained_for.prompts),
+            "Put before a query: %r, a document: %r, another text: %r; the "
+            "model's prompts are %s (--query_prompt, --document_prompt)",
+            *(prompt_of(model.trained_for, use) for use in uses),
+            ", ".join(found),
         )
+    return model
