@@ -250,7 +250,7 @@ def _of_labels(
             f"{', '.join(sorted(set(labels))[:5])} (--positive_label)"
         )
     logs.say(
-        "%s: %d of %d pairs are %s, %d of these with a pair that is %s",
+        "%s: %d of %d pairs are positives (%s), %d with a negative (%s)",
         path,
         *(len(found), len(pairs), columns.positive_label),
         *(sum(used.values()), columns.negative_label),

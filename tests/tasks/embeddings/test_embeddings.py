@@ -234,7 +234,7 @@ def test_the_hub_gives_the_files(hub_folder, tmp_path):
 # --- Data --------------------------------------------------------------------
 
 
-def test_labels_become_positives_and_hard_negatives(tmp_path):
+def test_labels_become_positives_and_hard_negatives(tmp_path, caplog):
     path = tmp_path / "nli.tsv"
     rows = ["a p entailment", "a n contradiction", "a q entailment"]
     rows += ["b x neutral", "b y entailment", "c z contradiction"]
@@ -247,6 +247,8 @@ def test_labels_become_positives_and_hard_negatives(tmp_path):
         ("a", "q", "n"),
         ("b", "y"),
     ]
+    said = "3 of 6 pairs are positives (entailment), 2 with a negative (contra"
+    assert said in caplog.text
 
 
 def test_a_positive_label_in_two_spellings(tmp_path):
