@@ -110,10 +110,10 @@ def read_examples(
     spellings: dict = {}
     for name in ("positive_label", "negative_label"):
         tables.check_spelling(getattr(columns, name), f"--{name}", spellings)
-    names: tuple[str, ...] = ()
     count, others = 0, collections.defaultdict(set)
     for at, row in tables.rows(path):
-        names = names or columns.text_columns or _text_columns(at, row)
+        # Of each line: in JSON some may have no hard negatives.
+        names = columns.text_columns or _text_columns(at, row)
         parts = [_texts(at, row, *named) for named in enumerate(names)]
         texts = tuple(itertools.chain(*parts))
         score = None
@@ -145,18 +145,19 @@ def read_examples(
         else:
             found.append(Example(texts))
         count += 1
-        for name in {*row} - {*names}:
-            if len(others[name]) <= _MOST_LABELS:
+        for name in row:
+            if name not in names and len(others[name]) <= _MOST_LABELS:
                 others[name].add(str(row[name]))
     if not found:
         raise UserError(f"{path} holds no example")
     if columns.label_column:
         return _of_labels(path, found, labels, columns)
     if are_pairs and found[0].score is None:
-        if len(names) == 2 and columns.score_column:
+        longest = max(len(example.texts) for example in found)
+        if longest == 2 and columns.score_column:
             _check_others(path, others, count)
         if others:
-            logs.say("%s: not read: %s", path, ", ".join(sorted(others)))
+            logs.say("%s: not read: %s", path, ", ".join(others))
     return found
 
 
@@ -181,17 +182,20 @@ def _check_others(path: str, others: Mapping[str, set], count: int) -> None:
     that are not whole. `others` has first values of the columns of `count`
     rows.
     """
+    found = []
     for name, values in others.items():
         are_labels = 1 < len(values) <= min(_MOST_LABELS, count - 1)
         numbers = [re.fullmatch(r"-?\d*(\.?)\d+", one) for one in values]
         are_scores = all(numbers) and any(number[1] for number in numbers)
         if are_scores or are_labels or _JUDGMENTS.search(name):
-            raise UserError(
-                f"{path}: the column {name!r} ({', '.join(sorted(values)[:3])})"
-                " is not read, and may say which pairs are alike: give "
-                f"--score_column={name}, or --label_column={name} and "
-                "--positive_label, or --score_column= if all pairs are alike"
-            )
+            found.append(name)
+    if found := [*filter(_JUDGMENTS.search, found)] or found:
+        raise UserError(
+            f"{path}: not read: {', '.join(map(repr, found))}, which may say "
+            "what pairs are alike: name it with --score_column, or with "
+            "--label_column and --positive_label; or give --score_column= if "
+            "all pairs are alike"
+        )
 
 
 def _text_columns(at: str, row: dict[str, Any]) -> tuple[str, ...]:

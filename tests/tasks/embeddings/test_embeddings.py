@@ -306,17 +306,20 @@ def test_each_positive_of_a_list_makes_a_pair(tmp_path):
         {"query": "q", "pos": ["p", "r"], "neg": ["x", "y"], "id": 1},
         {"query": "s", "pos": ["t"], "neg": ["z"], "id": 2},
     ]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    # A line may have no negatives, the first too.
+    lines = [{"query": "u", "pos": "v", "id": 3}, *rows]
+    path.write_text("\n".join(map(json.dumps, lines)))
     pairs = data.read_examples(str(path), Columns())
     assert [example.texts for example in pairs] == [
+        ("u", "v"),
         ("q", "p", "x", "y"),
         ("q", "r", "x", "y"),
         ("s", "t", "z"),
     ]
     found = data.read_examples(str(path), Columns(), are_pairs=False)
-    assert found[0].texts == ("q", "p", "r", "x", "y")
+    assert found[1].texts == ("q", "p", "r", "x", "y")
     collection = data.collection_of(pairs)
-    wanted = [{"p", "r"}, {"t"}]
+    wanted = [{"v"}, {"p", "r"}, {"t"}]
     for (query, own), texts in zip(
         collection.relevant.items(), wanted, strict=True
     ):
@@ -354,7 +357,7 @@ def test_a_label_or_score_that_is_not_read_is_named(
     names = ("sentence1", "sentence2")
     for columns in (Columns(), Columns(names)):
         if is_named:
-            words = f"the column '{name}' .* give --score_column={name}, or"
+            words = f"not read: '{name}', which may .* with --score_column, or"
             with pytest.raises(UserError, match=words):
                 data.read_examples(str(path), columns)
         else:
