@@ -17,7 +17,7 @@ The columns of the training file (.tsv, .csv or .jsonl) decide what is learned:
 
     sentence1, sentence2, score        the score of the pair
     anchor, positive, negative         to find the positive of an anchor among
-                                       all texts of the batch
+    query, pos, neg                    all texts of the batch
     sentence1, sentence2, gold_label   the same: --label_column=gold_label
     any texts                          a teacher's vectors:
                                        --teacher_answers
@@ -37,6 +37,7 @@ from finetuning import runner
 from tasks.embeddings.data import Columns
 from tasks.embeddings.job import EmbeddingsJob, Options
 from tasks.embeddings.learning import Learning
+from tasks.embeddings.task import Prompts
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
 
@@ -56,6 +57,7 @@ define(LongTextFlags)
 define(Options)
 define(Columns)
 define(Learning)
+define(Prompts)
 
 
 def main(_: list[str]) -> int:
@@ -70,6 +72,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> EmbeddingsJob:
         FLAGS,
         columns=read(Columns, FLAGS),
         learning=read(Learning, FLAGS),
+        prompts=read(Prompts, FLAGS),
     )
     job = EmbeddingsJob(settings, source, options)
     if job.is_taught:

@@ -33,7 +33,7 @@ from typing import Any
 
 from base import file_system, logs, script
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags
 
@@ -42,6 +42,7 @@ from serving.flags import ModelOptions
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
 from tasks import loading, reading
+from tasks.embeddings.task import Embeddings, Prompts, with_prompts
 from tasks.reading import Window
 from tasks.task import Input, Task, TaskSettings
 from training import dtypes
@@ -103,6 +104,7 @@ define(Flags)
 # Model
 define(ModelFlags)
 define(ModelOptions, "embedding_size")
+define(Prompts)
 define(TrainingSettings, "dtype")
 
 
@@ -141,6 +143,8 @@ def describe_model() -> TaskSettings:
     own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
     prediction_flags.warn_of_ignored(FLAGS, task, used=["top_k"])
+    if task == Embeddings.name:
+        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
     return loading.describe(
         checkpoint,
         task,

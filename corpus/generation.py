@@ -128,13 +128,17 @@ def generate(
             "--output_dir"
         )
     logging.info("Reading from %s", steps.input_name)
-    warnings = []
+    warned = set()
 
     def warn(result: dict[str, Any]) -> None:
         lines = summary.problem_lines(result)
-        for line in lines[: _MAX_WARNINGS - len(warnings)]:
-            logging.warning("%s", line)
-            warnings.append(line)
+        for line, (*_, place, detail, _) in zip(
+            lines, result["problems"], strict=True
+        ):
+            what = detail if place else line  # items often have the same one
+            if what not in warned and len(warned) < _MAX_WARNINGS:
+                logging.warning("%s", line)
+                warned.add(what)
 
     run = engine.make_files(
         job,

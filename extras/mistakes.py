@@ -327,7 +327,8 @@ def failed_queries(
 ) -> Mistakes:
     """Return the queries whose first document is not relevant, worst first.
 
-    The rank is that of the first relevant document, None beyond the depth.
+    Queries without any relevant document are none of them. The rank is that of
+    the first relevant document, None beyond the depth.
     """
     listed = []
     for (query, text), found in zip(
@@ -336,7 +337,7 @@ def failed_queries(
         wanted = collection.relevant[query]
         ranks = [n for n, name in enumerate(found, 1) if name in wanted]
         rank = ranks[0] if ranks else None
-        if rank != 1:
+        if wanted and rank != 1:
             first = collection.documents[found[0]] if found else ""
             best = max(wanted, key=wanted.get)
             right = collection.documents[best]

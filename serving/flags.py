@@ -31,6 +31,8 @@ _OF_TASK = {
     "vectors": "encoder",
     "embedding_size": "embeddings",
     "prompt_name": "embeddings",
+    "query_prompt": "embeddings",
+    "document_prompt": "embeddings",
     "sentence_pairs": "classifier",
 }
 

@@ -151,11 +151,14 @@ def test_damage_is_named_and_the_rest_is_used(tmp_path, damaged, caplog):
     assert report["train"]["documents"] == pages + 1
 
 
-def test_input_without_a_document_is_an_error(tmp_path):
-    (tmp_path / "x").write_text('{"body": "A line."}\n')
+def test_input_without_a_document_is_an_error(tmp_path, caplog):
+    """What is wrong with many lines is one warning."""
+    (tmp_path / "x").write_text('{"body": "A line."}\n' * 30)
     message = error_of(tmp_path / "x", tmp_path / "out", language="en")
-    assert message.startswith(f"no document in {tmp_path}/x (1 broken item)")
+    assert message.startswith(f"no document in {tmp_path}/x (30 broken item)")
     assert message.endswith("it has 'body'; name one by --text_column")
+    assert caplog.text.count("x, line 1: no key 'text'") == 1
+    assert "x, line 2: " not in caplog.text
     # Nothing is left, so that the same command works with other input.
     assert os.listdir(tmp_path / "out") == []
     (tmp_path / "x").write_text('{"text": "A line."}\n')

@@ -238,16 +238,31 @@ def test_vectors_are_compared_by_the_similarity_of_the_model(
     assert "--similarity_fn_name was dot, is None" in message
 
 
+@pytest.mark.parametrize(
+    "prompts, flags",
+    [
+        ({"query": "bad ", "document": "good good "}, {}),
+        (
+            {"query": "bad ", "passage": "good good "},
+            {"document_prompt": "passage"},
+        ),
+        (
+            {"x": "good good ", "document": "film "},
+            {"query_prompt": "bad ", "document_prompt": "x"},
+        ),
+    ],
+)
 def test_prompts_stand_before_queries_and_documents(
-    ask, corpus, embeddings_model, tmp_path
+    ask, corpus, embeddings_model, tmp_path, caplog, prompts, flags
 ):
     """As if they were in the texts, for a model that has none."""
-    prompts = {"query": "bad ", "passage": "good good "}
     folder = embeddings_model(prompts=prompts)
     other = tmp_path / "other.txt"
     other.write_text("\n".join(f"good good {text}" for text in TEXTS))
-    own = {"init_checkpoint": folder, "index": tmp_path / "prompted"}
+    own = {"init_checkpoint": folder, "index": tmp_path / "prompted", **flags}
     (found,) = ask(input_file=corpus, query="film", **own)
+    said = "Put before a query: 'bad ', a document: 'good good ', another"
+    assert said in caplog.text
     (wanted,) = ask(input_file=other, query="bad film")
     np.testing.assert_allclose(
         *(
@@ -259,6 +274,18 @@ def test_prompts_stand_before_queries_and_documents(
     for one, two in zip(found["results"], wanted["results"], strict=True):
         assert two["text"] == f"good good {one['text']}"
         assert one["score"] == pytest.approx(two["score"], abs=2e-6)
+
+
+def test_the_default_prompt_stands_before_other_texts(
+    ask, corpus, embeddings_model, tmp_path
+):
+    """Not before queries and documents, whose prompts are empty."""
+    more = {"prompts": {"sts": "bad "}, "default_prompt_name": "sts"}
+    own = {"init_checkpoint": embeddings_model(**more)}
+    own["index"] = tmp_path / "other"
+    assert ask(input_file=corpus, query="film", **own) == ask(
+        input_file=corpus, query="film"
+    )
 
 
 def test_indexes_of_something_else(ask, corpus, tmp_path, encoder_dir):

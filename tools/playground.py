@@ -19,7 +19,7 @@ import webbrowser
 
 from base import logs, script
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
@@ -27,6 +27,7 @@ from checkpoints.checkpoint import open_checkpoint
 from serving import flags as prediction_flags
 from serving.search import build
 from tasks import loading
+from tasks.embeddings.task import Prompts, with_prompts
 from tools.page import neighbors, site, tabs
 from tools.page.models import PageModel
 from training.flags import ModelFlags
@@ -36,6 +37,7 @@ FLAGS = flags.FLAGS
 # Model
 define(ModelFlags, required=["init_checkpoint"])
 prediction_flags.define_model_options()
+define(Prompts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +116,7 @@ def load_models() -> list[PageModel]:
         checkpoint = open_checkpoint(
             path, FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
         )
+        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
         settings = loading.describe(checkpoint, FLAGS.task, options)
         models.append(PageModel(path, settings))
     tasks = {model.settings.task for model in models}

@@ -31,7 +31,7 @@ from serving.search.index import (
     load_usearch,
 )
 from tasks import loading, nearest, predict, reading, registry
-from tasks.embeddings.task import Embeddings, prompt_for
+from tasks.embeddings.task import Embeddings, prompt_of
 from tasks.rows import Units
 from tasks.task import NOT_FINITE, Input, Model, Place, Task, TaskSettings
 
@@ -60,7 +60,7 @@ def task_for(settings: TaskSettings, use: str) -> Task:
     A model may want another prompt before each. `use` is "query" or "document".
     """
     if settings.task == Embeddings.name:
-        prompt = prompt_for(settings.checkpoint.trained_for, use)
+        prompt = prompt_of(settings.checkpoint.trained_for, use)
         settings = settings._replace(prompt=prompt)
     return registry.create_task(settings)
 

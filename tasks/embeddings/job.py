@@ -20,12 +20,21 @@ from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
 from tasks.embeddings.learning import Learning
-from tasks.embeddings.task import Embeddings, check_size, prompt_for
+from tasks.embeddings.task import (
+    Embeddings,
+    Prompts,
+    check_size,
+    prompt_of,
+    with_prompts,
+)
 from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.settings import RunSettings
 from tasks.task import number
 
 EMBEDDINGS = "embeddings.jsonl"
+
+# Raise it when the same files no longer give the same records.
+_VERSION = 2
 
 _SHOWN = 3  # examples in the log
 
@@ -36,6 +45,7 @@ class Options:
 
     columns: Columns
     learning: Learning
+    prompts: Prompts
 
     # Files
     train_file: str | None = flag(exists="file")
@@ -64,14 +74,6 @@ class Options:
 
     normalize: bool | None = flag()
     """Divide vectors by their length; default: as the model does, else not."""
-
-    query_prompt: str | None = flag()
-    """Text to put before queries and anchors, such as "query: "; default: the
-    model's prompt named query, else its default prompt."""
-
-    document_prompt: str | None = flag()
-    """Text to put before documents and positives, such as "passage: "; default:
-    the model's prompt for them."""
 
     embedding_size: int | None = flag(
         low=1,
@@ -115,17 +117,12 @@ class EmbeddingsJob(FineTuningJob):
         source: Checkpoint,
         options: Options,
     ):
+        source = with_prompts(source, options.prompts)
         own, normalize = source.trained_for, options.normalize
-        prompts = dict(own.prompts or {})
-        for name in ("query", "document"):
-            text = getattr(options, f"{name}_prompt")
-            if text is not None:
-                prompts[name] = text
         size = options.embedding_size
         source = source.trained(
             pooling=options.pooling or own.pooling or "mean",
             normalize=bool(own.normalize) if normalize is None else normalize,
-            prompts=prompts or None,
             truncate_dim=None if size else own.truncate_dim,
         )
         super().__init__(settings, source)
@@ -147,6 +144,15 @@ class EmbeddingsJob(FineTuningJob):
             [data for data in dev if data.source],
             [DataSet("predict", "test", options.test_file)],
         )
+        own, read = options.columns, [self.train] * settings.do_train
+        if settings.do_eval or settings.training.eval_steps:
+            read += self.dev
+        if own.max_score != 1 and read:
+            if not any(has_scores(self.examples(data)) for data in read):
+                raise UserError(
+                    f"--max_score={own.max_score:g}: no file has scores, in a "
+                    f"column {own.score_column!r} (--score_column)"
+                )
         if settings.do_train:
             self._choose_learning()
 
@@ -195,7 +201,7 @@ class EmbeddingsJob(FineTuningJob):
         """Return pooling, normalization, size and prompt of the vectors."""
         return {
             "embedding_size": self.flags.embedding_size,
-            "prompt": prompt_for(self.source.trained_for, None),
+            "prompt": prompt_of(self.source.trained_for, None),
         }
 
     # --- Data ----------------------------------------------------------------
@@ -209,11 +215,11 @@ class EmbeddingsJob(FineTuningJob):
         columns, is_test = self.flags.columns, data.name == "predict"
         if is_test:
             columns = dataclasses.replace(columns, label_column=None)
-        if is_test or (data == self.train and self.is_taught):
-            # Neither vectors nor a teacher need scores.
-            columns = dataclasses.replace(columns, score_column="")
-            return embeddings_data.read_examples(data.source, columns)
-        found = embeddings_data.read_examples(data.source, columns)
+        # Neither vectors nor a teacher need scores.
+        are_pairs = not (is_test or (data == self.train and self.is_taught))
+        found = embeddings_data.read_examples(data.source, columns, are_pairs)
+        if not are_pairs:
+            return found
         if min(len(example.texts) for example in found) < 2:
             raise UserError(
                 f"{data.source} holds single texts, which only "
@@ -228,9 +234,10 @@ class EmbeddingsJob(FineTuningJob):
         files = embeddings_data.files_of(data.source, self.flags.qrels)
         own, uses = self.source.trained_for, (None, "query", "document")
         return {
+            "version of records": _VERSION,
             "data": [file_system.sha256(path) for path in files],
             "columns": dataclasses.asdict(self.flags.columns),
-            "prompts": [prompt_for(own, use) for use in uses],
+            "prompts": [prompt_of(own, use) for use in uses],
             "is_taught": data == self.train and self.is_taught,
             **self.text_fingerprint(),
         }
@@ -257,8 +264,9 @@ class EmbeddingsJob(FineTuningJob):
             ]
         else:
             group = max(len(example.texts) for example in examples)
+            is_plain = data.name == "predict" or has_scores(examples)
             roles = [None] * group
-            if data.name != "predict" and not has_scores(examples):
+            if group > 1 and not is_plain:
                 roles = ["query", *["document"] * (group - 1)]
             found = [
                 pair
@@ -267,7 +275,7 @@ class EmbeddingsJob(FineTuningJob):
             ]
         own = self.source.trained_for
         uses = {use for use, _ in found}
-        prompts = {use: prompt_for(own, use) for use in uses}
+        prompts = {use: prompt_of(own, use) for use in uses}
         return [(prompts[use], text) for use, text in found]
 
     def convert(

@@ -100,8 +100,8 @@ def _ranking(
     """Return the cross entropies, and how many positives are the nearest.
 
     Candidates are all positives, then all hard negatives. A candidate that is
-    no negative is masked: a text that equals the anchor or its positive, and a
-    positive of an equal anchor.
+    no negative is masked: a text that equals the anchor, and one that equals
+    its positive or the positive of an equal anchor.
     """
     size = shape_of(vectors)[0]
     vectors = unit_length(vectors)
@@ -116,12 +116,10 @@ def _ranking(
         return tf.expand_dims(a, 1) == tf.expand_dims(b, 0)
 
     others = tf.reshape(ids[1:], [-1])  # [C]
-    masked = equal(ids[0], others) | equal(ids[1], others)
-    masked |= tf.expand_dims(others == 0, 0)
-    same_anchor = equal(ids[0], ids[0])  # [B, B]
-    masked = tf.concat(
-        [masked[:, :size] | same_anchor, masked[:, size:]], axis=1
-    )
+    masked = equal(ids[0], others) | tf.expand_dims(others == 0, 0)
+    same_anchor = tf.cast(equal(ids[0], ids[0]), tf.float32)  # [B, B]
+    is_text = tf.cast(equal(ids[1], others), tf.float32)  # [B, C]
+    masked |= tf.matmul(same_anchor, is_text) > 0
     places = tf.range(size)
     own = equal(places, tf.range(tf.shape(others)[0]))
     scores = tf.where(masked & ~own, -1e9, scores)

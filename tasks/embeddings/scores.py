@@ -34,7 +34,7 @@ def retrieval(
     1 / rank of the first relevant one, 0 beyond 10. ndcg_at_10: the sum of
     relevance / log2(1 + rank) of the first 10, divided by the largest possible
     one. map_at_100: the mean, over the relevant documents, of the precision at
-    the rank of each, 0 beyond 100.
+    the rank of each, 0 beyond 100. All are 0 for a query without any.
 
     Args:
         ranked: ids of the documents found for each query, the nearest first.
@@ -54,17 +54,16 @@ def _query_scores(
 ) -> dict[str, float]:
     gains = np.array([wanted.get(name, 0) for name in found[:DEPTH]], float)
     hits = gains > 0
-    ranks = np.flatnonzero(hits) + 1.0
+    ranks, count = np.flatnonzero(hits) + 1.0, max(len(wanted), 1)
     scores = {
-        f"recall_at_{k}": float(hits[:k].sum()) / len(wanted)
-        for k in (1, 10, 100)
+        f"recall_at_{k}": float(hits[:k].sum()) / count for k in (1, 10, 100)
     }
     ideal = np.sort(list(wanted.values()))[::-1][:10]
     precisions = np.arange(1, len(ranks) + 1) / ranks
     return scores | {
         "mrr_at_10": float(1 / ranks[0]) if (ranks <= 10).any() else 0.0,
-        "ndcg_at_10": _discounted(gains[:10]) / _discounted(ideal),
-        "map_at_100": float(precisions.sum()) / len(wanted),
+        "ndcg_at_10": _discounted(gains[:10]) / (_discounted(ideal) or 1.0),
+        "map_at_100": float(precisions.sum()) / count,
     }
 
 

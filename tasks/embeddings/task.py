@@ -1,13 +1,29 @@
 """The vector of a text, by the pooling, length and prompt of its model."""
 
-from base.errors import UserError
+import dataclasses
 
+from base import logs
+from base.errors import UserError
+from base.flags import flag
+
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks.rows import Row, Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
-# Names of the prompts of documents, of which a model may have one.
-_DOCUMENT = ("document", "passage", "corpus")
+
+@dataclasses.dataclass(frozen=True)
+class Prompts:
+    """What is put before queries and documents."""
+
+    query_prompt: str | None = flag()
+    """Text to put before queries and anchors, such as "query: ", or the name of
+    one of the model's prompts; default: its prompt named query, else none."""
+
+    document_prompt: str | None = flag()
+    """Text to put before documents and positives, such as "passage: ", or the
+    name of one of the model's prompts; default: its prompt named document, else
+    none."""
 
 
 class Embeddings(RowTask):
@@ -81,24 +97,34 @@ def check_size(size: int | None, hidden_size: int, flag: str) -> None:
 def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
     """Return the prompt of a name; None: the model's default one, if any.
 
+    As in sentence-transformers 6.2 those named query and document, which stand
+    before queries and documents, are empty where the model has none.
+
     Raises:
         UserError: the model has no such prompt.
     """
-    prompts = trained_for.prompts or {}
+    prompts = {"query": "", "document": "", **(trained_for.prompts or {})}
     name = name or trained_for.default_prompt_name
     if name and name not in prompts:
         raise UserError(
-            f"--prompt_name={name}: the model has "
-            f"{', '.join(prompts) or 'no prompts'}"
+            f"no prompt is named {name!r} (--prompt_name, or the model's "
+            f"default_prompt_name); the model has {', '.join(prompts)}"
         )
     return prompts[name] if name else ""
 
 
-def prompt_for(trained_for: TrainedFor, use: str | None) -> str:
-    """Return the prompt of a query or a document; without one the default.
-
-    `use` None is another text, which has the default prompt.
-    """
-    names = _DOCUMENT if use == "document" else (use,)
-    name = next((n for n in names if n in (trained_for.prompts or {})), None)
-    return prompt_of(trained_for, name)
+def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
+    """Return a model with the prompts of flags; say which text gets which."""
+    own = model.trained_for.prompts or {}
+    texts = {"query": given.query_prompt, "document": given.document_prompt}
+    found = own | {n: own.get(t, t) for n, t in texts.items() if t is not None}
+    model = model.trained(prompts=found or None)
+    if any(found.values()):
+        uses = ("query", "document", None)
+        logs.say(
+            "Put before a query: %r, a document: %r, another text: %r; the "
+            "model's prompts are %s (--query_prompt, --document_prompt)",
+            *(prompt_of(model.trained_for, use) for use in uses),
+            ", ".join(found),
+        )
+    return model

@@ -29,6 +29,7 @@ from records import tfrecord
 from tasks import loading, predict, registry
 from tasks.embeddings import data, job, learning, model, scores
 from tasks.embeddings.data import Columns, Example
+from tasks.embeddings.task import prompt_of
 from tasks.task import Input, Place
 from training.task_model import TaskModel
 
@@ -121,6 +122,35 @@ def test_similarities_by_name(tmp_path):
         TrainedFor.from_dict({"similarity_fn_name": "maxsim"})
 
 
+@pytest.mark.parametrize(
+    "prompts, default, wanted",
+    [
+        ({"sts": "s: "}, "sts", ("", "", "s: ")),
+        ({"query": "", "document": "", "sts": "s: "}, "sts", ("", "", "s: ")),
+        ({"query": "q: "}, "query", ("q: ", "", "q: ")),
+        ({"query": "q: "}, "document", ("q: ", "", "")),
+        ({"query": "q: ", "document": "d: "}, None, ("q: ", "d: ", "")),
+        ({"query": "q: ", "passage": "p: "}, "passage", ("q: ", "", "p: ")),
+        ({"corpus": "c: "}, None, ("", "", "")),
+        (None, None, ("", "", "")),
+    ],
+)
+def test_prompts_are_those_of_sentence_transformers(prompts, default, wanted):
+    """By its encode_query, encode_document and encode, version 6.2.
+
+    There every model has a prompt named document, so passage is never asked.
+    """
+    own = TrainedFor(prompts=prompts, default_prompt_name=default)
+    uses = ("query", "document", None)
+    assert tuple(prompt_of(own, use) for use in uses) == wanted
+
+
+def test_a_prompt_that_the_model_lacks():
+    own = TrainedFor(prompts={"sts": "s: "}, default_prompt_name="no")
+    with pytest.raises(UserError, match="'no' .* has query, document, sts"):
+        prompt_of(own, None)
+
+
 def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     path = tmp_path / "modules.json"
@@ -204,7 +234,7 @@ def test_the_hub_gives_the_files(hub_folder, tmp_path):
 # --- Data --------------------------------------------------------------------
 
 
-def test_labels_become_positives_and_hard_negatives(tmp_path):
+def test_labels_become_positives_and_hard_negatives(tmp_path, caplog):
     path = tmp_path / "nli.tsv"
     rows = ["a p entailment", "a n contradiction", "a q entailment"]
     rows += ["b x neutral", "b y entailment", "c z contradiction"]
@@ -217,6 +247,8 @@ def test_labels_become_positives_and_hard_negatives(tmp_path):
         ("a", "q", "n"),
         ("b", "y"),
     ]
+    said = "3 of 6 pairs are positives (entailment), 2 with a negative (contra"
+    assert said in caplog.text
 
 
 def test_a_positive_label_in_two_spellings(tmp_path):
@@ -242,6 +274,21 @@ def test_a_positive_label_in_two_spellings(tmp_path):
             ("q", "p", "x", "y"),
             0,
         ),
+        # A negative that is a positive too is none, and a list may be empty.
+        (
+            "f.jsonl",
+            '{"query": "q", "pos": ["p"], "neg": ["p", "x"]}',
+            ("q", "p", "x"),
+            0,
+        ),
+        ("f.jsonl", '{"query": "q", "pos": "p", "neg": []}', ("q", "p"), 0),
+        (
+            "f.tsv",
+            "anchor\tpositive\tnegative\tnegative_score\tnegative_id\tid\n"
+            "how tall\t330 m\told\t0.53\td17\t1",
+            ("how tall", "330 m", "old"),
+            0,
+        ),
     ],
 )
 def test_files_of_texts(tmp_path, name, text, texts, score):
@@ -250,6 +297,74 @@ def test_files_of_texts(tmp_path, name, text, texts, score):
     assert data.read_examples(path, Columns(max_score=5)) == [
         Example(texts, score or None)
     ]
+
+
+def test_each_positive_of_a_list_makes_a_pair(tmp_path):
+    """They were hard negatives of the first, and an empty list none at all."""
+    path = tmp_path / "f.jsonl"
+    rows = [
+        {"query": "q", "pos": ["p", "r"], "neg": ["x", "y"], "id": 1},
+        {"query": "s", "pos": ["t"], "neg": ["z"], "id": 2},
+    ]
+    # A line may have no negatives, the first too.
+    lines = [{"query": "u", "pos": "v", "id": 3}, *rows]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    pairs = data.read_examples(str(path), Columns())
+    assert [example.texts for example in pairs] == [
+        ("u", "v"),
+        ("q", "p", "x", "y"),
+        ("q", "r", "x", "y"),
+        ("s", "t", "z"),
+    ]
+    found = data.read_examples(str(path), Columns(), are_pairs=False)
+    assert found[1].texts == ("q", "p", "r", "x", "y")
+    collection = data.collection_of(pairs)
+    wanted = [{"v"}, {"p", "r"}, {"t"}]
+    for (query, own), texts in zip(
+        collection.relevant.items(), wanted, strict=True
+    ):
+        assert {collection.documents[name] for name in own} == texts, query
+    for change, words in (
+        ({"pos": []}, "line 1: 'pos' is '\\[\\]', wanted a text or a list"),
+        ({"pos": ["p", ""]}, "line 1: 'pos' is .* wanted a text or a list"),
+        ({"query": ["q", "p"]}, "line 1: 'query' is .* wanted a text;"),
+    ):
+        path.write_text(json.dumps(rows[0] | change))
+        with pytest.raises(UserError, match=words):
+            data.read_examples(str(path), Columns())
+
+
+@pytest.mark.parametrize(
+    "name, values, is_named",
+    [
+        ("is_duplicate", "010", True),
+        ("label", ["entailment", "not_entailment", "entailment"], True),
+        ("same", "yny", True),
+        ("Score", "123", True),
+        ("closeness", ["0.5", "1", ".25"], True),
+        ("id", "123", False),
+        ("split", ["train"] * 3, False),
+        ("url", ["a.org", "b.org", "c.org"], False),
+    ],
+)
+def test_a_label_or_score_that_is_not_read_is_named(
+    tmp_path, caplog, name, values, is_named
+):
+    """All pairs were positives, whatever the column said."""
+    path = tmp_path / "f.tsv"
+    rows = [f"a {n}\tb {n}\t{value}" for n, value in enumerate(values)]
+    path.write_text("\n".join([f"sentence1\tsentence2\t{name}", *rows]))
+    names = ("sentence1", "sentence2")
+    for columns in (Columns(), Columns(names)):
+        if is_named:
+            words = f"not read: '{name}', which may .* with --score_column, or"
+            with pytest.raises(UserError, match=words):
+                data.read_examples(str(path), columns)
+        else:
+            assert len(data.read_examples(str(path), columns)) == 3
+    assert len(data.read_examples(str(path), Columns(score_column=""))) == 3
+    assert f"f.tsv: not read: {name}" in caplog.text
+    assert len(data.read_examples(str(path), Columns(), are_pairs=False)) == 3
 
 
 @pytest.mark.parametrize(
@@ -291,10 +406,10 @@ def test_qrels_with_and_without_a_header(tmp_path, text):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     found = data.read_collection(str(tmp_path), "test")
     assert found.relevant == {"1": {"1": 1}, "q": {"b": 2}}
-    vectors = np.eye(3, dtype=np.float32)[[0, 2, 0, 1, 2]]
+    vectors = np.eye(3, dtype=np.float32)[[0, 2, 2, 1, 0]]
     assert job.ranked_documents(found, vectors, None) == [
-        ["1", "b", "q"],
-        ["1", "b"],
+        ["1", "q", "b"],
+        ["b", "1"],
     ]
 
 
@@ -305,6 +420,8 @@ def test_qrels_with_and_without_a_header(tmp_path, text):
         ("x\t1\t1", "line 2: no text has the id 'x' in queries.jsonl"),
         ("1\t1\thigh", "line 2: wanted the ids of a query and a document"),
         ("1\t1", "line 2: wanted the ids of a query and a document"),
+        ("1\t1\t1\n1\t1\t2", "line 3: the document '1' has relevance 1 for"),
+        ("1\t1\t0\n1\t1\t0", "holds no relevant document"),
     ],
 )
 def test_qrels_with_mistakes(tmp_path, line, words):
@@ -335,6 +452,61 @@ def test_scores_of_a_retrieval_by_hand():
             "map_at_100": ((1 / 2 + 2 / 3) / 2 + 1 / 11) / 2,
         }
     )
+
+
+def test_retrieval_is_that_of_trec_eval(tmp_path):
+    """With equal scores, grades, and queries without a relevant document."""
+    trec_eval = pytest.importorskip("pytrec_eval")
+    rng = np.random.default_rng(1)
+    documents = [f"d{n}" for n in range(130)] + ["Ä", "e", "é"]
+    queries = [f"q{n}" for n in range(40)]
+    qrels = {
+        query: {
+            str(name): int(rng.integers(-1, 4))
+            for name in rng.choice(documents, rng.integers(1, 9), False)
+        }
+        for query in queries[:30]
+    }
+    qrels["q3"] = {"d1": 0, "d2": -1}  # counts, with 0
+    rows = [
+        f"{query}\t{name}\t{grade}"
+        for query, own in qrels.items()
+        for name, grade in own.items()
+    ]
+    for name, ids in (("queries", queries), ("corpus", documents)):
+        lines = [json.dumps({"_id": i, "text": i}) for i in ids]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text(BEIR + "\n".join(rows))
+    found = data.read_collection(str(tmp_path), "test")
+    assert found.queries.keys() == qrels.keys()
+    # Many of these scores, which are whole numbers, are equal.
+    vectors = {name: rng.integers(0, 3, 3) for name in [*queries, *documents]}
+    ranked = job.ranked_documents(
+        found,
+        np.array([*map(vectors.get, [*found.queries, *found.documents])], "f"),
+        "dot",
+    )
+    results = {
+        query: {d: float(vectors[query] @ vectors[d]) for d in documents}
+        for query in queries
+    }
+    measures = {"recall.1,10,100", "ndcg_cut.10", "map_cut.100"}
+    wanted = trec_eval.RelevanceEvaluator(qrels, measures).evaluate(results)
+    names = {"ndcg_at_10": "ndcg_cut_10", "map_at_100": "map_cut_100"}
+    names |= {f"recall_at_{k}": f"recall_{k}" for k in (1, 10, 100)}
+    scored = scores.retrieval(ranked, [*found.relevant.values()])
+    for ours, theirs in names.items():
+        mean = np.mean([one[theirs] for one in wanted.values()])
+        assert scored[ours] == pytest.approx(mean, abs=1e-6), ours
+    # trec_eval -M 10: of the first ten alone.
+    first = {
+        query: {name: -rank for rank, name in enumerate(own[:10])}
+        for query, own in zip(found.queries, ranked, strict=True)
+    }
+    wanted = trec_eval.RelevanceEvaluator(qrels, {"recip_rank"})
+    found = [one["recip_rank"] for one in wanted.evaluate(first).values()]
+    assert scored["mrr_at_10"] == pytest.approx(np.mean(found), abs=1e-6)
 
 
 def test_ndcg_is_that_of_sklearn():
@@ -376,7 +548,8 @@ def test_the_ranking_loss_by_hand(symmetric):
     """Equal texts, and positives of equal anchors, are no negatives."""
     rng = np.random.default_rng(3)
     vectors = rng.normal(size=[3, 3, 4]).astype(np.float32)
-    ids = [[1, 2, 3], [4, 5, 2], [1, 6, 0]]  # rows 0 and 2: one anchor
+    # Rows 0 and 2 have one anchor; row 1's negative is a positive of it.
+    ids = [[1, 2, 3], [4, 5, 2], [1, 6, 0]]
     how = learning.Learning("ranking", temperature=0.5, symmetric=symmetric)
     loss, correct = learning._ranking(
         tf.constant(vectors), {"text_ids": tf.constant(ids)}, how
@@ -384,9 +557,9 @@ def test_the_ranking_loss_by_hand(symmetric):
     unit = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     # For each anchor: its positive, then (example, place) of its negatives.
     candidates = [
-        [(0, 1), (1, 1), (0, 2)],  # row 1's negative is its positive
+        [(0, 1), (1, 1), (0, 2)],
         [(1, 1), (0, 1), (2, 1), (0, 2), (1, 2)],
-        [(2, 1), (1, 1), (0, 2), (1, 2)],
+        [(2, 1), (1, 1), (0, 2)],
     ]
     # For each positive: its anchor, then the examples of other anchors.
     anchors = [[0, 1], [1, 0, 2], [2, 1]]
@@ -630,12 +803,30 @@ def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
         ({"do_eval": True, "dev_file": "/no.tsv"}, "--dev_file=/no.tsv: no"),
         ({"do_export": True, "bilstm_layers": 1}, "flag 'bilstm_layers'"),
         ({"do_export": True, "matryoshka_dims": "x"}, "--matryoshka_dims=x"),
+        ({"positive_label": "1"}, "--positive_label needs --label_column"),
+        (
+            {"label_column": "x", "score_column": "y"},
+            "give --label_column or --score_column, not both",
+        ),
     ],
 )
 def test_flags_that_cannot_work(tmp_path, flags, words):
     run = scripts.load("run_embeddings")
     line = scripts.error_of(run, output_dir=tmp_path / "out", **flags)
     assert words in line
+
+
+def test_a_largest_score_without_scores(tmp_path):
+    """Scores in another column were passed over, and all pairs alike."""
+    run = scripts.load("run_embeddings")
+    start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    path = tmp_path / "train.tsv"
+    path.write_text("sentence1\tsentence2\na\tb\nc\td\n")
+    flags = {"train_file": path, "init_checkpoint": start, "do_train": True}
+    flags["output_dir"] = tmp_path / "out"
+    line = scripts.error_of(run, **flags, max_score=5)
+    assert "--max_score=5: no file has scores, in a column 'score'" in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_cut_vector_has_length_1(tmp_path):
