@@ -479,10 +479,7 @@ def _write_tagged(**more) -> Callable[[Path, Path], dict]:
 def _predicted_tags(out: Path, _) -> Predictions:
     text = (out / "predictions.txt").read_text()
     parts = [part.split("\n") for part in text.strip().split("\n\n")]
-    assert parts[0][0].startswith("-DOCSTART-")
-    return [
-        {"tags": [row.split(" ")[-1] for row in rows]} for rows in parts[1:]
-    ]
+    return [{"tags": [row.split(" ")[-1] for row in rows]} for rows in parts]
 
 
 def _score_tags(truths: list, found: Predictions) -> dict[str, float]:
