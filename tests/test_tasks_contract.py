@@ -26,6 +26,8 @@ from marks import nightly
 from task_cases import CASES, Predictions, TaskCase, likely
 
 from extras import attributions
+from tasks.job import FineTuningJob
+from tasks.ner.job import NerJob
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 litert_model = scripts.load("litert_model")
@@ -393,6 +395,43 @@ def test_a_failed_run_says_so(made_of, tmp_path, caplog, name, seen):
         assert seen in last.getMessage()
         results.append(tiny.results_of(tmp_path))
     assert results[0] == results[1] and results[0]["degenerate"] == 1
+
+
+@every_task
+def test_a_model_no_better_than_the_trivial_answer_has_failed(
+    made_of, case, tmp_path, monkeypatch, caplog
+):
+    """Its answers differ, and turned around they are none of them trivial."""
+    made = made_of(case)
+    assert made.model
+    for job in (FineTuningJob, NerJob):
+        monkeypatch.setattr(job, "outputs", turned_around(job.outputs))
+    made.use(tmp_path, do_eval=True)
+    last = caplog.records[-1]
+    assert last.levelname == "WARNING"
+    text = last.getMessage()
+    assert text.startswith("The run that fine-tuned this model failed: ")
+    assert case.trivial in text
+    assert tiny.results_of(tmp_path)["degenerate"] == 1
+
+
+def turned_around(outputs: Callable) -> Callable:
+    """Return `outputs` of a job such that the best answer is the worst.
+
+    Of vectors every other one is turned, since two are compared.
+    """
+
+    def changed(*args) -> dict:
+        found = outputs(*args)
+        for name, values in found.items():
+            found[name] = -values
+            if name == "probabilities":
+                found[name] = 1 - values
+            elif name == "embedding":
+                found[name][::2] *= -1
+        return found
+
+    return changed
 
 
 @every_script
