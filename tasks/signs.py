@@ -83,7 +83,8 @@ def no_better_labels(predicted: np.ndarray, labels: np.ndarray) -> str | None:
     if is_same and not is_right:
         return f"all {len(labels):,} predictions are the same labels"
     most = np.unique(labels, axis=0, return_counts=True)[1].max()
-    if (predicted == labels).all(axis=1).sum() > most:
+    right = (predicted == labels).all(axis=1).sum()
+    if right > most or most == len(labels):
         return None
     counts = np.sort(labels.sum(axis=0))[::-1]
     given = np.arange(1, len(counts) + 1) * len(labels)

@@ -436,7 +436,9 @@ class MultiLabelJob(ClassifierJob):
             self.thresholds = tuple(tuned.tolist())
             shown = zip(self.files.labels, self.thresholds, strict=True)
             logging.info(
-                "Thresholds with the best F1 of each label on %s: %s",
+                "Thresholds with the best F1 of each label on %d texts of %s: "
+                "%s",
+                len(labels),
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )

@@ -50,7 +50,7 @@ def write(plan: Plan, work: WorkDir, experiments: Sequence[Table]) -> int:
         "## Failures\n",
         *(f"- {name}: {line}" for name, line in failures.items()),
         *["No step has failed."] * (not failures),
-        "\nDegenerate runs are no better than one answer to everything, or know "
+        "\nDegenerate runs are no better than one answer to all, or know "
         "token frequencies alone. They are left out of the means.\n",
         f"The {len(plan.steps)} commands: [commands.sh](commands.sh).",
         "\n## Machine, scale, data and times\n",
