@@ -54,9 +54,9 @@ def no_better_class(
 ) -> str | None:
     """Return what is wrong if one class for all is as often right; else None.
 
-    A model that has learned a rare class may be right less often. So the
-    classes also have to be independent of the labels: their correlation is
-    below two standard deviations, 2 / sqrt(n), of one by chance.
+    A model that has learned a rare class, or from a teacher, may be right less
+    often. So the classes also have to be independent of the labels: their
+    correlation is within two standard deviations, 2 / sqrt(n), of 0.
     """
     if sign := same_class(predictions, labels, names, what):
         return sign
@@ -66,7 +66,8 @@ def no_better_class(
     )
     # Matthews' correlation of any number of classes.
     sizes = (n**2 - given @ given) * (n**2 - wanted @ wanted)
-    if not sizes or (right * n - given @ wanted) * n**0.5 >= 2 * sizes**0.5:
+    correlation = abs(right * n - given @ wanted) / sizes**0.5 if sizes else 1.0
+    if correlation >= 2 / n**0.5:
         return None
     most = int(wanted.max())
     answer = f"{what.split()[-1]} {names[wanted.argmax()]} for all"

@@ -74,6 +74,9 @@ def test_a_model_that_finds_a_rare_class_has_not_failed():
     predictions = np.concatenate([repeated(780, 120), repeated(20, 80)])
     assert (predictions == labels).mean() == 0.86
     assert signs.no_better_class(predictions, labels, NAMES) is None
+    # Nor one that has learned from a teacher to contradict the labels.
+    halves = repeated(50, 50)
+    assert signs.no_better_class(1 - halves, halves, NAMES) is None
 
 
 def test_the_same_labels_for_all_that_are_as_often_right():
