@@ -7,9 +7,9 @@ r"""Find named entities with BERT: fine-tune, or train on frozen features.
 
 is the paper's recipe (section 5.3) and ends with `eval_results.txt` (precision,
 recall and F1 by conlleval's rules, of all entities and of each type),
-`predictions.txt` (the test file with a column of tags appended) and the
-fine-tuned weights in `bert_model.ckpt`. After an interruption, the same command
-resumes the run. --do_export writes a SavedModel, too.
+`predictions.txt` (the test file with a column of tags, as conlleval reads it)
+and the fine-tuned weights in `bert_model.ckpt`. After an interruption, the same
+command resumes the run. --do_export writes a SavedModel, too.
 
 Usual choices: --train_batch_size, --learning_rate, --num_train_epochs,
 --random_seed, --dtype=bfloat16 where the processor has it.

@@ -84,7 +84,7 @@ def _scores(prefix: str) -> str:
     lines = ["## Scores", "", "On the evaluation data of the run:", ""]
     lines += ["| score | value |", "|---|---|", *rows]
     if ["degenerate", "1"] in pairs:
-        lines += ["", "The run failed: its answers depend little on the input."]
+        lines += ["", "The run failed: it has learned next to nothing."]
     return "\n".join(lines)
 
 

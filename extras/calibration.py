@@ -89,9 +89,10 @@ def calibrate(
             weight_files.write(loaded.prefix, weights)
         logs.say(
             "Calibrated %s: the output layer is divided by %.4f, the "
-            "temperature of %s",
+            "temperature of the %d answers in %s",
             loaded.prefix,
             found,
+            len(label_ids),
             title,
         )
     job.temperature = found or 1.0

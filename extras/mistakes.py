@@ -344,7 +344,7 @@ def failed_queries(
             listed.append((query, rank, text, right, first))
     listed.sort(key=lambda row: -(row[1] or DEPTH + 1))
     header = ("query", "rank", "text", "relevant", "found_first")
-    return Mistakes(header, listed, len(ranked))
+    return Mistakes(header, listed, len(ranked), "queries")
 
 
 # --- Entities ----------------------------------------------------------------
@@ -373,9 +373,9 @@ def wrong_entities(
                 return None
             return f"{entity.type}: {' '.join(words[entity.words])}"
 
-        gold = entities(sentence.tags)
-        num_entities += len(gold)
-        for kind, right, found in _pairs(gold, entities(tags)):
+        gold, given = entities(sentence.tags), entities(tags)
+        num_entities += len({*gold, *given})
+        for kind, right, found in _pairs(gold, given):
             place = found or right
             rows.append(
                 (
@@ -389,7 +389,7 @@ def wrong_entities(
             )
     rows.sort(key=lambda row: -row[4])
     header = ("line", "kind", "truth", "prediction", "confidence", "sentence")
-    return Mistakes(header, rows, num_entities, "entities")
+    return Mistakes(header, rows, num_entities, "right or predicted entities")
 
 
 def _pairs(

@@ -245,9 +245,9 @@ def run_all(
             "%d of %d runs failed; %s",
             count,
             len(results),
-            f"so the one that is kept, {best}, is one of them: its answers "
-            "depend little on the input, or not at all. The log of each run "
-            "ends with what was seen and what usually helps"
+            f"so the one that is kept, {best}, is one of them: it has learned "
+            "next to nothing. The log of each run ends with what was seen and "
+            "what usually helps"
             if count == len(results)
             else f"{best} is the best of the others",
         )

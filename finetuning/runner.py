@@ -157,8 +157,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
             )
         if sign:
             logging.warning(
-                "%s failed: %s. Its answers depend little on the input, or not "
-                "at all. %s",
+                "%s failed: %s. It has learned next to nothing. %s",
                 "This run"
                 if do_train
                 else "The run that fine-tuned this model",

@@ -44,6 +44,7 @@ class TaskCase(NamedTuple):
         by_hand: (model, input, prediction) -> what the model gives, by hand;
             None if the input is longer than a row.
         served: (SavedModel's signatures, inputs) -> its predictions.
+        trivial: what a failed run is compared with.
         options: flags of whatever predicts with the checkpoint.
         head: the variable of the output layer.
     """
@@ -58,6 +59,7 @@ class TaskCase(NamedTuple):
     good: tuple[str, float]
     by_hand: Callable[[by_hand.Model, dict, dict], dict | None]
     served: Callable[..., Predictions]
+    trivial: str
     options: dict = {}
     head: str = "output_weights"
 
@@ -446,6 +448,9 @@ def _question_case(name: str, version: str, **more) -> TaskCase:
         ("f1", 85.0),
         _answer_by_hand,
         _served_answers,
+        {"1": "and 0 with no answer to all", "2": "left without an answer"}[
+            version
+        ],
         _LENGTHS,
         "cls/squad/output_weights",
     )
@@ -479,10 +484,7 @@ def _write_tagged(**more) -> Callable[[Path, Path], dict]:
 def _predicted_tags(out: Path, _) -> Predictions:
     text = (out / "predictions.txt").read_text()
     parts = [part.split("\n") for part in text.strip().split("\n\n")]
-    assert parts[0][0].startswith("-DOCSTART-")
-    return [
-        {"tags": [row.split(" ")[-1] for row in rows]} for rows in parts[1:]
-    ]
+    return [{"tags": [row.split(" ")[-1] for row in rows]} for rows in parts]
 
 
 def _score_tags(truths: list, found: Predictions) -> dict[str, float]:
@@ -533,6 +535,7 @@ def _tagger_case(name: str, **more) -> TaskCase:
         ("f1", 0.9),
         _tags_by_hand,
         _served_tags,
+        "f1 is 0, and 0 with the tag O for all",
     )
 
 
@@ -642,6 +645,7 @@ _CLASSIFIER = TaskCase(
     ("accuracy", 0.8),
     _class_by_hand,
     _served_classes,
+    "with class",
 )
 
 CASES = [
@@ -662,6 +666,7 @@ CASES = [
         good=("pearson", 0.7),
         by_hand=_number_by_hand,
         served=_served,
+        trivial="and 0 with the same number for all",
     ),
     _CLASSIFIER._replace(
         name="multi_label",
@@ -673,6 +678,7 @@ CASES = [
         good=("micro_f1", 0.85),
         by_hand=_labels_by_hand,
         served=_served_labels,
+        trivial="with the same labels for all",
     ),
     _question_case("squad_1", "1"),
     _question_case(
@@ -699,6 +705,7 @@ CASES = [
         ("accuracy", 0.9),
         _choice_by_hand,
         _served,
+        "with choice",
     ),
     TaskCase(
         "embeddings",
@@ -711,6 +718,7 @@ CASES = [
         ("spearman", 0.7),
         _vector_by_hand,
         _served,
+        "and 0 with the same number for all",
         head="bert/embeddings/word_embeddings",
     ),
 ]

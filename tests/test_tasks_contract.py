@@ -28,6 +28,8 @@ from marks import nightly
 from task_cases import CASES, Predictions, TaskCase, likely
 
 from extras import attributions
+from tasks.job import FineTuningJob
+from tasks.ner.job import NerJob
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 litert_model = scripts.load("litert_model")
@@ -419,6 +421,50 @@ def test_a_failed_run_says_so(made_of, tmp_path, caplog, name, seen):
         assert seen in last.getMessage()
         results.append(tiny.results_of(tmp_path))
     assert results[0] == results[1] and results[0]["degenerate"] == 1
+
+
+@every_task
+def test_a_model_no_better_than_the_trivial_answer_has_failed(
+    made_of, case, tmp_path, monkeypatch, caplog
+):
+    """Although its answers are not all the same."""
+    made = made_of(case)
+    assert made.model
+    is_class = case.good[0] == "accuracy"
+    for job in (FineTuningJob, NerJob):
+        monkeypatch.setattr(job, "outputs", spoiled(job.outputs, is_class))
+    made.use(tmp_path, do_eval=True)
+    last = caplog.records[-1]
+    assert last.levelname == "WARNING"
+    text = last.getMessage()
+    assert text.startswith("The run that fine-tuned this model failed: ")
+    assert case.trivial in text
+    assert tiny.results_of(tmp_path)["degenerate"] == 1
+
+
+def spoiled(outputs: Callable, is_class: bool) -> Callable:
+    """Return `outputs` of a job such that the best answer is the worst.
+
+    That of every seventh example only if it is one of classes, or of three
+    choices: the others have that of one of them. Of vectors every other one is
+    turned around, since two are compared.
+    """
+
+    def changed(*args) -> dict:
+        found = outputs(*args)
+        for name, values in found.items():
+            if is_class and name == "logits":
+                rows = values if values.ndim == 2 else values.reshape(-1, 3)
+                worst = -rows[::7]
+                rows[:] = rows[1]
+                rows[::7] = worst
+            elif name == "embedding":
+                values[::2] *= -1
+            else:
+                found[name] = (name == "probabilities") - values
+        return found
+
+    return changed
 
 
 @every_script

@@ -294,7 +294,9 @@ class ClassifierJob(FineTuningJob):
         scores = classifier_scores.scores(
             logits, label_ids, self.files.metrics, self.files.positive_id
         )
-        sign = signs.same_class(logits.argmax(-1), label_ids, self.files.labels)
+        sign = signs.no_better_class(
+            logits.argmax(-1), label_ids, self.files.labels
+        )
         return Scored(scores, sign, (logits, label_ids), len(label_ids))
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> str:
@@ -438,17 +440,17 @@ class MultiLabelJob(ClassifierJob):
             self.thresholds = tuple(tuned.tolist())
             shown = zip(self.files.labels, self.thresholds, strict=True)
             logging.info(
-                "Thresholds with the best F1 of each label on %s: %s",
+                "Thresholds with the best F1 of each label on %d texts of %s: "
+                "%s",
+                len(labels),
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )
-        predicted, sign = self.predicted(probs), None
+        predicted = self.predicted(probs)
         found = classifier_scores.label_scores(
             outputs["logits"], labels, predicted
         )
-        is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
-        if is_same and not is_right:
-            sign = f"all {len(labels):,} predictions are the same labels"
+        sign = signs.no_better_labels(predicted, labels)
         return Scored(found, sign, (probs, labels), len(labels))
 
     def predicted(self, probs: np.ndarray) -> np.ndarray:

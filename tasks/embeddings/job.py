@@ -329,9 +329,16 @@ class EmbeddingsJob(FineTuningJob):
             )
         ranked = ranked_documents(examples, vectors, self.similarity)
         relevant = [examples.relevant[name] for name in examples.queries]
-        return Scored(
-            scores.retrieval(ranked, relevant), None, (examples, ranked)
+        results = scores.retrieval(ranked, relevant)
+        count = len(examples.documents)
+        sign = signs.no_better(
+            len(relevant) if count > 10 else 0,
+            "recall_at_10",
+            results["recall_at_10"],
+            10 / count,
+            "the documents in any order",
         )
+        return Scored(results, sign, (examples, ranked))
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]

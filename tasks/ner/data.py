@@ -28,6 +28,9 @@ DOCUMENT_START = "-DOCSTART-"
 # file and would otherwise become an entity type beside "LOC".
 _ENTITY_TAG = re.compile(r"[BIELSU]-\S(.*\S)?")
 
+# A word of the web, where other lines that begin with # are comments.
+_HASHTAG = re.compile(r"#\w+")
+
 # In CoNLL-U, the number of a row for several words, or for none in the text.
 _NO_WORD = re.compile(r"(\d{1,9})[-.]\d+")
 
@@ -60,12 +63,14 @@ class File(NamedTuple):
         lines: every line, without its end.
         separator: tab or space between columns; empty for JSONL.
         sentences: in the order of the file.
+        label: number of the column of the tags; None: there is none.
     """
 
     path: str
     lines: list[str]
     separator: str
     sentences: list[Sentence]
+    label: int | None = None
 
     @property
     def num_words(self) -> int:
@@ -77,9 +82,10 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     """Return the sentences of a file, with the tags unchanged.
 
     The columns of a file are separated by tabs if its first row has a tab,
-    else by spaces. A line whose word is -DOCSTART- begins a document. Comments
-    are passed over, see `_is_comment`, and so are rows of CoNLL-U that are not
-    words: 3-4, whose words follow in rows of their own, and 3.1.
+    else by spaces. A line whose word is -DOCSTART-, or begins with it and a
+    space, begins a document. Comments are passed over, see `_is_comment`, and
+    so are rows of CoNLL-U that are not words: 3-4, whose words follow in rows
+    of their own, and 3.1.
 
     Each line of a .jsonl file is a sentence: an object with `tokens`, `tags`
     and, if there are several documents, `document`, any value that is the
@@ -117,7 +123,9 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
             "the words with --token_column, and that of the tags with "
             "--label_column"
         )
-    return File(path, lines, separator, sentences)
+    has_column = separator and sentences[0].tags is not None
+    label = columns.label if has_column else None
+    return File(path, lines, separator, sentences, label)
 
 
 def _is_blank(line: str) -> bool:
@@ -140,15 +148,25 @@ def _first_row(lines: Iterable[str]) -> tuple[int, str]:
     return first
 
 
-def _is_comment(cells: Sequence[str], width: int) -> bool:
+def _is_comment(
+    cells: Sequence[str], width: int, columns: Columns, has_tags: bool
+) -> bool:
     """Return whether a line before the first word of a sentence is none.
 
-    "# sent_id = 1" of CoNLL-U, "#" and a source in GermEval, and "# id 1a3f
-    domain=en" of MultiCoNER, which may have as many cells as a row of words
-    has. "# O" is a word and its tag.
+    It begins with #: "# sent_id = 1" of CoNLL-U, "#" and a source in GermEval,
+    "###MEDLINE:95369245" in JNLPBA, and "# id 1a3f domain=en" of MultiCoNER or
+    "## id<tab>text" of KLUE, which may have as many cells as a row of words
+    has. "# O" is a word and its tag. A hashtag is always a word, so that it is
+    missed if its tag is missing.
     """
+    if not cells[0].startswith("#"):
+        return False
+    is_hashtag = _HASHTAG.fullmatch(cells[0])
     if len(cells) != width:
-        return cells[0].startswith("#")
+        return bool(columns.token) or len(cells) > 1 or not is_hashtag
+    if has_tags:
+        label = cells[columns.label]
+        return not is_hashtag and label != "O" and not is_entity_tag(label)
     return cells[0] == "#" and "=" in cells[-1]
 
 
@@ -158,7 +176,7 @@ def _is_numbered(words: Sequence[str]) -> bool:
     return found == [f"{number}" for number in range(1, len(found) + 1)]
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def cells_of(line: str, separator: str) -> list[str]:
     """Return the cells of a line that is not blank."""
     # Spaces may be repeated to align columns. str.split() would also split at
     # other whitespace, which belongs to the words.
@@ -179,8 +197,9 @@ def _column_sentences(
     document may have any number of columns, with the word in the first one or
     in the column of words.
     """
-    first, row = _first_row(lines)
-    width = len(_cells(row, separator))
+    first, line = _first_row(lines)
+    row = cells_of(line, separator)
+    width = len(row)
     token, label = columns
     if not needs_tags and not -width <= label < width:
         label = token
@@ -194,7 +213,8 @@ def _column_sentences(
     # The column of tags may be missing, or be the column of words: -1 is, in a
     # file with one column.
     has_tags = bool(width) and (label - token) % width != 0
-    numbered = token and re.match(r"1[-\t ]", row)
+    numbered = token and re.match(r"1[-\t ]", line)
+    is_tagged = has_tags and (row[label] == "O" or is_entity_tag(row[label]))
     document = num_left_out = 0
     sentence = Sentence([], [] if has_tags else None, [], document)
     # A blank line ends the last sentence.
@@ -205,8 +225,9 @@ def _column_sentences(
                 f"{at}: a carriage return within the line; lines have to end "
                 "in \\n or \\r\\n: convert the file"
             )
-        cells = [] if _is_blank(line) else _cells(line, separator)
-        begins = DOCUMENT_START in (*cells[:1], *cells[token:][:1])
+        cells = [] if _is_blank(line) else cells_of(line, separator)
+        names = (*cells[:1], *cells[token:][:1])
+        begins = any(x.split()[:1] == [DOCUMENT_START] for x in names)
         if begins or not cells:
             if sentence.words:
                 yield sentence
@@ -216,7 +237,7 @@ def _column_sentences(
         count = len(sentence.words)
         no_word = _NO_WORD.fullmatch(cells[0]) if numbered else None
         # 3-4 comes before word 3, and 3.1 after it.
-        if (not count and _is_comment(cells, width)) or (
+        if (not count and _is_comment(cells, width, columns, is_tagged)) or (
             no_word and int(no_word[1]) - ("-" in cells[0]) == count
         ):
             num_left_out += 1

@@ -303,15 +303,22 @@ class NerJob(FineTuningJob):
         return {"logits": logits}
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
-        """Score the development file; look for the same tag everywhere."""
+        """Score the development file; look for a tagger of nothing."""
         logits = outputs["logits"]
+        scores = self._scores(data, logits)
+        num_entities = sum(
+            len(ner_data.entities(sentence.tags))
+            for sentence in self.examples(data).sentences
+        )
         sign = signs.same_class(
             logits.argmax(-1),
             self.label_ids(data),
             self.labels,
             "words are tagged",
+        ) or signs.no_better(
+            num_entities, "f1", scores["f1"], 0.0, "the tag O for all"
         )
-        return Scored(self._scores(data, logits), sign, logits)
+        return Scored(scores, sign, logits)
 
     def write_predictions(self, data: DataSet, outputs: Outputs) -> str:
         """Write predictions and, if the file has tags, their scores."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.ner.data import DOCUMENT_START, File
+from tasks.ner.data import DOCUMENT_START, File, cells_of, normalized_tags
 
 
 def entity_scores(
@@ -59,9 +59,13 @@ def prediction_lines(
 ) -> list[str]:
     """Return the lines of a file with the predicted tags added.
 
-    A column file gets another column; blank lines and comments stay, and the
-    line that begins a document gets an O. In JSONL the tags become
-    `predicted_tags`, in place of an earlier value.
+    Of a column file with tags, these become the last column but one, in IOB2
+    as the predicted ones. conlleval counts each line that is not blank as a
+    word: the line that begins a document becomes blank, and comments and other
+    rows of no words are left out. All lines of a file without tags stay.
+
+    In JSONL the predicted tags become `predicted_tags`, in place of an earlier
+    value, and `tags` are in IOB2, too.
     """
     pairs = list(zip(file.sentences, predicted, strict=True))
     if not file.separator:
@@ -70,17 +74,24 @@ def prediction_lines(
             _with_tags(line, tags_at.get(number, []))
             for number, line in enumerate(file.lines, 1)
         ]
-    tag_at = {
-        number: tag
-        for sentence, tags in pairs
-        for number, tag in zip(sentence.lines, tags, strict=True)
-    }
+    rows: dict[int, str] = {}
+    for sentence, tags in pairs:
+        cells = [
+            cells_of(file.lines[number - 1], file.separator)
+            for number in sentence.lines
+        ]
+        if file.label is not None:
+            gold = normalized_tags([row.pop(file.label) for row in cells])
+            for row, tag in zip(cells, gold, strict=True):
+                row.append(tag)
+        for number, row, tag in zip(sentence.lines, cells, tags, strict=True):
+            rows[number] = file.separator.join([*row, tag])
     lines = []
     for number, line in enumerate(file.lines, 1):
-        own = "O" if DOCUMENT_START in line.split() else None
-        if tag := tag_at.get(number, own):
-            line = line.rstrip(" ") + file.separator + tag
-        lines.append(line)
+        if number in rows or file.label is None:
+            lines.append(rows.get(number, line))
+        elif not line.strip() or DOCUMENT_START in line.split():
+            lines.append("")
     return lines
 
 
@@ -88,12 +99,16 @@ def _with_tags(line: str, tags: Sequence[str]) -> str:
     """Return a JSON object with `predicted_tags` added, as text.
 
     The text of the other keys stays as it is (1.50 does not become 1.5),
-    unless the object has predicted tags already: a key may not occur twice.
+    unless the object has predicted tags already, or tags that are not in IOB2:
+    a key may not occur twice.
     """
     if not line.strip():
         return line
     added = {"predicted_tags": tags}
     value = json.loads(line)
+    gold = value.get("tags") or []
+    if gold != (fixed := normalized_tags(gold)):
+        added = {"tags": fixed} | added
     if value.keys() & added.keys():
         return json.dumps(value | added)
     opened = line.rstrip().removesuffix("}")

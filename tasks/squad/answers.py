@@ -19,8 +19,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, tables, text_files
-from base.errors import UserError, naming
+from base import cluster, file_system, logs, tables, text_files
+from base.errors import UserError, counted, naming
 
 import numpy as np
 from absl import logging
@@ -48,6 +48,9 @@ LOGITS = "logits.npz"  # of all windows, with their fingerprint in .json
 # All files of this module. They belong to the weights that answered: a sweep
 # copies them with the weights of the best run.
 FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
+
+# Questions to tune a threshold on: among fewer, one is a point of F1 or more.
+_ENOUGH = 100
 
 
 def kept_logits(
@@ -131,7 +134,10 @@ class Answered(NamedTuple):
         return results
 
     def sign_of_failure(self, data: SquadData) -> str | None:
-        """Return what is wrong if all answers are the same span; else None."""
+        """Return what is wrong if all answers are the same span, or no better.
+
+        By the rules of 2.0 no answer is right where there is none.
+        """
         places = {
             key: found.span.piece
             for key, found in self.chosen.items()
@@ -139,7 +145,12 @@ class Answered(NamedTuple):
         }
         answers = self.texts
         scores = squad_scores.score_each(data, answers)
-        return signs.same_span(answers, places, scores.exact)
+        if sign := signs.same_span(answers, places, scores.exact):
+            return sign
+        has = [scores.has_answer[key] for key in scores.f1]
+        empty = 100 * (1 - np.mean(has)) if data.is_version_2 else 0.0
+        f1 = 100 * np.mean([*scores.f1.values()])
+        return signs.no_better(sum(has), "f1", f1, empty, "no answer to all")
 
 
 def write_answers(
@@ -171,6 +182,15 @@ def write_answers(
                 "--tune_null_threshold: the file to predict has no answers"
             )
         threshold = tuned.threshold
+        few = ": these are few, and another may suit other questions better"
+        say = logs.say if weights else logging.info
+        say(
+            "Threshold for no answer: %.4g, tuned_thresh, which gives the best "
+            "F1 on %s%s",
+            threshold,
+            counted(len(data.examples), "question"),
+            few if len(data.examples) < _ENOUGH else "",
+        )
     elif is_version_2:
         threshold = null_threshold(
             options.null_score_diff_threshold, weights, output_dir, trained_in
@@ -223,13 +243,24 @@ def weights_of(prefix: str | None) -> tuple[list[str] | None, str | None]:
 def null_threshold(
     given: float | None, weights: Any, *folders: str | None
 ) -> float:
-    """Return the null odds above which a question has no answer.
+    """Return the null odds above which a question has no answer; say whose.
 
     It is the given one, else the one tuned for the same weights in the first of
     the folders that has one, else 0.
     """
-    if given is not None:
-        return given
+    found = given, "--null_score_diff_threshold"
+    if given is None:
+        found = _stored_threshold(weights, folders) or (0.0, "the default")
+    # Weights in training, which have no file, are scored again and again.
+    say = logs.say if weights else logging.info
+    say("Threshold for no answer: %.4g, %s", *found)
+    return found[0]
+
+
+def _stored_threshold(
+    weights: Any, folders: Sequence[str | None]
+) -> tuple[float, str] | None:
+    """Return the threshold tuned for weights and its file; None: none."""
     for folder in filter(None, folders):
         path = os.path.join(folder, THRESHOLD)
         if not file_system.exists(path):
@@ -243,9 +274,8 @@ def null_threshold(
         if its_weights != weights:
             logging.warning("%s is of other weights: not used", path)
             continue
-        logging.info("null_score_diff_threshold = %g, from %s", threshold, path)
-        return threshold
-    return 0.0
+        return threshold, path
+    return None
 
 
 def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:

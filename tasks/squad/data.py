@@ -118,14 +118,17 @@ def read_squad(
     question without the key is_impossible is impossible if it has no answers,
     as in the official script, which does not read the key.
 
+    Files of version 2.0 may have others of 1.1 beside them.
+
     Raises:
-        UserError: a file is not in SQuAD's format, is of the other version,
-            or leaves no question; names file and place.
+        UserError: a file is not in SQuAD's format, the files together are of
+            the other version, or leave no question; names file and place.
     """
     data = SquadData([], [], is_version_2=version_2_with_negative)
     reader = _Reader(data, is_training, strict)
     for path in files:
         reader.read(path)
+    reader.check_version(", ".join(files))
     misplaced = reader.misplaced
     logging.info(
         "Read %d questions on %d paragraphs",
@@ -173,6 +176,7 @@ class _Reader:
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
         self.num_dropped = self.num_several = 0
+        self.found = Counter()  # questions of each kind, in all files
 
     def read(self, path: str) -> None:
         """Add the paragraphs and questions of a file to `data`."""
@@ -184,7 +188,7 @@ class _Reader:
                 f"{path} is a TriviaQA file: it can only be trained on, with "
                 "--triviaqa_evidence_dir"
             )
-        found = Counter()  # questions of each kind; the version follows
+        found = Counter()  # questions of each kind
         for at, article in enumerate(_require(content, "data", list, path)):
             where = f"{path}: data[{at}]"
             paragraphs = _require(article, "paragraphs", list, where)
@@ -196,14 +200,16 @@ class _Reader:
                 for index, qa in enumerate(questions):
                     where_qa = f"{place}.qas[{index}]"
                     self._question(qa, where_qa, found)
-        if found["impossible"] and not is_version_2:
+        no_label = not (found["with answers"] or found["with key"])
+        if self.is_training and is_version_2 and found["all"] and no_label:
             raise UserError(
-                f"{path}: {found['impossible']} of {found['all']} questions "
-                "have no answer: this is SQuAD 2.0, give "
-                "--version_2_with_negative"
+                f"{path}: no question has an answer or the key is_impossible: "
+                "this is a file to predict, not to train on; if its questions "
+                'have no answer, write "is_impossible": true into them'
             )
-        if is_version_2 and not found["with key"]:
-            self._check_without_key(path, content, found)
+        if str(content.get("version")).lower().lstrip("v")[:1] == "2":
+            found["with key"] += 1  # a part of 2.0, whatever its questions
+        self.found += found
         lacking = found["all"] - found["with answers"]
         if found["with answers"] and lacking and not is_version_2:
             logging.warning(
@@ -215,22 +221,32 @@ class _Reader:
                 found["all"],
             )
 
-    def _check_without_key(
-        self, path: str, content: dict, found: Counter
-    ) -> None:
-        """Raise a UserError unless a file without is_impossible fits 2.0."""
-        says_2 = str(content.get("version")).lower().lstrip("v")[:1] == "2"
-        if found["with answers"] == found["all"] > 0 and not says_2:
+    def check_version(self, files: str) -> None:
+        """Raise a UserError if the files together are of the other version.
+
+        Questions to answer may all have an answer: their scores are those of
+        the flag, which a warning says.
+        """
+        found, is_version_2 = self.found, self.data.is_version_2
+        if found["impossible"] and not is_version_2:
             raise UserError(
-                f"{path}: every question has an answer, and none has the key "
-                "is_impossible: this is SQuAD 1.1, leave "
-                '--version_2_with_negative out, or write "version": "v2.0"'
+                f"{files}: {found['impossible']} of {found['all']} questions "
+                "have no answer: this is SQuAD 2.0, give "
+                "--version_2_with_negative"
             )
-        if self.is_training and found["all"] and not found["with answers"]:
+        is_1 = found["with answers"] == found["all"] and not found["with key"]
+        if not (is_version_2 and found["all"] and is_1):
+            return
+        line = (
+            f"{files}: every question has an answer, and none has the key "
+            "is_impossible: this is SQuAD 1.1"
+        )
+        if self.is_training:
             raise UserError(
-                f"{path}: no question has an answer or the key is_impossible: "
-                "this is a file to predict, not to train on"
+                f"{line}, leave --version_2_with_negative out, or write "
+                '"version": "v2.0" into the file'
             )
+        logging.warning("%s, with the answers and scores of 2.0", line)
 
     def _question(self, qa: Any, where: str, found: Counter) -> None:
         """Add a question on the last paragraph, unless it has to be dropped."""
@@ -261,7 +277,8 @@ class _Reader:
             if not answers:
                 raise UserError(
                     f"{where} ({qas_id}) has no answer to train on; remove "
-                    "the question, or in SQuAD 2.0 set is_impossible and give "
+                    "the question, or if the paragraph does not answer it, "
+                    'write "is_impossible": true and give '
                     "--version_2_with_negative"
                 )
             self.num_several += len({answer for answer, _ in answers}) > 1

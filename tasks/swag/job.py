@@ -121,7 +121,7 @@ class SwagJob(FineTuningJob):
         names = [str(number) for number in range(scores.shape[1])]
         # If all scores of a failed run are equal but for rounding, choice 0.
         below = scores - scores.max(-1, keepdims=True)
-        sign = signs.same_class(
+        sign = signs.no_better_class(
             below.round(4).argmax(-1), labels, names, "answers are choice"
         )
         return Scored(results, sign, (scores, labels), len(labels))

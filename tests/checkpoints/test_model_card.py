@@ -35,7 +35,7 @@ On the evaluation data of the run:
 | accuracy | 0.5 |
 | degenerate | 1 |
 
-The run failed: its answers depend little on the input.
+The run failed: it has learned next to nothing.
 
 ## Licence and limits
 

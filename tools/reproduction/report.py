@@ -50,8 +50,8 @@ def write(plan: Plan, work: WorkDir, experiments: Sequence[Table]) -> int:
         "## Failures\n",
         *(f"- {name}: {line}" for name, line in failures.items()),
         *["No step has failed."] * (not failures),
-        "\nDegenerate runs give one answer to everything, or know token "
-        "frequencies alone. They are left out of the means.\n",
+        "\nDegenerate runs are no better than one answer to all, or know "
+        "token frequencies alone. They are left out of the means.\n",
         f"The {len(plan.steps)} commands: [commands.sh](commands.sh).",
         "\n## Machine, scale, data and times\n",
         "All values of the scale, with those of --set and the seeds; size "

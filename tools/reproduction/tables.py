@@ -4,7 +4,7 @@ Differences are to the first row, in our numbers and in the paper's. Their
 directions can be compared whatever the level of the scores is.
 
 Degenerate runs are counted and left out of means. Their eval_results.txt has
-`degenerate = 1`: the fine-tuned model gives one answer to everything
+`degenerate = 1`: the fine-tuned model is no better than one answer to all
 (tasks/signs.py), or the pre-trained one knows only the frequencies of tokens.
 """
 

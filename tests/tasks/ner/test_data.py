@@ -82,6 +82,16 @@ def test_a_file_to_tag_needs_no_tags(tmp_path):
     assert file.sentences[0].tags is None
 
 
+@pytest.mark.parametrize("sign", "\t ")
+def test_a_document_may_have_a_name(tmp_path, sign):
+    """In files with tabs it is behind a space, as in SciBERT's of BC5CDR."""
+    text = f"-DOCSTART- (227508)\n\na{sign}N{sign}O\n"
+    text += f"-DOCSTART-{sign}(6794356)\nb{sign}N{sign}B-x\n"
+    found = read(tmp_path, text).sentences
+    assert [s.words for s in found] == [["a"], ["b"]]
+    assert [s.document for s in found] == [1, 2]
+
+
 def test_documents_begin_where_the_word_says_so(tmp_path):
     """In the column of words, and as the whole word."""
     text = "1\t-DOCSTART-\tO\n\n1\ta\tO\n2\t-DOCSTART-x\tO\n"
@@ -120,6 +130,31 @@ Rome _ _ B-LOC
 #rome _ _ O
 3-4 _ _ O
 """
+JNLPBA = """###MEDLINE:95369245
+
+IL-2\tB-DNA
+gene\tI-DNA
+
+###MEDLINE:95343554
+
+#\tO
+#T\tB-cell
+"""
+KLUE = """## klue-ner-v1_train_00000-nsmc\t<Rom:LC> war
+#Rom\tB-LC
+ \tO
+war\tO
+
+## klue-ner-v1_train_00001-nsmc\t##
+##\tO
+"""
+ONTO_NOTES = """#begin document (bc/cctv_0000); part 000
+Rome B-GPE
+
+#end document (bc/cctv_0000)
+## 17
+# B-GPE
+"""
 
 
 @pytest.mark.parametrize(
@@ -146,6 +181,29 @@ Rome _ _ B-LOC
             ["O B-LOC", "O O"],
             [[2, 3], [6, 7]],
         ),
+        (
+            JNLPBA,
+            Columns(),
+            ["IL-2 gene", "# #T"],
+            ["B-DNA I-DNA", "O B-cell"],
+            [[3, 4], [8, 9]],
+        ),
+        (
+            KLUE,
+            Columns(),
+            ["#Rom   war", "##"],
+            ["B-LC O O", "O"],
+            [[2, 3, 4], [7]],
+        ),
+        (ONTO_NOTES, Columns(), ["Rome", "#"], ["B-GPE"] * 2, [[2], [6]]),
+        # Tags that are none say nothing of comments.
+        (
+            "a _\n\n# _\n#b _\n",
+            Columns(),
+            ["a", "# #b"],
+            ["_", "_ _"],
+            [[1], [3, 4]],
+        ),
         ("# O\na O\n", Columns(), ["# a"], ["O O"], [[1, 2]]),
         ("#\n#a\n", Columns(), ["# #a"], [None], [[1, 2]]),
         ("# a\n#\n1-2\n", Columns(), ["# 1-2"], [None], [[2, 3]]),
@@ -160,8 +218,15 @@ def test_comments_are_no_words(tmp_path, text, columns, words, tags, lines):
     assert [" ".join(s.words) for s in found] == words
     assert [s.tags and " ".join(s.tags) for s in found] == tags
     assert [s.lines for s in found] == lines
-    written = ner_scores.prediction_lines(file, [s.words for s in found])
     sign = file.separator
+    written = ner_scores.prediction_lines(file, [s.words for s in found])
+    if tags[0]:
+        # All that is no word counts as one for conlleval.
+        rows = [line.split(sign) for line in written if line]
+        assert [row[-1] for row in rows] == sum([s.words for s in found], [])
+        assert [row[-2] for row in rows] == " ".join(tags).split()
+        assert len({len(row) for row in rows}) == 1
+        return
     for number, line in enumerate(text.splitlines(), 1):
         if number in sum(lines, []):
             line += sign + line.split(sign)[columns.token]
@@ -270,6 +335,9 @@ def test_a_class_stands_for_one_that_a_model_lacks():
         ("x", b"\n\n \n-DOCSTART- O\n", "no sentence"),
         ("x", b"a O\nb\nc O\n", "line 2: 1 column,"),
         ("x", b"a\tO\nb O\n", "line 2: 1 column,"),
+        ("x", b"a\tO\n\n#b\nc\tO\n", "line 3: 1 column, wanted 2"),
+        ("x", b"a O\n\n#b\n", "line 3: 1 column, wanted 2"),
+        ("x", b"a O\n\n#b NNP\n", "line 3: tag 'NNP'"),
         ("x", b"a\tO\n\tO\n", "line 2: the word"),
         ("x", b"a O\nb B-\n", "line 2: tag 'B-'"),
         ("x", b"a O\nb INTJ\n", "line 2: tag 'INTJ'"),

@@ -83,6 +83,7 @@ TUNING = dataclasses.replace(DEFAULT, tune_null_threshold=True)
 
 
 def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
     data, decoded = one_question(5.0, "cat")
     folder = str(tmp_path)
     answered = squad_answers.write_answers(
@@ -93,6 +94,9 @@ def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
     assert not (tmp_path / "null_threshold.json").exists()
     answered = squad_answers.write_answers(data, decoded, TUNING, folder, ["w"])
     assert answered.texts == {"a": "cat"}
+    # Two of the three thresholds among the scores are the official script's.
+    line = "Threshold for no answer: 6, tuned_thresh, which gives the best F1 "
+    assert f"{line}on 1 question: these are few" in caplog.text
     results = answered.scores(data)
     assert results["tuned_thresh"] == 6.0 and results["tuned_f1"] == 100.0
     threshold = squad_answers.null_threshold
@@ -100,12 +104,50 @@ def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
     assert threshold(2.0, ["w"], folder) == 2.0
     assert threshold(None, ["w"], "elsewhere", folder) == 6.0
     assert threshold(None, ["w"], "elsewhere", None) == 0.0
+    own = f"{folder}/null_threshold.json"
+    assert [
+        message.split(", ")[1]
+        for message in caplog.messages
+        if message.startswith("Threshold for no answer: ")
+    ] == [
+        *("the default", "tuned_thresh", own),
+        *("--null_score_diff_threshold", own, "the default"),
+    ]
     assert threshold(None, ["others"], folder) == 0.0
     assert "is of other weights: not used" in caplog.text
     for text in ("{", "[1]", '{"threshold": 1}'):
         squad_files.write(tmp_path, text, "null_threshold.json")
         assert threshold(None, ["w"], folder) == 0.0
     assert caplog.text.count("null_threshold.json is damaged: not used") == 3
+
+
+def test_answers_worse_than_none_have_failed():
+    """By the rules of 2.0; by those of 1.1, no answer is always wrong."""
+    questions = [
+        squad_data.SquadExample(f"{n}", "?", 0, ("cat",) * (n < 12))
+        for n in range(30)
+    ]
+    paragraphs = [squad_data.make_paragraph("cat dog")]
+
+    def sign(texts: list[str], is_version_2: bool) -> str | None:
+        data = squad_data.SquadData(
+            paragraphs, questions, is_version_2=is_version_2
+        )
+        found = {
+            f"{n}": squad_decoding.Candidate(
+                text, None, 0.0, 0.0, squad_decoding.Span(n, n, n)
+            )
+            for n, text in enumerate(texts)
+        }
+        answered = squad_answers.Answered(found, {}, None)
+        return answered.sign_of_failure(data)
+
+    texts = ["cat", "dog"] * 6 + [""] * 12 + ["cat"] * 6
+    assert sign(texts, True) == "f1 is 60, and 60 with no answer to all"
+    assert sign(["cat", *texts[:-1]], True) is None
+    assert sign(texts, False) is None
+    texts = ["dog", "a dog"] * 6 + [""] * 18
+    assert sign(texts, False) == "f1 is 0, and 0 with no answer to all"
 
 
 def test_tuning_needs_answers(tmp_path):

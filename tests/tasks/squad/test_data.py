@@ -152,6 +152,30 @@ def test_version_1_is_not_read_as_version_2(tmp_path):
     assert squad_data.read_squad([path], True, True).examples[0].place == (0, 1)
 
 
+def test_training_files_are_judged_together(tmp_path, caplog):
+    """SQuAD 1.1 with questions of one's own that have no answer."""
+    of_1 = of_question(question("x", "Who?", ("a", 0)))
+    names = {
+        "one": of_1,
+        "own": of_question(question("y", is_impossible=True)),
+        "bare": content(
+            ("a b", [question("z", "Who?", ("a", 0)), question("w")])
+        ),
+    }
+    one, own, bare = (
+        write(tmp_path, value, f"{name}.json") for name, value in names.items()
+    )
+    for files in ([one, own], [own, one], [one, bare]):
+        with pytest.raises(UserError, match="--version_2_with_negative$"):
+            squad_data.read_squad(files, True, False)
+        found = squad_data.read_squad(files, True, True).examples
+        assert sum(example.is_impossible for example in found) == 1
+    # What a model of 2.0 is asked may all have an answer.
+    assert "1.1" not in caplog.text
+    assert len(squad_data.read_squad([one], False, True).examples) == 1
+    assert "this is SQuAD 1.1, with the answers and scores of" in caplog.text
+
+
 # With the key, with it in one question, without it.
 VERSION_2 = [
     [question("a", "?", ("b", 2), **first), question("b", "?", **second)]
