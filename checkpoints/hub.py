@@ -34,6 +34,7 @@ _SMALL = (
     published.TOKENIZER_CONFIG_NAME,
     published.TOKENIZER_NAME,
     published.SPECIAL_TOKENS_NAME,
+    published.ADDED_TOKENS_NAME,
     *sentence_transformers.FILES,
     "*_Pooling/config.json",
     "*_Normalize/config.json",
