@@ -23,7 +23,12 @@ from base.errors import UserError, naming
 
 from absl import logging
 
-from checkpoints import huggingface, published, sentence_transformers
+from checkpoints import (
+    huggingface,
+    known_settings,
+    published,
+    sentence_transformers,
+)
 from modeling import BertConfig
 
 # The files beside the weights. Names without a folder, but for the modules of
@@ -35,6 +40,8 @@ _SMALL = (
     published.TOKENIZER_NAME,
     published.SPECIAL_TOKENS_NAME,
     published.ADDED_TOKENS_NAME,
+    # No weights: a repository of adapters may have many.
+    *(x for x in known_settings.TELLING if x.endswith((".json", ".metadata"))),
     *sentence_transformers.FILES,
     "*_Pooling/config.json",
     "*_Normalize/config.json",
@@ -80,8 +87,8 @@ def parse(text: str, flag: str = "init_checkpoint") -> Name:
 
 def with_commit(text: str) -> str:
     """Return a name whose revision is the commit that is used; fetch it."""
-    folder = fetch(text)
-    return str(parse(text)._replace(revision=os.path.basename(folder)))
+    commit = fetch(text).rpartition("/snapshots/")[2].partition("/")[0]
+    return str(parse(text)._replace(revision=commit))
 
 
 # --- Fetching ----------------------------------------------------------------
@@ -96,12 +103,20 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     """
     name = parse(text, flag)
     what = f"--{flag}={name}"
-    folder = _snapshot(name, _SMALL, what)
+    root = _snapshot(name, _SMALL, what)
+    commit = Name(name.repository, os.path.basename(root))
+    folder = sentence_transformers.encoder_folder(root)
+    # The encoder may be in a folder.
+    files, weights = (
+        [os.path.join(folder, name)[len(root) + 1 :] for name in names]
+        for names in (_SMALL, _WEIGHTS)
+    )
+    if folder != root:
+        _snapshot(commit, files, what)
     _check_is_bert(folder, what)
-    commit = Name(name.repository, os.path.basename(folder))
     if not _has_weights(folder):
         logs.say("Fetching the weights of %s into %s", commit, folder)
-        _snapshot(commit, _WEIGHTS, what)
+        _snapshot(commit, weights, what)
         if not _has_weights(folder):
             raise _without_safetensors(name, commit, flag)
     logging.info("%s is commit %s in %s", name, commit.revision, folder)

@@ -116,6 +116,8 @@ class EmbeddingsJob(FineTuningJob):
         options: Options,
     ):
         own, normalize = source.trained_for, options.normalize
+        if not options.pooling:
+            source.check_vectors("give --pooling, for new ones of its encoder")
         prompts = dict(own.prompts or {})
         for name in ("query", "document"):
             text = getattr(options, f"{name}_prompt")
