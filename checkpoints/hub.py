@@ -105,7 +105,8 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     what = f"--{flag}={name}"
     root = _snapshot(name, _SMALL, what)
     commit = Name(name.repository, os.path.basename(root))
-    folder = sentence_transformers.encoder_folder(root)
+    with naming(what):
+        folder = sentence_transformers.encoder_folder(root)
     # The encoder may be in a folder.
     files, weights = (
         [os.path.join(folder, name)[len(root) + 1 :] for name in names]
