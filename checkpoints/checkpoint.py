@@ -269,26 +269,22 @@ def write_tokenizer(directory: str, checkpoint: Checkpoint) -> None:
     names, special = keys.pop("token_names"), keys.pop("special_tokens")
     normalized, whole = keys.pop("normalized_tokens"), keys.pop("whole_words")
     is_split = names[0] not in special
-    more = [token for token in special if token not in names]
-    ruled = {*normalized, *whole, *(more if is_split else ())}
     keys |= {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": checkpoint.max_seq_length,
         **dict(zip(published.TOKEN_KEYS, names, strict=True)),
         "split_special_tokens": is_split,
     }
-    if plain := [token for token in more if token not in ruled]:
-        keys["additional_special_tokens"] = plain
-    if ruled:
+    if added := {*special, *normalized, *whole} - {*names} | {*whole}:
         keys["added_tokens_decoder"] = {
             str(index): {
                 "content": token,
                 "normalized": token in normalized,
                 "single_word": token in whole,
-                "special": token in names,
+                "special": token in special and not is_split,
             }
             for token, index in vocabulary.tokens.items()
-            if token in ruled
+            if token in added
         }
     if checkpoint.long_texts.how == TAIL:
         keys["truncation_side"] = "left"

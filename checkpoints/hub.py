@@ -31,8 +31,8 @@ from checkpoints import (
 )
 from modeling import BertConfig
 
-# The files beside the weights. Names without a folder, but for the modules of
-# sentence vectors: a repository may hold other models in folders.
+# The files beside the weights, and the weights. Names without a folder, but for
+# modules of sentence vectors: a repository may hold other models in folders.
 _SMALL = (
     published.CONFIG_NAME,
     published.VOCAB_NAME,
@@ -107,17 +107,10 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     commit = Name(name.repository, os.path.basename(root))
     with naming(what):
         folder = sentence_transformers.encoder_folder(root)
-    # The encoder may be in a folder.
-    files, weights = (
-        [os.path.join(folder, name)[len(root) + 1 :] for name in names]
-        for names in (_SMALL, _WEIGHTS)
-    )
-    if folder != root:
-        _snapshot(commit, files, what)
     _check_is_bert(folder, what)
     if not _has_weights(folder):
         logs.say("Fetching the weights of %s into %s", commit, folder)
-        _snapshot(commit, weights, what)
+        _snapshot(commit, _WEIGHTS, what)
         if not _has_weights(folder):
             raise _without_safetensors(name, commit, flag)
     logging.info("%s is commit %s in %s", name, commit.revision, folder)
@@ -130,7 +123,9 @@ def _snapshot(name: Name, files: Sequence[str], what: str) -> str:
 
     with _explained(what):
         return huggingface_hub.snapshot_download(
-            name.repository, revision=name.revision, allow_patterns=list(files)
+            name.repository,
+            revision=name.revision,
+            allow_patterns=[*files, *(f"*_Transformer/{x}" for x in files)],
         )
 
 

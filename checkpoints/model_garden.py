@@ -114,18 +114,16 @@ def check_order(prefix: str) -> None:
     """
     path = os.path.join(os.path.dirname(prefix), "params.yaml")
     text = text_files.read_text(path) if file_system.exists(path) else ""
-    found = re.search(r"^\s*norm_first:\s*(\w+)", text, re.MULTILINE)
-    if found and found[1].lower() == "true":
+    if re.search(r"norm_first:\s*true", text, re.IGNORECASE):
         raise UserError(
-            f"{path}: norm_first is true, here it has to be false: layer "
-            "norms come first in its blocks, in BERT they come last; use "
-            "official/nlp for the model"
+            f"{path}: norm_first is true, here it has to be false: BERT's "
+            "layer norms come last in a block; use official/nlp for the model"
         )
-    if not found:
+    if "norm_first" not in text:
         logs.warn_once(
             f"{prefix} is read as a BERT whose layer norms come last in a "
-            "block: the checkpoint does not tell it, and with norm_first=True "
-            "of the Model Garden its outputs would be others"
+            "block: with norm_first=True of the Model Garden, which its "
+            "checkpoint does not tell, the outputs would be others"
         )
 
 

@@ -343,46 +343,35 @@ def _found_tokens(
     if files.is_generic or "added_tokens_decoder" not in config:
         # The others come before those of the same name.
         listed = _items((files.whole or {}).get("added_tokens")) + listed
-    special = [
-        *names,
-        *(
-            token
-            for said, key in itertools.product(
-                (config, files.names), _MORE_TOKENS
-            )
-            for token in _items(said.get(key))
-        ),
-    ]
+    special = list(names)
+    for said, key in itertools.product((config, files.names), _MORE_TOKENS):
+        special += _items(said.get(key))
     found = {
         _content(token): token if isinstance(token, dict) else {}
         for token in (*special, *listed)
-        if _content(token)
     }
-    special = {_content(token) for token in special}
-    kept, normalized, whole_words = [], [], []
-    for name, token in found.items():
-        is_special = name in special or token.get("special")
-        if is_special and is_split:
-            continue
-        is_changed = token.get("normalized", not is_special)
-        (normalized if is_changed else kept).append(name)
-        if token.get("single_word"):
-            whole_words.append(name)
+    found.pop(None, None)
     vocab = files.vocabulary.tokens if files.vocabulary else found
-    words = {*found} - {*vocab, *SPECIAL_TOKENS}
-    if words:
+    if words := {*found} - {*vocab, *SPECIAL_TOKENS}:
         logs.warn_once(
             f"{files.file(TOKENIZER_CONFIG_NAME)} adds {len(words)} tokens to "
             f"the vocabulary, such as {min(words)!r}, and none of the files "
             "has their ids: here they are split as other text"
         )
-    lists = kept, normalized, whole_words
-    fields = "special_tokens", "normalized_tokens", "whole_words"
-    return {
-        field: tuple(tokens)
-        for field, tokens in zip(fields, lists, strict=True)
-        if tokens
-    }
+    fields: dict[str, tuple[str, ...]] = {}
+    special = {*map(_content, special)}
+    for name, token in found.items():
+        is_special = name in special or token.get("special")
+        if is_special and is_split:
+            continue
+        is_changed = token.get("normalized", not is_special)
+        for field, is_so in (
+            ("normalized_tokens" if is_changed else "special_tokens", True),
+            ("whole_words", token.get("single_word")),
+        ):
+            if is_so:
+                fields[field] = (*fields.get(field, ()), name)
+    return fields
 
 
 def _word_length(files: Folder, is_of_hub: bool) -> int:

@@ -91,11 +91,9 @@ class Tokenizer(tf.Module):
         rules = self.settings.normalized_tokens, self.settings.whole_words
         if others := self.settings.ids_of(itertools.chain(*rules), vocab):
             raise UserError(
-                f"{vocabulary.path}: {next(iter(others))!r} is a token that "
-                "its tokenizer finds in lower-cased text, or as a whole word "
-                "alone (added_tokens), which a graph cannot: use "
-                "batch_predict.py, or export with --format=onnx and make the "
-                "ids outside"
+                f"{vocabulary.path}: {next(iter(others))!r} is a token to be "
+                "found in normalized text, or as a single_word, which a graph "
+                "cannot: use batch_predict.py, or --format=onnx and own ids"
             )
         self._longest_word = self.settings.max_input_chars_per_word
         matchable = _matchable(list(vocab))
