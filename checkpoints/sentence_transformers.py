@@ -135,15 +135,11 @@ def _read_modules(path: str) -> list[dict[str, Any]]:
     if not file_system.exists(path):
         return []
     modules = text_files.read_json(path)
-    if (
-        not isinstance(modules, list)
-        or not modules
-        or not all(
-            isinstance(one, dict)
-            and isinstance(one.get("type"), str)
-            and isinstance(one.get("path", ""), str)
-            for one in modules
-        )
+    if not isinstance(modules, list) or not all(
+        isinstance(one, dict)
+        and isinstance(one.get("type"), str)
+        and isinstance(one.get("path", ""), str)
+        for one in modules
     ):
         raise UserError(
             f"{path}: wanted a list of modules, each with its type and path"

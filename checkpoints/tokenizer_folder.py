@@ -337,7 +337,6 @@ def _found_tokens(
     """Return the fields of TokenizerSettings of tokens found in a text.
 
     `names` are those of SPECIAL_TOKENS; `is_split`: special ones are not found.
-    A token whose place in the vocabulary is not known is warned of.
     """
     config, listed = files.config, list(files.added.values())
     if files.is_generic or "added_tokens_decoder" not in config:
@@ -351,13 +350,6 @@ def _found_tokens(
         for token in (*special, *listed)
     }
     found.pop(None, None)
-    vocab = files.vocabulary.tokens if files.vocabulary else found
-    if words := {*found} - {*vocab, *SPECIAL_TOKENS}:
-        logs.warn_once(
-            f"{files.file(TOKENIZER_CONFIG_NAME)} adds {len(words)} tokens to "
-            f"the vocabulary, such as {min(words)!r}, and none of the files "
-            "has their ids: here they are split as other text"
-        )
     fields: dict[str, tuple[str, ...]] = {}
     special = {*map(_content, special)}
     for name, token in found.items():
