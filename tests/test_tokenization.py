@@ -142,7 +142,7 @@ texts = st.text(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=texts, casing=st.sampled_from(CASINGS))
 def test_any_text_equals_reference(text, casing):
     tokenizer = TOKENIZERS[casing]
@@ -597,7 +597,7 @@ def with_added_tokens(request, tmp_path_factory):
 
 
 @given(text=added_text)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_added_tokens_are_found_as_by_the_package(with_added_tokens, text):
     theirs, ours = with_added_tokens
     wanted = theirs.encode(text, add_special_tokens=False).ids

@@ -150,6 +150,7 @@ def write_published(source: Path, folder: Path, kinds: list[str]) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_vectors_of_a_dense_layer_are_refused(hub_folder, tmp_path):
     """By every script that makes them; the encoder alone is asked for."""
     dense = write_published(hub_folder, tmp_path / "m", ["Pooling", "Dense"])
