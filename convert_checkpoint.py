@@ -151,12 +151,15 @@ def for_transformers(
     found: tokenization.TokenizerSettings, architecture: str
 ) -> tokenization.TokenizerSettings:
     """Return the settings of a tokenizer in transformers; warn of the rest."""
-    if architecture in _MASKED and not found.special_tokens:
+    if architecture in _MASKED and "[MASK]" not in map(
+        found.our_name, found.special_tokens
+    ):
         logging.info(
             "split_special_tokens = false: transformers has to find the [MASK] "
             "in a text, the original splits it"
         )
-        found = found._replace(special_tokens=found.token_names)
+        special = (*found.token_names, *found.special_tokens)
+        found = found._replace(special_tokens=special)
     if found.max_input_chars_per_word != tokenizer_folder.MAX_CHARS_OF_HUB:
         logging.warning(
             "max_input_chars_per_word is %d, but %d in BertTokenizer of "

@@ -70,6 +70,13 @@ _CJK_RANGES = (
     (0x2F800, 0x2FA1F),  # Compatibility Ideographs Supplement
 )
 
+# Word characters that their category does not tell: joiners, and letters in
+# circles and squares.
+_OF_WORDS = re.compile(
+    r"[\u200c\u200d\u24b6-\u24e9"
+    r"\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189]"
+)
+
 # --- Vocabulary files --------------------------------------------------------
 
 
@@ -117,9 +124,7 @@ class Vocabulary:
 
     @property
     def content(self) -> bytes:
-        """The content of its vocab.txt."""
-        if not self._is_json:
-            return self._data
+        """The content of its vocab.txt: UTF-8, each token ended by a \\n."""
         return "".join(f"{line}\n" for line in self._lines).encode()
 
     @functools.cached_property
@@ -288,6 +293,16 @@ def _is_punctuation(char: str) -> bool:
     return char in string.punctuation or category.startswith("P")
 
 
+def _is_of_word(char: str) -> bool:
+    """Whether a character is a letter, mark, digit, joiner or connector.
+
+    These are the word characters of Unicode's regular expressions.
+    """
+    kind = unicodedata.category(char)
+    of_words = kind[0] in "LM" or kind in ("Nd", "Nl", "Pc")
+    return of_words or bool(_OF_WORDS.match(char))
+
+
 def is_cjk(code: int) -> bool:
     """Whether a code point is a CJK ideograph; Hangul and Kana are not."""
     return any(first <= code <= last for first, last in _CJK_RANGES)
@@ -378,6 +393,9 @@ class TokenizerSettings(NamedTuple):
         is_of_hub: whether it does as transformers where the original differs:
             characters for private use are dropped, a capital sigma has one
             lower case, and of two texts of one length the first one loses more.
+        normalized_tokens: further tokens that are found, after steps 1, 2 and
+            4 of the text and of their names.
+        whole_words: which of both are found as words of their own alone.
     """
 
     do_lower_case: bool
@@ -387,6 +405,8 @@ class TokenizerSettings(NamedTuple):
     special_tokens: tuple[str, ...] = ()
     token_names: tuple[str, ...] = SPECIAL_TOKENS
     is_of_hub: bool = False
+    normalized_tokens: tuple[str, ...] = ()
+    whole_words: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -402,8 +422,9 @@ class TokenizerSettings(NamedTuple):
         """
         if strip_accents is None:
             strip_accents = do_lower_case
-        for name in {"special_tokens", "token_names"} & others.keys():
-            others[name] = tuple(others[name])
+        for name, value in others.items():
+            if isinstance(value, list):
+                others[name] = tuple(value)
         return cls(
             do_lower_case, strip_accents, tokenize_chinese_chars, **others
         )
@@ -421,14 +442,12 @@ class TokenizerSettings(NamedTuple):
         validate_special_tokens(vocab, own, vocabulary.path)
         return {self.our_name(token): index for token, index in vocab.items()}
 
-    def special_ids(self, vocab: Mapping[str, int]) -> dict[str, int]:
-        """Return the id of each of special_tokens, longer ones first.
-
-        `vocab` is that of `load_vocab`; a token that it lacks has none.
-        """
-        found = {t: vocab.get(self.our_name(t)) for t in self.special_tokens}
-        by_length = sorted(found, key=len, reverse=True)
-        return {t: found[t] for t in by_length if found[t] is not None}
+    def ids_of(
+        self, tokens: Iterable[str], vocab: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Return the id of each token that is in `load_vocab`'s vocabulary."""
+        found = {token: vocab.get(self.our_name(token)) for token in tokens}
+        return {t: index for t, index in found.items() if index is not None}
 
     def of_characters(self) -> "TokenizerSettings":
         """Return the settings on which the words of a text depend."""
@@ -453,8 +472,43 @@ class TokenizerSettings(NamedTuple):
 
 
 def special_pattern(tokens: Iterable[str]) -> str:
-    """Return the regular expression of special tokens in a text, a group."""
-    return f"({'|'.join(map(re.escape, tokens))})"
+    """Return the regular expression of tokens in a text, a group.
+
+    Of two tokens that begin at one place it finds the longer one.
+    """
+    by_length = sorted(tokens, key=len, reverse=True)
+    return f"({'|'.join(map(re.escape, by_length))})"
+
+
+class _AddedTokens:
+    """Finds tokens in a text before it is split.
+
+    Args:
+        rules: the id of each token, and whether no letter, mark or digit may
+            touch it.
+    """
+
+    def __init__(self, rules: Mapping[str, tuple[int, bool]]):
+        self._rules = rules
+        self.pattern = re.compile(special_pattern(rules))
+
+    def split(self, text: str) -> Iterator[tuple[int, int, int | None]]:
+        """Yield (start, end, id) of each token; of the text between, id None.
+
+        A token that has to be a whole word and is none is text, and so are
+        other tokens in it.
+        """
+        at = 0
+        for match in self.pattern.finditer(text):
+            start, end = match.span()
+            index, is_whole = self._rules[match[0]]
+            around = text[max(start - 1, 0) : start] + text[end : end + 1]
+            if is_whole and any(map(_is_of_word, around)):
+                continue
+            yield at, start, None
+            yield start, end, index
+            at = end
+        yield at, len(text), None
 
 
 def whitespace_tokenize(text: str) -> list[str]:
@@ -492,13 +546,17 @@ class BasicTokenizer:
         """Drop control characters, put spaces around ideographs (1, 2)."""
         return convert_to_unicode(text).translate(self._clean)
 
+    def normalize(self, text: str) -> str:
+        """Return a cleaned text in lower case and without accents (step 4)."""
+        if self.settings.do_lower_case:
+            text = self.lower(text)
+        if self.settings.strip_accents and not text.isascii():
+            text = without_accents(text)
+        return text
+
     def split_word(self, word: str) -> list[str]:
         """Split one whitespace-separated word of cleaned text (steps 4, 5)."""
-        if self.settings.do_lower_case:
-            word = self.lower(word)
-        if self.settings.strip_accents and not word.isascii():
-            word = without_accents(word)
-        return word.translate(_PUNCTUATION).split()
+        return self.normalize(word).translate(_PUNCTUATION).split()
 
     def words_with_places(
         self, text: str
@@ -662,12 +720,14 @@ class FullTokenizer:
             self.vocab,
             max_input_chars_per_word=self.settings.max_input_chars_per_word,
         )
-        self.special_ids = self.settings.special_ids(self.vocab)
-        # Splits a text at them; None: the text is to have none.
-        self._splitter = (
-            re.compile(special_pattern(self.special_ids))
-            if self.special_ids
-            else None
+        basic = self.basic_tokenizer
+        # A text, or a character of one, after steps 1, 2 and 4.
+        self._normal = _Computed(lambda x: basic.normalize(basic.clean(x)))
+        # Tokens to find in a text as it is, and in its normalized form.
+        self._special, self._normalized = map(
+            self._added,
+            (str, self._normal.__getitem__),
+            (self.settings.special_tokens, self.settings.normalized_tokens),
         )
         # Ids are cached as bytes of int32: joining bytes is one copy of memory,
         # while a list has an object per id.
@@ -709,16 +769,57 @@ class FullTokenizer:
     def _encode(self, text: str | bytes) -> bytes:
         """Return the ids of a text as int32 bytes."""
         text = convert_to_unicode(text)
-        if not self._splitter:
+        special = self._special
+        if not self._normalized and not (
+            special and special.pattern.search(text)
+        ):
             return self._encode_text(text)
-        # Every second part is a special token.
-        parts = self._splitter.split(text)
-        parts[::2] = map(self._encode_text, parts[::2])
-        parts[1::2] = [
-            array("i", [self.special_ids[token]]).tobytes()
-            for token in parts[1::2]
-        ]
-        return b"".join(parts)
+        return b"".join(
+            self._encode_text(part)
+            if index is None
+            else array("i", [index]).tobytes()
+            for part, index, _ in self._parts(text)
+        )
+
+    def _added(
+        self, spelled: Callable[[str], str], tokens: Sequence[str]
+    ) -> _AddedTokens | None:
+        """Return tokens to find as they are `spelled`; None: there are none."""
+        found = self.settings.ids_of(tokens, self.vocab)
+        # Of two that are spelled alike the first one counts.
+        rules = {
+            spelled(token): (found[token], token in self.settings.whole_words)
+            for token in reversed(found)
+        }
+        rules.pop("", None)
+        return _AddedTokens(rules) if rules else None
+
+    def _parts(
+        self, text: str
+    ) -> Iterator[tuple[str, int | None, Sequence[int]]]:
+        """Yield the tokens in a text, and the texts between.
+
+        Each has an id, None for a text, and the place in the text of each of
+        its characters and of what follows it. A text is normalized where that
+        is needed to find tokens in it.
+        """
+        whole = [(0, len(text), None)]
+        for start, end, index in (
+            self._special.split(text) if self._special else whole
+        ):
+            part, places = text[start:end], range(start, end + 1)
+            if index is not None or not self._normalized:
+                yield part, index, places
+                continue
+            spelled = [self._normal[char] for char in part]
+            places = [
+                at
+                for at, chars in zip(places, spelled, strict=False)
+                for _ in chars
+            ]
+            part, places = "".join(spelled), [*places, end]
+            for first, last, index in self._normalized.split(part):
+                yield part[first:last], index, places[first : last + 1]
 
     def _encode_text(self, text: str) -> bytes:
         """Return the ids of a text without special tokens as int32 bytes."""
@@ -751,12 +852,13 @@ class FullTokenizer:
         as accents, belong to the piece before them: in "Cafe\u0301!" the piece
         "cafe" has 5 characters.
         """
-        parts = self._splitter.split(text) if self._splitter else [text]
-        found, at = [], 0
-        for number, part in enumerate(parts):
-            own = [(0, len(part))] if number % 2 else self._spans(part)
-            found += [(at + first, at + end) for first, end in own]
-            at += len(part)
+        found = []
+        for part, index, places in self._parts(text):
+            own = self._spans(part) if index is None else [(0, len(part))]
+            found += [
+                (places[first], max(places[last], places[last - 1] + 1))
+                for first, last in own
+            ]
         return found
 
     def _spans(self, text: str) -> list[tuple[int, int]]:

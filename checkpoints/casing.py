@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from base import logs
 from base.errors import UserError, naming
 
 from absl import logging
@@ -269,11 +270,20 @@ class TokenizerFiles:
         if place and not (self.folder and beside == self.folder.path):
             with naming(f"read because it lies beside {place}"):
                 said = dict(read_folder(beside).said) | said
+        vocab = vocabulary.tokens if vocabulary else {}
+        names = "special_tokens", "normalized_tokens"
+        added = {token for name in names for token in said.get(name, ())}
+        lost = added - {*vocab, *tokenization.SPECIAL_TOKENS}
+        if vocab and lost:
+            logs.warn_once(
+                f"{place} has no ids of {len(lost)} tokens that the files of "
+                f"its tokenizer add, such as {min(lost)!r}: here they are "
+                "split as other text"
+            )
         trained = said.pop("do_lower_case", None)
         if trained is not None:
             trained = agreed(flag, trained, self.prefix or place)
             return with_others(trained, said)
-        vocab = vocabulary.tokens if vocabulary else {}
         if self.repository and flag is None and not looks_cased(vocab):
             raise UserError(
                 f"hf://{self.repository} does not tell its casing (no "

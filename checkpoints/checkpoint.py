@@ -267,14 +267,25 @@ def write_tokenizer(directory: str, checkpoint: Checkpoint) -> None:
     file_system.write_bytes(path, vocabulary.content)
     keys = checkpoint.tokenizer_settings._asdict()
     names, special = keys.pop("token_names"), keys.pop("special_tokens")
+    normalized, whole = keys.pop("normalized_tokens"), keys.pop("whole_words")
+    is_split = names[0] not in special
     keys |= {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": checkpoint.max_seq_length,
         **dict(zip(published.TOKEN_KEYS, names, strict=True)),
-        "split_special_tokens": not special,
+        "split_special_tokens": is_split,
     }
-    if more := [token for token in special if token not in names]:
-        keys["additional_special_tokens"] = more
+    if added := {*special, *normalized, *whole} - {*names} | {*whole}:
+        keys["added_tokens_decoder"] = {
+            str(index): {
+                "content": token,
+                "normalized": token in normalized,
+                "single_word": token in whole,
+                "special": token in special and not is_split,
+            }
+            for token, index in vocabulary.tokens.items()
+            if token in added
+        }
     if checkpoint.long_texts.how == TAIL:
         keys["truncation_side"] = "left"
     path = os.path.join(directory, published.TOKENIZER_CONFIG_NAME)

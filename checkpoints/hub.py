@@ -23,17 +23,25 @@ from base.errors import UserError, naming
 
 from absl import logging
 
-from checkpoints import huggingface, published, sentence_transformers
+from checkpoints import (
+    huggingface,
+    known_settings,
+    published,
+    sentence_transformers,
+)
 from modeling import BertConfig
 
-# The files beside the weights. Names without a folder, but for the modules of
-# sentence vectors: a repository may hold other models in folders.
+# The files beside the weights, and the weights. Names without a folder, but for
+# modules of sentence vectors: a repository may hold other models in folders.
 _SMALL = (
     published.CONFIG_NAME,
     published.VOCAB_NAME,
     published.TOKENIZER_CONFIG_NAME,
     published.TOKENIZER_NAME,
     published.SPECIAL_TOKENS_NAME,
+    published.ADDED_TOKENS_NAME,
+    # No weights: a repository of adapters may have many.
+    *(x for x in known_settings.TELLING if x.endswith((".json", ".metadata"))),
     *sentence_transformers.FILES,
     "*_Pooling/config.json",
     "*_Normalize/config.json",
@@ -79,8 +87,8 @@ def parse(text: str, flag: str = "init_checkpoint") -> Name:
 
 def with_commit(text: str) -> str:
     """Return a name whose revision is the commit that is used; fetch it."""
-    folder = fetch(text)
-    return str(parse(text)._replace(revision=os.path.basename(folder)))
+    commit = fetch(text).rpartition("/snapshots/")[2].partition("/")[0]
+    return str(parse(text)._replace(revision=commit))
 
 
 # --- Fetching ----------------------------------------------------------------
@@ -95,9 +103,11 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     """
     name = parse(text, flag)
     what = f"--{flag}={name}"
-    folder = _snapshot(name, _SMALL, what)
+    root = _snapshot(name, _SMALL, what)
+    commit = Name(name.repository, os.path.basename(root))
+    with naming(what):
+        folder = sentence_transformers.encoder_folder(root)
     _check_is_bert(folder, what)
-    commit = Name(name.repository, os.path.basename(folder))
     if not _has_weights(folder):
         logs.say("Fetching the weights of %s into %s", commit, folder)
         _snapshot(commit, _WEIGHTS, what)
@@ -113,7 +123,9 @@ def _snapshot(name: Name, files: Sequence[str], what: str) -> str:
 
     with _explained(what):
         return huggingface_hub.snapshot_download(
-            name.repository, revision=name.revision, allow_patterns=list(files)
+            name.repository,
+            revision=name.revision,
+            allow_patterns=[*files, *(f"*_Transformer/{x}" for x in files)],
         )
 
 

@@ -180,7 +180,8 @@ _DTYPES = {
 
 
 def check_is_bert(directory: str) -> None:
-    """Raise an error if a config.json in a directory is of another model."""
+    """Raise an error if a directory has another model, or what changes it."""
+    known_settings.check_files(directory)
     path = os.path.join(directory, published.CONFIG_NAME)
     found = "bert"
     if file_system.exists(path):

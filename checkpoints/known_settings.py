@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from base import logs, text_files
+from base import file_system, logs, text_files
 from base.errors import UserError
 
 from checkpoints.trained_for import TrainedFor
@@ -58,6 +58,29 @@ def _read() -> dict[str, dict[str, Setting]]:
 
 # Name of a file in a model's folder -> key -> what is done with it.
 SETTINGS: Mapping[str, Mapping[str, Setting]] = _read()
+
+# The key for the files themselves, and those that tell of something unread.
+FILES = "files of the folder"
+TELLING = tuple(
+    name
+    for name, found in SETTINGS[FILES].items()
+    if found.treatment in (REFUSED, WARNED)
+)
+
+
+def check_files(directory: str) -> None:
+    """Check that no file in a folder changes what its model computes.
+
+    Raises:
+        Refused: there is one that cannot be read; of others it is warned.
+    """
+    for name in TELLING:
+        if file_system.exists(os.path.join(directory, name)):
+            treatment, why, _ = SETTINGS[FILES][name]
+            words = f"{directory} has {name}: {why}"
+            if treatment == REFUSED:
+                raise Refused(words)
+            logs.warn_once(words)
 
 
 def check(name: str, path: str, found: Mapping[str, Any]) -> None:

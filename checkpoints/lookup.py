@@ -67,18 +67,16 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
 
 
 def _find_in_directory(directory: str, flag: str) -> str:
-    is_huggingface = any(
-        tf.io.gfile.exists(os.path.join(directory, name))
-        for name in (published.WEIGHTS_NAME, published.INDEX_NAME)
-    )
-    if not is_huggingface:
+    if not _has_safetensors(directory):
         check_is_no_pattern(directory, flag)
     if found := find_weights(directory):
         return found
-    from checkpoints import huggingface  # where there is no checkpoint
+    # Where there is no checkpoint.
+    from checkpoints import huggingface, sentence_transformers
 
+    directory = sentence_transformers.encoder_folder(directory)
     huggingface.check_is_bert(directory)
-    if is_huggingface:
+    if _has_safetensors(directory):
         return directory
     huggingface.refuse_other_weights(directory)
     if tf.io.gfile.exists(os.path.join(directory, RUN_NAME)):
@@ -101,6 +99,13 @@ def _find_in_directory(directory: str, flag: str) -> str:
         f"--{flag}={directory} is a directory without {WEIGHTS_NAME}.index, a "
         "checkpoint that its file `checkpoint` lists, or "
         f"{published.WEIGHTS_NAME}{hint * bool(found)}"
+    )
+
+
+def _has_safetensors(directory: str) -> bool:
+    return any(
+        tf.io.gfile.exists(os.path.join(directory, name))
+        for name in (published.WEIGHTS_NAME, published.INDEX_NAME)
     )
 
 

@@ -165,6 +165,18 @@ class Checkpoint:
             )
         return what
 
+    def check_vectors(self, otherwise: str) -> None:
+        """Check that the model's own sentence vectors, or scores, can be made.
+
+        `otherwise`: what to do instead.
+        """
+        if lacks := self.trained_for.lacks:
+            raise UserError(
+                f"{self.prefix}: {lacks}, which this project lacks: its "
+                "sentence vectors, or scores of pairs, would be others; use "
+                f"sentence-transformers for them, or {otherwise}"
+            )
+
     def warn_of_untrained_pooler(self) -> None:
         """Warn if the pooler has random weights, for outputs that read it."""
         if "bert/pooler/dense/kernel" not in self.shapes:

@@ -15,10 +15,12 @@ A kernel of attention has the N heads as a dimension of its own; H = N D.
 """
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from base import file_system, logs, text_files
 from base.errors import UserError, naming
 
 import numpy as np
@@ -99,6 +101,30 @@ def _our_shape(name: str, shape: Sequence[int]) -> list[int]:
     if name.endswith("/kernel"):
         return [shape[0], math.prod(shape[1:])]
     return [math.prod(shape)] if name.endswith("/bias") else list(shape)
+
+
+def check_order(prefix: str) -> None:
+    """Check that layer norms come last in a block, as far as a file tells.
+
+    With norm_first they come first, and have the same names and shapes.
+    official/nlp writes params.yaml beside the checkpoints of its training.
+
+    Raises:
+        UserError: the file says norm_first.
+    """
+    path = os.path.join(os.path.dirname(prefix), "params.yaml")
+    text = text_files.read_text(path) if file_system.exists(path) else ""
+    if re.search(r"norm_first:\s*true", text, re.IGNORECASE):
+        raise UserError(
+            f"{path}: norm_first is true, here it has to be false: BERT's "
+            "layer norms come last in a block; use official/nlp for the model"
+        )
+    if "norm_first" not in text:
+        logs.warn_once(
+            f"{prefix} is read as a BERT whose layer norms come last in a "
+            "block: with norm_first=True of the Model Garden, which its "
+            "checkpoint does not tell, the outputs would be others"
+        )
 
 
 class Reader:

@@ -19,6 +19,7 @@ VOCAB_NAME = "vocab.txt"
 TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
 TOKENIZER_NAME = "tokenizer.json"
 SPECIAL_TOKENS_NAME = "special_tokens_map.json"
+ADDED_TOKENS_NAME = "added_tokens.json"
 
 # The settings that name tokenization.SPECIAL_TOKENS, in this order.
 TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")

@@ -15,6 +15,7 @@ classifier with a function on its outputs. Here all are fields of TrainedFor.
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,8 @@ def read(
 
     They are the length of its texts, if it is not all positions of the model,
     and how it makes sentence vectors. If these need what this project lacks,
-    such as a dense layer, the model is an encoder alone, with a warning.
+    such as a dense layer, the model is an encoder alone: `lacks` says why, and
+    a warning.
 
     Args:
         folder: the model's folder.
@@ -80,9 +82,58 @@ def read(
     )
     # All positions are no news, and no reason to fine-tune with that length.
     fields = {"max_seq_length": length} if length < positions else {}
-    if not folder.has(_MODULES):
+    root = "" if folder.has(_MODULES) else ".."
+    modules = _read_modules(folder.file(os.path.join(root, _MODULES)))
+    own = os.path.basename(os.path.normpath(folder.path))
+    if not modules or (root and modules[0].get("path") != own):
         return fields
-    path = folder.file(_MODULES)
+    try:
+        sizes = folder.read(_LENGTH)
+        others = folder.read(os.path.join(root, _PROMPTS), _PROMPTS)
+        if others.get("model_type") == "CrossEncoder":
+            _check_kinds(modules, [])
+            path = folder.file(os.path.join(root, _PROMPTS))
+            return fields | _cross_encoder(path, others, num_outputs)
+        found = _vectors(folder, root, modules, sizes, others)
+    except Refused as error:
+        logs.warn_once(
+            f"{folder.path}: {error}, which this project lacks: the model is "
+            "an encoder, without its sentence vectors, or scores of pairs"
+        )
+        return fields | {"lacks": str(error)}
+    if sizes.get("max_seq_length"):
+        path = folder.file(_LENGTH)
+        length = _length(sizes, "max_seq_length", path, positions)
+    return {"max_seq_length": length} | found
+
+
+def encoder_folder(directory: str) -> str:
+    """Return the folder of a model's encoder: its own, or one in it.
+
+    Raises:
+        Refused: the model begins with something else than an encoder.
+    """
+    modules = _read_modules(os.path.join(directory, _MODULES))
+    if not modules:
+        return directory
+    path, kinds = modules[0].get("path", ""), _kinds(modules)
+    # What another package's module computes is not known, but beside it there
+    # may be an encoder.
+    is_encoder = kinds[0] == "Transformer" or ("." in kinds[0] and not path)
+    if not is_encoder or not re.fullmatch(r"[\w-]*", path):
+        raise Refused(
+            f"{os.path.join(directory, _MODULES)}: its modules are "
+            f"{', '.join(kinds)}, the first in {path!r}: wanted a Transformer, "
+            "in this folder or in one in it; use sentence-transformers for "
+            "the model"
+        )
+    return os.path.join(directory, path) if path else directory
+
+
+def _read_modules(path: str) -> list[dict[str, Any]]:
+    """Return the modules in a file, but for those that only train; else []."""
+    if not file_system.exists(path):
+        return []
     modules = text_files.read_json(path)
     if not isinstance(modules, list) or not all(
         isinstance(one, dict)
@@ -93,23 +144,18 @@ def read(
         raise UserError(
             f"{path}: wanted a list of modules, each with its type and path"
         )
-    try:
-        sizes, others = folder.read(_LENGTH), folder.read(_PROMPTS)
-        if others.get("model_type") == "CrossEncoder":
-            _check_kinds(modules, [])
-            path = folder.file(_PROMPTS)
-            return fields | _cross_encoder(path, others, num_outputs)
-        found = _vectors(folder, modules, sizes, others)
-    except Refused as error:
-        logs.warn_once(
-            f"{folder.path}: {error}, which this project lacks: the model is "
-            "used without its sentence vectors, or scores of pairs"
-        )
-        return fields
-    if sizes.get("max_seq_length"):
-        path = folder.file(_LENGTH)
-        length = _length(sizes, "max_seq_length", path, positions)
-    return {"max_seq_length": length} | found
+    kinds = zip(modules, _kinds(modules), strict=True)
+    return [one for one, kind in kinds if kind != "Dropout"]
+
+
+def _kinds(modules: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the classes of modules; of other packages with the package."""
+    return [
+        one["type"].rpartition(".")[-1]
+        if one["type"].startswith("sentence_transformers.")
+        else one["type"]
+        for one in modules
+    ]
 
 
 def _length(
@@ -134,13 +180,7 @@ def _check_kinds(
     Raises:
         Refused: they are none of those wanted.
     """
-    # Other packages' modules may have the same names.
-    kinds = [
-        one["type"].rpartition(".")[-1]
-        if one["type"].startswith("sentence_transformers.")
-        else one["type"]
-        for one in modules
-    ]
+    kinds = _kinds(modules)
     if kinds[:1] != ["Transformer"] or kinds[1:] not in wanted:
         raise Refused(f"its modules are {', '.join(kinds)}")
     return kinds[1:]
@@ -148,13 +188,15 @@ def _check_kinds(
 
 def _vectors(
     folder: Folder,
+    root: str,
     modules: Sequence[Mapping[str, Any]],
     sizes: Mapping[str, Any],
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the fields of TrainedFor for a model that makes sentence vectors.
 
-    `sizes` and `others` are the objects in _LENGTH and _PROMPTS.
+    `sizes` and `others` are the objects in _LENGTH and _PROMPTS, `root` is the
+    place of the other files.
 
     Raises:
         Refused: it has a module or a setting that this project lacks.
@@ -162,9 +204,7 @@ def _vectors(
     kinds = _check_kinds(modules, ["Pooling"], ["Pooling", "Normalize"])
     for one in modules:
         known_settings.check(_MODULES, folder.file(_MODULES), one)
-    encoder, *paths = [one.get("path", "") for one in modules]
-    if encoder:
-        raise Refused(f"its encoder is in the folder {encoder}")
+    paths = [os.path.join(root, one.get("path", "")) for one in modules[1:]]
     files = [os.path.join(path, "config.json") for path in paths]
     pooling, *_ = map(folder.read, files, (_POOLING, _NORMALIZE))
     if not pooling:

@@ -8,7 +8,7 @@ transformers, for the models of the hub, and the original's for others.
 import functools
 import itertools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from base import file_system, logs, text_files
@@ -16,6 +16,7 @@ from base.errors import UserError
 
 import tokenization
 from checkpoints.published import (
+    ADDED_TOKENS_NAME,
     BERT_CONFIG_NAME,
     CONFIG_NAME,
     SPECIAL_TOKENS_NAME,
@@ -141,17 +142,30 @@ class Folder:
         return False
 
     @functools.cached_property
+    def added(self) -> Mapping[str, Any]:
+        """The tokens that are added to the vocabulary, by their ids.
+
+        Up to version 4.33 of transformers they have a file of their own.
+        """
+        found = self.config.get("added_tokens_decoder")
+        if found is None and self.has(ADDED_TOKENS_NAME):
+            path = self.file(ADDED_TOKENS_NAME)
+            old = text_files.read_json_object(path)
+            found = {str(i): {"content": name} for name, i in old.items()}
+        return found if isinstance(found, dict) else {}
+
+    @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
         """The vocabulary: vocab.txt, else tokenizer.json; None: neither.
 
         It is tokenizer.json too where that adds tokens behind those of
-        vocab.txt.
+        vocab.txt. Without it, `added` are behind these.
 
         Raises:
             UserError: the two contradict each other.
         """
         if not self._theirs or not self.plain:
-            return self._theirs or self.plain
+            return self._theirs or (self.plain and self._with_added())
         theirs, ours = list(self._theirs.tokens), list(self.plain.tokens)
         different = [
             (number, pair)
@@ -171,6 +185,17 @@ class Folder:
             f"{self.plain.path} and {self._theirs.path} contradict each other: "
             f"{why}; remove the one that is not the model's"
         )
+
+    def _with_added(self) -> Vocabulary:
+        """Return vocab.txt with the tokens that are added behind it."""
+        lines = self.plain.content.decode().split("\n")[:-1]
+        count = len(lines)
+        while name := _content(self.added.get(str(len(lines)))):
+            lines.append(name)
+        if len(lines) == count:
+            return self.plain
+        content = "".join(f"{line}\n" for line in lines)
+        return Vocabulary(self.plain.path, content.encode())
 
     @functools.cached_property
     def said(self) -> Mapping[str, Any]:
@@ -216,7 +241,7 @@ def _read_settings(files: Folder) -> dict[str, Any]:
         )
     names = _token_names(files)
     _check_types(files)
-    vocabulary = files.vocabulary  # does vocab.txt contradict it?
+    _ = files.vocabulary  # does vocab.txt contradict it?
     if files.whole is not None:
         path = files.file(TOKENIZER_NAME)
         theirs = _read_whole(files, names)
@@ -245,11 +270,10 @@ def _read_settings(files: Folder) -> dict[str, Any]:
                 )
     if tuple(names) != SPECIAL_TOKENS:
         found["token_names"] = tuple(names)
-    more = _more_tokens(files, vocabulary.tokens if vocabulary else {})
     if config.get("is_of_hub", is_of_hub):
         found["is_of_hub"] = True
-    if not config.get("split_special_tokens", not is_of_hub):
-        found["special_tokens"] = tuple(dict.fromkeys([*names, *more]))
+    is_split = config.get("split_special_tokens", not is_of_hub)
+    found |= _found_tokens(files, names, is_split)
     length = _word_length(files, is_of_hub)
     if length != tokenization.MAX_CHARS_PER_WORD:
         found[_WORD_LENGTH] = length
@@ -307,43 +331,39 @@ def _items(tokens: Any) -> list:
     return tokens if isinstance(tokens, list) else [tokens]
 
 
-def _more_tokens(files: Folder, vocab: Collection[str]) -> list[str]:
-    """Return the special tokens beside the usual ones.
+def _found_tokens(
+    files: Folder, names: list[str], is_split: bool
+) -> dict[str, tuple[str, ...]]:
+    """Return the fields of TokenizerSettings of tokens found in a text.
 
-    Warns of other tokens that transformers finds in a text before it is split.
+    `names` are those of SPECIAL_TOKENS; `is_split`: special ones are not found.
     """
-    special = [
-        content
-        for said, key in itertools.product(
-            (files.config, files.names), _MORE_TOKENS
-        )
-        for token in _items(said.get(key))
-        if (content := _content(token))
-    ]
-    words, place = [], TOKENIZER_CONFIG_NAME
-    for name, tokens in (
-        (place, files.config.get("added_tokens_decoder")),
-        (TOKENIZER_NAME, (files.whole or {}).get("added_tokens")),
-    ):
-        for token in _items(tokens):
-            if not isinstance(token, dict) or not _content(token):
-                continue
-            is_changed = token.get("normalized", not token.get("special"))
-            if not is_changed and not token.get("single_word"):
-                special.append(token["content"])
-            elif token["content"] not in words:
-                words.append(token["content"])
-                place = name
-    if vocab:
-        known = {*vocab, *SPECIAL_TOKENS}
-        words += [token for token in special if token not in known]
-    if words:
-        logs.warn_once(
-            f"{files.file(place)} adds {len(words)} tokens to the vocabulary, "
-            f"such as {words[0]!r}: here they are split as other text, which "
-            "gives other ids where a text has them"
-        )
-    return special
+    config, listed = files.config, list(files.added.values())
+    if files.is_generic or "added_tokens_decoder" not in config:
+        # The others come before those of the same name.
+        listed = _items((files.whole or {}).get("added_tokens")) + listed
+    special = list(names)
+    for said, key in itertools.product((config, files.names), _MORE_TOKENS):
+        special += _items(said.get(key))
+    found = {
+        _content(token): token if isinstance(token, dict) else {}
+        for token in (*special, *listed)
+    }
+    found.pop(None, None)
+    fields: dict[str, tuple[str, ...]] = {}
+    special = {*map(_content, special)}
+    for name, token in found.items():
+        is_special = name in special or token.get("special")
+        if is_special and is_split:
+            continue
+        is_changed = token.get("normalized", not is_special)
+        for field, is_so in (
+            ("normalized_tokens" if is_changed else "special_tokens", True),
+            ("whole_words", token.get("single_word")),
+        ):
+            if is_so:
+                fields[field] = (*fields.get(field, ()), name)
+    return fields
 
 
 def _word_length(files: Folder, is_of_hub: bool) -> int:

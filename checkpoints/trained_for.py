@@ -113,6 +113,8 @@ class TrainedFor(NamedTuple):
         similarity_fn_name: how vectors are compared; None: by the cosine.
         truncate_dim: how many numbers of a vector are kept, after it was
             normalized.
+        lacks: why a published model is used without its sentence vectors, or
+            scores of pairs; None: it has none, or all that they need is read.
     """
 
     objective: str | None = None
@@ -135,6 +137,7 @@ class TrainedFor(NamedTuple):
     default_prompt_name: str | None = None
     similarity_fn_name: Similarity | None = None
     truncate_dim: int | None = None
+    lacks: str | None = None
 
     @classmethod
     def from_dict(

@@ -185,6 +185,7 @@ class Reader:
             else:
                 self._reader = tf.train.load_checkpoint(prefix)
                 if self._reader.has_tensor(model_garden.OBJECT_GRAPH):
+                    model_garden.check_order(prefix)
                     self._reader = model_garden.Reader(self._reader)
             # Fails for names of other bytes.
             self._shapes = self._reader.get_variable_to_shape_map()

@@ -49,7 +49,6 @@ class TaskGraph(tf.Module):
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "task", task)
         self.weights = [variable.value for variable in model.variables]
-        self.vocabulary = tf.saved_model.Asset(task.checkpoint.vocab_file)
         self.max_seq_length = task.checkpoint.max_seq_length
 
     @functools.cached_property

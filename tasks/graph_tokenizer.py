@@ -16,6 +16,7 @@ letter at the end of a word, and the canonical order of combining marks.
 Letters in shapes: n texts, c characters of all texts.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ class Tokenizer(tf.Module):
 
     Raises:
         UserError: tensorflow-text is not installed, or the vocabulary lacks a
-            special token or has U+FFFD.
+            special token, has U+FFFD or tokens that a graph cannot find.
     """
 
     def __init__(
@@ -84,7 +85,16 @@ class Tokenizer(tf.Module):
         special = ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
         tokenization.validate_special_tokens(vocab, special, vocabulary.path)
         self.ids = {name: vocab[name] for name in special}
-        self.special_ids = self.settings.special_ids(vocab)
+        self.special_ids = self.settings.ids_of(
+            self.settings.special_tokens, vocab
+        )
+        rules = self.settings.normalized_tokens, self.settings.whole_words
+        if others := self.settings.ids_of(itertools.chain(*rules), vocab):
+            raise UserError(
+                f"{vocabulary.path}: {next(iter(others))!r} is a token to be "
+                "found in normalized text, or as a single_word, which a graph "
+                "cannot: use batch_predict.py, or --format=onnx and own ids"
+            )
         self._longest_word = self.settings.max_input_chars_per_word
         matchable = _matchable(list(vocab))
         self.wordpiece = tensorflow_text.FastWordpieceTokenizer(

@@ -23,6 +23,7 @@ from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import long_texts, registry, saved_model
+from tasks.embeddings.task import Embeddings
 from tasks.graph import TaskGraph
 from tasks.task import Model, TaskSettings
 from tokenization import Vocabulary
@@ -155,8 +156,14 @@ def choose_task(
 
     Raises:
         UserError: the head was fine-tuned on another task or reads words
-            alone, or the model sees only the text before a [MASK].
+            alone, the model sees only the text before a [MASK], or no task is
+            given and its sentence vectors cannot be made.
     """
+    if task in (None, Embeddings.name):
+        checkpoint.check_vectors(
+            "take the encoder alone, where there is a flag --task "
+            "(--task=encoder), or fine-tune it"
+        )
     tasks = {name: registry.find(name) for name in registry.TASKS}
     able = [name for name in tasks if tasks[name].fits(checkpoint)]
     chosen = tasks[task or able[0]]

@@ -23,7 +23,8 @@ from absl import logging
 
 from tasks.graph import TaskGraph
 
-# Below a SavedModel's directory; TensorFlow leaves this folder to others.
+# Below a SavedModel's directory; TensorFlow leaves the second folder to others.
+VOCABULARY = "assets/vocab.txt"
 DESCRIPTION = "assets.extra/export.json"
 
 CHECKSUM = "weights_sha256"  # its key for the checksum of the weights
@@ -44,8 +45,12 @@ def write(graph: TaskGraph, directory: str) -> None:
     with clock, _new_directory(directory) as temporary:
         signatures = graph.signatures()
         tf.saved_model.save(graph, temporary, signatures)
+        for name in (VOCABULARY, DESCRIPTION):
+            folder = os.path.dirname(os.path.join(temporary, name))
+            tf.io.gfile.makedirs(folder)
+        path = os.path.join(temporary, VOCABULARY)
+        file_system.write_bytes(path, graph.task.tokenizer.vocabulary.content)
         path = os.path.join(temporary, DESCRIPTION)
-        tf.io.gfile.makedirs(os.path.dirname(path))
         text_files.write_json(path, description, ensure_ascii=False)
     logs.say("Wrote the SavedModel to %s", directory)
     for name, function in signatures.items():

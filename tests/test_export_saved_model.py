@@ -1,6 +1,7 @@
 """export_saved_model.py: errors, and the choice of the task."""
 
 import json
+import zipfile
 
 import pytest
 import scripts
@@ -96,6 +97,31 @@ def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
     vocab.write_text(vocab.read_text() + "The\nParis\n")
     export(source, tmp_path / "1")
     assert not made.pop().tokenizer.settings.do_lower_case
+
+
+@pytest.mark.slow
+def test_vocabularies_are_written_as_they_were_read(tmp_path):
+    """With Windows' ends of lines and a byte order mark: in every copy."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("tf2onnx")
+    source = write_model(tmp_path / "model", TaskModel(CONFIG).variables)
+    wanted = (source / "vocab.txt").read_bytes()
+    text = "\r\n".join(VOCAB[:-1]) + f"\r\n {VOCAB[-1]}"
+    (source / "vocab.txt").write_text(text, "utf-8-sig", newline="")
+    export(source, tmp_path / "1")
+    found = [(tmp_path / "1" / "assets" / "vocab.txt").read_bytes()]
+    export(source, tmp_path / "m.onnx", format="onnx")
+    for one in onnx.load(tmp_path / "m.onnx").metadata_props:
+        found += [one.value.encode()] * (one.key == "vocab.txt")
+    export(source, tmp_path / "m.tflite", format="litert")
+    with zipfile.ZipFile(tmp_path / "m.tflite") as files:
+        found.append(files.read("vocab.txt"))
+    convert = scripts.load("convert_checkpoint")
+    for kind in ("original", "huggingface"):
+        out = tmp_path / kind
+        scripts.run(convert, input=source, output=out, output_format=kind)
+        found.append((out / "vocab.txt").read_bytes())
+    assert found == [wanted] * 5
 
 
 def test_the_task_of_a_hugging_face_directory_is_its_architecture(tmp_path):

@@ -142,7 +142,7 @@ texts = st.text(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=texts, casing=st.sampled_from(CASINGS))
 def test_any_text_equals_reference(text, casing):
     tokenizer = TOKENIZERS[casing]
@@ -535,6 +535,80 @@ def test_special_tokens_of_other_names(tmp_path):
         FullTokenizer(
             path, settings=hub._replace(token_names=("<eos>", *names[1:]))
         )
+
+
+RULES = {
+    "[NAME]": {"single_word": True},
+    "[name]": {"normalized": True},
+    "Covid": {"normalized": True, "single_word": True},
+    "covid-19": {"normalized": True, "lstrip": True, "rstrip": True},
+    "É\u4e2d": {"normalized": True},
+    "[SEP]": {"special": True, "lstrip": True},
+    "[SEP]]": {"single_word": True, "rstrip": True},
+    "EP": {},
+    "각": {"normalized": True},
+}
+
+added_text = st.lists(
+    st.sampled_from(
+        [*RULES, *map(str.lower, RULES), *map(str.upper, RULES), "가", "각"]
+        + list(" x1_-.\u0301\u200d\u24b6\u00bd\u4e2d\u0007\t\u203f")
+    ),
+    max_size=9,
+).map("".join)
+
+
+@pytest.fixture(scope="module", params=[True, False])
+def with_added_tokens(request, tmp_path_factory):
+    """Tokenizers with tokens that have rules: the package's and ours."""
+    letters = [chr(code) for code in range(33, 127)]
+    letters += ["é", "\u4e2d", "\u24d0", "\u24b6", "½", "‿", "\u0301", "\u200d"]
+    letters += [*unicodedata.normalize("NFD", "각"), "가", "각", "É"]
+    tokens = [*tokenization.SPECIAL_TOKENS, *letters]
+    tokens += [f"##{letter}" for letter in letters] + list(RULES)
+    tokens = list(dict.fromkeys(tokens))
+    path = tmp_path_factory.mktemp("added") / "vocab.txt"
+    path.write_text("\n".join(tokens), encoding="utf-8")
+    theirs = tokenizers.BertWordPieceTokenizer(
+        str(path), lowercase=request.param
+    )
+    theirs.add_tokens(
+        [
+            tokenizers.AddedToken(token, **{"normalized": False} | rules)
+            for token, rules in RULES.items()
+        ]
+    )
+    rules = {
+        rule: tuple(token for token in RULES if RULES[token].get(rule))
+        for rule in ("normalized", "single_word")
+    }
+    special = [token for token in RULES if token not in rules["normalized"]]
+    own = TokenizerSettings.of(
+        request.param,
+        special_tokens=list(
+            dict.fromkeys([*tokenization.SPECIAL_TOKENS, *special])
+        ),
+        normalized_tokens=rules["normalized"],
+        whole_words=rules["single_word"],
+        max_input_chars_per_word=100,
+        is_of_hub=True,
+    )
+    return theirs, FullTokenizer(str(path), settings=own)
+
+
+@given(text=added_text)
+@settings(max_examples=300, deadline=None)
+def test_added_tokens_are_found_as_by_the_package(with_added_tokens, text):
+    theirs, ours = with_added_tokens
+    wanted = theirs.encode(text, add_special_tokens=False).ids
+    assert ours.text_to_ids(text) == wanted
+    spans = ours.spans(text)
+    assert len(spans) == len(wanted)
+    for index, (start, end) in zip(wanted, spans, strict=True):
+        assert 0 <= start < end <= len(text)
+        token = ours.inv_vocab[index]
+        if token in ours.settings.special_tokens:
+            assert text[start:end] == token
 
 
 def test_settings_of_the_original_have_one_key():

@@ -119,6 +119,8 @@ class EmbeddingsJob(FineTuningJob):
     ):
         source = with_prompts(source, options.prompts)
         own, normalize = source.trained_for, options.normalize
+        if not options.pooling:
+            source.check_vectors("give --pooling, for new ones of its encoder")
         size = options.embedding_size
         source = source.trained(
             pooling=options.pooling or own.pooling or "mean",

@@ -11,9 +11,12 @@ import pytest
 from paths import GOLDEN
 from tiny import SPECIAL
 
+import modeling
 import tokenization
 from checkpoints import casing
 from checkpoints.casing import TokenizerFiles
+from checkpoints.checkpoint import write_tokenizer
+from checkpoints.model import Checkpoint
 from checkpoints.tokenizer_folder import Folder
 from tokenization import TokenizerSettings, Vocabulary
 
@@ -460,30 +463,80 @@ def write_vocabularies(folder, plain, whole_tokens, added=()) -> None:
         (folder / WHOLE).write_text(json.dumps(content))
 
 
-def test_words_that_transformers_adds_are_named_once(tmp_path, caplog):
-    """They have ids behind those of vocab.txt; special tokens are no words."""
-    tokens = [{"content": "[CLS]", "special": True, "id": 2}]
-    files = {WHOLE: whole() | {"added_tokens": tokens}}
-    assert read(tmp_path, files) and not caplog.text
-    tokens.append({"content": "covid", "special": False, "id": 5})
-    config = {"added_tokens_decoder": {"30522": tokens[1]}}
-    for files in (
-        {CONFIG: config},
-        {WHOLE: whole() | {"added_tokens": tokens}},
-    ):
-        caplog.clear()
-        (tmp_path / "vocab.txt").write_text("\n".join(SPECIAL))
-        for name, content in files.items():
-            (tmp_path / name).write_text(json.dumps(content))
-        prefix = str(tmp_path / "model.ckpt")
-        vocab_file = str(tmp_path / "vocab.txt")
-        casings.settings_of(None, prefix, vocab_file)
-        assert (
-            caplog.text.count("adds 1 tokens to the vocabulary, such as 'cov")
-            == 1
+ADDED = {
+    "config": {
+        CONFIG: {
+            "added_tokens_decoder": {
+                "6": {
+                    "content": "[NAME]",
+                    "single_word": True,
+                    "special": True,
+                },
+                "5": {"content": "Covid", "special": False},
+            }
+        }
+    },
+    "whole": {
+        WHOLE: whole()
+        | {
+            "added_tokens": [
+                {"content": "[CLS]", "special": True, "id": 2},
+                {"content": "Covid", "normalized": True, "id": 5},
+                {"content": "[NAME]", "normalized": False}
+                | {"single_word": True, "id": 6},
+            ]
+        }
+    },
+    "old": {
+        "added_tokens.json": {"[NAME]": 6, "Covid": 5},
+        "special_tokens_map.json": {"additional_special_tokens": ["[NAME]"]},
+    },
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_tokens_that_transformers_adds_are_found(tmp_path, caplog, name):
+    """Behind those of vocab.txt, and by their rules; also in what we write."""
+    files = ADDED[name] | {"config.json": {}}
+    (tmp_path / "vocab.txt").write_text("\r\n".join(SPECIAL))
+    for file, content in files.items():
+        if file == WHOLE:
+            content["model"]["vocab"] = {x: i for i, x in enumerate(SPECIAL)}
+        (tmp_path / file).write_text(json.dumps(content))
+    folder = Folder(str(tmp_path))
+    for place in ("read", "written"):
+        settings = TokenizerSettings.of(**{"do_lower_case": True} | folder.said)
+        tokenizer = tokenization.FullTokenizer(
+            folder.vocabulary, settings=settings
         )
-        for name in files:
-            (tmp_path / name).unlink()
+        ids = tokenizer.text_to_ids("[SEP]aCOVID [NAME] [name] x[NAME]")
+        found = [i for i in ids if i != tokenizer.vocab["[UNK]"]]
+        # The old file has no rules.
+        assert found == [3, 5, 6] + [6] * (name == "old"), place
+        files = TokenizerFiles(folder, folder.vocabulary, True, str(tmp_path))
+        target = tmp_path / "written"
+        target.mkdir(exist_ok=True)
+        (target / "bert_config.json").write_text("{}")
+        write_tokenizer(
+            str(target),
+            Checkpoint(str(tmp_path), modeling.BertConfig(7), files=files),
+        )
+        folder = Folder(str(target))
+    assert "has no ids" not in caplog.text
+    assert settings.normalized_tokens == ("Covid",)
+    assert settings.whole_words == ("[NAME]",) * (name != "old")
+
+
+def test_added_tokens_without_an_id_are_named_once(tmp_path, caplog):
+    (tmp_path / "vocab.txt").write_text("\n".join(SPECIAL))
+    token = {"content": "covid", "special": False}
+    config = {"added_tokens_decoder": {"30522": token}}
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    prefix = str(tmp_path / "model.ckpt")
+    for _ in range(2):
+        casings.settings_of(None, prefix, str(tmp_path / "vocab.txt"))
+    words = "vocab.txt has no ids of 1 tokens that the files of its tokenizer "
+    assert caplog.text.count(words + "add, such as 'covid': here") == 1
 
 
 @pytest.mark.parametrize(

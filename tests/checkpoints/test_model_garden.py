@@ -1,11 +1,14 @@
 """Checkpoints of TensorFlow's Model Garden, read: names, numbers, errors."""
 
+import shutil
+
 from base.errors import UserError
 
 import numpy as np
 import pretrained_goldens
 import pytest
 import tensorflow as tf
+from paths import GOLDEN
 
 from checkpoints import lookup, model_garden, weight_files
 
@@ -62,6 +65,23 @@ def test_names(theirs, ours):
 def test_same_numbers_as_the_model_garden():
     """All outputs, next sentences by the pooler that was trained."""
     pretrained_goldens.check("model_garden")
+
+
+@pytest.mark.parametrize("said", [None, "false", "true"])
+def test_layer_norms_that_come_first(tmp_path, caplog, said):
+    """Nothing in the checkpoint tells; the settings of its training do."""
+    shutil.copytree(GOLDEN / "model_garden", tmp_path, dirs_exist_ok=True)
+    prefix = str(tmp_path / "bert_model.ckpt")
+    if said:
+        text = f"task:\n  model:\n    bert:\n      norm_first: {said}\n"
+        (tmp_path / "params.yaml").write_text(text)
+    if said == "true":
+        with pytest.raises(UserError, match="params.yaml: norm_first is true,"):
+            weight_files.Reader(prefix)
+        return
+    weight_files.Reader(prefix)
+    words = f"{prefix} is read as a BERT whose layer norms come last"
+    assert (words in caplog.text) == (said is None)
 
 
 def write(prefix: str, **names: str) -> str:

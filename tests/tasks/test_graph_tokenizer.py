@@ -377,6 +377,19 @@ def test_unusable_vocabularies_are_errors(tmp_path):
         graph_tokenizer.Tokenizer(str(path))
 
 
+@pytest.mark.parametrize("rule", ["normalized_tokens", "whole_words"])
+def test_tokens_that_a_graph_cannot_find_are_named(rule):
+    """Unless the vocabulary lacks them."""
+    own = tokenization.TokenizerSettings.of(special_tokens=["the", "[SEP]"])
+    graph_tokenizer.Tokenizer(
+        vocab_file("uncased"), settings=own._replace(**{rule: ("[NAME]",)})
+    )
+    with pytest.raises(UserError, match="uncased.txt: 'the' is a token that"):
+        graph_tokenizer.Tokenizer(
+            vocab_file("uncased"), settings=own._replace(**{rule: ("the",)})
+        )
+
+
 @pytest.mark.parametrize("casing", CASINGS)
 def test_tokens_that_no_word_has_do_not_count(casing, tmp_path):
     """Such as "new york", or one with U+0000, in an unused token's place."""

@@ -159,10 +159,8 @@ def extend(
     vocabulary: tokenization.Vocabulary, words: Sequence[NewWord]
 ) -> tuple[list[str], list[int]]:
     """Return the lines of a vocabulary with more words, and the words' ids."""
-    # Not its tokens: lines that are blank to them, such as one of U+2028 alone,
-    # have other names there.
-    text = vocabulary.content.decode("utf-8-sig")
-    lines = text.rstrip("\r\n").split("\n")
+    # Not its tokens: blank lines have other names there.
+    lines = vocabulary.content.decode().split("\n")[:-1]
     ids = [i for i, line in enumerate(lines) if UNUSED.fullmatch(line.strip())]
     ids = ids[: len(words)]
     num_appended = len(words) - len(ids)

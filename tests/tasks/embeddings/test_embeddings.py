@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import math
+import re
+import shutil
 from pathlib import Path
 
 from base.errors import UserError
@@ -155,8 +157,86 @@ def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     path = tmp_path / "modules.json"
     path.write_text(path.read_text().replace("Normalize", "Dense"))
-    assert sentence_transformers.read(Folder(str(tmp_path)), 20) == {}
-    assert "its modules are Transformer, Pooling, Dense" in caplog.text
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
+    words = "its modules are Transformer, Pooling, Dense"
+    assert found == {"lacks": words} and words in caplog.text
+    # Dropout is for training.
+    path.write_text(path.read_text().replace("Dense", "Dropout"))
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
+    wanted = TRAINED_FOR._replace(normalize=False)
+    assert TrainedFor.from_dict(found) == wanted
+
+
+def write_published(source: Path, folder: Path, kinds: list[str]) -> Path:
+    """Write a copy of a Hugging Face directory with modules of these kinds."""
+    shutil.copytree(source, folder)
+    keys = TRAINED_FOR._replace(truncate_dim=None)
+    sentence_transformers.write(str(folder), keys, 16)
+    path = folder / "modules.json"
+    modules = json.loads(path.read_text())
+    for module, kind in zip(modules[1:], kinds, strict=True):
+        module["type"] = f"sentence_transformers.models.{kind}"
+    path.write_text(json.dumps(modules))
+    return folder
+
+
+@pytest.mark.slow
+def test_vectors_of_a_dense_layer_are_refused(hub_folder, tmp_path):
+    """By every script that makes them; the encoder alone is asked for."""
+    dense = write_published(hub_folder, tmp_path / "m", ["Pooling", "Dense"])
+    texts = prediction_runs.write_lines(tmp_path / "texts.txt", ["the cat"])
+    words = f"^{dense}: its modules are Transformer, Pooling, Dense, whi"
+    flags = {"input_file": texts, "output_dir": tmp_path / "out"}
+    predict_script = scripts.load("batch_predict")
+    for script, own in {
+        "batch_predict": {"model": dense} | flags,
+        "search": {"init_checkpoint": dense, "input_file": texts}
+        | {"index": tmp_path / "index"},
+        "run_embeddings": {"init_checkpoint": dense, "test_file": texts}
+        | {"output_dir": tmp_path / "out", "do_predict": True},
+        "export_saved_model": {"init_checkpoint": dense}
+        | {"export_dir": tmp_path / "saved"},
+    }.items():
+        line = scripts.error_of(scripts.load(script), **own)
+        assert re.search(words, line), line
+    assert {path.name for path in tmp_path.iterdir()} == {"m", "texts.txt"}
+    flags |= {"model": dense, "task": "encoder"}
+    assert scripts.run(predict_script, **flags) == 0
+    # It is not forgotten by a conversion.
+    convert = scripts.load("convert_checkpoint")
+    for format_ in ("original", "huggingface"):
+        out = tmp_path / format_
+        scripts.run(convert, input=dense, output=out, output_format=format_)
+        with pytest.raises(UserError, match="its modules are Transformer, Po"):
+            loading.find(str(out))
+
+
+def test_an_encoder_in_a_folder_is_that_of_the_root(
+    hub_folder, tmp_path, monkeypatch
+):
+    root = write_published(hub_folder, tmp_path / "a", ["Pooling", "Normalize"])
+    inner = root / "0_Transformer"
+    inner.mkdir()
+    modules = json.loads((root / "modules.json").read_text())
+    modules[0]["path"] = inner.name
+    (root / "modules.json").write_text(json.dumps(modules))
+    for name in (*(x.name for x in hub_folder.iterdir()), TRANSFORMER):
+        (root / name).rename(inner / name)
+    server = hub_server.HubServer()
+    files = [path for path in root.rglob("*") if path.is_file()]
+    files = {str(x.relative_to(root)): x.read_bytes() for x in files}
+    server.add("a/inside", main=files)
+    with hub_models.client_of(server, tmp_path / "home"):
+        found = [open_checkpoint(x) for x in (str(root), "hf://a/inside")]
+        commit = server.repositories["a/inside"].commits["main"]
+        assert hub.with_commit("hf://a/inside") == f"hf://a/inside@{commit}"
+    server.close()
+    monkeypatch.chdir(root)
+    found.append(open_checkpoint(inner.name))
+    for one in found:
+        assert Path(one.prefix).name == inner.name
+        assert one.trained_for.prompts == {"query": "query: "}
+        assert one.max_seq_length == 12 and one.shapes and one.tokenizer
 
 
 POOLING, TRANSFORMER = "1_Pooling/config.json", "sentence_bert_config.json"
@@ -209,7 +289,8 @@ def test_settings_are_applied_or_named(tmp_path, caplog, name, change, wanted):
     path.write_text(json.dumps(found))
     found = sentence_transformers.read(Folder(str(tmp_path)), 20)
     if isinstance(wanted, str):
-        assert found == {"max_seq_length": 8} and wanted in caplog.text
+        assert found == {"max_seq_length": 8, "lacks": found["lacks"]}
+        assert wanted in found["lacks"] and wanted in caplog.text
         return
     if isinstance(wanted, int):
         wanted = {"max_seq_length": wanted}
