@@ -17,7 +17,13 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import casing, lookup, run_settings, weight_files
+from checkpoints import (
+    casing,
+    lookup,
+    published,
+    run_settings,
+    weight_files,
+)
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,
@@ -25,7 +31,7 @@ from checkpoints.checkpoint import (
 )
 from checkpoints.model import Checkpoint
 from pretraining import records as pretraining_records
-from pretraining.model import BertForPreTraining
+from pretraining.model import BertForPreTraining, PreTrainingHeads
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
@@ -190,10 +196,11 @@ class PretrainingRun:
         eval_batch_size: records of an evaluation batch.
         max_eval_steps: the most batches of an evaluation.
         train_hours: the time that decides the number of steps, if one does.
+        new_head: whether a head that the source lacks has new weights.
 
     Raises:
-        UserError: an evaluation batch does not divide among the devices, or
-            --do_lower_case does not fit the source.
+        UserError: an evaluation batch does not divide among the devices,
+            --do_lower_case does not fit the source, or the source lacks a head.
     """
 
     strategy: tf.distribute.Strategy
@@ -206,6 +213,7 @@ class PretrainingRun:
     eval_batch_size: int
     max_eval_steps: int
     train_hours: float | None = None
+    new_head: bool = False
 
     def __post_init__(self):
         # Before the training, not after it.
@@ -219,6 +227,19 @@ class PretrainingRun:
             )
         if self.data:
             self.source = with_casing(self.source, self.settings.resume_from)
+            prefix = self.source.prefix
+            if prefix and not lookup.checkpoint_to_resume(
+                self.settings.output_dir
+            ):
+                self._check_heads(prefix)
+                name = self.source.trained_for.objective
+                if name and self.objective.predicts_next_sentence:
+                    logging.warning(
+                        "%s was pre-trained with --objective=%s, which leaves "
+                        "pooler and next sentence head as they were",
+                        prefix,
+                        name,
+                    )
         self.results: dict[str, float] = {}  # of the last evaluation
 
     @functools.cached_property
@@ -244,6 +265,39 @@ class PretrainingRun:
             self._eval_batches,
             self.settings.jit_compile,
         )
+
+    def _check_heads(self, prefix: str) -> None:
+        """Check that a checkpoint has the heads that the objective needs.
+
+        Raises:
+            UserError: it lacks one, and --new_head is not given; or it has all,
+                and --new_head is given.
+        """
+        shapes = weight_files.Reader(prefix).get_variable_to_shape_map()
+        cls = PreTrainingHeads(self.config)
+        heads = {"masked LM": cls.predictions}
+        if self.objective.predicts_next_sentence:
+            heads["next sentence"] = cls.seq_relationship
+        lacks = [
+            name
+            for name, head in heads.items()
+            if any(variable.path not in shapes for variable in head.weights)
+        ]
+        if not lacks and self.new_head:
+            raise UserError(
+                f"--new_head: {prefix} has all heads of "
+                f"--objective={self.objective.name}; leave it out"
+            )
+        problem = f"{prefix} has no {' or '.join(lacks)} head (cls/...)"
+        if lacks and self.new_head:
+            logs.say("%s: new weights take its place", problem)
+        elif lacks:
+            ways = [published.WITH_MASKED_LM]
+            if lacks == ["next sentence"]:
+                ways = ["--objective=mlm does without it"]
+            if self.data:
+                ways.append("--new_head trains a new one")
+            raise UserError(f"{problem}; {'; '.join(ways)}")
 
     def _eval_batches(
         self, context: tf.distribute.InputContext
@@ -527,6 +581,7 @@ class PretrainingRun:
                     f"--do_eval: {source} is a {found} model, "
                     f"--objective={self.objective.name} scores {wanted} ones"
                 )
+        self._check_heads(source)
         weight_files.restore_weights(
             self.model.variables, source, self.model.required
         )
