@@ -196,6 +196,7 @@ define(
     needs={"eval_steps": "eval_input_file"},
     words={
         "records": "",
+        "usual_rate": "",
         "score_on": "eval_input_file",
         "then": "; 0: only at the end, with --do_eval",
         "why_bias_correction": "The original does not: without it the first "
