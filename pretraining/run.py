@@ -241,6 +241,7 @@ class PretrainingRun:
                         name,
                     )
         self.results: dict[str, float] = {}  # of the last evaluation
+        self.is_of_run = True  # what is evaluated
 
     @functools.cached_property
     def model(self) -> BertForPreTraining:
@@ -397,7 +398,7 @@ class PretrainingRun:
         hours = 1.1 * self.train_hours * min(_REACHED) / steps
         ways = [f"--train_hours={hours:.2g}, for {min(_REACHED)} steps or more"]
         if self.config.hidden_size > modeling.NAMED_SIZES["tiny"][1]:
-            ways.append("a smaller --size")
+            ways.append("a smaller model")
         return f"{', or '.join(ways)} (docs/small_budgets.md)"
 
     def train(self) -> int:
@@ -411,10 +412,11 @@ class PretrainingRun:
         if settings.num_warmup_steps > settings.num_train_steps:
             logging.warning(
                 "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
-                "rate never reaches %g; give a smaller --num_warmup_steps",
+                "rate never reaches %g; give --num_warmup_steps=%d, a tenth",
                 settings.num_warmup_steps,
                 settings.num_train_steps,
                 settings.learning_rate,
+                settings.num_train_steps // 10,
             )
         start.say_plan(self.data.num_records, settings, self.strategy)
         done = loop.train(self._training(settings))
@@ -468,8 +470,8 @@ class PretrainingRun:
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to summaries and eval_results.txt.
 
-        They have `degenerate = 1` if the perplexity is not at least a tenth
-        below that of the tokens' frequencies, as it is in most runs for a
+        Those of a run have `degenerate = 1` if the perplexity is not at least a
+        tenth below that of the tokens' frequencies, as it is in most runs for a
         while, and in some to their end.
         """
         if self.results.get("global_step") == step:  # the end of the training
@@ -482,20 +484,24 @@ class PretrainingRun:
         if not self.objective.predicts_next_sentence:
             means.pop("loss")  # the only loss has a name of its own
         results = {**means, "global_step": step}
-        if is_degenerate:
+        if is_degenerate and self.is_of_run:
             results["degenerate"] = 1
-            # Before the last step the model may still learn more.
-            if step >= self.settings.last_step:
-                logging.warning(
-                    "%s %.2f: to know only how frequent each token is gives "
-                    "%.2f. What usually helps: %s",
-                    perplexity,
-                    means[perplexity],
-                    limit,
-                    self._what_helps(self.settings.num_train_steps),
-                )
+        # Before the last step the model may still learn more.
+        is_last = not self.data or step >= self.settings.last_step
+        if is_degenerate and is_last:
+            helps = self._what_helps(self.settings.num_train_steps)
+            logging.warning(
+                "%s %.2f: to know only how frequent each token is gives %.2f. "
+                "%s",
+                perplexity,
+                means[perplexity],
+                limit,
+                f"What usually helps: {helps}"
+                if self.is_of_run
+                else "The model knows next to nothing of this text",
+            )
         reporting.write_results(self.settings.output_dir, results, step)
-        if step < self.settings.last_step:
+        if not is_last:
             reporting.log_line(
                 logs.say,
                 [f"Evaluation at step {step:,}"],
@@ -562,7 +568,7 @@ class PretrainingRun:
         flag = "--output_dir"
         if not source and self.settings.init_checkpoint:
             source = lookup.find_checkpoint(self.settings.init_checkpoint)
-            flag = "--init_checkpoint"
+            flag, self.is_of_run = "--init_checkpoint", False
         if not source:
             raise UserError(
                 f"--do_eval: {self.settings.output_dir} holds no checkpoint "
