@@ -114,8 +114,7 @@ def summarize(report: dict[str, Any]) -> list[str]:
                 f"{split}: {sizes['documents']:,} documents, "
                 f"{sizes['sentences']:,} sentences, {sizes['words']:,} words, "
                 f"{sizes['characters']:,} characters in {len(files)} files"
-                + f", {empty} of them empty"
-                * (empty > 0)
+                + (f", {empty} of them empty" if empty else "")
             )
     return lines
 

@@ -17,13 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import (
-    casing,
-    lookup,
-    published,
-    run_settings,
-    weight_files,
-)
+from checkpoints import casing, lookup, published, run_settings, weight_files
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,

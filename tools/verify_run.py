@@ -154,7 +154,8 @@ def copy_state(
             fixed.pop(name, None)
         # Later commands may have other settings, such as another --cooldown.
         adjustable = run_settings.read_adjustable(FLAGS.output_dir)
-        adjustable |= begin.get("settings", {})
+        own = begin.get("settings", {})
+        adjustable = {n: own.get(n, old) for n, old in adjustable.items()}
         run_settings.write_settings(folder, fixed, adjustable)
     steps = [x["step"] for x in lines if step < x["step"] <= last]
     file_system.write_text(

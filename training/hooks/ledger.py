@@ -15,7 +15,6 @@ steps and compares.
 import collections
 import hashlib
 import json
-import math
 import os
 import platform
 import sys
@@ -106,7 +105,7 @@ class Ledger(Hook):
     def next_stop(self, done: int) -> float:
         """Return the next step with a line."""
         later = [step for step in self.again if step > done]
-        return min(super().next_stop(done), *later, math.inf)
+        return min([super().next_stop(done), *later])
 
     def after(self, call: Call) -> None:
         """Write a line, if one is due or a checkpoint will be saved."""
