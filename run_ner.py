@@ -26,7 +26,7 @@ from base import script
 from base.errors import UserError
 from base.flags import define, flag, read
 
-from absl import flags, logging
+from absl import flags
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
@@ -87,8 +87,8 @@ class Flags:
             "that is for fine-tuning: the encoder is frozen",
         ),
     )
-    """Train a BiLSTM on the encoder's frozen layers; a --learning_rate of about
-    1e-3 suits it."""
+    """Train a BiLSTM on the encoder's frozen layers; --learning_rate is 1e-3
+    without the flag."""
 
     feature_layers: str = flag(
         "concat_last_four",
@@ -181,13 +181,6 @@ def check_flags() -> None:
         raise UserError(
             "--feature_based needs --init_checkpoint: features of an "
             "untrained encoder are noise"
-        )
-    rates = ("learning_rate", "sweep_learning_rates")
-    if not any(FLAGS[name].present for name in rates):
-        logging.warning(
-            "--learning_rate=%g is what fine-tuning takes; a new BiLSTM "
-            "(--feature_based) learns little from it: try 1e-3",
-            FLAGS.learning_rate,
         )
 
 

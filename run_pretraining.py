@@ -115,6 +115,11 @@ class Flags:
     holds one, or hf://owner/name[@revision] on the Hugging Face hub. Read only
     when output_dir holds no run yet."""
 
+    new_head: bool = flag(False, needs={"do_train": "", "init_checkpoint": ""})
+    """Begin with new weights for a head of the objective that init_checkpoint
+    lacks, as sentence encoders and fine-tuned models do: masked LM, next
+    sentence. A new head wants a long training."""
+
     vocab_file: str | None = flag()
     """The vocabulary the records were made with; copied beside the weights, and
     its size compared with the configuration's. Default: the one beside
@@ -192,6 +197,7 @@ define(
     needs={"eval_steps": "eval_input_file"},
     words={
         "records": "",
+        "usual_rate": "",
         "score_on": "eval_input_file",
         "then": "; 0: only at the end, with --do_eval",
         "why_bias_correction": "The original does not: without it the first "
@@ -233,6 +239,7 @@ def main(_: list[str]) -> int:
             FLAGS.eval_batch_size,
             FLAGS.max_eval_steps,
             FLAGS.train_hours,
+            FLAGS.new_head,
         )
         with contextlib.ExitStack() as stack:
             for files in filter(None, (eval_data, data)):
@@ -249,9 +256,9 @@ def main(_: list[str]) -> int:
                 if step < pretraining.settings.last_step:
                     return 1
             else:
+                step = pretraining.restore_for_evaluation()
                 file_system.make_directory(FLAGS.output_dir)
                 logs.write_to(FLAGS.output_dir)
-                step = pretraining.restore_for_evaluation()
             if FLAGS.do_eval:
                 pretraining.evaluate(step)
         pretraining.report()

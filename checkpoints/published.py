@@ -24,6 +24,12 @@ ADDED_TOKENS_NAME = "added_tokens.json"
 # The settings that name tokenization.SPECIAL_TOKENS, in this order.
 TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
+# What to say where a model lacks the masked LM's head.
+WITH_MASKED_LM = (
+    "models that have it are hf://google-bert/bert-base-uncased, "
+    "hf://google-bert/bert-base-cased and the original's releases"
+)
+
 # Where the client's cache has a repository's files.
 _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 

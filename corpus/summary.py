@@ -108,12 +108,13 @@ def summarize(report: dict[str, Any]) -> list[str]:
             )
     for split in (TRAIN, HELDOUT):
         sizes = report[split]
-        if sizes["files"]:
+        if files := sizes["files"].values():
+            empty = sum(not file["documents"] for file in files)
             lines.append(
                 f"{split}: {sizes['documents']:,} documents, "
                 f"{sizes['sentences']:,} sentences, {sizes['words']:,} words, "
-                f"{sizes['characters']:,} characters in {len(sizes['files'])} "
-                "files"
+                f"{sizes['characters']:,} characters in {len(files)} files"
+                + (f", {empty} of them empty" if empty else "")
             )
     return lines
 
@@ -128,12 +129,6 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
             "names the first ones, and --strict makes them errors"
         )
     train = report[TRAIN]
-    empty = sum(not file["documents"] for file in train["files"].values())
-    if empty:
-        found.append(
-            f"{empty} of {len(train['files'])} training files have no "
-            "document: give fewer --num_shards"
-        )
     heldout = report[HELDOUT]
     if heldout["files"] and not heldout["documents"]:
         found.append(

@@ -83,6 +83,8 @@ def define(
     words = {
         **dict(zip(names, files, strict=False)),
         "records": "records, ",
+        "usual_rate": " Without the flag, models of at most 256 units have "
+        "5e-4, and run_ner.py --feature_based 1e-3.",
         "then": ", and keep the best weights; 0: keep the last weights",
         "why_bias_correction": _WHY_BIAS_CORRECTION,
         "few_steps": str(FEW_STEPS),
@@ -136,6 +138,7 @@ def read(f: FlagValues) -> RunSettings:
         ),
         bilstm=bilstm,
         is_length_given=f["max_seq_length"].present > 0,
+        is_rate_given=not f["learning_rate"].using_default_value,
         long_texts=long_texts.read(f) if "long_texts" in f else LongTexts(),
         training=training,
         devices=flags.read(DeviceChoice, f),

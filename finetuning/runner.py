@@ -22,7 +22,7 @@ from finetuning.flags import ENOUGH_STEPS, FEW_STEPS
 from tasks import bilstm, fine_tuned, saved_model
 from tasks.fine_tuned import find_source
 from tasks.job import FineTuningJob, LoadedModel
-from tasks.settings import RunSettings
+from tasks.settings import RunSettings, usual_rate
 from training import (
     agreement,
     compilation,
@@ -37,10 +37,6 @@ from training import (
     train_step,
 )
 from training.settings import TrainingSettings
-
-# Units of a layer up to which the rate 5e-4 was measured to be better than
-# 5e-5: docs/records/fine_tuning.md.
-_NARROW, _RATE_OF_NARROW = 256, "5e-4"
 
 # By how much an accuracy on the examples of the training has to be above that
 # on others to be told.
@@ -79,7 +75,9 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
         strategy = devices.create_strategy(settings.devices)
         job.settings = settings = dataclasses.replace(
             settings,
-            training=start.with_dtype(settings.training, strategy, do_train),
+            training=start.with_dtype(
+                job.settings.training, strategy, do_train
+            ),
         )
         if settings.training.eval_steps:
             job.deciding_metric()  # raises an error without data to score
@@ -162,7 +160,7 @@ def use_weights(job: FineTuningJob, loaded: LoadedModel) -> None:
                 if do_train
                 else "The run that fine-tuned this model",
                 sign,
-                _way_out(step, job.config.hidden_size),
+                _way_out(step, job),
             )
         elif do_train:
             _say_what_was_learned_by_heart(settings.output_dir, results)
@@ -192,17 +190,19 @@ def _say_what_was_learned_by_heart(
         )
 
 
-def _way_out(steps: int, hidden_size: int) -> str:
+def _way_out(steps: int, job: FineTuningJob) -> str:
     """Return what to try after a failed run of so many steps."""
     # Small models need larger rates, docs/fine_tuning.md; Base and Large fail
     # at rates that are too large.
-    rate = "2e-5" if hidden_size >= 768 else "2e-4"
-    if hidden_size <= _NARROW:
-        rate = _RATE_OF_NARROW
+    is_base = job.config.hidden_size >= 768
+    rate, _ = usual_rate(job.source) or (2e-5 if is_base else 2e-4, "")
+    training = job.settings.training
+    is_tried = rate == training.learning_rate
     what = (
-        f"What usually helps is --learning_rate={rate}, --bias_correction if "
-        "it was off, or several runs (--num_restarts=5), of which the best is "
-        "kept"
+        f"What usually helps is {'another ' * is_tried}--learning_rate"
+        f"{'' if is_tried else f'={rate:g}'}, "
+        f"{'' if training.bias_correction else '--bias_correction, '}or "
+        "several runs (--num_restarts=5), of which the best is kept"
     )
     if steps < FEW_STEPS:
         what = (
@@ -297,13 +297,11 @@ def training_of(
         data = job.wrapper.train_data(data)
         objective = job.wrapper.objective()
     settings = with_steps(job.settings, job.num_examples(data))
-    if job.config.hidden_size <= _NARROW and settings.learning_rate <= 5e-5:
+    usual = usual_rate(job.source)
+    if usual and not job.settings.is_rate_given:
         logs.say(
-            "Models of %d units learn more at larger rates than %g: try "
-            "--learning_rate=%s (docs/small_budgets.md)",
-            job.config.hidden_size,
-            settings.learning_rate,
-            _RATE_OF_NARROW,
+            "Learning rate %g, that of %s; --learning_rate=5e-5 overrides this",
+            *usual,
         )
     size, row = settings.train_batch_size, job.row()
     batches = data.training(size, settings.random_seed, is_fine=True)

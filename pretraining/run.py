@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import casing, lookup, run_settings, weight_files
+from checkpoints import casing, lookup, published, run_settings, weight_files
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,
@@ -25,7 +25,7 @@ from checkpoints.checkpoint import (
 )
 from checkpoints.model import Checkpoint
 from pretraining import records as pretraining_records
-from pretraining.model import BertForPreTraining
+from pretraining.model import BertForPreTraining, PreTrainingHeads
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
@@ -196,10 +196,11 @@ class PretrainingRun:
         eval_batch_size: records of an evaluation batch.
         max_eval_steps: the most batches of an evaluation.
         train_hours: the time that decides the number of steps, if one does.
+        new_head: whether a head that the source lacks has new weights.
 
     Raises:
-        UserError: an evaluation batch does not divide among the devices, or
-            --do_lower_case does not fit the source.
+        UserError: an evaluation batch does not divide among the devices,
+            --do_lower_case does not fit the source, or the source lacks a head.
     """
 
     strategy: tf.distribute.Strategy
@@ -212,6 +213,7 @@ class PretrainingRun:
     eval_batch_size: int
     max_eval_steps: int
     train_hours: float | None = None
+    new_head: bool = False
 
     def __post_init__(self):
         # Before the training, not after it.
@@ -225,7 +227,21 @@ class PretrainingRun:
             )
         if self.data:
             self.source = with_casing(self.source, self.settings.resume_from)
+            prefix = self.source.prefix
+            if prefix and not lookup.checkpoint_to_resume(
+                self.settings.output_dir
+            ):
+                self._check_heads(prefix)
+                name = self.source.trained_for.objective
+                if name and self.objective.predicts_next_sentence:
+                    logging.warning(
+                        "%s was pre-trained with --objective=%s, which leaves "
+                        "pooler and next sentence head as they were",
+                        prefix,
+                        name,
+                    )
         self.results: dict[str, float] = {}  # of the last evaluation
+        self.is_of_run = True  # what is evaluated
 
     @functools.cached_property
     def model(self) -> BertForPreTraining:
@@ -250,6 +266,39 @@ class PretrainingRun:
             self._eval_batches,
             self.settings.jit_compile,
         )
+
+    def _check_heads(self, prefix: str) -> None:
+        """Check that a checkpoint has the heads that the objective needs.
+
+        Raises:
+            UserError: it lacks one, and --new_head is not given; or it has all,
+                and --new_head is given.
+        """
+        shapes = weight_files.Reader(prefix).get_variable_to_shape_map()
+        cls = PreTrainingHeads(self.config)
+        heads = {"masked LM": cls.predictions}
+        if self.objective.predicts_next_sentence:
+            heads["next sentence"] = cls.seq_relationship
+        lacks = [
+            name
+            for name, head in heads.items()
+            if any(variable.path not in shapes for variable in head.weights)
+        ]
+        if not lacks and self.new_head:
+            raise UserError(
+                f"--new_head: {prefix} has all heads of "
+                f"--objective={self.objective.name}; leave it out"
+            )
+        problem = f"{prefix} has no {' or '.join(lacks)} head (cls/...)"
+        if lacks and self.new_head:
+            logs.say("%s: new weights take its place", problem)
+        elif lacks:
+            ways = [published.WITH_MASKED_LM]
+            if lacks == ["next sentence"]:
+                ways = ["--objective=mlm does without it"]
+            if self.data:
+                ways.append("--new_head trains a new one")
+            raise UserError(f"{problem}; {'; '.join(ways)}")
 
     def _eval_batches(
         self, context: tf.distribute.InputContext
@@ -358,7 +407,7 @@ class PretrainingRun:
         hours = 1.1 * self.train_hours * min(_REACHED) / steps
         ways = [f"--train_hours={hours:.2g}, for {min(_REACHED)} steps or more"]
         if self.config.hidden_size > modeling.NAMED_SIZES["tiny"][1]:
-            ways.append("a smaller --size")
+            ways.append("a smaller model")
         return f"{', or '.join(ways)} (docs/small_budgets.md)"
 
     def train(self) -> int:
@@ -372,10 +421,11 @@ class PretrainingRun:
         if settings.num_warmup_steps > settings.num_train_steps:
             logging.warning(
                 "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
-                "rate never reaches %g; give a smaller --num_warmup_steps",
+                "rate never reaches %g; give --num_warmup_steps=%d, a tenth",
                 settings.num_warmup_steps,
                 settings.num_train_steps,
                 settings.learning_rate,
+                settings.num_train_steps // 10,
             )
         start.say_plan(self.data.num_records, settings, self.strategy)
         done = loop.train(self._training(settings))
@@ -429,8 +479,8 @@ class PretrainingRun:
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to summaries and eval_results.txt.
 
-        They have `degenerate = 1` if the perplexity is not at least a tenth
-        below that of the tokens' frequencies, as it is in most runs for a
+        Those of a run have `degenerate = 1` if the perplexity is not at least a
+        tenth below that of the tokens' frequencies, as it is in most runs for a
         while, and in some to their end.
         """
         if self.results.get("global_step") == step:  # the end of the training
@@ -443,20 +493,24 @@ class PretrainingRun:
         if not self.objective.predicts_next_sentence:
             means.pop("loss")  # the only loss has a name of its own
         results = {**means, "global_step": step}
-        if is_degenerate:
+        if is_degenerate and self.is_of_run:
             results["degenerate"] = 1
-            # Before the last step the model may still learn more.
-            if step >= self.settings.last_step:
-                logging.warning(
-                    "%s %.2f: to know only how frequent each token is gives "
-                    "%.2f. What usually helps: %s",
-                    perplexity,
-                    means[perplexity],
-                    limit,
-                    self._what_helps(self.settings.num_train_steps),
-                )
+        # Before the last step the model may still learn more.
+        is_last = not self.data or step >= self.settings.last_step
+        if is_degenerate and is_last:
+            helps = self._what_helps(self.settings.num_train_steps)
+            logging.warning(
+                "%s %.2f: to know only how frequent each token is gives %.2f. "
+                "%s",
+                perplexity,
+                means[perplexity],
+                limit,
+                f"What usually helps: {helps}"
+                if self.is_of_run
+                else "The model knows next to nothing of this text",
+            )
         reporting.write_results(self.settings.output_dir, results, step)
-        if step < self.settings.last_step:
+        if not is_last:
             reporting.log_line(
                 logs.say,
                 [f"Evaluation at step {step:,}"],
@@ -523,7 +577,7 @@ class PretrainingRun:
         flag = "--output_dir"
         if not source and self.settings.init_checkpoint:
             source = lookup.find_checkpoint(self.settings.init_checkpoint)
-            flag = "--init_checkpoint"
+            flag, self.is_of_run = "--init_checkpoint", False
         if not source:
             raise UserError(
                 f"--do_eval: {self.settings.output_dir} holds no checkpoint "
@@ -542,6 +596,7 @@ class PretrainingRun:
                     f"--do_eval: {source} is a {found} model, "
                     f"--objective={self.objective.name} scores {wanted} ones"
                 )
+        self._check_heads(source)
         weight_files.restore_weights(
             self.model.variables, source, self.model.required
         )

@@ -35,7 +35,7 @@ from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import bilstm, graph, predict, registry, rows
 from tasks.rows import Record
-from tasks.settings import RunSettings
+from tasks.settings import RunSettings, usual_rate
 from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
@@ -144,6 +144,12 @@ class FineTuningJob(abc.ABC):
     def __init__(self, settings: RunSettings, source: Checkpoint):
         self.settings, self.source = settings, source
         self.config, self.tokenizer = source.config, source.tokenizer
+        usual = usual_rate(source)
+        if usual and not settings.is_rate_given:
+            training = dataclasses.replace(
+                settings.training, learning_rate=usual[0]
+            )
+            self.settings = dataclasses.replace(settings, training=training)
         self.train: DataSet | None = None
         self.dev: Sequence[DataSet] = ()
         self.test: Sequence[DataSet] = ()

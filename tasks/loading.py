@@ -180,6 +180,8 @@ def choose_task(
     raise UserError(
         f"{checkpoint.prefix} cannot do {task}, as it has no head for it: it "
         f"can do {' and '.join(able)}"
+        + f"; {published.WITH_MASKED_LM}"
+        * chosen.head.startswith("cls/predictions/")
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 from base.flags import flag
 
+from checkpoints.model import Checkpoint
 from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
@@ -80,9 +81,23 @@ class RunSettings(ModelFlags):
     # Whether --max_seq_length is given; if not, a fine-tuned model keeps the
     # length it was fine-tuned with.
     is_length_given: bool
+    # Whether --learning_rate is given; if not, it is the `usual_rate`.
+    is_rate_given: bool
     bilstm: BiLstmSize | None  # None: no flag of it is given
     long_texts: LongTexts | None  # None: no flag of them is given
     training: (
         TrainingSettings  # without steps until the training data have been read
     )
     devices: DeviceChoice
+
+
+def usual_rate(source: Checkpoint) -> tuple[float, str] | None:
+    """Return a learning rate without the flag, and for what; None: its default.
+
+    They were measured: docs/records/fine_tuning.md, docs/measurements.md.
+    """
+    if source.trained_for.feature_layers:
+        return 1e-3, "a BiLSTM on frozen features"
+    if source.config.hidden_size <= 256:
+        return 5e-4, "models of at most 256 units"
+    return None

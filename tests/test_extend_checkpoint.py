@@ -1,6 +1,7 @@
 """extend_checkpoint: vocabulary, configuration and weights agree."""
 
 import json
+import shutil
 from pathlib import Path
 
 import mask_models
@@ -131,11 +132,43 @@ def test_words_of_a_text(source, tmp_path, caplog):
         "2\tmats\t2\tmat ##s",
     ]
     assert "--num_new_words=5: the text has only 2" in caplog.text
-    assert "occur less than 2 times: 1, such as 'sats'" in caplog.text
+    assert "occur less than 2 times (1: 'sats')" in caplog.text
     # 17 words and marks; six of them of two pieces.
     assert "Pieces per word: 1.353 before, 1.059 after" in caplog.text
     after = weights_of(tmp_path / "out")
     assert len(after[TABLE]) == 20
+
+
+def test_words_left_out_are_said(source, tmp_path, caplog):
+    """Every reason, with its count and the first words; on the screen."""
+    lines = ["mats", "IL-2", "a/b", "c.d", "e-f", "cat", "two parts", "mats"]
+    lines += ["MATS", "Café", "##ats", "cat"]
+    words = write(tmp_path / "words", "\n".join(lines))
+    caplog.set_level("INFO", logger="absl")
+    extend(source, tmp_path / "out", new_words_file=words)
+    shown = [r.getMessage() for r in caplog.records if r.levelname != "INFO"]
+    assert shown[1:3] == [
+        "10 of 12 words are left out, as they are split at punctuation marks "
+        "or between ideographs (5: 'IL-2', 'a/b', 'c.d', ...); are tokens "
+        "already (2: 'cat', 'cat'); contain spaces, and a token is one word "
+        "(1: 'two parts'); repeat an earlier line, perhaps in other capitals "
+        "or accents (2: 'mats', 'MATS') (--verbosity=0 names all)",
+        "Words that are added without their capitals or accents (1: 'Café'); "
+        "were [UNK] before, so they begin with its row (1: 'Café')",
+    ]
+    assert "ideographs: IL-2 a/b c.d e-f ##ats" in caplog.text
+    assert "vocab_size stays 20" in shown[4]
+
+
+def test_a_model_without_the_head_is_warned_of(source, tmp_path, caplog):
+    """It can be extended and fine-tuned, and not be pre-trained further."""
+    model = tmp_path / "model"
+    shutil.copytree(source, model)
+    kept = {n: v for n, v in weights_of(source).items() if "cls/" not in n}
+    weight_files.write(str(model / "bert_model.ckpt"), kept)
+    extend(model, tmp_path / "out", max_position_embeddings=30)
+    assert "out has no masked LM head (cls/predictions/...)" in caplog.text
+    assert "hf://google-bert/bert-base-uncased" in caplog.text
 
 
 def test_positions(source, tmp_path):

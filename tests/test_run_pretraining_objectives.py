@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tiny import results_of, summaries_of, weights_of
 
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
-from modeling import LEFT_TO_RIGHT
+from modeling import LEFT_TO_RIGHT, BertConfig
+from pretraining.model import BertForPreTraining
 from training import curves
 
 run_pretraining = scripts.load("run_pretraining")
@@ -167,6 +169,7 @@ def test_kept_weights_name_their_objective(
         flags = flags_for(data, tmp_path / "next", **more)
         flags |= {"init_checkpoint": folder, "bert_config_file": None}
         scripts.run(run_pretraining, **flags)
+        assert "leaves pooler and next sentence head as they" in caplog.text
         written = (tmp_path / "next" / "bert_config.json").read_text()
         assert "objective" not in written
 
@@ -194,12 +197,79 @@ def test_models_without_pooler_and_next_sentence_head_are_scored(
     flags |= {"eval_input_file": data / "dev", "bert_config_file": None}
     scripts.run(run_pretraining, **flags)
     wanted, found = results_of(out), results_of(tmp_path / "scores")
-    for key in set(wanted) - {"global_step"}:
+    # No run is made here that could have failed.
+    assert "degenerate" not in found
+    for key in set(wanted) - {"global_step", "degenerate"}:
         assert found[key] == pytest.approx(wanted[key], rel=1e-5)
     if name == "mlm":
         flags["objective"] = "mlm_nsp"
         line = scripts.error_of(run_pretraining, **flags)
-        assert "lacks 4 variables" in line
+        assert "bert_model.ckpt has no next sentence head (cls/...)" in line
+
+
+# --- Checkpoints without a head ----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory) -> Path:
+    """A model without heads, as sentence encoders and fine-tuned ones are."""
+    folder = tmp_path_factory.mktemp("encoder")
+    (folder / "bert_config.json").write_text(json.dumps(CONFIG))
+    write_parts(folder, "bert/")
+    return folder
+
+
+def write_parts(folder: Path, *parts: str) -> None:
+    """Write the variables of a new model whose paths begin so."""
+    model = BertForPreTraining(BertConfig.from_dict(CONFIG))
+    kept = [v for v in model.variables if v.path.startswith(parts)]
+    weight_files.write(
+        str(folder / "bert_model.ckpt"), weight_files.as_tensors(kept)
+    )
+
+
+@pytest.mark.parametrize("action", ["do_train", "do_eval"])
+def test_a_missing_head_is_named(action, encoder, data, tmp_path):
+    """And models that have it; nothing is written."""
+    flags = {"bert_config_file": None, "init_checkpoint": encoder}
+    flags |= {"do_train": False, action: True, "eval_input_file": data / "dev"}
+    line = change(data, tmp_path, **flags)
+    assert "ckpt has no masked LM or next sentence head (cls/...); mode" in line
+    assert "hf://google-bert/bert-base-uncased" in line
+    assert ("--new_head trains a new one" in line) == (action == "do_train")
+    line = change(data, tmp_path, **flags, objective="mlm")
+    assert "ckpt has no masked LM head (cls/...); models that have it" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_next_sentence_head_is_named(encoder, data, tmp_path):
+    """As masked LMs of other projects lack it; --objective=mlm goes."""
+    model = tmp_path / "model"
+    shutil.copytree(encoder, model)
+    write_parts(model, "bert/", "cls/predictions/")
+    flags = {"bert_config_file": None, "init_checkpoint": model}
+    line = change(data, tmp_path, **flags)
+    assert "has no next sentence head (cls/...); --objective=mlm does" in line
+    line = change(data, tmp_path, **flags, objective="mlm", new_head=True)
+    assert "--new_head: " in line and "has all heads of --objective=mlm" in line
+    assert "--new_head needs --do_train" in change(
+        data, tmp_path, **flags, new_head=True, do_train=False, do_eval=True
+    )
+
+
+@pytest.mark.slow
+def test_a_new_head_is_trained(encoder, data, tmp_path, caplog):
+    """The encoder is that of the checkpoint; the same command resumes."""
+    flags = flags_for(data, tmp_path / "out", new_head=True, dropout=0.0)
+    flags |= {"bert_config_file": None, "init_checkpoint": encoder}
+    flags |= {"num_train_steps": 1, "num_warmup_steps": 0}  # changes nothing
+    assert scripts.run(run_pretraining, **flags) == 0
+    assert "or next sentence head (cls/...): new weights take" in caplog.text
+    found = weights_of(tmp_path / "out" / "bert_model.ckpt")
+    for name, value in weights_of(encoder / "bert_model.ckpt").items():
+        np.testing.assert_array_equal(found[name], value)
+    assert "cls/predictions/transform/dense/kernel" in found
+    assert scripts.run(run_pretraining, **flags) == 0
 
 
 # --- What goes wrong ---------------------------------------------------------

@@ -468,6 +468,17 @@ def spoiled(outputs: Callable, is_class: bool) -> Callable:
 
 
 @every_script
+def test_a_narrow_model_has_its_rate(made_of, case, tmp_path, caplog):
+    """Without the flag, the measured one, said and recorded."""
+    flags = {"learning_rate": None, "num_train_epochs": 1}
+    made_of(case).run(output_dir=tmp_path, **flags)
+    run = json.loads((tmp_path / "training_config.json").read_text())
+    assert run["adjustable"]["learning_rate"] == 5e-4
+    assert "0.0005, that of models of at most 256 units; --l" in caplog.text
+    assert "learning rate 0.0005" in caplog.text  # the plan
+
+
+@every_script
 def test_a_finished_run_is_not_repeated(made_of, case, caplog):
     made = made_of(case)
     path = made.model / "bert_model.ckpt.data-00000-of-00001"

@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
@@ -14,8 +16,10 @@ import tiny
 from paths import ROOT
 from pretraining_runs import flags_for, write_data, write_records
 
-from checkpoints import weight_files
+from checkpoints import run_settings, weight_files
 from training.hooks import ledger
+from training.hooks.hook import Call
+from training.settings import TrainingSettings
 
 verify_run = scripts.load("tools.verify_run")
 
@@ -98,10 +102,17 @@ class State(NamedTuple):
         return {"weights": "w", "moments": "m"}
 
 
+def pace(**settings) -> Any:
+    """Return what a ledger asks of the pace of a run."""
+    return SimpleNamespace(
+        saves=False, settings=TrainingSettings("out", 200, **settings)
+    )
+
+
 def line_of(folder: Path, rows: list[int], devices: int = 1) -> dict:
     """Return the line of a step on so many rows."""
     folder.mkdir(exist_ok=True)
-    book = ledger.Ledger(State(str(folder)), None, 1)
+    book = ledger.Ledger(State(str(folder)), pace(), 1)
     book.begin(0)
     size = len(rows) // devices
     data = tf.data.Dataset.from_tensor_slices({"a": rows, "b": rows})
@@ -126,21 +137,65 @@ def test_other_orders_and_records_have_other_digests(tmp_path):
     assert line_of(tmp_path, [1, 2, 3, 5])["records"] != line["records"]
 
 
-def test_where_a_run_was_interrupted():
-    """States are compared by step, and an end without a line is said."""
-    states = {"weights": "w", "moments": "m"}
-    spans = [(0, 100), (100, 134), (134, 200)]
-    lines = [states | {"step": 0}] + [
-        states | {"from": a, "step": b, "records": str(b), "order": str(b)}
-        for a, b in spans
+def test_lines_that_the_clock_made_are_written_again(tmp_path):
+    """By a run that goes on, and by the one that repeats its steps."""
+    lines = [{"step": step} for step in (0, 100, 137, 151, 200)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / ledger.NAME).write_text(text)
+    book = ledger.Ledger(State(str(tmp_path)), pace(num_warmup_steps=7), 100)
+    book.begin(100)
+    assert book.next_stop(100) == 137 and book.next_stop(137) == 151
+    book._read.extend([[b""]] * 100)
+    for done in (120, 137, 140, 151, 200):
+        book.after(Call(done, 1, {}, 1.0, False))
+    *kept, start, one, two, last = ledger.read(str(tmp_path))
+    assert kept == lines[:2]
+    assert [(x["from"], x["step"]) for x in (one, two, last)] == [
+        *((100, 137), (137, 151), (151, 200))
     ]
-    again = [*lines[:2], lines[3] | {"from": 100, "records": "all"}]
-    assert not list(verify_run.compare(lines, again, 0, 200))
-    (found,) = verify_run.compare(lines, again, 0, 134)
-    assert found.startswith("Step 134 was not compared")
-    again[2] = again[2] | {"weights": "others"}
-    (found,) = verify_run.compare(lines, again, 0, 200)
-    assert found == "Steps 100 to 200: other weights"
+    assert start["settings"]["num_warmup_steps"] == 7
+
+
+def test_settings_are_those_of_the_command(tmp_path, monkeypatch):
+    """A later --cooldown has other steps: they come from its own start."""
+    out, replay = tmp_path / "out", tmp_path / "replay"
+    out.mkdir()
+    run_settings.write_settings(
+        str(out), {"seed": 1}, {"num_train_steps": 900, "schedule": "linear"}
+    )
+    weight_files.write(str(out / "model.ckpt-5"), {"x": np.zeros(1)})
+    (out / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+    monkeypatch.setattr(
+        verify_run, "FLAGS", scripts.parse(verify_run, output_dir=out)
+    )
+    lines = [{"step": step} for step in (0, 5, 8, 9)]
+    begin = {"settings": {"num_train_steps": 10, "schedule": "wsd"}}
+    verify_run.copy_state(begin, lines, 5, 8, str(replay))
+    found = run_settings.read_adjustable(str(replay))
+    assert found == {"num_train_steps": 10, "schedule": "wsd"}
+    assert [line["step"] for line in ledger.read(str(replay))] == [8]
+
+
+@pytest.mark.nightly
+def test_steps_that_the_clock_chose_are_verified(run, tmp_path, capsys):
+    """Lines between the regular ones, with the records that they saw."""
+    out = tmp_path / "out"
+    values = flags_for(run, out, ledger=4, save_checkpoints_minutes=1e-5)
+    command = [sys.executable, "run_pretraining.py", "--nopictures"]
+    command += [f"--{name}={value}" for name, value in values.items()]
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert {1, 2} < {line["step"] for line in ledger.read(str(out))}
+    flags = {"output_dir": out, "from_step": 0, "to_step": 2}
+    assert scripts.run(verify_run, **flags) == 0
+    assert "Steps 0 to 2: the same bits" in capsys.readouterr().out
+    data = run / "train-1"
+    own = data.read_bytes()
+    write_records(data, 41, seed=77)
+    try:
+        assert scripts.run(verify_run, output_dir=out, from_step=5) == 1
+    finally:
+        data.write_bytes(own)
+    assert "other records, weights" in capsys.readouterr().out
 
 
 def test_a_line_that_was_cut_off_does_not_count(tmp_path):
@@ -149,7 +204,7 @@ def test_a_line_that_was_cut_off_does_not_count(tmp_path):
         file.write('{"step": 2, "fro')
     assert ledger.read(str(tmp_path))[-1] == line
     # A run that goes on after step 0 does step 1 again.
-    ledger.Ledger(State(str(tmp_path)), None, 1).begin(0)
+    ledger.Ledger(State(str(tmp_path)), pace(), 1).begin(0)
     assert [x["step"] for x in ledger.read(str(tmp_path))] == [0, 0]
 
 

@@ -56,7 +56,7 @@ define(Flags)
 
 # Flags of the run's command that are not repeated: for what follows the
 # training, and a type that would be chosen anew.
-_LEFT_OUT = re.compile(r"--?((do_predict|do_export)(=.*)?|dtype=auto)")
+_LEFT_OUT = re.compile(r"--?((do_predict|do_export|restart)(=.*)?|dtype=auto)")
 
 Line = Mapping[str, Any]
 
@@ -68,7 +68,7 @@ def main(_: list[str]) -> int:
     begin = find_command(lines, first, last)
     with tempfile.TemporaryDirectory() as folder:
         replay = os.path.join(folder, "replay")
-        copy_state(first, replay)
+        copy_state(begin, lines, first, last, replay)
         repeat(begin, replay, last)
         found = ledger.read(replay)
         problems = list(compare(lines, found, first, last))
@@ -139,18 +139,29 @@ def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
     return begin
 
 
-def copy_state(step: int, folder: str) -> None:
-    """Copy the checkpoint of a step and the run's settings to a new folder.
+def copy_state(
+    begin: Line, lines: Sequence[Line], step: int, last: int, folder: str
+) -> None:
+    """Copy the checkpoint of a step and the settings it had to a new folder.
 
     The digests of its files stay behind: that the records have changed is for
-    the ledger to say.
+    the ledger to say. Of the ledger the steps until the last one are copied, as
+    the clock chose some of them; the run has lines there again.
     """
     os.makedirs(folder)
     if fixed := run_settings.read_fingerprint(FLAGS.output_dir):
         for name in run_settings.IF_KNOWN:
             fixed.pop(name, None)
+        # Later commands may have other settings, such as another --cooldown.
         adjustable = run_settings.read_adjustable(FLAGS.output_dir)
+        own = begin.get("settings", {})
+        adjustable = {n: own.get(n, old) for n, old in adjustable.items()}
         run_settings.write_settings(folder, fixed, adjustable)
+    steps = [x["step"] for x in lines if step < x["step"] <= last]
+    file_system.write_text(
+        os.path.join(folder, ledger.NAME),
+        "".join(f'{{"step": {number}}}\n' for number in steps),
+    )
     if not step:
         return
     name = f"{TRAINING_NAME}-{step}"
@@ -183,15 +194,20 @@ def repeat(begin: Line, folder: str, last: int) -> None:
         stdout=subprocess.DEVNULL,
         preexec_fn=machine.end_with_parent,
     )
+
+    def is_done() -> bool:
+        lines = ledger.read(folder)
+        return any(x["step"] >= last and "weights" in x for x in lines)
+
     # A run that is told to stop saves a checkpoint and ends. Before that, the
     # checkpoint of step `last` is saved, right after its line of the ledger.
     while process.poll() is None:
-        if any(line["step"] >= last for line in ledger.read(folder)):
+        if is_done():
             logs.say("Step %d is repeated: stopping the run", last)
             process.send_signal(signal.SIGTERM)
             process.wait()
         time.sleep(0.2)
-    if not any(line["step"] >= last for line in ledger.read(folder)):
+    if not is_done():
         raise UserError(
             f"the command ended with status {process.returncode} before step "
             f"{last:,}, see above"
@@ -201,10 +217,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
 def compare(
     lines: Sequence[Line], replayed: Sequence[Line], first: int, last: int
 ) -> Iterator[str]:
-    """Yield a sentence for each line of two ledgers that differs.
-
-    The run has a line where it was interrupted, which the repeated one lacks.
-    """
+    """Yield a sentence for each line of two ledgers that differs."""
     # A step where a process began has several lines; the last one counts.
     states = {line["step"]: line for line in lines}
     for name in ("weights", "moments"):
@@ -228,12 +241,6 @@ def compare(
             differ.remove("order")
         if differ:
             yield f"Steps {start:,} to {step:,}: other {', '.join(differ)}"
-    if last not in [line["step"] for line in replayed if "from" in line]:
-        yield (
-            f"Step {last:,} was not compared: the run was interrupted there, "
-            "and the repeated one has no line of it. Give --to_step another "
-            "step of the ledger"
-        )
 
 
 def compare_checkpoints(replay: str, step: int) -> Iterator[str]:

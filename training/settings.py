@@ -78,7 +78,7 @@ class TrainingSettings:
     phase of two. Read only when output_dir holds no run yet."""
 
     learning_rate: float = flag(5e-5, low=0, resumed="results")
-    """Peak learning rate."""
+    """Peak learning rate.{usual_rate}"""
 
     optimizer: str = flag(
         "adamw", choices=("adamw", "lamb", "muon"), resumed="fixed"

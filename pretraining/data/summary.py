@@ -74,14 +74,16 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     if single > 0.5:
         found.append(
             f"{single:.0%} of the documents have one sentence only, so that "
-            "they have no true next sentence: blank lines belong between "
-            "documents, not between sentences"
+            "they have no true next sentence: remove the blank lines if they "
+            "stand between sentences, or train with --objective=mlm"
         )
     long = c["sentences_too_long"] / c["sentences"]
     if long > 0.1:
         found.append(
-            f"{long:.0%} of the lines are longer than a sequence: does the "
-            "input have one sentence per line?"
+            f"{long:.0%} of the lines are longer than "
+            f"--max_seq_length={config.max_seq_length}, and are cut: "
+            "a larger one keeps more. If lines are paragraphs, "
+            "prepare_corpus.py makes sentences of them"
         )
     length, limit = c["filled"] / c["instances"], config.max_sequences_per_pack
     if not config.pack_sequences:
@@ -89,7 +91,7 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         if fill < 0.5:
             found.append(
                 f"sequences are filled to {fill:.0%} on average: the documents "
-                "are short for this --max_seq_length"
+                f"are short for --max_seq_length={config.max_seq_length}"
             )
     else:
         fill = c["filled"] / c["rows"] / config.max_seq_length

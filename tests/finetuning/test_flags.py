@@ -6,8 +6,12 @@ import pytest
 import scripts
 from absl import flags
 
+from checkpoints.model import Checkpoint
+from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from modeling import BertConfig
+from tasks.settings import usual_rate
 
 
 def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:
@@ -97,3 +101,28 @@ def test_few_examples_get_more_epochs(
     assert training.num_train_steps == steps
     assert training.num_warmup_steps == steps // 10
     assert warning in caplog.text if warning else not caplog.text
+
+
+@pytest.mark.parametrize(
+    "units, layers, rate",
+    [
+        (128, None, 5e-4),
+        (256, None, 5e-4),
+        (384, None, None),
+        (768, "sum", 1e-3),
+    ],
+)
+def test_rates_that_were_measured(units, layers, rate):
+    config = BertConfig(100, hidden_size=units, num_attention_heads=2)
+    source = Checkpoint("", config, TrainedFor(feature_layers=layers))
+    usual = usual_rate(source)
+    assert (usual and usual[0]) == rate
+
+
+def test_a_rate_is_given_however_it_is_set():
+    """By a program that sets the flag, as well."""
+    f = parsed()
+    assert not finetuning_flags.read(f).is_rate_given
+    f.learning_rate = 5e-5
+    assert finetuning_flags.read(f).is_rate_given
+    assert finetuning_flags.read(parsed("--learning_rate=5e-5")).is_rate_given

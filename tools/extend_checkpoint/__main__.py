@@ -33,7 +33,7 @@ import numpy as np
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup
+from checkpoints import lookup, published
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import read_weights, write_checkpoint
 from modeling import BertConfig
@@ -92,9 +92,6 @@ TABLE = "bert/embeddings/word_embeddings"
 BIAS = "cls/predictions/output_bias"
 POSITIONS = "bert/embeddings/position_embeddings"
 
-# New words and notes that are shown in the log.
-_SHOWN = 10
-
 
 def main(_: list[str]) -> None:
     """Read the model, choose words, extend it and write it."""
@@ -143,18 +140,26 @@ def main(_: list[str]) -> None:
         logging.warning(
             "Make the records anew: words are split in another way now"
         )
+    if BIAS not in values:
+        logging.warning(
+            "%s has no masked LM head (cls/predictions/...), without which it "
+            "cannot be pre-trained further; %s. run_pretraining.py --new_head "
+            "begins with new weights for it",
+            FLAGS.output_dir,
+            published.WITH_MASKED_LM,
+        )
 
 
 def choose_words(
     tokenizer: tokenization.FullTokenizer, counts: Mapping[str, int]
 ) -> list[NewWord]:
-    """Return the words to add; log what was noticed about others."""
+    """Return the words to add; say which are left out, and why."""
     if FLAGS.new_words_file:
         source = FLAGS.new_words_file
-        words, notes = vocabulary.read_list(source, tokenizer, counts)
+        words, left_out, notes = vocabulary.read_list(source, tokenizer, counts)
     elif FLAGS.num_new_words:
         source = FLAGS.input_file
-        words, notes = vocabulary.choose_from_text(
+        words, left_out, notes = vocabulary.choose_from_text(
             counts,
             tokenizer,
             FLAGS.num_new_words,
@@ -169,15 +174,18 @@ def choose_words(
     else:
         return []
     logs.say("%d words of %s are added", len(words), source)
-    for what, noted in notes.items():
-        logging.info(
-            "  words that %s: %d, such as %r", what, len(noted), noted[0]
+    if left_out:
+        count = sum(map(len, left_out.values()))
+        logs.say(
+            "%d of %d words are left out, as they %s (--verbosity=0 names all)",
+            count,
+            len(words) + count,
+            vocabulary.in_words(left_out),
         )
-    for word in words[:_SHOWN]:
-        times = f", {word.count:,} times" if word.count else ""
-        logging.info("  %s: %s%s", word.word, " ".join(word.pieces), times)
-    if len(words) > _SHOWN:
-        logging.info("  ... (all are in %s)", WORDS_NAME)
+    if notes:
+        logs.say("Words that %s", vocabulary.in_words(notes))
+    for what, some in (left_out | notes).items():
+        logging.info("Words that %s: %s", what, " ".join(some))
     return words
 
 
@@ -207,9 +215,9 @@ def report_splitting(
         100 * (change.after / change.before - 1),
     )
     if change.longer:
-        logging.info(
-            "  words that have more pieces than before or are [UNK], as their "
-            "beginning is a new word: %d, such as %r",
+        logging.warning(
+            "%d words have more pieces than before or are [UNK], as their "
+            "beginning is a new word, such as %r",
             len(change.longer),
             change.longer[0],
         )
@@ -233,15 +241,13 @@ def add_words(
     unused = list(filter(vocabulary.UNUSED.fullmatch, tokenizer.vocab))
     num_reused = min(len(words), len(unused))
     logs.say(
-        "%d words replace [unused] tokens, %d are appended; vocab_size %d "
-        "becomes %d",
+        "%d words replace [unused] tokens, %d are appended; vocab_size %s",
         num_reused,
         len(words) - num_reused,
-        before,
-        config.vocab_size,
+        f"stays {before}"
+        if before == config.vocab_size
+        else f"{before} becomes {config.vocab_size}",
     )
-    if BIAS not in values:
-        logging.info("The checkpoint has no masked LM: no bias to extend")
     found = dict(values)
     for name in {TABLE, BIAS} & values.keys():
         old = values[name]  # [V, H]; of the bias [V]

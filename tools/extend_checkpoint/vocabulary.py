@@ -17,8 +17,11 @@ from base.errors import UserError
 
 import tokenization
 
-# What was noticed, the predicate of a sentence, -> the words it is said of.
+# What is said of words, the predicate of a sentence, -> these words.
 Notes = dict[str, list[str]]
+
+# Words of a note that are shown.
+_SHOWN = 3
 
 UNUSED = re.compile(r"\[unused\d+\]")
 
@@ -43,9 +46,10 @@ def read_list(
     path: str,
     tokenizer: tokenization.FullTokenizer,
     counts: Mapping[str, int],
-) -> tuple[list[NewWord], Notes]:
+) -> tuple[list[NewWord], Notes, Notes]:
     """Return the words of a file, one a line, that can be added.
 
+    After them come what is said of the lines that are left out, and of others.
     `counts` are those of the words of a text; empty without one.
 
     Raises:
@@ -57,13 +61,14 @@ def read_list(
         raise UserError(
             f"--new_words_file={path} is empty: wanted one word per line"
         )
+    left_out: Notes = collections.defaultdict(list)
     notes: Notes = collections.defaultdict(list)
     words: dict[str, NewWord] = {}
     for line in lines:
         parts = tokenizer.basic_tokenizer.tokenize(line)
         problem = _problem(line, parts, tokenizer, words)
         if problem:
-            notes[problem].append(line)
+            left_out[problem].append(line)
             continue
         new = _new_word(parts[0], tokenizer, counts.get(parts[0], 0))
         words[new.word] = new
@@ -73,12 +78,20 @@ def read_list(
             what = "were [UNK] before, so they begin with its row"
             notes[what].append(line)
     if not words:
-        reasons = [f"that {what}: {len(some)}" for what, some in notes.items()]
         raise UserError(
             f"--new_words_file={path}: none of its {len(lines)} words can be "
-            f"added: {'; '.join(reasons)}"
+            f"added, as they {in_words(left_out)}"
         )
-    return list(words.values()), notes
+    return list(words.values()), left_out, notes
+
+
+def in_words(notes: Notes) -> str:
+    """Return what is said of how many words, and the first ones."""
+    return "; ".join(
+        f"{what} ({len(words):,}: {', '.join(map(repr, words[:_SHOWN]))}"
+        f"{', ...' * (len(words) > _SHOWN)})"
+        for what, words in notes.items()
+    )
 
 
 def _problem(
@@ -109,29 +122,30 @@ def choose_from_text(
     tokenizer: tokenization.FullTokenizer,
     num_words: int,
     min_frequency: int,
-) -> tuple[list[NewWord], Notes]:
+) -> tuple[list[NewWord], Notes, Notes]:
     """Return the words of a text, {word: count}, that cost most extra pieces.
 
-    The cost of a word is count * (pieces - 1). Words without a letter, such
-    as numbers, are left out: there are very many, each of them rare.
+    After them comes what is said of others, as by `read_list`. The cost of a
+    word is count * (pieces - 1). Words without a letter, such as numbers, are
+    left out: there are very many, each of them rare.
 
     Raises:
         UserError: no word of the text can be added.
     """
-    notes: Notes = collections.defaultdict(list)
+    left_out: Notes = collections.defaultdict(list)
     found = []
     for text in sorted(counts):
         word = _new_word(text, tokenizer, counts[text])
         if word.pieces == ("[UNK]",):
             what = "are [UNK] and not added; --new_words_file can name them"
-            notes[what].append(text)
+            left_out[what].append(text)
         elif len(word.pieces) == 1:  # a token already, which needs no note
             continue
         elif not any(map(str.isalpha, text)):
-            notes["are split and have no letter"].append(text)
+            left_out["are split and have no letter"].append(text)
         elif word.count < min_frequency:
             what = f"are split and occur less than {min_frequency} times"
-            notes[what].append(text)
+            left_out[what].append(text)
         else:
             found.append(word)
     if not found:
@@ -142,7 +156,9 @@ def choose_from_text(
         )
     # Words of one cost stay in the order of the alphabet.
     found.sort(key=lambda word: -word.cost)
-    return found[:num_words], notes
+    if rest := [word.word for word in found[num_words:]]:
+        left_out["cost fewer extra pieces (--num_new_words)"] = rest
+    return found[:num_words], left_out, {}
 
 
 def _new_word(

@@ -53,22 +53,30 @@ class Ledger(Hook):
         self.state, self.pace, self.every = state, pace, (every,)
         self.path = os.path.join(state.output_dir, NAME)
         self.last = 0  # step of the last line
+        self.again: set[int] = set()  # steps of lines that are written again
         self._read: collections.deque[list[bytes]] = collections.deque()
         self._parts = 1  # of a batch, one for each device
 
     def begin(self, first: int) -> None:
-        """Write the line of a start; remove what was written of later steps."""
-        kept = [
-            line
-            for line in read(self.state.output_dir)
-            if line["step"] <= first
-        ]
+        """Write the line of a start; remove what was written of later steps.
+
+        They have lines again, also where the clock or a signal made them.
+        """
+        found = read(self.state.output_dir)
+        kept = [line for line in found if line["step"] <= first]
+        self.again = {line["step"] for line in found[len(kept) :]}
+        settings = self.pace.settings
         kept.append(
             {
                 "step": first,
                 **self.state.digests(),
                 "command": sys.argv,
                 "folder": os.getcwd(),
+                "settings": {
+                    "num_train_steps": settings.num_train_steps,
+                    "num_warmup_steps": settings.num_warmup_steps,
+                    **settings.adjustable(),
+                },
                 "machine": _machine(),
             }
         )
@@ -94,11 +102,17 @@ class Ledger(Hook):
 
         return batches.map(noted)
 
+    def next_stop(self, done: int) -> float:
+        """Return the next step with a line."""
+        later = [step for step in self.again if step > done]
+        return min([super().next_stop(done), *later])
+
     def after(self, call: Call) -> None:
         """Write a line, if one is due or a checkpoint will be saved."""
-        last = self.pace.settings.last_step
-        if self.pace.saves or is_due(call.done, *self.every, last):
-            self.close(call.done)
+        done, last = call.done, self.pace.settings.last_step
+        is_again = done in self.again
+        if self.pace.saves or is_again or is_due(done, *self.every, last):
+            self.close(done)
 
     def close(self, done: int) -> None:
         """Add the line of the steps since the last one, if there are some."""
