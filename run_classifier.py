@@ -221,10 +221,12 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
     if (FLAGS.num_folds or FLAGS.heldout_fraction) and is_scored:
         from extras import folds
 
+        is_used = not settings.do_train
+        prefix = is_used and weights or source.prefix
+        own = folds.rows_of_run(prefix)
         # What a model that is used as it is has learned is decided already.
-        prefix = weights or source.prefix
-        own = {} if settings.do_train else folds.rows_of_run(prefix)
-        group = FLAGS.group_column or own.get("group_column")
+        chosen = own if is_used else {}
+        group = FLAGS.group_column or chosen.get("group_column")
         if FLAGS.num_folds:
             # If all folds are asked for, the first one stands for them.
             fold = FLAGS.fold or 1
@@ -232,9 +234,10 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         else:
             seed = FLAGS.heldout_seed
             if seed is None:
-                seed = own.get("heldout_seed", settings.training.random_seed)
+                seed = settings.training.random_seed
+                seed = chosen.get("heldout_seed", seed)
             files = folds.held_out(files, FLAGS.heldout_fraction, seed, group)
-        if not settings.do_train:
+        if is_used or own.get("data") == files.train.drawn["data"]:
             folds.check_not_seen(files.train, own, prefix)
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(settings, source, files, read(Options, FLAGS))

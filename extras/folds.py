@@ -225,10 +225,10 @@ def groups_of(
 # --- The rows of a model that is used as it is -------------------------------
 
 
-def rows_of_run(prefix: str) -> Mapping[str, Any]:
+def rows_of_run(prefix: str | None) -> Mapping[str, Any]:
     """Return what the run of a checkpoint says of its rows; {}: nothing."""
-    run = run_settings.read_fingerprint(lookup.folder_of(prefix))
-    found = run.get("data")
+    folder = prefix and lookup.folder_of(prefix)
+    found = folder and run_settings.read_fingerprint(folder).get("data")
     return found if isinstance(found, dict) else {}
 
 
@@ -252,3 +252,4 @@ def check_not_seen(train: Split, own: Mapping[str, Any], prefix: str) -> None:
             "it may have learned; give what its training had, or another "
             "--dev_file"
         )
+    logs.say("%s was trained without the rows that are held out", prefix)
