@@ -225,7 +225,8 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         prefix = is_used and weights or source.prefix
         own = folds.rows_of_run(prefix)
         # What a model that is used as it is has learned is decided already.
-        chosen = own if is_used else {}
+        chosen = {"heldout_seed": settings.training.random_seed}
+        chosen |= own if is_used else {}
         group = FLAGS.group_column or chosen.get("group_column")
         if FLAGS.num_folds:
             # If all folds are asked for, the first one stands for them.
@@ -234,8 +235,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         else:
             seed = FLAGS.heldout_seed
             if seed is None:
-                seed = settings.training.random_seed
-                seed = chosen.get("heldout_seed", seed)
+                seed = chosen["heldout_seed"]
             files = folds.held_out(files, FLAGS.heldout_fraction, seed, group)
         if is_used or own.get("data") == files.train.drawn["data"]:
             folds.check_not_seen(files.train, own, prefix)

@@ -28,7 +28,7 @@ def fold(
     """
     train = files.train
     examples = train.examples or data.read_examples(train, files)
-    units, single = units_of(files, examples, group_column)
+    units, single, known = units_of(files, examples, group_column)
     if (found := len(units) + len(single)) < count:
         raise UserError(
             f"--num_folds={count}: there are {found} training examples, or "
@@ -41,16 +41,9 @@ def fold(
         size, place = order[0]
         parts[place].append(row)
         heapq.heapreplace(order, (size + 1, place))
-    return divided(
-        files._replace(train=train._replace(part=f"fold{number}of{count}")),
-        examples,
-        parts[number - 1],
-        "held-out fold",
-        num_folds=count,
-        fold=number,
-        group_column=group_column,
-        groups=len(units) or None,
-    )
+    how = {"num_folds": count, "fold": number, **known}
+    files = files._replace(train=train._replace(part=f"fold{number}of{count}"))
+    return divided(files, examples, parts[number - 1], "held-out fold", how)
 
 
 def held_out(
@@ -64,7 +57,7 @@ def held_out(
     It is trained on the others. What stays together is as in `fold`.
     """
     examples = data.read_examples(files.train, files)
-    units, single = units_of(files, examples, group_column, seed)
+    units, single, known = units_of(files, examples, group_column, seed)
     own, _ = dealt(units, files, examples, [fraction, 1 - fraction])
     count = round(len(examples) * fraction) - len(own)
     count = min(max(count, 0), len(single))
@@ -80,16 +73,8 @@ def held_out(
             f"{what * bool(units)} is {len(own)}: wanted one row or more to "
             "score, and one or more to train on"
         )
-    return divided(
-        files,
-        examples,
-        own,
-        "held-out rows",
-        heldout_fraction=fraction,
-        heldout_seed=seed,
-        group_column=group_column,
-        groups=len(units) or None,
-    )
+    how = {"heldout_fraction": fraction, "heldout_seed": seed, **known}
+    return divided(files, examples, own, "held-out rows", how)
 
 
 def divided(
@@ -97,15 +82,14 @@ def divided(
     examples: Sequence[Example],
     own: Sequence[int],
     title: str,
-    **how: Any,
+    how: Mapping[str, Any],
 ) -> TaskFiles:
     """Return the task that is scored on the rows `own`, trained on the others.
 
     Both have the order of the file. The record of a run says how they were
     drawn.
     """
-    drawn = {**files.train.identity}
-    drawn |= {name: value for name, value in how.items() if value is not None}
+    drawn = {**files.train.identity, **how}
     is_own = np.zeros(len(examples), bool)
     is_own[own] = True
     train, dev = (
@@ -135,12 +119,14 @@ def dealt(
         ranks = np.argsort(np.argsort(np.array(labels, float)))
         labels = ranks * 5 // len(ranks)
     _, classes, totals = np.unique(
-        labels, return_inverse=True, return_counts=True
+        np.array(labels, object), return_inverse=True, return_counts=True
     )
+    totals = np.append(totals, len(labels))
     parts: list[list[int]] = [[] for _ in shares]
-    has = np.zeros((len(shares), len(totals)))  # rows of each class
+    has = np.zeros((len(shares), len(totals)))  # rows of each class, and all
     for unit in sorted(units, key=len, reverse=True):
         own = np.bincount(classes[unit], minlength=len(totals))
+        own[-1] = len(unit)
         excess = (has + own / 2) @ (own / totals) / shares
         best = int(excess.argmin())
         parts[best] += unit
@@ -156,8 +142,11 @@ def units_of(
     examples: Sequence[Example],
     group_column: str | None,
     seed: int = 0,
-) -> tuple[list[list[int]], list[int]]:
-    """Return the rows that stay together, and those that are alone.
+) -> tuple[list[list[int]], list[int], dict[str, Any]]:
+    """Return the rows that stay together, those that are alone, and why.
+
+    What the record of a run says of the first ones is last; it is empty without
+    them.
 
     Together are the copies of a text, and the rows of a group with theirs.
     Texts that differ in case or white space are copies: an uncased model reads
@@ -195,7 +184,9 @@ def units_of(
     key = float if files.labels is None else str
     alone = [unit[0] for unit in units.values() if len(unit) == 1]
     alone.sort(key=lambda row: key(examples[row].label))
-    return [unit for unit in units.values() if len(unit) > 1], alone
+    together = [unit for unit in units.values() if len(unit) > 1]
+    known = {"group_column": group_column, "together": len(together) or None}
+    return together, alone, {n: v for n, v in known.items() if v}
 
 
 def groups_of(
@@ -206,18 +197,16 @@ def groups_of(
     Raises:
         UserError: a row has none.
     """
-    if not column:
-        return []
-    found, rows = [], data.rows_by_guid(train)
-    for example in examples:
+    found, hint = [], " (--group_column)"
+    rows = data.rows_by_guid(train) if column else {}
+    for example in examples if column else ():
         line, row = rows[example.guid]
-        at, hint = f"{train.file}, line {line}", " (--group_column)"
-        kinds = (str, int, float, bool)
-        found.append(str(tables.require(row, column, kinds, at, hint)).strip())
-        if not found[-1]:
+        at, kinds = f"{train.file}, line {line}", (str, int, float, bool)
+        found.append(str(tables.require(row, column, kinds, at, hint)))
+        if not found[-1].strip():
             raise UserError(
-                f"{at}: column {column!r} is empty{hint}: a row without a "
-                "group may belong to any; fill it, or delete the row"
+                f"{at}: column {column!r} is empty{hint}: fill it, or delete "
+                "the row"
             )
     return found
 

@@ -178,14 +178,16 @@ def _check_record(job: FineTuningJob, prefix: str) -> None:
     """
     settings = job.settings
     before = run_settings.read_fingerprint(settings.output_dir).get("data")
-    used = [*job.dev] if settings.do_eval else []
-    used += job.test if settings.do_predict else []
-    for data in used if isinstance(before, dict) else ():
+    used = job.dev if settings.do_eval else job.test
+    is_used = before and (settings.do_eval or settings.do_predict)
+    for data in used[:1] if is_used else ():
         now = job.trained_for().to_dict() | job.fingerprint(data)
         now = json.loads(json.dumps(now))  # tuples become lists
-        for name in sorted((now.keys() & before.keys()) - _OF_FILES):
-            if now[name] != before[name]:
-                found = run_settings.differing(name, before[name], now[name])
+        names = (now.keys() & before.keys()) - _OF_FILES | {"multi_label"}
+        for name in sorted(names):
+            old, new = before.get(name), now.get(name)
+            if old != new:
+                found = run_settings.differing(name, old, new)
                 raise UserError(
                     f"{prefix} is of a run with {found}, which its "
                     "interruption kept from being written beside it: give the "
