@@ -122,7 +122,14 @@ class Flags:
     file; heldout.csv in output_dir has these rows."""
 
     heldout_seed: int | None = flag(low=0, needs={"heldout_fraction": ""})
-    """Which rows are held out; default: random_seed, of a sweep its first."""
+    """Which rows are held out; default: random_seed, of a sweep its first, and
+    without --do_train what the model was trained with."""
+
+    group_column: str | None = flag(
+        needs={"heldout_fraction or num_folds": "", **_OWN_FILES}
+    )
+    """Column of the table: rows with the same value, such as all texts of one
+    author, are held out together or not at all. Copies of a text always are."""
 
     xnli_language: str = flag("zh")
     """Language of XNLI's examples."""
@@ -210,20 +217,28 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
                 )
             raise UserError(f"--{name}: {what}")
     # Only runs that ask for an extra import it.
-    if (FLAGS.num_folds or FLAGS.heldout_fraction) and files.train:
+    is_scored = settings.do_train or settings.do_eval
+    if (FLAGS.num_folds or FLAGS.heldout_fraction) and is_scored:
         from extras import folds
 
+        is_used = not settings.do_train
+        prefix = is_used and weights or source.prefix
+        own = folds.rows_of_run(prefix)
+        # What a model that is used as it is has learned is decided already.
+        chosen = {"heldout_seed": settings.training.random_seed}
+        chosen |= own if is_used else {}
+        group = FLAGS.group_column or chosen.get("group_column")
         if FLAGS.num_folds:
             # If all folds are asked for, the first one stands for them.
             fold = FLAGS.fold or 1
-            files = folds.fold(files, fold, FLAGS.num_folds)
+            files = folds.fold(files, fold, FLAGS.num_folds, group)
         else:
             seed = FLAGS.heldout_seed
-            files = folds.held_out(
-                files,
-                FLAGS.heldout_fraction,
-                settings.training.random_seed if seed is None else seed,
-            )
+            if seed is None:
+                seed = chosen["heldout_seed"]
+            files = folds.held_out(files, FLAGS.heldout_fraction, seed, group)
+        if is_used or own.get("data") == files.train.drawn["data"]:
+            folds.check_not_seen(files.train, own, prefix)
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(settings, source, files, read(Options, FLAGS))
     if FLAGS.calibrate:

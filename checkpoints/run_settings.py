@@ -94,7 +94,7 @@ def claim_output_dir(
             )
             raise UserError(
                 f"output_dir {output_dir} belongs to a run with "
-                f"{_differing(name, old, value)}; {way_out}"
+                f"{differing(name, old, value)}; {way_out}"
             )
         return
     if not tf.io.gfile.exists(path):
@@ -188,7 +188,7 @@ def check_finished(output_dir: str, results: Mapping[str, object]) -> None:
         if not _is_same(old, value):
             raise UserError(
                 f"output_dir {output_dir} holds a finished run with "
-                f"{_differing(name, old, value)}: nothing is left to train; "
+                f"{differing(name, old, value)}: nothing is left to train; "
                 "use another --output_dir (or --restart, in fine-tuning), or "
                 "the command that made this one"
             )
@@ -333,7 +333,7 @@ def _is_same(old: object, new: object) -> bool:
     return old == new or not (old or new)
 
 
-def _differing(name: str, old: object, new: object) -> str:
+def differing(name: str, old: object, new: object) -> str:
     """Return "<name> = <old>, not <new>"; for dictionaries, which entries.
 
     A fingerprint may hold a whole configuration, hundreds of input files or

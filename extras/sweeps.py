@@ -40,6 +40,7 @@ RUNS, RESULTS = "runs", "sweep_results.txt"
 
 # The files of a model beside its weights.
 _MODEL = (lookup.BERT_CONFIG_NAME, lookup.VOCAB_NAME, "tokenizer_config.json")
+_MODEL += (lookup.RUN_NAME,)  # says which rows the model has learned
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {

@@ -215,13 +215,6 @@ def open_records(
     eval_data = None
     if f.eval_input_file and (f.do_eval or f.eval_steps):
         eval_data = find("eval_input_file")
-        shared = set(eval_data.files) & set(data.files if data else ())
-        if shared:
-            logging.warning(
-                "%d evaluation files are training files too, the first: %s",
-                len(shared),
-                min(shared),
-            )
     elif f.do_eval:
         eval_data = data or find("input_file")
         if data:

@@ -4,10 +4,11 @@ import dataclasses
 import functools
 import gc
 import hashlib
+import json
 import math
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from base import file_system, hashing, logs
@@ -340,6 +341,18 @@ class PretrainingRun:
         execution = {"heldout_data": heldout, **self.settings.execution()}
         return start.Identity(self._fixed, results, execution, _HINTS)
 
+    def _warn_of_training_files(self, records: Collection[str]) -> None:
+        """Tell if some of the data to evaluate on are these records."""
+        files = self.eval_data.files if self.eval_data else ()
+        shared = [f for f in files if file_system.content_digest(f) in records]
+        if shared:
+            logging.warning(
+                "%d evaluation files are training files too, the first: %s; "
+                "their scores are better than those of other text",
+                len(shared),
+                shared[0],
+            )
+
     def claim_output_dir(self) -> None:
         """Begin the run in output_dir, or check that it is the one there."""
         settings, identity = self.settings, self._identity()
@@ -352,6 +365,8 @@ class PretrainingRun:
                 lookup.folder_of(before),
                 {n: x for n, x in values.items() if n not in _OF_A_PHASE},
             )
+        if self.eval_data is not self.data:
+            self._warn_of_training_files(self._fixed["records"].values())
         logs.say("Model: %s", self.source.in_words())
         logs.write_to(self.settings.output_dir)
         warn_of_missed_steps(self.settings)
@@ -597,6 +612,16 @@ class PretrainingRun:
                     f"--objective={self.objective.name} scores {wanted} ones"
                 )
         self._check_heads(source)
+        run = run_settings.read_fingerprint(lookup.folder_of(source))
+        self._warn_of_training_files((run.get("records") or {}).values())
+        if "masking" in run and self.eval_data.masks:
+            masking = json.loads(json.dumps(self.eval_data.masks.describe()))
+            if masking != run["masking"]:
+                logging.warning(
+                    "The run drew its masks with %s: scores of the run and "
+                    "of this command are not alike",
+                    run_settings.differing("masking", run["masking"], masking),
+                )
         weight_files.restore_weights(
             self.model.variables, source, self.model.required
         )

@@ -13,7 +13,7 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import checkpoint, lookup, weight_files
+from checkpoints import checkpoint, lookup, run_settings, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
@@ -24,6 +24,10 @@ from training import layers
 from training.task_model import TaskModel
 
 _SCORES = "scores.json"
+
+# What data to score or to predict need not have in common with training data.
+_OF_FILES = {"data", "columns", "language", "part", "is_training", "is_taught"}
+_OF_FILES |= {"lengths"}  # windows over a paragraph may overlap otherwise
 
 
 # --- The checkpoint to begin from or to use -----------------------------------
@@ -155,6 +159,8 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
         trained_for, is_known = source.trained_for, not source.bert_config_file
     elif path := lookup.beside(prefix, lookup.BERT_CONFIG_NAME):
         trained_for, is_known = checkpoint.read_trained_for(path), True
+    else:
+        _check_record(job, prefix)
     if is_known and not job.is_of_any_task:
         registry.check_task(
             trained_for.task, job.trained_for().task, prefix, "this script"
@@ -162,6 +168,31 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     job.use_tuned(trained_for)
     weight_files.restore_weights(model.variables, prefix, model.required)
     return prefix, weight_files.global_step(prefix)
+
+
+def _check_record(job: FineTuningJob, prefix: str) -> None:
+    """Check that a job is that of an interrupted run, as far as it is recorded.
+
+    Raises:
+        UserError: the run had another vocabulary, other labels or options.
+    """
+    settings = job.settings
+    before = run_settings.read_fingerprint(settings.output_dir).get("data")
+    used = job.dev if settings.do_eval else job.test
+    is_used = before and (settings.do_eval or settings.do_predict)
+    for data in used[:1] if is_used else ():
+        now = job.trained_for().to_dict() | job.fingerprint(data)
+        now = json.loads(json.dumps(now))  # tuples become lists
+        names = (now.keys() & before.keys()) - _OF_FILES | {"multi_label"}
+        for name in sorted(names):
+            old, new = before.get(name), now.get(name)
+            if old != new:
+                found = run_settings.differing(name, old, new)
+                raise UserError(
+                    f"{prefix} is of a run with {found}, which its "
+                    "interruption kept from being written beside it: give the "
+                    "flags of that run, without --do_train"
+                )
 
 
 # --- Scores of a run ---------------------------------------------------------

@@ -227,6 +227,15 @@ def test_what_was_tuned_after_training_stays(encoder_dir, tmp_path):
         path.unlink()
     model = {"init_checkpoint": str(tmp_path / "model"), "do_train": False}
     again = flags | model | {"multi_label": True, "do_eval": False}
+    # What its record says of the labels and the rows is asked for again.
+    for other, message in (
+        ({"multi_label": False}, "multi_label = True, not its default"),
+        ({"max_seq_length": 20}, "max_seq_length = 40, not 20"),
+    ):
+        line = scripts.error_of(
+            run_classifier, **again | other | {"output_dir": str(out)}
+        )
+        assert f"model.ckpt-3 is of a run with {message}" in line
     assert scripts.run(run_classifier, **again | {"output_dir": str(out)}) == 0
     shares = np.loadtxt(out / "test_results.tsv")
     lines = (out / "test.tsv").read_text().splitlines()[1:]

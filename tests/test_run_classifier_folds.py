@@ -1,6 +1,7 @@
 """run_classifier.py --num_folds and --heldout_fraction: what is scored."""
 
 import codecs
+import shutil
 
 from base import tables
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import scripts
 import tiny
+from marks import nightly
 
 from extras import sweeps
 
@@ -17,6 +19,106 @@ run_classifier = scripts.load("run_classifier")
 
 def read(path) -> list[dict]:
     return [row for _, row in tables.rows(str(path))]
+
+
+def write_table(path) -> dict:
+    """Write a table of two texts; return the flags that name it."""
+    rows = classifier_runs.sentences(60, 1)
+    lines = [
+        f"{text},{text} a,{kind},{n % 20}"
+        for n, (text, kind) in enumerate(rows)
+    ]
+    path.write_text("\n".join(["text,other,kind,author", *lines]))
+    flags = {"data_dir": None, "train_file": str(path), "num_train_epochs": 1}
+    return flags | {"text_a_column": "text", "label_column": "kind"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "split, others",
+    [
+        (
+            {"heldout_fraction": 0.2, "heldout_seed": 7},
+            [
+                (
+                    {"heldout_seed": 3},
+                    "with heldout_seed = 7, not 3: it would be",
+                ),
+                ({"heldout_fraction": 0.3}, "heldout_fraction = 0.2, not 0.3"),
+                (
+                    {"group_column": "author"},
+                    "group_column = its default, not author",
+                ),
+            ],
+        ),
+        nightly(
+            {"num_folds": 3, "fold": 1, "group_column": "author"},
+            [
+                ({"fold": 2}, "fold = 1, not 2"),
+                (
+                    {"group_column": "kind", "num_folds": 2},
+                    "num_folds = 3, not 2",
+                ),
+            ],
+        ),
+    ],
+)
+def test_the_rows_that_were_held_out_belong_to_the_run(
+    split, others, encoder_dir, tmp_path
+):
+    """A command that scores alone draws no others; nothing is replaced."""
+    out, table = tmp_path / "out", tmp_path / "all.csv"
+    flags = classifier_runs.flags_for(encoder_dir, tmp_path, out)
+    flags |= write_table(table) | split
+    assert scripts.run(run_classifier, **flags | {"random_seed": 9}) == 0
+    names = ("eval_results.txt", "errors.tsv", "bert_model.ckpt.index")
+    wanted = {name: (out / name).read_bytes() for name in names}
+    flags |= {"do_train": False}
+    flags |= dict.fromkeys(("init_checkpoint", "heldout_seed"))
+    # The table at another place, the model in another folder or of a sweep.
+    moved = tmp_path / "moved.csv"
+    shutil.copy(table, moved)
+    sweep = tmp_path / "sweep"
+    sweep.mkdir()
+    (sweep / "sweep_results.txt").write_text("")
+    sweeps.copy_best(str(out), str(sweep), ())
+    again = [{}, {"train_file": moved}, {"output_dir": sweep}]
+    again += [{"output_dir": tmp_path / "new", "init_checkpoint": sweep}]
+    for more in again:
+        place = tmp_path / more.get("output_dir", out)
+        assert scripts.run(run_classifier, **flags | more) == 0
+        for name in names[:2]:
+            assert (place / name).read_bytes() == wanted[name], more
+    shutil.copytree(out, tmp_path / "bare")
+    (tmp_path / "bare" / "training_config.json").unlink()
+    with moved.open("a") as file:
+        file.write("\na good book,a good book,good,3")
+    others += [
+        ({"train_file": moved}, "was trained with other data: "),
+        (
+            {"text_a_column": "other"},
+            "columns = {'text_a': 'text'}, not {'text_a': 'other'}",
+        ),
+        (
+            {"output_dir": tmp_path / "bare"},
+            "bare/bert_model.ckpt has no training_config.json",
+        ),
+        (
+            {"init_checkpoint": tmp_path / "bare", "output_dir": sweep / "new"},
+            f"{tmp_path}/bare/bert_model.ckpt has no training_config",
+        ),
+    ]
+    # Nor is a model trained on that has learned the rows to score.
+    further = {"do_train": True, "init_checkpoint": out}
+    others += [(others[0][0] | further | {"output_dir": sweep / "new"}, "not ")]
+    for more, message in others:
+        for calibrate in (False, True):
+            more |= {"calibrate": calibrate}
+            line = scripts.error_of(run_classifier, **flags | more)
+            assert message in line and "that it may have learned" in line
+    for name, content in wanted.items():
+        assert (out / name).read_bytes() == content
+    assert not (sweep / "new").exists()
 
 
 def test_one_table_is_enough(encoder_dir, tmp_path):

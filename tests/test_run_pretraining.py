@@ -577,7 +577,9 @@ def test_a_run_that_continues_another_has_steps_of_its_own(
 
 
 @pytest.mark.slow
-def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
+def test_a_finished_run_keeps_its_settings_and_its_step(
+    data, finished, tmp_path, caplog
+):
     settings = (finished / lookup.RUN_NAME).read_text()
     evaluation = {"do_eval": True, "eval_input_file": data / "dev"}
     for changed, words in (
@@ -590,6 +592,12 @@ def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
     scripts.run(run_pretraining, **flags | {"do_train": False})
     assert results_of(finished)["global_step"] == 12
     assert (finished / lookup.RUN_NAME).read_text() == settings
+    assert "training files too" not in caplog.text
+    shutil.copy(data / "train-1", tmp_path / "other-name")
+    more = {"do_train": False, "eval_input_file": tmp_path / "other-name"}
+    more |= {"output_dir": tmp_path / "out", "init_checkpoint": finished}
+    scripts.run(run_pretraining, **flags | more)
+    assert "1 evaluation files are training files too" in caplog.text
 
 
 def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):

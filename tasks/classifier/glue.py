@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base import file_system
 from base.errors import UserError
 
 from absl import logging
@@ -46,8 +47,8 @@ class Split(NamedTuple):
             without a first text, and warn. Otherwise they are errors.
         examples: those that are used, where they are not all of a file.
         part: what is in the names of their records, such as fold1of5.
-        drawn: how `examples` were drawn from the file; None: they were not, or
-            the examples themselves say so.
+        drawn: what `examples` are, and how they were drawn; None: they are all
+            of the file.
     """
 
     file: str
@@ -56,6 +57,14 @@ class Split(NamedTuple):
     examples: Sequence[Example] | None = None
     part: str = ""
     drawn: Mapping[str, Any] | None = None
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What decides the examples: the content and the columns of a file."""
+        return self.drawn or {
+            "data": file_system.sha256(self.file),
+            "columns": self.columns._asdict(),
+        }
 
     def in_folder(self, folder: str) -> "Split":
         """Return the file in a folder."""

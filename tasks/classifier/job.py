@@ -1,9 +1,7 @@
 """Fine-tuning on sentences and pairs: a class, labels or a number for each."""
 
 import dataclasses
-import hashlib
 import itertools
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -124,7 +122,7 @@ class ClassifierJob(FineTuningJob):
                     "another --output_dir"
                 )
             self.result_files += tuple(names)
-        if files.train and files.train.drawn:
+        if files.train and "heldout_seed" in (files.train.drawn or {}):
             self.result_files += (HELD_OUT,)
         kind = "float32" if self.is_regression else "int64"
         schema = rows.labeled_schema(source.row_length, kind)
@@ -157,19 +155,12 @@ class ClassifierJob(FineTuningJob):
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
-        split = data.source
-        if split.examples and not split.drawn:
-            text = json.dumps(split.examples).encode()
-            found = {"data": hashlib.sha256(text).hexdigest()}
-        else:
-            found = {
-                "data": file_system.sha256(split.file),
-                "columns": split.columns._asdict(),
-                "language": self.files.language,
-                **(split.drawn or {}),
-            }
-        labels = {"labels": self.files.labels}
-        return found | self.text_fingerprint() | labels
+        return {
+            **data.source.identity,
+            "language": self.files.language,
+            **self.text_fingerprint(),
+            "labels": self.files.labels,
+        }
 
     def convert(
         self, data: DataSet, examples: Sequence[Example]
@@ -215,7 +206,7 @@ class ClassifierJob(FineTuningJob):
 
         Of a training set from which rows were held out, these are written down.
         """
-        if self.train.source.drawn:
+        if HELD_OUT in self.result_files:
             dev = self.dev[0]
             rows_of = classifier_data.rows_by_guid(dev.source)
             held_out = [rows_of[x.guid][1] for x in self.examples(dev)]

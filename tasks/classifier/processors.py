@@ -1,6 +1,8 @@
 """Fine-tuning on the examples of a user's DataProcessor (--processor)."""
 
+import hashlib
 import importlib
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -111,8 +113,11 @@ class Processor:
         columns = glue.Columns(
             "text_a", "text_b" if is_pair else None, "label", "guid"
         )
-        splits = {
-            part: glue.Split(part, columns, examples=found)
-            for part, found in examples.items()
-        }
+        splits = {}
+        for part, found in examples.items():
+            text = json.dumps(found).encode()
+            drawn = {"data": hashlib.sha256(text).hexdigest()}
+            splits[part] = glue.Split(
+                part, columns, examples=found, drawn=drawn
+            )
         return glue.of_parts(self.labels, splits, ("accuracy", "macro_f1"))

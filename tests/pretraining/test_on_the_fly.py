@@ -211,7 +211,7 @@ def test_unmasked_records_are_smaller(folder):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["unmasked", "packed"])
-def test_killed_and_resumed_the_same_bits(folder, tmp_path, name):
+def test_killed_and_resumed_the_same_bits(folder, tmp_path, name, caplog):
     done, steps = 2, 4
     flags = flags_for(folder, name, tmp_path / "whole", num_train_steps=steps)
     assert scripts.run(run_pretraining, **flags) == 0
@@ -225,6 +225,13 @@ def test_killed_and_resumed_the_same_bits(folder, tmp_path, name):
         tiny.check_same_bits(parts, whole)
     line = scripts.error_of(run_pretraining, **flags | {"mask_token_prob": 0.7})
     assert "belongs to a run with masking" in line
+    # A command that only scores has the masks and the records of its flags.
+    flags |= {"do_train": False, "do_eval": True}
+    assert scripts.run(run_pretraining, **flags) == 0
+    assert "evaluation files are training files too" in caplog.text
+    assert "The run drew its masks with" not in caplog.text
+    assert scripts.run(run_pretraining, **flags | {"masked_lm_prob": 0.1}) == 0
+    assert "{'masked_lm_prob': 0.15}, not {'masked_lm_prob': 0" in caplog.text
 
 
 def test_the_predictions_of_packed_rows_may_not_change(folder):
