@@ -147,7 +147,7 @@ def warn_of_other_run(folder: str, settings: Mapping[str, object]) -> None:
                 "The run in %s, which goes on here, has %s: give its value "
                 "unless this phase is to have another",
                 folder,
-                _differing(name, before[name], value),
+                differing(name, before[name], value),
             )
 
 
