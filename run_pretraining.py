@@ -34,11 +34,11 @@ from base.flags import check, define, flag, read
 from absl import flags
 
 import modeling
-from checkpoints import published, run_settings
+from checkpoints import published, run_folder
 from pretraining import flags as pretraining_flags
 from pretraining import objectives
 from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
-from pretraining.run import PretrainingRun
+from pretraining.run import PretrainingRun, Runs
 from training import devices, start, train_step
 from training.devices import DeviceChoice
 from training.settings import (
@@ -211,17 +211,22 @@ def main(_: list[str]) -> int:
         recipes.apply(FLAGS, FLAGS.recipe)
         check(FLAGS)
     check_flags()
-    locked = run_settings.locked(FLAGS.output_dir)
+    locked = run_folder.locked(FLAGS.output_dir)
     with locked if FLAGS.do_train else contextlib.nullcontext():
-        source = pretraining_flags.open_source(FLAGS)
-        settings = pretraining_flags.read_settings(FLAGS)
+        runs = Runs.read(FLAGS.output_dir, FLAGS.resume_from)
+        source = pretraining_flags.open_source(FLAGS, runs)
+        settings = pretraining_flags.read_settings(FLAGS, runs)
         strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
-        settings = start.with_dtype(settings, strategy, FLAGS.do_train)
+        continued = filter(None, (runs.own, runs.before))
+        settings = start.with_dtype(
+            settings, strategy, [*continued] if FLAGS.do_train else ()
+        )
         train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
         data, eval_data = pretraining_flags.open_records(FLAGS, source)
         objective = objectives.OBJECTIVES[FLAGS.objective]
         objective.log()
         pretraining = PretrainingRun(
+            runs,
             strategy,
             source,
             pretraining_flags.config_of_run(FLAGS, source),
@@ -239,10 +244,10 @@ def main(_: list[str]) -> int:
             if FLAGS.do_train:
                 pretraining.claim_output_dir()
                 if FLAGS.train_hours and not pretraining_flags.known_steps(
-                    FLAGS
+                    runs
                 ):
                     pretraining.settings = pretraining_flags.with_steps(
-                        FLAGS, settings, pretraining.steps_that_fit()
+                        FLAGS, settings, pretraining.steps_that_fit(), runs
                     )
                 step = pretraining.train()
                 if step < pretraining.settings.last_step:

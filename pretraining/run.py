@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from base import file_system, hashing, logs
 from base.errors import UserError
@@ -17,13 +17,14 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import casing, lookup, run_settings, weight_files
+from checkpoints import casing, lookup, published, weight_files
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,
     write_model,
 )
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import Identity, RunFolder
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining
 from pretraining.objectives import PretrainingObjective
@@ -35,19 +36,49 @@ from training.settings import TrainingSettings
 from training.task_model import Rows
 
 
+class Runs(NamedTuple):
+    """The run in output_dir, and the one that --resume_from names.
+
+    Attributes:
+        own: what output_dir holds.
+        resume_from: the newest checkpoint of the other run; None: there is no
+            other one.
+        before: its folder.
+    """
+
+    own: RunFolder
+    resume_from: str | None = None
+    before: RunFolder | None = None
+
+    @classmethod
+    def read(cls, output_dir: str, resume_from: str | None) -> "Runs":
+        """Return what both folders hold now."""
+        own = RunFolder.read(output_dir)
+        if not resume_from:
+            return cls(own)
+        prefix = lookup.find_training_checkpoint(resume_from)
+        return cls(own, prefix, RunFolder.read(lookup.folder_of(prefix)))
+
+    @property
+    def place(self) -> str | None:
+        """The checkpoint that the command goes on from; None: a new run."""
+        return self.own.resumed or self.resume_from
+
+    @property
+    def continued(self) -> RunFolder:
+        """The folder of the run that the command goes on with."""
+        return self.own if self.own.resumed else self.before or self.own
+
+
 def kept_folder(output_dir: str, step: int) -> str:
     """Return the folder of the weights that --keep_steps keeps at a step."""
     return os.path.join(output_dir, f"step-{step}")
 
 
-def warn_of_missed_steps(settings: TrainingSettings) -> None:
+def warn_of_missed_steps(settings: TrainingSettings, runs: Runs) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
-    folders = [settings.output_dir]
-    latest = lookup.latest_checkpoint(settings.output_dir)
-    if settings.resume_from:
-        folders.append(lookup.folder_of(settings.resume_from))
-        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
-    done = weight_files.global_step(latest) if latest else 0
+    folders = [run.path for run in (runs.own, runs.before) if run]
+    done = weight_files.global_step(runs.place) if runs.place else 0
     missed = [
         step
         for step in settings.keep_steps
@@ -113,7 +144,10 @@ _HINTS = {
 
 
 def check_continues(
-    resume_from: str, objective: str, vocabulary: Vocabulary | None
+    run: RunFolder,
+    resume_from: str,
+    objective: str,
+    vocabulary: Vocabulary | None,
 ) -> None:
     """Check that a run continues another one of its objective and vocabulary.
 
@@ -124,15 +158,13 @@ def check_continues(
             records would stand for other tokens.
     """
     check_same_objective(
-        resume_from,
+        run,
         objective,
-        "--resume_from",
+        f"--resume_from={resume_from}",
         "its weights alone can be given as --init_checkpoint",
     )
-    folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
-    found = run_settings.read_fingerprint(folder).get("vocabulary")
-    own = _vocabulary_digest(vocabulary)
-    if found and own and found != own:
+    theirs, own = run.fixed.get("vocabulary"), _vocabulary_digest(vocabulary)
+    if theirs and own and theirs != own:
         raise UserError(
             f"--resume_from={resume_from} is a run with another vocabulary "
             f"than {vocabulary.path}, whose ids stand for other tokens: give "
@@ -141,29 +173,30 @@ def check_continues(
 
 
 def check_same_objective(
-    path: str, objective: str, flag: str, mend: str
+    run: RunFolder, objective: str, what: str, mend: str
 ) -> None:
     """Check that a run can be resumed or scored with an objective.
 
-    A path that does not name its objective is not checked. A configuration
+    A run that does not name its objective is not checked. A configuration
     without the key may be of any objective, since earlier versions had none.
 
     Raises:
-        UserError: the run has another objective; `mend` says what to do.
+        UserError: the run has another objective. The message begins with
+            `what`; `mend` says what to do.
     """
-    folder, name = lookup.folder_of(path), None
-    config = os.path.join(folder, lookup.BERT_CONFIG_NAME)
-    if found := run_settings.read_fingerprint(folder):
+    name = None
+    if run.fixed:
         # Runs of fine-tuning have such a file too.
-        if found.keys() & {"packing", "max_predictions_per_seq"}:
-            name = found["objective"]
+        if run.fixed.keys() & {"packing", "max_predictions_per_seq"}:
+            name = run.fixed["objective"]
     # Weights without their run, as --keep_steps leaves them.
-    elif tf.io.gfile.exists(config):
-        name = read_trained_for(config).objective
+    elif published.BERT_CONFIG_NAME in run.names:
+        path = os.path.join(run.path, published.BERT_CONFIG_NAME)
+        name = read_trained_for(path).objective
     if name and name != objective:
         raise UserError(
-            f"{flag}={path} is of a run with --objective={name}, not "
-            f"{objective}: {mend}"
+            f"{what} is of a run with --objective={name}, not {objective}: "
+            f"{mend}"
         )
 
 
@@ -178,6 +211,7 @@ class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
 
     Attributes:
+        runs: what output_dir and the folder of resume_from hold.
         strategy: the devices.
         source: what the run begins with: a checkpoint, or a configuration and
             a vocabulary, which are written beside the weights.
@@ -196,6 +230,7 @@ class PretrainingRun:
             --do_lower_case does not fit the source.
     """
 
+    runs: Runs
     strategy: tf.distribute.Strategy
     source: Checkpoint
     config: modeling.BertConfig
@@ -218,7 +253,7 @@ class PretrainingRun:
                 f"{devices} devices",
             )
         if self.data:
-            self.source = with_casing(self.source, self.settings.resume_from)
+            self.source = with_casing(self.source, self.runs.resume_from)
         self.results: dict[str, float] = {}  # of the last evaluation
 
     @functools.cached_property
@@ -270,7 +305,7 @@ class PretrainingRun:
             "records": dict(zip(names, digests, strict=True)),
         }
 
-    def _identity(self) -> start.Identity:
+    def _identity(self) -> Identity:
         """Return what must not change when the run is resumed, and what may."""
         heldout = None
         if self.eval_data and self.eval_data is not self.data:
@@ -283,14 +318,14 @@ class PretrainingRun:
         }
         # Other held-out data are scored, and the model is the same.
         execution = {"heldout_data": heldout, **self.settings.execution()}
-        return start.Identity(self._fixed, results, execution, _HINTS)
+        return Identity(self._fixed, results, execution, _HINTS)
 
     def claim_output_dir(self) -> None:
         """Begin the run in output_dir, or check that it is the one there."""
-        start.claim_output_dir(self.strategy, self.settings, self._identity())
+        start.claim_output_dir(self.strategy, self.runs.own, self._identity())
         logs.say("Model: %s", self.source.in_words())
         logs.write_to(self.settings.output_dir)
-        warn_of_missed_steps(self.settings)
+        warn_of_missed_steps(self.settings, self.runs)
 
     def steps_that_fit(self) -> int:
         """Return how many steps train_hours are; the model stays as it is."""
@@ -386,6 +421,7 @@ class PretrainingRun:
                 settings.random_seed,
             ),
             lambda step: length,
+            self.runs.own,
             self._identity(),
             self.evaluate,
             self.keep,
@@ -504,10 +540,11 @@ class PretrainingRun:
             UserError: there are none, or they were trained for another
                 objective.
         """
-        source = lookup.latest_checkpoint(self.settings.output_dir)
-        flag = "--output_dir"
+        run, flag = self.runs.own, "--output_dir"
+        source = run.latest
         if not source and self.settings.init_checkpoint:
             source = lookup.find_checkpoint(self.settings.init_checkpoint)
+            run = RunFolder.read(lookup.folder_of(source))
             flag = "--init_checkpoint"
         if not source:
             raise UserError(
@@ -516,7 +553,10 @@ class PretrainingRun:
                 "score noise"
             )
         check_same_objective(
-            source, self.objective.name, flag, "score it with its own"
+            run,
+            self.objective.name,
+            f"{flag}={source}",
+            "score it with its own",
         )
         # The configuration of the flags may not be the one beside the weights.
         wanted = self.objective.attention_direction
