@@ -172,6 +172,6 @@ def distilled_data(
         scripts.parse(script, **flags), RunFolder("")
     )
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
-    job = script.create_job(settings, find_source(settings))
+    job = script.create_job(settings, find_source(settings, RunFolder("")))
     loaded = runner.create_model(job, tf.distribute.get_strategy())
     return job.wrapper.train_data(job.train_data(loaded)), job
