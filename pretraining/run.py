@@ -29,9 +29,9 @@ from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
-from records import streaming
 from tokenization import Vocabulary
 from training import compilation, loop, reporting, start, train_step
+from training.plan import Plan, Run
 from training.settings import TrainingSettings
 from training.task_model import Rows
 
@@ -60,6 +60,11 @@ class Runs(NamedTuple):
         return cls(own, prefix, RunFolder.read(lookup.folder_of(prefix)))
 
     @property
+    def both(self) -> list[RunFolder]:
+        """The folders of both runs, output_dir first."""
+        return [run for run in (self.own, self.before) if run]
+
+    @property
     def place(self) -> str | None:
         """The checkpoint that the command goes on from; None: a new run."""
         return self.own.resumed or self.resume_from
@@ -77,14 +82,14 @@ def kept_folder(output_dir: str, step: int) -> str:
 
 def warn_of_missed_steps(settings: TrainingSettings, runs: Runs) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
-    folders = [run.path for run in (runs.own, runs.before) if run]
     done = weight_files.global_step(runs.place) if runs.place else 0
     missed = [
         step
         for step in settings.keep_steps
         if step <= done
         and not any(
-            tf.io.gfile.exists(kept_folder(folder, step)) for folder in folders
+            tf.io.gfile.exists(kept_folder(folder.path, step))
+            for folder in runs.both
         )
     ]
     if missed:
@@ -206,136 +211,93 @@ def check_same_objective(
 _REACHED = {570: 138, 1138: 48, 2898: 26, 5796: 20}
 
 
-@dataclasses.dataclass
-class PretrainingRun:
-    """The model of a run, and the files it leaves in output_dir.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingPlan(Plan):
+    """A pre-training, or the evaluation of a pre-trained model.
+
+    Its source is a checkpoint, or a configuration and a vocabulary, which are
+    written beside the weights.
 
     Attributes:
         runs: what output_dir and the folder of resume_from hold.
-        strategy: the devices.
-        source: what the run begins with: a checkpoint, or a configuration and
-            a vocabulary, which are written beside the weights.
         config: the configuration in this run, whose dropout and deviation of
             new weights may be others.
         objective: what the model is trained for.
-        settings: how to train.
         data: the training records; None: the weights are scored alone.
         eval_data: the records to evaluate on, which may be `data`, or None.
+        do_eval: whether to evaluate at the end.
         eval_batch_size: records of an evaluation batch.
         max_eval_steps: the most batches of an evaluation.
         train_hours: the time that decides the number of steps, if one does.
-
-    Raises:
-        UserError: an evaluation batch does not divide among the devices, or
-            --do_lower_case does not fit the source.
     """
 
     runs: Runs
-    strategy: tf.distribute.Strategy
-    source: Checkpoint
     config: modeling.BertConfig
     objective: PretrainingObjective
-    settings: TrainingSettings
     data: PretrainingFiles | None
     eval_data: PretrainingFiles | None
+    do_eval: bool
     eval_batch_size: int
     max_eval_steps: int
     train_hours: float | None = None
 
-    def __post_init__(self):
-        # Before the training, not after it.
-        if self.eval_data:
-            devices = self.strategy.num_replicas_in_sync
-            streaming.check_divides(
-                "eval_batch_size",
-                self.eval_batch_size,
-                devices,
-                f"{devices} devices",
-            )
-        if self.data:
-            self.source = with_casing(self.source, self.runs.resume_from)
-        self.results: dict[str, float] = {}  # of the last evaluation
+    def start(self) -> "PretrainingRun":
+        """Return the plan with a new model in memory."""
+        return PretrainingRun(self)
 
-    @functools.cached_property
-    def model(self) -> BertForPreTraining:
-        """The model, with new weights at first."""
-        tf.keras.utils.set_random_seed(self.settings.random_seed)
-        with self.strategy.scope():
-            return BertForPreTraining(
-                self.config,
-                self.settings.dtype,
-                self.objective.predicts_next_sentence,
-            )
-
-    @functools.cached_property
-    def evaluator(self) -> Callable[[], reporting.Means]:
-        """Scores the model on `eval_data`."""
-        from training import evaluation  # where something is scored
-
-        return evaluation.Evaluator(
-            self.strategy,
-            self.model,
-            self.objective.objective,
-            self._eval_batches,
-            self.settings.jit_compile,
-        )
-
-    def _eval_batches(
+    def eval_batches(
         self, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
+        """Return the batches of an evaluation."""
         return self.eval_data.evaluation(
             self.eval_batch_size, self.max_eval_steps, context
         )
 
-    # --- Training ------------------------------------------------------------
+    def identified(self) -> "PretrainingPlan":
+        """Return the plan with what may change when the run is resumed, or not.
 
-    @functools.cached_property
-    def _fixed(self) -> dict[str, Any]:
-        """What must not change when the run is resumed."""
-        files = self.data.files
+        Raises:
+            UserError: output_dir holds another run, or the machines of a
+                cluster differ.
+        """
+        files, settings = self.data.files, self.settings
         digests = map(file_system.content_digest, files)
         names = pretraining_records.names_of(files)
-        return {
+        fixed = {
             "objective": self.objective.name,
             "model": self.config.to_dict(),
             **self.data.describe(),
-            **self.settings.fingerprint(),
+            **settings.fingerprint(),
             "train_hours": self.train_hours,
             "vocabulary": _vocabulary_digest(self.source.files.vocabulary),
             "records": dict(zip(names, digests, strict=True)),
         }
-
-    def _identity(self) -> Identity:
-        """Return what must not change when the run is resumed, and what may."""
         heldout = None
         if self.eval_data and self.eval_data is not self.data:
             digests = map(file_system.content_digest, self.eval_data.files)
             heldout = hashing.hash64(*digests)
-        results = {
-            "num_train_steps": self.settings.num_train_steps,
-            "num_warmup_steps": self.settings.num_warmup_steps,
-            **self.settings.adjustable(),
-        }
         # Other held-out data are scored, and the model is the same.
-        execution = {"heldout_data": heldout, **self.settings.execution()}
-        return Identity(self._fixed, results, execution, _HINTS)
+        execution = {"heldout_data": heldout, **settings.execution()}
+        identity = Identity(fixed, _results_of(settings), execution, _HINTS)
+        start.check_output_dir(self.strategy, self.folder, identity)
+        return dataclasses.replace(self, identity=identity)
 
-    def claim_output_dir(self) -> None:
-        """Begin the run in output_dir, or check that it is the one there."""
-        start.claim_output_dir(self.strategy, self.runs.own, self._identity())
-        logs.say("Model: %s", self.source.in_words())
-        logs.write_to(self.settings.output_dir)
-        warn_of_missed_steps(self.settings, self.runs)
+    def with_settings(self, settings: TrainingSettings) -> "PretrainingPlan":
+        """Return the plan with other numbers of steps."""
+        identity = self.identity._replace(results=_results_of(settings))
+        return dataclasses.replace(self, settings=settings, identity=identity)
 
     def steps_that_fit(self) -> int:
-        """Return how many steps train_hours are; the model stays as it is."""
+        """Return how many steps train_hours are; times some of them."""
         logs.report("Timing steps, to know how many fit")
         settings = dataclasses.replace(
             self.settings, num_train_steps=1, num_warmup_steps=0
         )
-        seconds = loop.seconds_per_step(self._training(settings))
+        run = dataclasses.replace(self, settings=settings).start()
+        seconds = loop.seconds_per_step(run.all_steps())
         # Reference cycles keep the moments, which are as large as two models.
         # The training has its own.
+        del run
         gc.collect()
         steps = max(1, round(3600 * self.train_hours / seconds))
         logs.say(
@@ -349,7 +311,7 @@ class PretrainingRun:
                 "%d steps from new weights are few: the model may end no "
                 "better than the frequencies of tokens. What usually helps: %s",
                 steps,
-                self._what_helps(steps),
+                self.what_helps(steps),
             )
         elif not self.settings.init_checkpoint:
             known = max(number for number in _REACHED if number <= steps)
@@ -367,7 +329,7 @@ class PretrainingRun:
         is_new = self.train_hours and not self.settings.init_checkpoint
         return bool(is_new) and steps < min(_REACHED)
 
-    def _what_helps(self, steps: int) -> str:
+    def what_helps(self, steps: int) -> str:
         """Return advice on a run of these steps that learns too little."""
         if not self._is_short(steps):
             return (
@@ -381,14 +343,51 @@ class PretrainingRun:
             ways.append("a smaller --size")
         return f"{', or '.join(ways)} (docs/small_budgets.md)"
 
-    def train(self) -> int:
-        """Train and write the weights; return the number of steps done.
 
-        After SIGTERM or Ctrl-C they are fewer than all; the same command then
-        resumes the run. A finished run may have more than this command asks
-        for.
-        """
-        settings = self.settings
+def _results_of(settings: TrainingSettings) -> dict[str, Any]:
+    """Return the settings that may change, and change the model."""
+    return {
+        "num_train_steps": settings.num_train_steps,
+        "num_warmup_steps": settings.num_warmup_steps,
+        **settings.adjustable(),
+    }
+
+
+class PretrainingRun(Run):
+    """The model of a plan, and the files that it leaves in output_dir."""
+
+    def __init__(self, plan: PretrainingPlan):
+        self.plan, self.settings = plan, plan.settings
+        self.objective = plan.objective
+        self.step = 0  # of the weights
+        self.results: dict[str, float] = {}  # of the last evaluation
+        tf.keras.utils.set_random_seed(self.settings.random_seed)
+        with plan.strategy.scope():
+            self.model = BertForPreTraining(
+                plan.config,
+                self.settings.dtype,
+                self.objective.predicts_next_sentence,
+            )
+
+    @functools.cached_property
+    def evaluator(self) -> Callable[[], reporting.Means]:
+        """Scores the model on `eval_data`."""
+        from training import evaluation  # where something is scored
+
+        return evaluation.Evaluator(
+            self.plan.strategy,
+            self.model,
+            self.objective.objective,
+            self.plan.eval_batches,
+            self.settings.jit_compile,
+        )
+
+    # --- Training ------------------------------------------------------------
+
+    def training(self) -> loop.Training:
+        """Say what there is to train; return it."""
+        plan, settings = self.plan, self.settings
+        warn_of_missed_steps(settings, plan.runs)
         if settings.num_warmup_steps > settings.num_train_steps:
             logging.warning(
                 "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
@@ -397,36 +396,44 @@ class PretrainingRun:
                 settings.num_train_steps,
                 settings.learning_rate,
             )
-        start.say_plan(self.data.num_records, settings, self.strategy)
-        done = loop.train(self._training(settings))
-        if done >= settings.last_step:
-            self._write_model(settings.output_dir)
-        return done
+        start.say_plan(plan.data.num_records, settings, plan.strategy)
+        return self.all_steps()
 
-    def _training(self, settings: TrainingSettings) -> loop.Training:
-        """Return the training of the run with these settings."""
-        length, predictions = self.data.lengths
-
+    def all_steps(self) -> loop.Training:
+        """Return the training of the run."""
+        plan, settings = self.plan, self.settings
+        length, predictions = plan.data.lengths
         return loop.Training(
             train_step.Step(
-                self.strategy,
+                plan.strategy,
                 self.model,
                 self.objective.objective,
                 settings,
-                compilation.for_training(self.strategy, settings),
+                compilation.for_training(plan.strategy, settings),
             ),
             functools.partial(
-                self.data.training,
+                plan.data.training,
                 settings.train_batch_size,
                 settings.random_seed,
             ),
             lambda step: length,
-            self.runs.own,
-            self._identity(),
+            plan.folder,
+            plan.identity,
             self.evaluate,
             self.keep,
-            row=Rows(logits=predictions * self.config.vocab_size),
+            row=Rows(logits=predictions * plan.config.vocab_size),
         )
+
+    def finish(self, done: int) -> bool:
+        """Write the weights of a run that is over; return whether it is.
+
+        A finished run may have more steps than this command asks for.
+        """
+        self.step = done
+        if done < self.settings.last_step:
+            return False
+        self._write_model(self.settings.output_dir)
+        return True
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
@@ -434,7 +441,7 @@ class PretrainingRun:
             folder,
             self.model,
             dataclasses.replace(
-                self.source, trained_for=self.objective.trained_for()
+                self.plan.source, trained_for=self.objective.trained_for()
             ),
             step,
         )
@@ -474,7 +481,7 @@ class PretrainingRun:
                     perplexity,
                     means[perplexity],
                     limit,
-                    self._what_helps(self.settings.num_train_steps),
+                    self.plan.what_helps(self.settings.num_train_steps),
                 )
         reporting.write_results(self.settings.output_dir, results, step)
         if step < self.settings.last_step:
@@ -488,11 +495,16 @@ class PretrainingRun:
     @functools.cached_property
     def _frequency_loss(self) -> float:
         alone = tf.distribute.InputContext()
-        return self.objective.frequency_loss(self._eval_batches(alone))
+        return self.objective.frequency_loss(self.plan.eval_batches(alone))
 
-    def report(self) -> None:
-        """Draw curves.png of a finished training; say scores and model."""
-        if self.data and self.settings.pictures:
+    def use(self) -> None:
+        """Evaluate; draw curves.png of a training; say scores and model."""
+        plan, folder = self.plan, shlex.quote(self.settings.output_dir)
+        if not plan.identity:
+            self.step = self._restore()
+        if plan.do_eval:
+            self.evaluate(self.step)
+        if plan.identity and self.settings.pictures:
             from training import curves
 
             loss, accuracy, *_ = self.objective.objective.names
@@ -509,7 +521,7 @@ class PretrainingRun:
                 )
             curves.write(self.settings.output_dir, found)
         if self.results:
-            files = self.eval_data.files
+            files = plan.eval_data.files
             others = f" and {len(files) - 1} more" if len(files) > 1 else ""
             reporting.log_results(
                 reporting.results_path(self.settings.output_dir),
@@ -521,26 +533,25 @@ class PretrainingRun:
                     for name in self.objective.objective.perplexities.values()
                 },
             )
-        if self.data:
-            folder = shlex.quote(self.settings.output_dir)
+        if plan.identity:
             fills = self.objective.attention_direction == modeling.BIDIRECTIONAL
             logs.say(
                 "The model is in %s%s",
                 folder,
                 f"; try: python fill_mask.py --init_checkpoint={folder} "
                 "--text='The capital of France is [MASK].'"
-                if fills and self.source.files.vocabulary
+                if fills and plan.source.files.vocabulary
                 else "",
             )
 
-    def restore_for_evaluation(self) -> int:
+    def _restore(self) -> int:
         """Set the weights to evaluate without training; return their step.
 
         Raises:
             UserError: there are none, or they were trained for another
                 objective.
         """
-        run, flag = self.runs.own, "--output_dir"
+        run, flag = self.plan.folder, "--output_dir"
         source = run.latest
         if not source and self.settings.init_checkpoint:
             source = lookup.find_checkpoint(self.settings.init_checkpoint)

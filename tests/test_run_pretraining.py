@@ -30,7 +30,7 @@ from tiny import assert_same, results_of, weights_of
 
 from checkpoints import lookup, run_folder, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
-from checkpoints.run_folder import RUN_NAME
+from checkpoints.run_folder import RUN_NAME, RunFolder
 from modeling import NAMED_SIZES, BertConfig
 from pretraining import flags as pretraining_flags
 from pretraining import model as pretraining_model
@@ -230,7 +230,9 @@ def test_a_recipe_is_a_command(data, tmp_path, caplog):
     flags = flags_for(data, tmp_path / "1", num_train_steps=4, recipe=recipe)
     scripts.parse(run_pretraining, **flags)
     recipes.apply(run_pretraining.FLAGS, recipe)
-    settings = pretraining_flags.read_settings(run_pretraining.FLAGS)
+    settings = pretraining_flags.read_settings(
+        run_pretraining.FLAGS, pretraining_run.Runs(RunFolder(""))
+    )
     assert settings.num_warmup_steps == 3
     del flags["num_warmup_steps"]
     scripts.run(run_pretraining, **flags)

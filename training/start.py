@@ -34,10 +34,10 @@ def with_dtype(
     return dataclasses.replace(settings, dtype=dtype)
 
 
-def claim_output_dir(
+def check_output_dir(
     strategy: tf.distribute.Strategy, folder: RunFolder, identity: Identity
 ) -> None:
-    """Begin the run in output_dir, or check that it is the one there.
+    """Check that a run may begin in output_dir, or that it is the one there.
 
     Raises:
         UserError: output_dir holds another run, or the machines of a cluster
@@ -47,7 +47,6 @@ def claim_output_dir(
     heldout = {"heldout_data": identity.execution.get("heldout_data")}
     agreement.check_same_run(strategy, heldout | identity.fixed)
     folder.check_same(identity)
-    folder.claim(identity)
 
 
 def say_plan(
