@@ -44,8 +44,8 @@ from base.flags import define, flag, read
 
 from absl import flags
 
-from checkpoints import lookup
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
 from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
@@ -202,7 +202,7 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
     # An interrupted run has weights without a configuration beside them. Then
     # `source` describes its init_checkpoint, which may have had other labels.
-    weights = lookup.find_weights(settings.output_dir)
+    weights = RunFolder.read(settings.output_dir).weights
     model = None
     if not settings.do_train and weights in (None, source.prefix):
         model = source
@@ -311,10 +311,10 @@ def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
             "--calibrate is for one class for each example: a regression and "
             "--multi_label have no softmax"
         )
-    if not FLAGS.do_train and not lookup.kept_weights(output_dir):
+    if not FLAGS.do_train and not RunFolder.read(output_dir).kept:
         raise UserError(
             f"--calibrate changes the fine-tuned model in --output_dir="
-            f"{output_dir}, which has no {lookup.WEIGHTS_NAME}: name the "
+            f"{output_dir}, which has no {WEIGHTS_NAME}: name the "
             "folder of the model, or of a copy"
         )
 

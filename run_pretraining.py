@@ -27,20 +27,22 @@ to those before them; or every previous token (rtl).
 import contextlib
 import dataclasses
 
-from base import file_system, lazy, logs, script
+from base import lazy, script
 from base.errors import UserError
 from base.flags import check, define, flag, read
 
 from absl import flags
 
 import modeling
-from checkpoints import published, run_settings
+from checkpoints import published, run_folder
 from pretraining import flags as pretraining_flags
 from pretraining import objectives
 from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
-from pretraining.run import PretrainingRun
+from pretraining.run import PretrainingPlan, Runs, with_casing
+from records import streaming
 from training import devices, start, train_step
 from training.devices import DeviceChoice
+from training.plan import carry_out
 from training.settings import (
     MAX_BATCH_SIZE,
     OF_FINE_TUNING,
@@ -218,51 +220,66 @@ def main(_: list[str]) -> int:
         recipes.apply(FLAGS, FLAGS.recipe)
         check(FLAGS)
     check_flags()
-    locked = run_settings.locked(FLAGS.output_dir)
+    locked = run_folder.locked(FLAGS.output_dir)
     with locked if FLAGS.do_train else contextlib.nullcontext():
-        source = pretraining_flags.open_source(FLAGS)
-        settings = pretraining_flags.read_settings(FLAGS)
-        strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
-        settings = start.with_dtype(settings, strategy, FLAGS.do_train)
-        train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
-        data, eval_data = pretraining_flags.open_records(FLAGS, source)
-        objective = objectives.OBJECTIVES[FLAGS.objective]
-        objective.log()
-        pretraining = PretrainingRun(
-            strategy,
-            source,
-            pretraining_flags.config_of_run(FLAGS, source),
-            objective,
-            settings,
-            data,
-            eval_data,
-            FLAGS.eval_batch_size,
-            FLAGS.max_eval_steps,
-            FLAGS.train_hours,
-            FLAGS.new_head,
-        )
+        runs = Runs.read(FLAGS.output_dir, FLAGS.resume_from)
         with contextlib.ExitStack() as stack:
-            for files in filter(None, (eval_data, data)):
-                stack.enter_context(files.naming_bad_files())
-            if FLAGS.do_train:
-                pretraining.claim_output_dir()
-                if FLAGS.train_hours and not pretraining_flags.known_steps(
-                    FLAGS
-                ):
-                    pretraining.settings = pretraining_flags.with_steps(
-                        FLAGS, settings, pretraining.steps_that_fit()
-                    )
-                step = pretraining.train()
-                if step < pretraining.settings.last_step:
-                    return 1
-            else:
-                step = pretraining.restore_for_evaluation()
-                file_system.make_directory(FLAGS.output_dir)
-                logs.write_to(FLAGS.output_dir)
-            if FLAGS.do_eval:
-                pretraining.evaluate(step)
-        pretraining.report()
-        return 0
+            return carry_out(make_plan(runs, stack))
+
+
+def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
+    """Return what the flags ask for, all files checked.
+
+    Errors in records are named until the stack is left.
+    """
+    source = pretraining_flags.open_source(FLAGS, runs)
+    settings = pretraining_flags.read_settings(FLAGS, runs)
+    strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
+    if FLAGS.do_train:
+        source = with_casing(source, runs.resume_from)
+    settings = start.with_dtype(
+        settings, strategy, runs.both if FLAGS.do_train else ()
+    )
+    train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
+    data, eval_data = pretraining_flags.open_records(FLAGS, source)
+    for files in filter(None, (eval_data, data)):
+        stack.enter_context(files.naming_bad_files())
+    if eval_data:  # before the training, not after it
+        count = strategy.num_replicas_in_sync
+        streaming.check_divides(
+            "eval_batch_size",
+            FLAGS.eval_batch_size,
+            count,
+            f"{count} devices",
+        )
+    objective = objectives.OBJECTIVES[FLAGS.objective]
+    objective.log()
+    plan = PretrainingPlan(
+        folder=runs.own,
+        strategy=strategy,
+        source=source,
+        settings=settings,
+        identity=None,
+        runs=runs,
+        config=pretraining_flags.config_of_run(FLAGS, source),
+        objective=objective,
+        data=data,
+        eval_data=eval_data,
+        do_eval=FLAGS.do_eval,
+        eval_batch_size=FLAGS.eval_batch_size,
+        max_eval_steps=FLAGS.max_eval_steps,
+        train_hours=FLAGS.train_hours,
+        new_head=FLAGS.new_head,
+    )
+    if not FLAGS.do_train:
+        return plan
+    plan.check_source()
+    plan = plan.identified()
+    if FLAGS.train_hours and not pretraining_flags.known_steps(runs):
+        steps = plan.steps_that_fit()
+        settings = pretraining_flags.with_steps(FLAGS, settings, steps, runs)
+        plan = plan.with_settings(settings)
+    return plan
 
 
 def check_flags() -> None:

@@ -36,6 +36,7 @@ from base.flags import define, flag, read
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import RunFolder
 from extras import mistakes
 from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
@@ -158,7 +159,7 @@ def answer_together() -> int:
 
     With --do_eval the answers are scored too.
     """
-    folders, settings = FLAGS.ensemble_dirs, finetuning_flags.read(FLAGS)
+    folders, settings = FLAGS.ensemble_dirs, read_settings()
     squad_answers.check_folders(folders, FLAGS.output_dir)
     prefix = squad_answers.find_model(folders, FLAGS.init_checkpoint)
     job = create_job(settings, read_source(settings, prefix))
@@ -177,13 +178,18 @@ def answer_together() -> int:
     return 0
 
 
+def read_settings() -> RunSettings:
+    """Return the flags of a command that runs no model."""
+    return finetuning_flags.read(FLAGS, RunFolder.read(FLAGS.output_dir))
+
+
 def write_scores(
     data: SquadData, answered: Answered, results: dict[str, float]
 ) -> None:
     """Write the scores and the mistakes of answers without a run."""
     reporting.write_results(FLAGS.output_dir, results, step=0)
     mistakes.write_errors(
-        finetuning_flags.read(FLAGS),
+        read_settings(),
         mistakes.wrong_answers(data, answered.chosen),
     )
 

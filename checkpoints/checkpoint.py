@@ -26,6 +26,7 @@ import modeling
 from checkpoints import lookup, published, weight_files
 from checkpoints.casing import TokenizerFiles, read_folder
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import WEIGHTS_NAME
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
 from tokenization import FullTokenizer, Vocabulary
@@ -173,10 +174,10 @@ def _read_config(
         )
     if not path:
         raise UserError(
-            f"no {lookup.BERT_CONFIG_NAME} beside {prefix}: name it with "
+            f"no {published.BERT_CONFIG_NAME} beside {prefix}: name it with "
             "--bert_config_file"
         )
-    names = lookup.BERT_CONFIG_NAME, published.CONFIG_NAME
+    names = published.BERT_CONFIG_NAME, published.CONFIG_NAME
     if not bert_config_file and all(lookup.beside(prefix, x) for x in names):
         logging.info(
             "%s and %s are beside %s: read is %s, which belongs to the "
@@ -245,11 +246,11 @@ def write_checkpoint(
     Files of the same names are replaced.
     """
     keys = checkpoint.config.to_dict() | checkpoint.trained_for.to_dict()
-    path = os.path.join(directory, lookup.BERT_CONFIG_NAME)
+    path = os.path.join(directory, published.BERT_CONFIG_NAME)
     text_files.write_json(path, keys, sort_keys=True)
     write_tokenizer(directory, checkpoint)
     # Last: the weights' index makes the model visible to find_checkpoint.
-    prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
+    prefix = os.path.join(directory, WEIGHTS_NAME)
     weight_files.write(prefix, tensors)
     return prefix
 

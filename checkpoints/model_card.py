@@ -14,8 +14,9 @@ from base import file_system, logs
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup, published, run_settings
+from checkpoints import hub, lookup, published
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import RunFolder
 
 
 def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
@@ -99,8 +100,8 @@ def _base_model(prefix: str) -> tuple[str | None, str | None]:
 
     A model that is not of the hub has the name of its folder alone.
     """
-    run = run_settings.read_adjustable(lookup.folder_of(prefix))
-    began = run.get("init_checkpoint")
+    run = RunFolder.read(lookup.folder_of(prefix))
+    began = run.adjustable.get("init_checkpoint")
     base = published.repository_of(prefix)
     if published.is_of_hub(began):
         base = hub.parse(began).repository

@@ -20,7 +20,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, weight_files
+from checkpoints import weight_files
+from checkpoints.run_folder import RunFolder
 
 TRAINING_NAME = "model.ckpt"
 
@@ -35,6 +36,7 @@ class TrainingState:
     state of a run: killed and started again, it ends with the same bits.
 
     Args:
+        folder: what the output_dir holds before the run goes on.
         slots: {variable path: {slot name: tf.Variable}} of the optimizer. As
             in the original, a slot is saved as `<variable path>/<slot name>`.
         keep_checkpoint_max: 0 keeps all.
@@ -45,14 +47,16 @@ class TrainingState:
 
     def __init__(
         self,
-        output_dir: str,
+        folder: RunFolder,
         variables: Sequence,
         slots: Mapping[str, Mapping[str, tf.Variable]],
         keep_checkpoint_max: int = 5,
         loss_scale: Mapping[str, tf.Variable] | None = None,
         lasting_step: int | None = None,
     ):
-        self.output_dir = output_dir
+        self.output_dir = folder.path
+        # Prefixes of the checkpoints of the run that are there.
+        self.saved = [name for name in folder.listed if folder.has(name)]
         self.lasting_step = lasting_step
         self.keep_checkpoint_max = keep_checkpoint_max
         self._passing: str | None = None  # what the next save removes
@@ -84,7 +88,7 @@ class TrainingState:
         weight_files.write(prefix, tensors)
         kept = [
             listed
-            for listed in lookup.listed_checkpoints(self.output_dir)
+            for listed in self.saved
             if listed not in (prefix, self._passing)
             and tf.io.gfile.exists(listed + ".index")
         ] + [prefix]
@@ -108,6 +112,7 @@ class TrainingState:
         file_system.write_text(
             os.path.join(self.output_dir, "checkpoint"), "\n".join(lines) + "\n"
         )
+        self.saved = kept
         for old in dropped:
             weight_files.remove(old)
         return prefix
@@ -131,7 +136,7 @@ class TrainingState:
         )
         count = saves
         if self.keep_checkpoint_max:
-            old = len(lookup.listed_checkpoints(self.output_dir))
+            old = len(self.saved)
             count = min(saves, max(0, self.keep_checkpoint_max - old))
             count += self.lasting_step is not None
         # The next one is complete before an older one is deleted.

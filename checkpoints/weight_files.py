@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, model_garden, run_settings
+from checkpoints import lookup, model_garden
+from checkpoints.run_folder import RUN_NAME, RunFolder
 
 # First part of the names of the loss scale's variables (runs in float16).
 LOSS_SCALE = "loss_scale"
@@ -238,15 +239,15 @@ def open_weights(prefix: str) -> Reader:
     reader = Reader(prefix)
     if not any(n.endswith(AVERAGE) for n in reader.get_variable_to_shape_map()):
         return reader
-    run = run_settings.read_fingerprint(lookup.folder_of(prefix))
-    decay = run.get("ema_decay")
+    run = RunFolder.read(lookup.folder_of(prefix))
+    decay = run.fixed.get("ema_decay")
     if not decay:
         logging.warning(
             "%s is of a run with --ema_decay, but %s, which has its value, is "
             "not beside it: the weights of the last step are used, and not "
             "their averages",
             prefix,
-            lookup.RUN_NAME,
+            RUN_NAME,
         )
         return reader
     logging.info(

@@ -10,7 +10,8 @@ from base.errors import UserError, counted
 
 import numpy as np
 
-from checkpoints import lookup, run_settings
+from checkpoints import lookup
+from checkpoints.run_folder import RUN_NAME, RunFolder, differing
 from tasks.classifier import data
 from tasks.classifier.glue import Example, Split, TaskFiles
 
@@ -216,8 +217,9 @@ def groups_of(
 
 def rows_of_run(prefix: str | None) -> Mapping[str, Any]:
     """Return what the run of a checkpoint says of its rows; {}: nothing."""
-    folder = prefix and lookup.folder_of(prefix)
-    found = folder and run_settings.read_fingerprint(folder).get("data")
+    if not prefix:
+        return {}
+    found = RunFolder.read(lookup.folder_of(prefix)).fixed.get("data")
     return found if isinstance(found, dict) else {}
 
 
@@ -232,9 +234,9 @@ def check_not_seen(train: Split, own: Mapping[str, Any], prefix: str) -> None:
     for name, value in train.drawn.items():
         if own.get(name) == value:
             continue
-        what = f"has no {lookup.RUN_NAME} beside it"
+        what = f"has no {RUN_NAME} beside it"
         if own:
-            found = run_settings.differing(name, own.get(name), value)
+            found = differing(name, own.get(name), value)
             what = f"was trained with {found}"
         raise UserError(
             f"{prefix} {what}: it would be scored on rows of {train.file} that "

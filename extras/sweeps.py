@@ -33,14 +33,23 @@ import tensorflow as tf
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import hub, lookup, published, run_settings, weight_files
+from checkpoints import hub, published, weight_files
+from checkpoints.run_folder import (
+    RESULTS_NAME,
+    RUN_NAME,
+    RUNS_NAME,
+    WEIGHTS_NAME,
+    RunFolder,
+)
 from training import reporting
 
-RUNS, RESULTS = "runs", "sweep_results.txt"
-
 # The files of a model beside its weights.
-_MODEL = (lookup.BERT_CONFIG_NAME, lookup.VOCAB_NAME, "tokenizer_config.json")
-_MODEL += (lookup.RUN_NAME,)  # says which rows the model has learned
+_MODEL = (
+    published.BERT_CONFIG_NAME,
+    published.VOCAB_NAME,
+    published.TOKENIZER_CONFIG_NAME,
+    RUN_NAME,  # says which rows the model has learned
+)
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
@@ -112,7 +121,7 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def read(f: FlagValues, path: str) -> Sweep | None:
+def read(f: FlagValues, path: str, folder: RunFolder) -> Sweep | None:
     """Return the sweep the flags of the script at path ask for, else None.
 
     Raises:
@@ -136,7 +145,7 @@ def read(f: FlagValues, path: str) -> Sweep | None:
     arguments["do_eval"] = "--do_eval"
     arguments["records_dir"] = f"--records_dir={f.records_dir or f.output_dir}"
     # All runs start from one commit, whatever happens on the hub meanwhile.
-    checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
+    checkpoint = folder.pinned(f.init_checkpoint)
     if published.is_of_hub(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
@@ -202,7 +211,7 @@ def run_all(
     Raises:
         UserError: a run failed; the finished ones are kept.
     """
-    runs = os.path.join(output_dir, RUNS)
+    runs = os.path.join(output_dir, RUNS_NAME)
     inputs = json.loads(json.dumps(inputs))
     results: dict[str, dict[str, float]] = {}
     for number, run in enumerate(sweep.runs, 1):
@@ -232,7 +241,7 @@ def run_all(
         results[run] = read_scores(folder)
         if number == 1:
             sweep = _with_type_of(folder, sweep)
-    path = os.path.join(output_dir, RESULTS)
+    path = os.path.join(output_dir, RESULTS_NAME)
     file_system.write_text(path, "\n".join(table(results, metric)) + "\n")
     shown = {
         run: reporting.without_second_names(scores)
@@ -261,7 +270,7 @@ def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
     Each run would measure again and might choose another type, and the scores
     of different types cannot be compared.
     """
-    dtype = run_settings.read_adjustable(folder).get("dtype")
+    dtype = RunFolder.read(folder).adjustable.get("dtype")
     if sweep.arguments.get("dtype") != "--dtype=auto" or not dtype:
         return sweep
     arguments = {**sweep.arguments, "dtype": f"--dtype={dtype}"}
@@ -386,42 +395,6 @@ def _cell(value: float | None) -> str:
 # --- The output_dir ----------------------------------------------------------
 
 
-def has_results(output_dir: str) -> bool:
-    """Return whether output_dir is that of a sweep whose runs were finished."""
-    return tf.io.gfile.exists(os.path.join(output_dir, RESULTS))
-
-
-def check_no_run(output_dir: str) -> None:
-    """Raise a UserError if output_dir has a run or model that is no sweep's."""
-    found = lookup.latest_checkpoint(output_dir)
-    # A sweep copies a model after it has written its results.
-    if not found and not has_results(output_dir):
-        found = lookup.find_weights(output_dir)
-    if found:
-        raise UserError(
-            f"output_dir {output_dir} has a run of its own ({found}), which "
-            "--num_restarts and --sweep_* cannot resume: use another "
-            "--output_dir for them, or leave them out to resume that run"
-        )
-    if not has_results(output_dir):
-        run_settings.check_free(output_dir)
-
-
-def check_no_sweep(output_dir: str) -> None:
-    """Raise a UserError if output_dir has runs of a sweep."""
-    found = RESULTS if has_results(output_dir) else None
-    for run in sorted(tf.io.gfile.glob(os.path.join(output_dir, RUNS, "*"))):
-        # Without a checkpoint there is nothing to protect.
-        if not found and run_settings.read_adjustable(run):
-            found = f"{RUNS}/{os.path.basename(run)}"
-    if found:
-        raise UserError(
-            f"output_dir {output_dir} has the runs of a sweep ({found}), whose "
-            "best model a single run would replace: use another --output_dir, "
-            "or give --num_restarts or --sweep_* as the sweep did"
-        )
-
-
 def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
     """Copy the best run's model and results to the sweep's output_dir.
 
@@ -430,7 +403,7 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
     missing, so a copy that is killed is never taken for a model, and results
     are never beside another model.
     """
-    *data, index = (lookup.WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
+    *data, index = (WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
     for name in (index, *results):
         path = os.path.join(output_dir, name)
         if tf.io.gfile.exists(path):

@@ -12,7 +12,7 @@ from absl import flags as absl_flags
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import lookup, run_settings
+from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import LongTexts
 from extras import sweeps
 from tasks import long_texts, saved_model
@@ -106,14 +106,14 @@ def define(
         )
 
 
-def read(f: FlagValues) -> RunSettings:
+def read(f: FlagValues, folder: RunFolder) -> RunSettings:
     """Return the flags as plain values.
 
     The numbers of steps are 0: they follow from the training data
     (runner.with_steps).
     """
     export_dir = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
-    init_checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
+    init_checkpoint = folder.pinned(f.init_checkpoint)
     training = flags.read(
         TrainingSettings,
         f,
@@ -156,14 +156,6 @@ def check(f: FlagValues) -> None:
         raise UserError(f"give --{', --'.join(jobs)} or several")
     if not f.output_dir:
         raise UserError("--output_dir is required")
-    # A repeated command finds the export of its first run. That is no error:
-    # runner.write_saved_model keeps it if it is of the same weights. A sweep
-    # that was killed while it copied the best run has no model.
-    output_dir = f.output_dir
-    weights = lookup.find_weights(output_dir)
-    has_model = weights or sweeps.has_results(output_dir)
-    if f.do_export and not (f.do_train and has_model):
-        saved_model.check_new(read(f).export_dir)
     if f["export_dir"].present and not f.do_export:
         logging.warning("--export_dir is ignored without --do_export")
     name = "sweep_batch_sizes" if f.sweep_batch_sizes else "train_batch_size"
@@ -174,3 +166,17 @@ def check(f: FlagValues) -> None:
                 f"--{name}={size} does not divide by "
                 f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
             )
+
+
+def check_export(
+    f: FlagValues, settings: RunSettings, folder: RunFolder
+) -> None:
+    """Check that no SavedModel of something else is where --do_export writes.
+
+    A repeated command finds the export of its first run. That is no error:
+    runner.write_saved_model keeps it if it is of the same weights. A sweep that
+    was killed while it copied the best run has no model.
+    """
+    has_model = folder.weights or folder.is_sweep
+    if f.do_export and not (f.do_train and has_model):
+        saved_model.check_new(settings.export_dir)

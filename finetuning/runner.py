@@ -14,8 +14,9 @@ import tensorflow as tf
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import lookup, run_settings, weight_files
+from checkpoints import run_folder, weight_files
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import Identity, RunFolder
 from extras import mistakes, sweeps
 from finetuning import flags as finetuning_flags
 from finetuning.flags import ENOUGH_STEPS, FEW_STEPS
@@ -54,29 +55,34 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
     the best one. Returns the exit status.
     """
     finetuning_flags.check(f)
-    settings = finetuning_flags.read(f)
-    if sweep := sweeps.read(f, script):
+    folder = RunFolder.read(f.output_dir)
+    settings = finetuning_flags.read(f, folder)
+    finetuning_flags.check_export(f, settings, folder)
+    if sweep := sweeps.read(f, script, folder):
         if settings.restart:
             raise UserError(
                 "--restart is for a single run: give a sweep another "
                 "--output_dir"
             )
-        run_sweep(settings, create_job, sweep)
+        run_sweep(settings, folder, create_job, sweep)
         if not settings.do_predict and not settings.do_export:
             return 0
         settings = dataclasses.replace(settings, do_train=False, do_eval=False)
-    job = create_job(settings, find_source(settings))
+        folder = RunFolder.read(folder.path)
+    job = create_job(settings, find_source(settings, folder))
     do_train = settings.do_train
     if do_train and settings.restart:
-        run_settings.move_aside(settings.output_dir)
-    locked = run_settings.locked(settings.output_dir)
+        folder = folder.moved_aside()
+    locked = run_folder.locked(folder.path)
     is_changed = do_train or job.tune
     with locked if is_changed else contextlib.nullcontext():
         strategy = devices.create_strategy(settings.devices)
         job.settings = settings = dataclasses.replace(
             settings,
             training=start.with_dtype(
-                job.settings.training, strategy, do_train
+                job.settings.training,
+                strategy,
+                [folder] if do_train else (),
             ),
         )
         if settings.training.eval_steps:
@@ -85,15 +91,15 @@ def run_script(f: FlagValues, script: str, create_job: CreateJob) -> int:
             identity = identity_of(job)
             # Before anything is written: an output_dir that holds another run
             # must keep its records and scores.
-            sweeps.check_no_sweep(settings.output_dir)
-            start.claim_output_dir(strategy, settings.training, identity)
+            folder.check_no_sweep()
+            start.claim_output_dir(strategy, folder, identity)
         file_system.make_directory(settings.output_dir)
         logs.say("Model: %s", job.source.in_words())
         logs.write_to(settings.output_dir)
         file_system.make_directory(settings.records_dir, "records_dir")
         loaded = create_model(job, strategy)
-        if do_train and not is_over(settings, identity):
-            training = training_of(job, loaded, strategy, identity)
+        if do_train and not is_over(folder, settings, identity):
+            training = training_of(job, loaded, strategy, folder, identity)
             done = loop.train(training)
             if not finish(job, loaded, done, training.step.settings):
                 if settings.restart:
@@ -226,7 +232,7 @@ def create_model(
     )
 
 
-def identity_of(job: FineTuningJob) -> start.Identity:
+def identity_of(job: FineTuningJob) -> Identity:
     """Return what must not change when a run is resumed, and what may.
 
     The model that a run begins with is compared only if there is one: with
@@ -256,13 +262,15 @@ def identity_of(job: FineTuningJob) -> start.Identity:
         **settings.training.adjustable(),
         **job.adjustable(),
     }
-    return start.Identity(fixed, results, settings.training.execution())
+    return Identity(fixed, results, settings.training.execution())
 
 
 # --- Training ----------------------------------------------------------------
 
 
-def is_over(settings: RunSettings, identity: start.Identity) -> bool:
+def is_over(
+    folder: RunFolder, settings: RunSettings, identity: Identity
+) -> bool:
     """Return whether output_dir holds a run that stopped early.
 
     It has steps left, which `loop.train` would train.
@@ -270,12 +278,12 @@ def is_over(settings: RunSettings, identity: start.Identity) -> bool:
     Raises:
         UserError: it was trained with other settings.
     """
-    scores = fine_tuned.read_scores(settings.output_dir)
+    scores = folder.scores
     if fine_tuned.stops_early(scores, settings.early_stopping_patience):
-        run_settings.check_finished(settings.output_dir, identity.results)
+        folder.check_finished(identity)
         logs.say("%s ended early: nothing to train", settings.output_dir)
         return True
-    if scores and not lookup.listed_checkpoints(settings.output_dir):
+    if scores and not folder.listed:
         # The run was killed before its first checkpoint, and begins again.
         fine_tuned.write_scores(settings.output_dir, {})
     return False
@@ -285,7 +293,8 @@ def training_of(
     job: FineTuningJob,
     loaded: LoadedModel,
     strategy: tf.distribute.Strategy,
-    identity: start.Identity,
+    folder: RunFolder,
+    identity: Identity,
 ) -> loop.Training:
     """Return the training run of a job; reads its data.
 
@@ -320,6 +329,7 @@ def training_of(
         train_step.Step(strategy, loaded.model, objective, settings, compiles),
         batches.make,
         batches.length,
+        folder,
         identity,
         functools.partial(score_and_keep, job, loaded),
         new_variables=layers.new_variables(
@@ -395,7 +405,8 @@ def finish(
     `done` steps are fewer than all after a signal or an early stop.
     """
     settings = job.settings
-    scores = fine_tuned.read_scores(settings.output_dir)
+    folder = RunFolder.read(settings.output_dir)
+    scores = folder.scores
     if done < training.last_step:
         # A run that stopped early is over; one that got a signal is not.
         return fine_tuned.stops_early(scores, settings.early_stopping_patience)
@@ -404,7 +415,7 @@ def finish(
     # are kept. What is there already may have been tuned since; only a command
     # that tunes begins with the weights as trained.
     if not training.eval_steps and (not scores or done > max(scores)):
-        kept = lookup.kept_weights(settings.output_dir)
+        kept = folder.kept
         is_there = kept and weight_files.global_step(kept) == done
         if job.tune or not is_there:
             fine_tuned.write_model(job, loaded.model, done)
@@ -428,7 +439,7 @@ def score_and_keep(job: FineTuningJob, loaded: LoadedModel, step: int) -> bool:
     # steps again. Scores of later steps are left from before it was killed.
     scores = {
         number: score
-        for number, score in fine_tuned.read_scores(output_dir).items()
+        for number, score in RunFolder.read(output_dir).scores.items()
         if number < step
     }
     scores[step] = results[metric]
@@ -461,7 +472,7 @@ def draw_curves(
         job.deciding_metric() if is_scored else None,
     )
     if found:
-        scores = fine_tuned.read_scores(settings.output_dir)
+        scores = RunFolder.read(settings.output_dir).scores
         # Without scores on the way the last weights are kept.
         kept = fine_tuned.best_step(scores) if scores else max(found.loss)
         found = found._replace(
@@ -492,7 +503,10 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
 
 
 def run_sweep(
-    settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
+    settings: RunSettings,
+    folder: RunFolder,
+    create_job: CreateJob,
+    sweep: sweeps.Sweep,
 ) -> None:
     """Make every run of a sweep; copy the best one's model and results."""
     if cluster.has_other_workers():
@@ -500,11 +514,11 @@ def run_sweep(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
             "commands of its runs one by one"
         )
-    with run_settings.locked(settings.output_dir):
-        sweeps.check_no_run(settings.output_dir)
+    with run_folder.locked(folder.path):
+        folder.check_no_run()
         # Reads all files now: what is wrong in them is found before the first
         # run, not after the last one.
-        job = create_job(settings, find_source(settings))
+        job = create_job(settings, find_source(settings, folder))
         metric = job.deciding_metric()
         identity = identity_of(job)
         heldout = [job.fingerprint(data) for data in job.dev]

@@ -1,7 +1,6 @@
 """What the flags of run_pretraining.py ask for: source, settings, records."""
 
 import dataclasses
-from typing import Any
 
 from base import file_system, flags, logs
 from base.errors import UserError
@@ -11,7 +10,7 @@ from absl.flags import FlagValues
 
 import optimization
 import tokenization
-from checkpoints import lookup, run_settings, weight_files
+from checkpoints import weight_files
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
@@ -20,11 +19,12 @@ from pretraining import objectives, records
 from pretraining import run as pretraining_run
 from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
 from pretraining.records import PretrainingFiles
+from pretraining.run import Runs
 from tokenization import Vocabulary
 from training.settings import TrainingSettings
 
 
-def open_source(f: FlagValues) -> Checkpoint:
+def open_source(f: FlagValues, runs: Runs) -> Checkpoint:
     """Return the checkpoint, or the files, that the flags name; check them."""
     if f.size:
         vocabulary = Vocabulary(f.vocab_file)
@@ -37,7 +37,7 @@ def open_source(f: FlagValues) -> Checkpoint:
         )
     else:
         source = open_checkpoint(
-            run_settings.pinned(f.init_checkpoint, f.output_dir),
+            runs.own.pinned(f.init_checkpoint),
             f.bert_config_file,
             f.vocab_file,
             f.do_lower_case,
@@ -49,8 +49,10 @@ def open_source(f: FlagValues) -> Checkpoint:
         vocab = vocabulary.tokens
         source.check_vocab(len(vocab))
         tokenization.validate_special_tokens(vocab, vocab_file=vocabulary.path)
-    if f.resume_from:
-        pretraining_run.check_continues(f.resume_from, f.objective, vocabulary)
+    if runs.before:
+        pretraining_run.check_continues(
+            runs.before, f.resume_from, f.objective, vocabulary
+        )
     return source
 
 
@@ -66,7 +68,7 @@ def config_of_run(f: FlagValues, source: Checkpoint) -> BertConfig:
     return BertConfig.from_dict(source.config.to_dict() | given)
 
 
-def read_settings(f: FlagValues) -> TrainingSettings:
+def read_settings(f: FlagValues, runs: Runs) -> TrainingSettings:
     """Return the training flags as plain values.
 
     A run that goes on ends where it was to end, if no flag says otherwise.
@@ -75,37 +77,24 @@ def read_settings(f: FlagValues) -> TrainingSettings:
     """
     steps = f.num_train_steps
     if f.cooldown:
-        steps = steps_of_cooldown(f)
+        steps = steps_of_cooldown(f, runs)
     elif f.train_hours:
-        steps = known_steps(f) or 1
+        steps = known_steps(runs) or 1
     elif not f["num_train_steps"].present:
-        steps = _run_before(f)[0].get("num_train_steps", steps)
+        steps = runs.continued.adjustable.get("num_train_steps", steps)
     settings = flags.read(
         TrainingSettings,
         f,
-        init_checkpoint=run_settings.pinned(f.init_checkpoint, f.output_dir),
+        init_checkpoint=runs.own.pinned(f.init_checkpoint),
+        resume_from=runs.resume_from,
     )
-    settings = with_steps(f, settings, steps)
+    settings = with_steps(f, settings, steps, runs)
     if f.do_train:
-        _warn_of_second_fall(f, settings)
+        _warn_of_second_fall(settings, runs)
     return settings
 
 
-def _run_before(f: FlagValues) -> tuple[dict[str, Any], str | None]:
-    """Return the settings of the run that this one continues, and where it is.
-
-    The place is its last checkpoint; None: nothing is continued.
-    """
-    place = lookup.checkpoint_to_resume(f.output_dir)
-    if not place and f.resume_from:
-        place = lookup.find_training_checkpoint(f.resume_from)
-    found = run_settings.read_adjustable(
-        lookup.folder_of(place or f.output_dir)
-    )
-    return found, place
-
-
-def steps_of_cooldown(f: FlagValues) -> int:
+def steps_of_cooldown(f: FlagValues, runs: Runs) -> int:
     """Return the steps of a run whose rate falls from its last checkpoint on.
 
     If the rate of the run has begun to fall, they are those of the run.
@@ -113,27 +102,27 @@ def steps_of_cooldown(f: FlagValues) -> int:
     Raises:
         UserError: there is no run, or none whose rate is at its peak.
     """
-    found, place = _run_before(f)
+    place, known = runs.place, runs.continued.adjustable
     if not place:
         raise UserError(
             f"--cooldown ends a run, and {f.output_dir} holds none; give its "
             "--output_dir, or --resume_from"
         )
-    if (schedule := found.get("schedule")) != "wsd":
+    if (schedule := known.get("schedule")) != "wsd":
         raise UserError(
             f"--cooldown ends a run of --schedule=wsd, and {place} is of "
             f"--schedule={schedule}, whose rate has fallen since its warm-up"
         )
     done, share = weight_files.global_step(place), f.cooldown_proportion
-    if done < (warmup := found["num_warmup_steps"]):
+    if done < (warmup := known["num_warmup_steps"]):
         raise UserError(
             f"--cooldown: the learning rate of {place} rises until step "
             f"{warmup:,}; let the run train at least so long"
         )
-    known = found["num_train_steps"]
-    if share == found["cooldown_proportion"]:
-        if done >= optimization.cooldown_start(known, share):
-            return known
+    steps = known["num_train_steps"]
+    if share == known["cooldown_proportion"]:
+        if done >= optimization.cooldown_start(steps, share):
+            return steps
     steps = int(done / (1 - share)) - 1
     while optimization.cooldown_start(steps + 1, share) <= done:
         steps += 1
@@ -147,14 +136,14 @@ def steps_of_cooldown(f: FlagValues) -> int:
     return steps
 
 
-def _warn_of_second_fall(f: FlagValues, settings: TrainingSettings) -> None:
+def _warn_of_second_fall(settings: TrainingSettings, runs: Runs) -> None:
     """Warn if the rate rises again in a run where it has begun to fall."""
-    found, place = _run_before(f)
-    share, steps = found.get("cooldown_proportion"), settings.num_train_steps
-    known = found.get("num_train_steps")
-    if not place or found.get("schedule") != "wsd" or steps == known:
+    place, known = runs.place, runs.continued.adjustable
+    steps = known.get("num_train_steps")
+    is_same = steps == settings.num_train_steps
+    if not place or known.get("schedule") != "wsd" or is_same:
         return
-    begin = optimization.cooldown_start(known, share)
+    begin = optimization.cooldown_start(steps, known["cooldown_proportion"])
     if weight_files.global_step(place) > begin:
         logging.warning(
             "The learning rate of %s fell from step %d on, and rises again: "
@@ -167,21 +156,20 @@ def _warn_of_second_fall(f: FlagValues, settings: TrainingSettings) -> None:
         )
 
 
-def known_steps(f: FlagValues) -> int:
+def known_steps(runs: Runs) -> int:
     """Return the steps of the run in output_dir; 0 before it begins."""
-    found = run_settings.read_adjustable(f.output_dir)
-    return found.get("num_train_steps", 0)
+    return runs.own.adjustable.get("num_train_steps", 0)
 
 
 def with_steps(
-    f: FlagValues, settings: TrainingSettings, steps: int
+    f: FlagValues, settings: TrainingSettings, steps: int, runs: Runs
 ) -> TrainingSettings:
     """Return the settings of a run with so many steps, and its warm-up."""
     warmup, share = f.num_warmup_steps, f.warmup_proportion
     if share is None and f.train_hours:
         share = 0.1
     if not f["num_warmup_steps"].present:
-        before, _ = _run_before(f)
+        before = runs.continued.adjustable
         is_wsd = settings.schedule == before.get("schedule") == "wsd"
         if share is not None:
             warmup = int(share * steps)

@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from base import file_system, hashing, logs
 from base.errors import UserError
@@ -18,22 +18,62 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import casing, lookup, published, run_settings, weight_files
+from checkpoints import casing, lookup, published, weight_files
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,
     write_model,
 )
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import Identity, RunFolder, differing
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining, PreTrainingHeads
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
-from records import streaming
 from tokenization import Vocabulary
 from training import compilation, loop, reporting, start, train_step
+from training.plan import Plan, Run
 from training.settings import TrainingSettings
 from training.task_model import Rows
+
+
+class Runs(NamedTuple):
+    """The run in output_dir, and the one that --resume_from names.
+
+    Attributes:
+        own: what output_dir holds.
+        resume_from: the newest checkpoint of the other run; None: there is no
+            other one.
+        before: its folder.
+    """
+
+    own: RunFolder
+    resume_from: str | None = None
+    before: RunFolder | None = None
+
+    @classmethod
+    def read(cls, output_dir: str, resume_from: str | None) -> "Runs":
+        """Return what both folders hold now."""
+        own = RunFolder.read(output_dir)
+        if not resume_from:
+            return cls(own)
+        prefix = lookup.find_training_checkpoint(resume_from)
+        return cls(own, prefix, RunFolder.read(lookup.folder_of(prefix)))
+
+    @property
+    def both(self) -> list[RunFolder]:
+        """The folders of both runs, output_dir first."""
+        return [run for run in (self.own, self.before) if run]
+
+    @property
+    def place(self) -> str | None:
+        """The checkpoint that the command goes on from; None: a new run."""
+        return self.own.resumed or self.resume_from
+
+    @property
+    def continued(self) -> RunFolder:
+        """The folder of the run that the command goes on with."""
+        return self.own if self.own.resumed else self.before or self.own
 
 
 def kept_folder(output_dir: str, step: int) -> str:
@@ -41,20 +81,16 @@ def kept_folder(output_dir: str, step: int) -> str:
     return os.path.join(output_dir, f"step-{step}")
 
 
-def warn_of_missed_steps(settings: TrainingSettings) -> None:
+def warn_of_missed_steps(settings: TrainingSettings, runs: Runs) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
-    folders = [settings.output_dir]
-    latest = lookup.latest_checkpoint(settings.output_dir)
-    if settings.resume_from:
-        folders.append(lookup.folder_of(settings.resume_from))
-        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
-    done = weight_files.global_step(latest) if latest else 0
+    done = weight_files.global_step(runs.place) if runs.place else 0
     missed = [
         step
         for step in settings.keep_steps
         if step <= done
         and not any(
-            tf.io.gfile.exists(kept_folder(folder, step)) for folder in folders
+            tf.io.gfile.exists(kept_folder(folder.path, step))
+            for folder in runs.both
         )
     ]
     if missed:
@@ -120,7 +156,10 @@ _OF_A_PHASE = (
 
 
 def check_continues(
-    resume_from: str, objective: str, vocabulary: Vocabulary | None
+    run: RunFolder,
+    resume_from: str,
+    objective: str,
+    vocabulary: Vocabulary | None,
 ) -> None:
     """Check that a run continues another one of its objective and vocabulary.
 
@@ -131,15 +170,13 @@ def check_continues(
             records would stand for other tokens.
     """
     check_same_objective(
-        resume_from,
+        run,
         objective,
-        "--resume_from",
+        f"--resume_from={resume_from}",
         "its weights alone can be given as --init_checkpoint",
     )
-    folder = lookup.folder_of(lookup.find_training_checkpoint(resume_from))
-    found = run_settings.read_fingerprint(folder).get("vocabulary")
-    own = _vocabulary_digest(vocabulary)
-    if found and own and found != own:
+    theirs, own = run.fixed.get("vocabulary"), _vocabulary_digest(vocabulary)
+    if theirs and own and theirs != own:
         raise UserError(
             f"--resume_from={resume_from} is a run with another vocabulary "
             f"than {vocabulary.path}, whose ids stand for other tokens: give "
@@ -148,29 +185,30 @@ def check_continues(
 
 
 def check_same_objective(
-    path: str, objective: str, flag: str, mend: str
+    run: RunFolder, objective: str, what: str, mend: str
 ) -> None:
     """Check that a run can be resumed or scored with an objective.
 
-    A path that does not name its objective is not checked. A configuration
+    A run that does not name its objective is not checked. A configuration
     without the key may be of any objective, since earlier versions had none.
 
     Raises:
-        UserError: the run has another objective; `mend` says what to do.
+        UserError: the run has another objective. The message begins with
+            `what`; `mend` says what to do.
     """
-    folder, name = lookup.folder_of(path), None
-    config = os.path.join(folder, lookup.BERT_CONFIG_NAME)
-    if found := run_settings.read_fingerprint(folder):
+    name = None
+    if run.fixed:
         # Runs of fine-tuning have such a file too.
-        if found.keys() & {"packing", "max_predictions_per_seq"}:
-            name = found["objective"]
+        if run.fixed.keys() & {"packing", "max_predictions_per_seq"}:
+            name = run.fixed["objective"]
     # Weights without their run, as --keep_steps leaves them.
-    elif tf.io.gfile.exists(config):
-        name = read_trained_for(config).objective
+    elif published.BERT_CONFIG_NAME in run.names:
+        path = os.path.join(run.path, published.BERT_CONFIG_NAME)
+        name = read_trained_for(path).objective
     if name and name != objective:
         raise UserError(
-            f"{flag}={path} is of a run with --objective={name}, not "
-            f"{objective}: {mend}"
+            f"{what} is of a run with --objective={name}, not {objective}: "
+            f"{mend}"
         )
 
 
@@ -180,95 +218,43 @@ def check_same_objective(
 _REACHED = {570: 138, 1138: 48, 2898: 26, 5796: 20}
 
 
-@dataclasses.dataclass
-class PretrainingRun:
-    """The model of a run, and the files it leaves in output_dir.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingPlan(Plan):
+    """A pre-training, or the evaluation of a pre-trained model.
+
+    Its source is a checkpoint, or a configuration and a vocabulary, which are
+    written beside the weights.
 
     Attributes:
-        strategy: the devices.
-        source: what the run begins with: a checkpoint, or a configuration and
-            a vocabulary, which are written beside the weights.
+        runs: what output_dir and the folder of resume_from hold.
         config: the configuration in this run, whose dropout and deviation of
             new weights may be others.
         objective: what the model is trained for.
-        settings: how to train.
         data: the training records; None: the weights are scored alone.
         eval_data: the records to evaluate on, which may be `data`, or None.
+        do_eval: whether to evaluate at the end.
         eval_batch_size: records of an evaluation batch.
         max_eval_steps: the most batches of an evaluation.
         train_hours: the time that decides the number of steps, if one does.
         new_head: whether a head that the source lacks has new weights.
-
-    Raises:
-        UserError: an evaluation batch does not divide among the devices,
-            --do_lower_case does not fit the source, or the source lacks a head.
     """
 
-    strategy: tf.distribute.Strategy
-    source: Checkpoint
+    runs: Runs
     config: modeling.BertConfig
     objective: PretrainingObjective
-    settings: TrainingSettings
     data: PretrainingFiles | None
     eval_data: PretrainingFiles | None
+    do_eval: bool
     eval_batch_size: int
     max_eval_steps: int
     train_hours: float | None = None
     new_head: bool = False
 
-    def __post_init__(self):
-        # Before the training, not after it.
-        if self.eval_data:
-            devices = self.strategy.num_replicas_in_sync
-            streaming.check_divides(
-                "eval_batch_size",
-                self.eval_batch_size,
-                devices,
-                f"{devices} devices",
-            )
-        if self.data:
-            self.source = with_casing(self.source, self.settings.resume_from)
-            prefix = self.source.prefix
-            if prefix and not lookup.checkpoint_to_resume(
-                self.settings.output_dir
-            ):
-                self._check_heads(prefix)
-                name = self.source.trained_for.objective
-                if name and self.objective.predicts_next_sentence:
-                    logging.warning(
-                        "%s was pre-trained with --objective=%s, which leaves "
-                        "pooler and next sentence head as they were",
-                        prefix,
-                        name,
-                    )
-        self.results: dict[str, float] = {}  # of the last evaluation
-        self.is_of_run = True  # what is evaluated
+    def start(self) -> "PretrainingRun":
+        """Return the plan with its model in memory."""
+        return PretrainingRun(self)
 
-    @functools.cached_property
-    def model(self) -> BertForPreTraining:
-        """The model, with new weights at first."""
-        tf.keras.utils.set_random_seed(self.settings.random_seed)
-        with self.strategy.scope():
-            return BertForPreTraining(
-                self.config,
-                self.settings.dtype,
-                self.objective.predicts_next_sentence,
-            )
-
-    @functools.cached_property
-    def evaluator(self) -> Callable[[], reporting.Means]:
-        """Scores the model on `eval_data`."""
-        from training import evaluation  # where something is scored
-
-        return evaluation.Evaluator(
-            self.strategy,
-            self.model,
-            self.objective.objective,
-            self._eval_batches,
-            self.settings.jit_compile,
-        )
-
-    def _check_heads(self, prefix: str) -> None:
+    def check_heads(self, prefix: str) -> None:
         """Check that a checkpoint has the heads that the objective needs.
 
         Raises:
@@ -301,47 +287,68 @@ class PretrainingRun:
                 ways.append("--new_head trains a new one")
             raise UserError(f"{problem}; {'; '.join(ways)}")
 
-    def _eval_batches(
+    def check_source(self) -> None:
+        """Check what a new run begins with; warn of heads without training.
+
+        Raises:
+            UserError: it lacks a head of the objective.
+        """
+        prefix = self.source.prefix
+        if not prefix or self.folder.resumed:
+            return
+        self.check_heads(prefix)
+        name = self.source.trained_for.objective
+        if name and self.objective.predicts_next_sentence:
+            logging.warning(
+                "%s was pre-trained with --objective=%s, which leaves pooler "
+                "and next sentence head as they were",
+                prefix,
+                name,
+            )
+
+    def eval_batches(
         self, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
+        """Return the batches of an evaluation."""
         return self.eval_data.evaluation(
             self.eval_batch_size, self.max_eval_steps, context
         )
 
-    # --- Training ------------------------------------------------------------
+    def identified(self) -> "PretrainingPlan":
+        """Return the plan with what may change when the run is resumed, or not.
 
-    @functools.cached_property
-    def _fixed(self) -> dict[str, Any]:
-        """What must not change when the run is resumed."""
-        files = self.data.files
+        Raises:
+            UserError: output_dir holds another run, or the machines of a
+                cluster differ.
+        """
+        files, settings = self.data.files, self.settings
         digests = map(file_system.content_digest, files)
         names = pretraining_records.names_of(files)
-        return {
+        fixed = {
             "objective": self.objective.name,
             "model": self.config.to_dict(),
             **self.data.describe(),
-            **self.settings.fingerprint(),
+            **settings.fingerprint(),
             "train_hours": self.train_hours,
             "vocabulary": _vocabulary_digest(self.source.files.vocabulary),
             "records": dict(zip(names, digests, strict=True)),
         }
-
-    def _identity(self) -> start.Identity:
-        """Return what must not change when the run is resumed, and what may."""
         heldout = None
         if self.eval_data and self.eval_data is not self.data:
             digests = map(file_system.content_digest, self.eval_data.files)
             heldout = hashing.hash64(*digests)
-        results = {
-            "num_train_steps": self.settings.num_train_steps,
-            "num_warmup_steps": self.settings.num_warmup_steps,
-            **self.settings.adjustable(),
-        }
         # Other held-out data are scored, and the model is the same.
-        execution = {"heldout_data": heldout, **self.settings.execution()}
-        return start.Identity(self._fixed, results, execution, _HINTS)
+        execution = {"heldout_data": heldout, **settings.execution()}
+        identity = Identity(fixed, _results_of(settings), execution, _HINTS)
+        start.check_output_dir(self.strategy, self.folder, identity)
+        return dataclasses.replace(self, identity=identity)
 
-    def _warn_of_training_files(self, records: Collection[str]) -> None:
+    def with_settings(self, settings: TrainingSettings) -> "PretrainingPlan":
+        """Return the plan with other numbers of steps."""
+        identity = self.identity._replace(results=_results_of(settings))
+        return dataclasses.replace(self, settings=settings, identity=identity)
+
+    def warn_of_training_files(self, records: Collection[str]) -> None:
         """Tell if some of the data to evaluate on are these records."""
         files = self.eval_data.files if self.eval_data else ()
         shared = [f for f in files if file_system.content_digest(f) in records]
@@ -353,33 +360,17 @@ class PretrainingRun:
                 shared[0],
             )
 
-    def claim_output_dir(self) -> None:
-        """Begin the run in output_dir, or check that it is the one there."""
-        settings, identity = self.settings, self._identity()
-        start.claim_output_dir(self.strategy, settings, identity)
-        before = lookup.checkpoint_to_resume(settings.output_dir)
-        if settings.resume_from and not before:
-            before = lookup.find_training_checkpoint(settings.resume_from)
-            values = identity.fixed | identity.results
-            run_settings.warn_of_other_run(
-                lookup.folder_of(before),
-                {n: x for n, x in values.items() if n not in _OF_A_PHASE},
-            )
-        if self.eval_data is not self.data:
-            self._warn_of_training_files(self._fixed["records"].values())
-        logs.say("Model: %s", self.source.in_words())
-        logs.write_to(self.settings.output_dir)
-        warn_of_missed_steps(self.settings)
-
     def steps_that_fit(self) -> int:
-        """Return how many steps train_hours are; the model stays as it is."""
+        """Return how many steps train_hours are; times some of them."""
         logs.report("Timing steps, to know how many fit")
         settings = dataclasses.replace(
             self.settings, num_train_steps=1, num_warmup_steps=0
         )
-        seconds = loop.seconds_per_step(self._training(settings))
+        run = dataclasses.replace(self, settings=settings).start()
+        seconds = loop.seconds_per_step(run.all_steps())
         # Reference cycles keep the moments, which are as large as two models.
         # The training has its own.
+        del run
         gc.collect()
         steps = max(1, round(3600 * self.train_hours / seconds))
         logs.say(
@@ -393,7 +384,7 @@ class PretrainingRun:
                 "%d steps from new weights are few: the model may end no "
                 "better than the frequencies of tokens. What usually helps: %s",
                 steps,
-                self._what_helps(steps),
+                self.what_helps(steps),
             )
         elif not self.settings.init_checkpoint:
             known = max(number for number in _REACHED if number <= steps)
@@ -411,7 +402,7 @@ class PretrainingRun:
         is_new = self.train_hours and not self.settings.init_checkpoint
         return bool(is_new) and steps < min(_REACHED)
 
-    def _what_helps(self, steps: int) -> str:
+    def what_helps(self, steps: int) -> str:
         """Return advice on a run of these steps that learns too little."""
         if not self._is_short(steps):
             return (
@@ -425,14 +416,62 @@ class PretrainingRun:
             ways.append("a smaller model")
         return f"{', or '.join(ways)} (docs/small_budgets.md)"
 
-    def train(self) -> int:
-        """Train and write the weights; return the number of steps done.
 
-        After SIGTERM or Ctrl-C they are fewer than all; the same command then
-        resumes the run. A finished run may have more than this command asks
-        for.
-        """
-        settings = self.settings
+def _results_of(settings: TrainingSettings) -> dict[str, Any]:
+    """Return the settings that may change, and change the model."""
+    return {
+        "num_train_steps": settings.num_train_steps,
+        "num_warmup_steps": settings.num_warmup_steps,
+        **settings.adjustable(),
+    }
+
+
+class PretrainingRun(Run):
+    """The model of a plan, and the files that it leaves in output_dir."""
+
+    def __init__(self, plan: PretrainingPlan):
+        self.plan, self.settings = plan, plan.settings
+        self.objective = plan.objective
+        self.step = 0  # of the weights
+        self.is_of_run = True  # what is evaluated
+        self.results: dict[str, float] = {}  # of the last evaluation
+        tf.keras.utils.set_random_seed(self.settings.random_seed)
+        with plan.strategy.scope():
+            self.model = BertForPreTraining(
+                plan.config,
+                self.settings.dtype,
+                self.objective.predicts_next_sentence,
+            )
+        if not plan.data:
+            self.step = self._restore()
+
+    @functools.cached_property
+    def evaluator(self) -> Callable[[], reporting.Means]:
+        """Scores the model on `eval_data`."""
+        from training import evaluation  # where something is scored
+
+        return evaluation.Evaluator(
+            self.plan.strategy,
+            self.model,
+            self.objective.objective,
+            self.plan.eval_batches,
+            self.settings.jit_compile,
+        )
+
+    # --- Training ------------------------------------------------------------
+
+    def training(self) -> loop.Training:
+        """Say what there is to train; return it."""
+        plan, settings = self.plan, self.settings
+        if plan.runs.before and not plan.folder.resumed:
+            values = plan.identity.fixed | plan.identity.results
+            plan.runs.before.warn_of_other_phase(
+                {n: x for n, x in values.items() if n not in _OF_A_PHASE}
+            )
+        if plan.eval_data is not plan.data:
+            records = plan.identity.fixed["records"].values()
+            plan.warn_of_training_files(records)
+        warn_of_missed_steps(settings, plan.runs)
         if settings.num_warmup_steps > settings.num_train_steps:
             logging.warning(
                 "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
@@ -442,35 +481,44 @@ class PretrainingRun:
                 settings.learning_rate,
                 settings.num_train_steps // 10,
             )
-        start.say_plan(self.data.num_records, settings, self.strategy)
-        done = loop.train(self._training(settings))
-        if done >= settings.last_step:
-            self._write_model(settings.output_dir)
-        return done
+        start.say_plan(plan.data.num_records, settings, plan.strategy)
+        return self.all_steps()
 
-    def _training(self, settings: TrainingSettings) -> loop.Training:
-        """Return the training of the run with these settings."""
-        length, predictions = self.data.lengths
-
+    def all_steps(self) -> loop.Training:
+        """Return the training of the run."""
+        plan, settings = self.plan, self.settings
+        length, predictions = plan.data.lengths
         return loop.Training(
             train_step.Step(
-                self.strategy,
+                plan.strategy,
                 self.model,
                 self.objective.objective,
                 settings,
-                compilation.for_training(self.strategy, settings),
+                compilation.for_training(plan.strategy, settings),
             ),
             functools.partial(
-                self.data.training,
+                plan.data.training,
                 settings.train_batch_size,
                 settings.random_seed,
             ),
             lambda step: length,
-            self._identity(),
+            plan.folder,
+            plan.identity,
             self.evaluate,
             self.keep,
-            row=Rows(logits=predictions * self.config.vocab_size),
+            row=Rows(logits=predictions * plan.config.vocab_size),
         )
+
+    def finish(self, done: int) -> bool:
+        """Write the weights of a run that is over; return whether it is.
+
+        A finished run may have more steps than this command asks for.
+        """
+        self.step = done
+        if done < self.settings.last_step:
+            return False
+        self._write_model(self.settings.output_dir)
+        return True
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
@@ -478,7 +526,7 @@ class PretrainingRun:
             folder,
             self.model,
             dataclasses.replace(
-                self.source, trained_for=self.objective.trained_for()
+                self.plan.source, trained_for=self.objective.trained_for()
             ),
             step,
         )
@@ -511,9 +559,10 @@ class PretrainingRun:
         if is_degenerate and self.is_of_run:
             results["degenerate"] = 1
         # Before the last step the model may still learn more.
-        is_last = not self.data or step >= self.settings.last_step
+        is_trained = self.plan.identity is not None
+        is_last = not is_trained or step >= self.settings.last_step
         if is_degenerate and is_last:
-            helps = self._what_helps(self.settings.num_train_steps)
+            helps = self.plan.what_helps(self.settings.num_train_steps)
             logging.warning(
                 "%s %.2f: to know only how frequent each token is gives %.2f. "
                 "%s",
@@ -536,11 +585,14 @@ class PretrainingRun:
     @functools.cached_property
     def _frequency_loss(self) -> float:
         alone = tf.distribute.InputContext()
-        return self.objective.frequency_loss(self._eval_batches(alone))
+        return self.objective.frequency_loss(self.plan.eval_batches(alone))
 
-    def report(self) -> None:
-        """Draw curves.png of a finished training; say scores and model."""
-        if self.data and self.settings.pictures:
+    def use(self) -> None:
+        """Evaluate; draw curves.png of a training; say scores and model."""
+        plan, folder = self.plan, shlex.quote(self.settings.output_dir)
+        if plan.do_eval:
+            self.evaluate(self.step)
+        if plan.identity and self.settings.pictures:
             from training import curves
 
             loss, accuracy, *_ = self.objective.objective.names
@@ -557,7 +609,7 @@ class PretrainingRun:
                 )
             curves.write(self.settings.output_dir, found)
         if self.results:
-            files = self.eval_data.files
+            files = plan.eval_data.files
             others = f" and {len(files) - 1} more" if len(files) > 1 else ""
             reporting.log_results(
                 reporting.results_path(self.settings.output_dir),
@@ -569,29 +621,29 @@ class PretrainingRun:
                     for name in self.objective.objective.perplexities.values()
                 },
             )
-        if self.data:
-            folder = shlex.quote(self.settings.output_dir)
+        if plan.identity:
             fills = self.objective.attention_direction == modeling.BIDIRECTIONAL
             logs.say(
                 "The model is in %s%s",
                 folder,
                 f"; try: python fill_mask.py --init_checkpoint={folder} "
                 "--text='The capital of France is [MASK].'"
-                if fills and self.source.files.vocabulary
+                if fills and plan.source.files.vocabulary
                 else "",
             )
 
-    def restore_for_evaluation(self) -> int:
+    def _restore(self) -> int:
         """Set the weights to evaluate without training; return their step.
 
         Raises:
             UserError: there are none, or they were trained for another
                 objective.
         """
-        source = lookup.latest_checkpoint(self.settings.output_dir)
-        flag = "--output_dir"
+        run, flag = self.plan.folder, "--output_dir"
+        source = run.latest
         if not source and self.settings.init_checkpoint:
             source = lookup.find_checkpoint(self.settings.init_checkpoint)
+            run = RunFolder.read(lookup.folder_of(source))
             flag, self.is_of_run = "--init_checkpoint", False
         if not source:
             raise UserError(
@@ -600,7 +652,10 @@ class PretrainingRun:
                 "score noise"
             )
         check_same_objective(
-            source, self.objective.name, flag, "score it with its own"
+            run,
+            self.objective.name,
+            f"{flag}={source}",
+            "score it with its own",
         )
         # The configuration of the flags may not be the one beside the weights.
         wanted = self.objective.attention_direction
@@ -611,16 +666,17 @@ class PretrainingRun:
                     f"--do_eval: {source} is a {found} model, "
                     f"--objective={self.objective.name} scores {wanted} ones"
                 )
-        self._check_heads(source)
-        run = run_settings.read_fingerprint(lookup.folder_of(source))
-        self._warn_of_training_files((run.get("records") or {}).values())
-        if "masking" in run and self.eval_data.masks:
-            masking = json.loads(json.dumps(self.eval_data.masks.describe()))
-            if masking != run["masking"]:
+        self.plan.check_heads(source)
+        records = run.fixed.get("records") or {}
+        self.plan.warn_of_training_files(records.values())
+        if "masking" in run.fixed and (masks := self.plan.eval_data.masks):
+            before = run.fixed["masking"]
+            masking = json.loads(json.dumps(masks.describe()))
+            if masking != before:
                 logging.warning(
                     "The run drew its masks with %s: scores of the run and "
                     "of this command are not alike",
-                    run_settings.differing("masking", run["masking"], masking),
+                    differing("masking", before, masking),
                 )
         weight_files.restore_weights(
             self.model.variables, source, self.model.required

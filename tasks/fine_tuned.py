@@ -8,22 +8,21 @@ import json
 import os
 from collections.abc import Mapping
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system
 from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import checkpoint, lookup, run_settings, weight_files
+from checkpoints import checkpoint, lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import SCORES_NAME, RunFolder, differing
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import bilstm, long_texts, registry
 from tasks.job import FineTuningJob
 from tasks.settings import RunSettings
 from training import layers
 from training.task_model import TaskModel
-
-_SCORES = "scores.json"
 
 # What data to score or to predict need not have in common with training data.
 _OF_FILES = {"data", "columns", "language", "part", "is_training", "is_taught"}
@@ -33,7 +32,7 @@ _OF_FILES |= {"lengths"}  # windows over a paragraph may overlap otherwise
 # --- The checkpoint to begin from or to use -----------------------------------
 
 
-def find_source(settings: RunSettings) -> Checkpoint:
+def find_source(settings: RunSettings, folder: RunFolder) -> Checkpoint:
     """Return the checkpoint to train from or to use, and the files beside it.
 
     Training starts from init_checkpoint, also where output_dir holds a run:
@@ -43,12 +42,12 @@ def find_source(settings: RunSettings) -> Checkpoint:
     Raises:
         UserError: there is no model to use.
     """
-    name, output_dir = settings.init_checkpoint, settings.output_dir
+    name = settings.init_checkpoint
     if not settings.do_train:
-        name = lookup.kept_weights(output_dir) or name
-        if not name and not lookup.latest_checkpoint(output_dir):
+        name = folder.kept or name
+        if not name and not folder.latest:
             raise UserError(
-                f"{output_dir} holds no fine-tuned model and there is no "
+                f"{folder.path} holds no fine-tuned model and there is no "
                 "--init_checkpoint: --do_train first"
             )
     return read_source(settings, name)
@@ -129,9 +128,10 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     Raises:
         UserError: there is no fine-tuned head, or it is another task's.
     """
-    output_dir = job.settings.output_dir
     source = job.source
-    prefix = lookup.find_weights(output_dir) or source.prefix
+    # Training may have written weights.
+    folder = RunFolder.read(job.settings.output_dir)
+    prefix = folder.weights or source.prefix
     reader = weight_files.Reader(prefix)
     head = registry.find(job.task_name).head
     # A pre-trained checkpoint has no such head. restore_weights would name
@@ -157,7 +157,7 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     if prefix == source.prefix:
         # A file that a flag names may say nothing of the head.
         trained_for, is_known = source.trained_for, not source.bert_config_file
-    elif path := lookup.beside(prefix, lookup.BERT_CONFIG_NAME):
+    elif path := lookup.beside(prefix, published.BERT_CONFIG_NAME):
         trained_for, is_known = checkpoint.read_trained_for(path), True
     else:
         _check_record(job, prefix)
@@ -177,7 +177,7 @@ def _check_record(job: FineTuningJob, prefix: str) -> None:
         UserError: the run had another vocabulary, other labels or options.
     """
     settings = job.settings
-    before = run_settings.read_fingerprint(settings.output_dir).get("data")
+    before = RunFolder.read(settings.output_dir).fixed.get("data")
     used = job.dev if settings.do_eval else job.test
     is_used = before and (settings.do_eval or settings.do_predict)
     for data in used[:1] if is_used else ():
@@ -187,7 +187,7 @@ def _check_record(job: FineTuningJob, prefix: str) -> None:
         for name in sorted(names):
             old, new = before.get(name), now.get(name)
             if old != new:
-                found = run_settings.differing(name, old, new)
+                found = differing(name, old, new)
                 raise UserError(
                     f"{prefix} is of a run with {found}, which its "
                     "interruption kept from being written beside it: give the "
@@ -198,21 +198,10 @@ def _check_record(job: FineTuningJob, prefix: str) -> None:
 # --- Scores of a run ---------------------------------------------------------
 
 
-def read_scores(output_dir: str) -> dict[int, float]:
-    """Return {step: score} of the evaluations so far."""
-    path = os.path.join(output_dir, _SCORES)
-    found = text_files.read_own_json(path)
-    try:
-        return {int(step): float(score) for step, score in found.items()}
-    except (OverflowError, TypeError, ValueError):
-        logging.warning("%s is damaged: its scores do not count", path)
-        return {}
-
-
 def write_scores(output_dir: str, scores: Mapping[int, float]) -> None:
     """Write scores.json; of several processes only the chief writes it."""
     if cluster.is_chief():
-        path = os.path.join(output_dir, _SCORES)
+        path = os.path.join(output_dir, SCORES_NAME)
         file_system.write_text(path, json.dumps(scores))
 
 

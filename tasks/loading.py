@@ -18,9 +18,10 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, published, run_settings, weight_files
+from checkpoints import lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import long_texts, registry, saved_model
 from tasks.embeddings.task import Embeddings
@@ -194,8 +195,9 @@ def trained_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
     folder = lookup.folder_of(checkpoint.prefix)
     if checkpoint.is_exported:  # saved_model/1
         folder = os.path.join(folder, "../..")
-    for place in (folder, *tf.io.gfile.glob(os.path.join(folder, "runs/*"))):
-        data = run_settings.read_fingerprint(place).get("data")
+    run = RunFolder.read(folder)
+    for place in (run, *run.runs):
+        data = place.fixed.get("data")
         columns = data.get("columns") if isinstance(data, dict) else None
         if isinstance(columns, dict):
             found = columns.get("text_a"), columns.get("text_b")

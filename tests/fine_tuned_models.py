@@ -19,6 +19,8 @@ from checkpoints import lookup, weight_files
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import write_model
 from checkpoints.model import Checkpoint
+from checkpoints.published import BERT_CONFIG_NAME
+from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
 from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
 from finetuning import runner
@@ -146,7 +148,7 @@ def damage(source: Path, folder: Path) -> Path:
     bias = [name for name in tensors if name.endswith("output_bias")]
     bias = bias or ["bert/embeddings/LayerNorm/beta"]
     tensors[bias[0]][0] = np.nan
-    weight_files.write(str(folder / lookup.WEIGHTS_NAME), tensors)
+    weight_files.write(str(folder / WEIGHTS_NAME), tensors)
     return folder
 
 
@@ -157,7 +159,7 @@ def changed(source: Path, folder: Path, **keys) -> Path:
 
 def change(folder: Path, **keys) -> Path:
     """Set keys in the configuration of a model; return its directory."""
-    path = folder / lookup.BERT_CONFIG_NAME
+    path = folder / BERT_CONFIG_NAME
     path.write_text(json.dumps(json.loads(path.read_text()) | keys))
     return folder
 
@@ -166,8 +168,10 @@ def distilled_data(
     script, **flags
 ) -> tuple[in_memory.ShortRecords, FineTuningJob]:
     """Return the training records of a command with answers, and its job."""
-    settings = finetuning_flags.read(scripts.parse(script, **flags))
+    settings = finetuning_flags.read(
+        scripts.parse(script, **flags), RunFolder("")
+    )
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
-    job = script.create_job(settings, find_source(settings))
+    job = script.create_job(settings, find_source(settings, RunFolder("")))
     loaded = runner.create_model(job, tf.distribute.get_strategy())
     return job.wrapper.train_data(job.train_data(loaded)), job

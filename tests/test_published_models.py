@@ -12,7 +12,8 @@ import pytest
 import scripts
 from interruptions import interrupted_at
 
-from checkpoints import hub, run_settings, training_state
+from checkpoints import hub, training_state
+from checkpoints.run_folder import Identity, RunFolder
 from extras import sweeps
 
 NAME = "hf://a/model"
@@ -123,8 +124,8 @@ def test_the_runs_of_a_sweep_have_one_commit(
     assert command(2).count(wanted) == 1
     folder = tmp_path / "runs" / "seed1"
     recorded = {"init_checkpoint": f"hf://a/swept@{commit}"}
-    run_settings.claim_output_dir(str(folder), {}, recorded)
-    training_state.TrainingState(str(folder), [], {}).save(1)
+    RunFolder(str(folder)).claim(Identity({}, recorded, {}))
+    training_state.TrainingState(RunFolder.read(str(folder)), [], {}).save(1)
     replace(server, "a/swept", files | {"README.md": b"new"})
     assert wanted in command(3)
 

@@ -13,6 +13,7 @@ from classifier_runs import CONFIG, VOCAB, flags_for, sentences
 from tiny import results_of
 
 from checkpoints import weight_files
+from checkpoints.run_folder import RunFolder
 from finetuning import flags as finetuning_flags
 from tasks.fine_tuned import find_source
 
@@ -194,9 +195,10 @@ def test_a_class_without_examples_has_no_weight(
     flags = flags_of(nli_model, data, tmp_path, "MNLI", do_eval=False)
     flags |= {"do_train": True, "max_seq_length": 40}
     flags |= {"class_weights": "balanced"}
-    settings = finetuning_flags.read(scripts.parse(run_classifier, **flags))
+    folder, f = RunFolder(""), scripts.parse(run_classifier, **flags)
+    settings = finetuning_flags.read(f, folder)
     with caplog.at_level("INFO", logger="absl"):
-        source = find_source(settings)
+        source = find_source(settings, folder)
         run_classifier.create_job(settings, source).train_data(None)
     assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text
     assert "No training example has the label neutral: " in caplog.text

@@ -28,8 +28,9 @@ from pretraining_runs import (
 )
 from tiny import assert_same, results_of, weights_of
 
-from checkpoints import lookup, run_settings, training_state, weight_files
+from checkpoints import lookup, run_folder, training_state, weight_files
 from checkpoints.checkpoint import open_checkpoint
+from checkpoints.run_folder import RUN_NAME, RunFolder
 from modeling import NAMED_SIZES, BertConfig
 from pretraining import flags as pretraining_flags
 from pretraining import model as pretraining_model
@@ -229,7 +230,9 @@ def test_a_recipe_is_a_command(data, tmp_path, caplog):
     flags = flags_for(data, tmp_path / "1", num_train_steps=4, recipe=recipe)
     scripts.parse(run_pretraining, **flags)
     recipes.apply(run_pretraining.FLAGS, recipe)
-    settings = pretraining_flags.read_settings(run_pretraining.FLAGS)
+    settings = pretraining_flags.read_settings(
+        run_pretraining.FLAGS, pretraining_run.Runs(RunFolder(""))
+    )
     assert settings.num_warmup_steps == 3
     del flags["num_warmup_steps"]
     scripts.run(run_pretraining, **flags)
@@ -415,9 +418,9 @@ def test_files_of_the_same_name_and_size_with_other_content(
     line = scripts.error_of(run_pretraining, **values)
     assert "other records (train-1); restore them" in line
     assert "--resume_from" in line
-    config = json.loads((out / lookup.RUN_NAME).read_text())
+    config = json.loads((out / RUN_NAME).read_text())
     del config["fixed"]["records"], config["fixed"]["vocabulary"]
-    (out / lookup.RUN_NAME).write_text(json.dumps(config))
+    (out / RUN_NAME).write_text(json.dumps(config))
     assert scripts.run(run_pretraining, **values) == 0
 
 
@@ -473,10 +476,9 @@ def test_two_phases_continue_weights_moments_and_step(
     assert caplog.text.count(missed) == 1
     assert (tmp_path / "2" / "step-10" / "bert_model.ckpt.index").exists()
     prefix = str(tmp_path / "1" / "model.ckpt-6")
-    settings = TrainingSettings(
-        "", 12, 4, resume_from=prefix, keep_steps=(3, 5)
-    )
-    pretraining_run.warn_of_missed_steps(settings)
+    settings = TrainingSettings("", 12, 4, keep_steps=(3, 5))
+    runs = pretraining_run.Runs.read("", prefix)
+    pretraining_run.warn_of_missed_steps(settings, runs)
     assert caplog.text.count(missed) == 2
     assert_same(
         weights_of(finished / "model.ckpt-12"),
@@ -553,9 +555,9 @@ def test_a_wsd_run_ends_or_goes_on_at_any_step(data, tmp_path):
 
 
 def test_an_output_dir_has_one_run_at_a_time(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_settings, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(run_folder, "_LOCK_SECONDS", 0.0)
     out = tmp_path / "out"
-    with run_settings.locked(str(out)):
+    with run_folder.locked(str(out)):
         line = scripts.error_of(run_pretraining, **flags_for(data, out))
         assert f"another run is writing --output_dir={out}; wait" in line
         assert not list(out.iterdir())
@@ -580,7 +582,7 @@ def test_a_run_that_continues_another_has_steps_of_its_own(
 def test_a_finished_run_keeps_its_settings_and_its_step(
     data, finished, tmp_path, caplog
 ):
-    settings = (finished / lookup.RUN_NAME).read_text()
+    settings = (finished / RUN_NAME).read_text()
     evaluation = {"do_eval": True, "eval_input_file": data / "dev"}
     for changed, words in (
         ({"num_train_steps": 4}, "num_train_steps = 12, not 4"),
@@ -591,7 +593,7 @@ def test_a_finished_run_keeps_its_settings_and_its_step(
         assert f"holds a finished run with {words}" in line
     scripts.run(run_pretraining, **flags | {"do_train": False})
     assert results_of(finished)["global_step"] == 12
-    assert (finished / lookup.RUN_NAME).read_text() == settings
+    assert (finished / RUN_NAME).read_text() == settings
     assert "training files too" not in caplog.text
     shutil.copy(data / "train-1", tmp_path / "other-name")
     more = {"do_train": False, "eval_input_file": tmp_path / "other-name"}

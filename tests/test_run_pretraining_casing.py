@@ -7,7 +7,9 @@ import scripts
 from pretraining_runs import CASED, flags_for, write_data, write_vocab
 
 from checkpoints import lookup
+from checkpoints.run_folder import RunFolder
 from pretraining import flags, run
+from pretraining.run import Runs
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -27,7 +29,7 @@ def casing_of(monkeypatch, data, tmp_path):
     def main(_) -> None:
         run_pretraining.check_flags()
         f = run_pretraining.FLAGS
-        source = flags.open_source(f)
+        source = flags.open_source(f, Runs(RunFolder("")))
         found.append(run.with_casing(source, f.resume_from).files)
 
     def read(**given) -> bool | None:

@@ -12,6 +12,7 @@ import scripts
 from marks import nightly
 from task_cases import CASES, TaskCase
 
+from checkpoints.run_folder import RunFolder
 from finetuning import flags as finetuning_flags
 from tasks.fine_tuned import find_source
 
@@ -216,8 +217,9 @@ def test_a_default_length_is_no_more_than_the_models_positions(
     }
     flags = scripts.parse(module, **known)
     caplog.set_level("INFO", logger="absl")
-    settings = finetuning_flags.read(flags)
-    job = module.create_job(settings, find_source(settings))
+    folder = RunFolder("")
+    settings = finetuning_flags.read(flags, folder)
+    job = module.create_job(settings, find_source(settings, folder))
     assert job.source.max_seq_length == 64
     assert "max_seq_length = 64" in caplog.text
     if script == "run_squad":

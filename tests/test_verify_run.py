@@ -16,7 +16,8 @@ import tiny
 from paths import ROOT
 from pretraining_runs import flags_for, write_data, write_records
 
-from checkpoints import run_settings, weight_files
+from checkpoints import weight_files
+from checkpoints.run_folder import Identity, RunFolder
 from training.hooks import ledger
 from training.hooks.hook import Call
 from training.settings import TrainingSettings
@@ -160,9 +161,8 @@ def test_settings_are_those_of_the_command(tmp_path, monkeypatch):
     """A later --cooldown has other steps: they come from its own start."""
     out, replay = tmp_path / "out", tmp_path / "replay"
     out.mkdir()
-    run_settings.write_settings(
-        str(out), {"seed": 1}, {"num_train_steps": 900, "schedule": "linear"}
-    )
+    settings = {"num_train_steps": 900, "schedule": "linear"}
+    RunFolder(str(out)).write_settings(Identity({"seed": 1}, settings, {}))
     weight_files.write(str(out / "model.ckpt-5"), {"x": np.zeros(1)})
     (out / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
     monkeypatch.setattr(
@@ -170,8 +170,9 @@ def test_settings_are_those_of_the_command(tmp_path, monkeypatch):
     )
     lines = [{"step": step} for step in (0, 5, 8, 9)]
     begin = {"settings": {"num_train_steps": 10, "schedule": "wsd"}}
-    verify_run.copy_state(begin, lines, 5, 8, str(replay))
-    found = run_settings.read_adjustable(str(replay))
+    run = RunFolder.read(str(out))
+    verify_run.copy_state(run, begin, lines, 5, 8, str(replay))
+    found = RunFolder.read(str(replay)).adjustable
     assert found == {"num_train_steps": 10, "schedule": "wsd"}
     assert [line["step"] for line in ledger.read(str(replay))] == [8]
 

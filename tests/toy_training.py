@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow as tf
 import tiny
 
+from checkpoints.run_folder import Identity, RunFolder
 from modeling import BertConfig
-from training import loop, start, train_step
+from training import loop, train_step
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import TrainingSettings
@@ -143,7 +144,8 @@ def train(settings: TrainingSettings, x: np.ndarray, **more) -> Toy:
             ),
             make,
             lambda step: 1,
-            start.Identity({}, {}, {}),
+            RunFolder.read(settings.output_dir),
+            Identity({}, {}, {}),
             **more,
         )
     )

@@ -29,7 +29,8 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from checkpoints import lookup, run_settings, weight_files
+from checkpoints import weight_files
+from checkpoints.run_folder import IF_KNOWN, Identity, RunFolder
 from checkpoints.training_state import TRAINING_NAME
 from training.hooks import ledger
 
@@ -63,13 +64,13 @@ Line = Mapping[str, Any]
 
 def main(_: list[str]) -> int:
     """Repeat the steps and compare; return the exit status."""
-    lines = ledger.read(FLAGS.output_dir)
-    first, last = find_steps(lines)
+    run, lines = RunFolder.read(FLAGS.output_dir), ledger.read(FLAGS.output_dir)
+    first, last = find_steps(run, lines)
     begin = find_command(lines, first, last)
     with tempfile.TemporaryDirectory() as folder:
         replay = os.path.join(folder, "replay")
-        copy_state(begin, lines, first, last, replay)
-        repeat(begin, replay, last)
+        copy_state(run, begin, lines, first, last, replay)
+        repeat(run, begin, replay, last)
         found = ledger.read(replay)
         problems = list(compare(lines, found, first, last))
         problems += compare_checkpoints(replay, last)
@@ -83,7 +84,7 @@ def main(_: list[str]) -> int:
     return 1 if problems else 0
 
 
-def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
+def find_steps(run: RunFolder, lines: Sequence[Line]) -> tuple[int, int]:
     """Return the first and the last step of the flags, checked.
 
     Raises:
@@ -95,11 +96,9 @@ def find_steps(lines: Sequence[Line]) -> tuple[int, int]:
             "--ledger=100"
         )
     known = [line["step"] for line in lines]
-    kept = lookup.listed_checkpoints(FLAGS.output_dir)
-    there = (path for path in kept if tf.io.gfile.exists(f"{path}.index"))
+    there = filter(run.has, run.listed)
     starts = {0, *map(weight_files.global_step, there)} & {*known}
-    settings = run_settings.read_fingerprint(FLAGS.output_dir)
-    if settings.get("train_hours"):
+    if run.fixed.get("train_hours"):
         # From step 0 the command would time its steps again, and could choose
         # another number of them.
         starts -= {0}
@@ -140,7 +139,12 @@ def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
 
 
 def copy_state(
-    begin: Line, lines: Sequence[Line], step: int, last: int, folder: str
+    run: RunFolder,
+    begin: Line,
+    lines: Sequence[Line],
+    step: int,
+    last: int,
+    folder: str,
 ) -> None:
     """Copy the checkpoint of a step and the settings it had to a new folder.
 
@@ -149,14 +153,12 @@ def copy_state(
     the clock chose some of them; the run has lines there again.
     """
     os.makedirs(folder)
-    if fixed := run_settings.read_fingerprint(FLAGS.output_dir):
-        for name in run_settings.IF_KNOWN:
-            fixed.pop(name, None)
+    if run.fixed:
+        fixed = {n: v for n, v in run.fixed.items() if n not in IF_KNOWN}
         # Later commands may have other settings, such as another --cooldown.
-        adjustable = run_settings.read_adjustable(FLAGS.output_dir)
         own = begin.get("settings", {})
-        adjustable = {n: own.get(n, old) for n, old in adjustable.items()}
-        run_settings.write_settings(folder, fixed, adjustable)
+        others = {n: own.get(n, old) for n, old in run.adjustable.items()}
+        RunFolder(folder).write_settings(Identity(fixed, others, {}))
     steps = [x["step"] for x in lines if step < x["step"] <= last]
     file_system.write_text(
         os.path.join(folder, ledger.NAME),
@@ -173,7 +175,7 @@ def copy_state(
     )
 
 
-def repeat(begin: Line, folder: str, last: int) -> None:
+def repeat(run: RunFolder, begin: Line, folder: str, last: int) -> None:
     """Repeat the run's command in a folder until step `last` is done.
 
     Raises:
@@ -182,7 +184,7 @@ def repeat(begin: Line, folder: str, last: int) -> None:
     program, *own = begin["command"]
     own = [word for word in own if not _LEFT_OUT.fullmatch(word)]
     # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
-    dtype = run_settings.read_adjustable(FLAGS.output_dir).get("dtype")
+    dtype = run.adjustable.get("dtype")
     own = [f"--dtype={dtype}"] * bool(dtype) + own
     command = [sys.executable, program, *own, f"--output_dir={folder}"]
     command += ["--keep_checkpoint_max=0", "--nopictures"]

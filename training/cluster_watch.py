@@ -32,7 +32,7 @@ from absl import logging
 from tensorflow.python.distribute import collective_all_reduce_strategy
 from tensorflow.python.eager import context
 
-from checkpoints import lookup
+from checkpoints.run_folder import RunFolder
 from training import agreement
 
 # How long machines may take to come up, from the start of this one.
@@ -158,7 +158,7 @@ class Watch:
         progress = ""
         if self.machines.output_dir is not None:
             # Looked up in the directory, since only the chief has saved it.
-            latest = lookup.latest_checkpoint(self.machines.output_dir)
+            latest = RunFolder.read(self.machines.output_dir).latest
             saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
             progress = f" after step {self.machines.done}; {saved} is saved"
         return (

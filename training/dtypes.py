@@ -14,11 +14,12 @@ CPU are slower in bfloat16, so compilation.py leaves them out there.)
 
 import functools
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import run_settings
+from checkpoints.run_folder import RunFolder
 from training import agreement, devices
 from training.settings import AUTO
 
@@ -98,12 +99,12 @@ def choose(strategy: tf.distribute.Strategy) -> tuple[str, str]:
 def resolve(
     dtype: str,
     strategy: tf.distribute.Strategy,
-    resumed_dirs: tuple[str | None, ...] = (),
+    continued: Sequence[RunFolder] = (),
 ) -> str:
     """Return the type of the products that --dtype asks for; log what to know.
 
     Call it after `devices.create_strategy`, before the model is created. With
-    auto, the first of `resumed_dirs` that holds a run gives the type.
+    auto, the first of the runs that are continued gives the type.
 
     Raises:
         UserError: the machines of a cluster were given different types.
@@ -111,11 +112,10 @@ def resolve(
     agreement.check_same_run(strategy, {"dtype": dtype})
     if dtype != AUTO:
         return dtype
-    for directory in filter(None, resumed_dirs):
-        before = run_settings.read_adjustable(directory).get("dtype")
-        if before:
+    for run in continued:
+        if before := run.adjustable.get("dtype"):
             logging.info(
-                "--dtype=auto: %s, as the run in %s began", before, directory
+                "--dtype=auto: %s, as the run in %s began", before, run.path
             )
             return str(before)
     chosen, why = choose(strategy)

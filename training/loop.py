@@ -15,13 +15,12 @@ from base import cluster, logs, progress
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import run_settings
+from checkpoints.run_folder import Identity, RunFolder
 from checkpoints.training_state import TrainingState
 from training import agreement, start
 from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
 from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
-from training.start import Identity
 from training.stop_request import StopRequest
 from training.task_model import Rows
 from training.train_step import Step
@@ -40,6 +39,7 @@ class Training(NamedTuple):
         make_batches: (number of the first example, input context) -> dataset
             of the run's batches from that example on.
         length: number of a step -> length of the sequences of its batch.
+        folder: what output_dir held when the command began.
         identity: is written when the first step is due.
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
@@ -52,6 +52,7 @@ class Training(NamedTuple):
     step: Step
     make_batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
     length: Callable[[int], int]
+    folder: RunFolder
     identity: Identity
     evaluate: Callable[[int], bool | None] = lambda done: None
     keep: Callable[[int], None] = lambda done: None
@@ -74,7 +75,7 @@ def train(run: Training) -> int:
     step, settings = run.step, run.step.settings
     last = settings.last_step
     state = TrainingState(
-        settings.output_dir,
+        run.folder,
         step.model.variables,
         step.optimizer.slots,
         settings.keep_checkpoint_max,
@@ -82,11 +83,11 @@ def train(run: Training) -> int:
         settings.cooldown_start,
     )
     first = done = start.resume_or_start(
-        state, step.model, settings, run.new_variables
+        run.folder, state, step.model, settings, run.new_variables
     )
     agreement.check_same_start(step.strategy, settings, first, state)
     if first >= last:
-        run_settings.check_finished(settings.output_dir, run.identity.results)
+        run.folder.check_finished(run.identity)
         logs.say(
             "%s holds a finished run of %d steps: nothing to train",
             settings.output_dir,
@@ -148,11 +149,8 @@ def _prepare(run: Training, state: TrainingState, first: int) -> None:
     )
     memory.log_estimate(run.step, run.length, first, run.row)
     if cluster.is_chief():
-        folder, identity = settings.output_dir, run.identity
-        run_settings.warn_of_changes(
-            folder, identity.adjustable, identity.hints
-        )
-        run_settings.write_settings(folder, identity.fixed, identity.adjustable)
+        run.folder.warn_of_changes(run.identity)
+        run.folder.write_settings(run.identity)
 
 
 def _iterator(

@@ -1,9 +1,7 @@
 """Begin or resume a run: what output_dir holds, its type and its weights."""
 
 import dataclasses
-import types
-from collections.abc import Container, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Container, Sequence
 
 from base import logs
 from base.errors import UserError
@@ -11,53 +9,35 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, run_settings, training_state, weight_files
+from checkpoints import lookup, training_state, weight_files
+from checkpoints.run_folder import Identity, RunFolder
 from training import agreement, devices
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 
-class Identity(NamedTuple):
-    """What decides whether a command may resume the run in output_dir."""
-
-    fixed: dict[str, Any]  # may not change when the run is resumed
-    # May change, which is logged: what changes the model that comes out, and
-    # how it is computed.
-    results: dict[str, Any]
-    execution: dict[str, Any]
-    # What to say of a setting that has changed, see run_settings.py.
-    hints: Mapping[str, str] = types.MappingProxyType({})
-
-    @property
-    def adjustable(self) -> dict[str, Any]:
-        """All that may change."""
-        return {**self.results, **self.execution}
-
-
 def with_dtype(
-    settings: TrainingSettings, strategy: tf.distribute.Strategy, do_train: bool
+    settings: TrainingSettings,
+    strategy: tf.distribute.Strategy,
+    continued: Sequence[RunFolder] = (),
 ) -> TrainingSettings:
     """Return the settings with the type that --dtype=auto is, and log it.
+
+    The first run of `continued` that has a type gives it.
 
     Raises:
         UserError: the machines of a cluster were given different types.
     """
     from training import dtypes  # measures what this machine can do
 
-    resumed = ()
-    if do_train:
-        before = settings.resume_from and lookup.folder_of(settings.resume_from)
-        resumed = (settings.output_dir, before)
-    dtype = dtypes.resolve(settings.dtype, strategy, resumed)
+    dtype = dtypes.resolve(settings.dtype, strategy, continued)
     return dataclasses.replace(settings, dtype=dtype)
 
 
-def claim_output_dir(
-    strategy: tf.distribute.Strategy,
-    settings: TrainingSettings,
-    identity: Identity,
+def check_output_dir(
+    strategy: tf.distribute.Strategy, folder: RunFolder, identity: Identity
 ) -> None:
-    """Begin the run in output_dir, or check that it is the one there.
+    """Check that a run may begin in output_dir, or that it is the one there.
 
     Raises:
         UserError: output_dir holds another run, or the machines of a cluster
@@ -66,12 +46,7 @@ def claim_output_dir(
     # Machines score held-out data together. A resumed run may have others.
     heldout = {"heldout_data": identity.execution.get("heldout_data")}
     agreement.check_same_run(strategy, heldout | identity.fixed)
-    run_settings.claim_output_dir(
-        settings.output_dir,
-        identity.fixed,
-        identity.adjustable,
-        identity.hints,
-    )
+    folder.check_same(identity)
 
 
 def say_plan(
@@ -108,6 +83,7 @@ def _other_than_usual(settings: TrainingSettings) -> str:
 
 
 def resume_or_start(
+    folder: RunFolder,
     state: training_state.TrainingState,
     model: TaskModel,
     settings: TrainingSettings,
@@ -123,26 +99,24 @@ def resume_or_start(
         UserError: the run of `resume_from` has done all steps of this one.
     """
     state.clean()
-    latest = lookup.checkpoint_to_resume(settings.output_dir)
     # output_dir comes first, so that the command that began a run resumes it.
-    if latest:
-        done = state.restore(latest)
-        logs.say("Resuming %s: %d steps are done", latest, done)
+    if folder.resumed:
+        done = state.restore(folder.resumed)
+        logs.say("Resuming %s: %d steps are done", folder.resumed, done)
         for name in ("init_checkpoint", "resume_from"):
             if getattr(settings, name):
                 logging.info("--%s is not read: output_dir has a run", name)
         return done
     if settings.resume_from:
-        source = lookup.find_training_checkpoint(settings.resume_from)
-        done = state.restore(source)
+        done = state.restore(settings.resume_from)
         if done >= settings.last_step:
             raise UserError(
                 f"--resume_from={settings.resume_from}: {done:,} steps are "
-                f"done in {source}, and this run ends after "
-                f"{settings.last_step:,}: give a larger --num_train_steps, or "
-                "--stop_after_steps in the first phase"
+                f"done in it, and this run ends after {settings.last_step:,}: "
+                "give a larger --num_train_steps, or --stop_after_steps in the "
+                "first phase"
             )
-        logs.say("Continuing %s: %d steps are done", source, done)
+        logs.say("Continuing %s: %d steps are done", settings.resume_from, done)
         return done
     if not settings.init_checkpoint:
         logging.info("Starting from new weights, seed %d", settings.random_seed)

@@ -13,7 +13,7 @@ from base.flags import flag
 import numpy as np
 from absl import logging
 
-from checkpoints import lookup
+from checkpoints import lookup, published
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory, tfrecord
@@ -414,7 +414,7 @@ class MultiLabelJob(ClassifierJob):
         """
         scored = super().evaluate(loaded)
         folder = lookup.folder_of(loaded.prefix) if loaded.prefix else ""
-        path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
+        path = os.path.join(folder, published.BERT_CONFIG_NAME)
         if self.tunes and folder == self.settings.output_dir.rstrip("/"):
             if cluster.is_chief() and file_system.exists(path):
                 config = text_files.read_json_object(path)

@@ -26,6 +26,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints import lookup, weight_files
+from checkpoints.run_folder import RunFolder
 from records import cache as record_cache
 from tasks import signs
 from tasks.squad import decoding as squad_decoding
@@ -352,7 +353,7 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
 
     The first one in the directories, else init_checkpoint.
     """
-    kept = map(lookup.kept_weights, folders)
+    kept = (RunFolder.read(folder).kept for folder in folders)
     if found := next(filter(None, kept), init_checkpoint):
         return found
     raise UserError(

@@ -12,10 +12,11 @@ import pytest
 import tensorflow as tf
 from tiny import SPECIAL, assert_same, values_of
 
-from checkpoints import lookup, weight_files
+from checkpoints import weight_files
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import num_weights, open_checkpoint, write_model
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import WEIGHTS_NAME
 from checkpoints.trained_for import TrainedFor, id2label_of
 from modeling import BertConfig, BertModel
 from tokenization import TokenizerSettings, Vocabulary
@@ -248,7 +249,7 @@ def test_a_written_model_is_found_again(model, tmp_path, normalization):
     trained_for = TrainedFor(sentence_pairs=False)
     written = checkpoint_with(config, vocab, normalization, trained_for)
     write_model(str(folder), model, written)
-    prefix = str(folder / lookup.WEIGHTS_NAME)
+    prefix = str(folder / WEIGHTS_NAME)
     found = open_checkpoint(str(folder))
     assert found.prefix == prefix
     assert found.config.to_dict() == config.to_dict()

@@ -19,11 +19,11 @@ from checkpoints import (
     huggingface,
     lookup,
     published,
-    run_settings,
     training_state,
     weight_files,
 )
 from checkpoints.checkpoint import open_checkpoint
+from checkpoints.run_folder import Identity, RunFolder
 
 TINY = "google/tiny"
 
@@ -285,17 +285,15 @@ def test_a_run_keeps_its_commit(model, tmp_path):
     """Also one of a sweep."""
     one, two = (digit * 40 for digit in "12")
     folder = tmp_path / "runs" / "seed1"
-    run = training_state.TrainingState(str(folder), model.variables, {})
-    recorded = {"init_checkpoint": f"hf://a/b@{one}"}
-    run_settings.claim_output_dir(str(folder), {}, recorded)
+    run = RunFolder(str(folder))
+    run.claim(Identity({}, {"init_checkpoint": f"hf://a/b@{one}"}, {}))
     # No step yet.
-    assert run_settings.pinned("hf://a/b", str(folder)) == "hf://a/b"
-    run.save(1)
+    assert RunFolder.read(run.path).pinned("hf://a/b") == "hf://a/b"
+    training_state.TrainingState(run, model.variables, {}).save(1)
     for place in (folder, tmp_path):
-        found = run_settings.pinned("hf://a/b", str(place))
-        assert found == f"hf://a/b@{one}"
+        read = RunFolder.read(str(place))
+        assert read.pinned("hf://a/b") == f"hf://a/b@{one}"
         for other in (f"hf://a/b@{two}", "hf://a/c", "fine-tuned", None):
-            assert run_settings.pinned(other, str(place)) == other
-    assert run_settings.pinned("hf://a/b", None) == "hf://a/b"
+            assert read.pinned(other) == other
     with pytest.raises(UserError, match="--init_checkpoint=hf://b: wanted"):
-        run_settings.pinned("hf://b", None)
+        RunFolder("").pinned("hf://b")

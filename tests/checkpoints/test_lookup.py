@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from checkpoints import lookup, training_state, weight_files
+from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
 
 TENSORS = {"x": np.zeros([2], np.float32)}
 
@@ -17,7 +18,9 @@ def run(model, tmp_path) -> Path:
     """An output_dir with two training checkpoints."""
     folder = tmp_path / "run"
     folder.mkdir()
-    state = training_state.TrainingState(str(folder), model.variables, {})
+    state = training_state.TrainingState(
+        RunFolder.read(str(folder)), model.variables, {}
+    )
     state.save(1)
     state.save(2)
     return folder
@@ -32,7 +35,7 @@ def test_a_prefix_is_itself(run):
 def test_finished_weights_come_before_training_checkpoints(run):
     newest = str(run / "model.ckpt-2")
     assert lookup.find_checkpoint(str(run)) == newest
-    weights = str(run / lookup.WEIGHTS_NAME)
+    weights = str(run / WEIGHTS_NAME)
     weight_files.write(weights, TENSORS)
     assert lookup.find_checkpoint(str(run)) == weights
     assert lookup.find_training_checkpoint(str(run)) == newest

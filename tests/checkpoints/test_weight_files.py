@@ -9,6 +9,7 @@ from small_models import GOLDEN_MODEL, golden_config
 from tiny import assert_same, values_of
 
 from checkpoints import training_state, weight_files
+from checkpoints.run_folder import RunFolder
 from pretraining import model as pretraining_model
 
 
@@ -60,7 +61,9 @@ def test_what_optimizers_keep_is_passed_over(model, tmp_path):
     report = weight_files.restore_weights(model.variables, prefix)
     assert report.unused == [other]
     # A run continues only with what it keeps itself.
-    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    state = training_state.TrainingState(
+        RunFolder.read(str(tmp_path)), model.variables, {}
+    )
     with pytest.raises(UserError, match="variables differ, .*/Adam"):
         state.restore(prefix)
 
@@ -122,7 +125,9 @@ def test_variables_that_are_no_numbers_are_named(
     prefix = str(tmp_path / "c")
     tensors = weight_files.as_tensors(model.variables)
     weight_files.write(prefix, {**tensors, "global_step": 1, name: value})
-    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    state = training_state.TrainingState(
+        RunFolder.read(str(tmp_path)), model.variables, {}
+    )
     with pytest.raises(UserError, match=f"c: .*{problem}"):
         state.restore(prefix)
     with pytest.raises(UserError, match=f"c: .*{problem}"):

@@ -12,7 +12,7 @@ import pytest
 import scripts
 from tiny import weights_of
 
-from checkpoints import lookup, run_settings
+from checkpoints.run_folder import Identity, RunFolder
 from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
@@ -53,13 +53,13 @@ def test_a_sweep_does_not_mix_with_a_run(tmp_path):
     assert contents(out) == before
     (out / "bert_model.ckpt.index").unlink()
     with pytest.raises(UserError, match="holds a model .*model.safetensors"):
-        sweeps.check_no_run(str(out))
+        RunFolder.read(str(out)).check_no_run()
     (out / "model.ckpt-5.index").write_text("")
     (out / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
     with pytest.raises(
         UserError, match=r"model.ckpt-5\).*another --output_dir"
     ):
-        sweeps.check_no_run(str(out))
+        RunFolder.read(str(out)).check_no_run()
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -80,16 +80,16 @@ def test_a_run_does_not_mix_with_a_sweep(is_finished, tmp_path):
     assert f"output_dir {out} has the runs of a sweep ({what})" in line
     assert "use another --output_dir" in line
     assert contents(out) == before
-    sweeps.check_no_run(str(out))  # the sweep goes on
+    RunFolder.read(str(out)).check_no_run()  # the sweep goes on
 
 
 def test_a_sweep_whose_run_never_began_is_no_sweep(tmp_path):
     seed = tmp_path / "runs" / "seed1"
-    run_settings.claim_output_dir(str(seed), {}, {"learning_rate": 1.0})
+    RunFolder(str(seed)).claim(Identity({}, {"learning_rate": 1.0}, {}))
     (tmp_path / "runs" / "notes.txt").write_text("")
-    sweeps.check_no_sweep(str(tmp_path))
-    sweeps.check_no_sweep(str(tmp_path / "none"))
-    sweeps.check_no_run(str(tmp_path / "none"))
+    RunFolder.read(str(tmp_path)).check_no_sweep()
+    RunFolder.read(str(tmp_path / "none")).check_no_sweep()
+    RunFolder.read(str(tmp_path / "none")).check_no_run()
     assert not (tmp_path / "none").exists()
 
 
@@ -130,12 +130,12 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
     for count in range(number_of_files):
         out.mkdir(exist_ok=True)
         sweeps.copy_best(str(first), str(out), RESULTS)
-        assert lookup.find_weights(str(out))
+        assert RunFolder.read(str(out)).weights
         with pytest.MonkeyPatch.context() as patch:
             kill_after(count, patch)
             with pytest.raises(Killed):
                 sweeps.copy_best(str(second), str(out), RESULTS)
-        assert lookup.find_weights(str(out)) is None, count
+        assert RunFolder.read(str(out)).weights is None, count
         # Nor are there results of the older model.
         assert not (out / "errors.tsv").exists()
         found = contents(out).get("eval_results.txt")

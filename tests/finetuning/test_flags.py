@@ -7,11 +7,12 @@ import scripts
 from absl import flags
 
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from modeling import BertConfig
-from tasks.settings import usual_rate
+from tasks.settings import RunSettings, usual_rate
 
 
 def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:
@@ -20,10 +21,20 @@ def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:
     return f
 
 
+def read(f: flags.FlagValues) -> RunSettings:
+    return finetuning_flags.read(f, RunFolder.read(f.output_dir))
+
+
+def check_export(*arguments: str) -> None:
+    f = parsed(*arguments)
+    folder = RunFolder.read(f.output_dir)
+    finetuning_flags.check_export(f, read(f), folder)
+
+
 @pytest.mark.parametrize("script", ["run_classifier", "run_squad"])
 def test_fine_tuning_corrects_by_default_and_pretraining_does_not(script):
     for arguments, corrects in (((), True), (("--nobias_correction",), False)):
-        settings = finetuning_flags.read(parsed(*arguments, script=script))
+        settings = read(parsed(*arguments, script=script))
         assert settings.training.bias_correction is corrects
     pretraining = scripts.load("run_pretraining").FLAGS
     assert pretraining["bias_correction"].default is False
@@ -68,11 +79,11 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
     (tmp_path / "saved_model" / "1").mkdir(parents=True)
     given = [f"--output_dir={tmp_path}", "--do_export"]
     with pytest.raises(UserError, match="saved_model/1 exists already"):
-        finetuning_flags.check(parsed(*given, "--do_train"))
+        check_export(*given, "--do_train")
     (tmp_path / "sweep_results.txt").write_text("")
-    finetuning_flags.check(parsed(*given, "--do_train", "--num_restarts=2"))
+    check_export(*given, "--do_train", "--num_restarts=2")
     with pytest.raises(UserError, match="saved_model/1 exists already"):
-        finetuning_flags.check(parsed(*given))
+        check_export(*given)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +107,7 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
 def test_few_examples_get_more_epochs(
     num_examples, given, steps, warning, caplog
 ):
-    settings = finetuning_flags.read(parsed("--do_train", *given))
+    settings = read(parsed("--do_train", *given))
     training = runner.with_steps(settings, num_examples)
     assert training.num_train_steps == steps
     assert training.num_warmup_steps == steps // 10

@@ -41,18 +41,17 @@ from checkpoints import (
     casing,
     checkpoint,
     hub,
-    lookup,
     model_garden,
     published,
-    run_settings,
 )
+from checkpoints.run_folder import Identity, RunFolder
 from extras import sweeps
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
 from records import tfrecord
 from serving.litert.model import LiteRtModel
-from tasks import fine_tuned, loading, reading, registry, rows
+from tasks import loading, reading, registry, rows
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.encoder import lines as encoder_lines
@@ -218,7 +217,6 @@ def _open_model(folder: Path) -> None:
     found = checkpoint.open_checkpoint(str(folder))
     found.tokenizer.tokenize("a good film")
     loading.find(str(folder))
-    lookup.latest_checkpoint(str(folder))
     checkpoint.read_weights(found)
 
 
@@ -553,11 +551,13 @@ _POINTS = [
 )
 def runs(folder):
     out = str(folder)
-    _each(lookup.checkpoint_to_resume, out)
-    fixed = {"seed": 1, "data": {"a": 1}}
-    _each(run_settings.claim_output_dir, out, fixed, {"steps": 1})
-    _each(run_settings.pinned, "hf://a/b", out)
-    _each(fine_tuned.read_scores, out)
+    run = RunFolder.read(out)
+    identity = Identity({"seed": 1, "data": {"a": 1}}, {"steps": 1}, {})
+    _each(lambda: run.resumed)
+    _each(run.check_same, identity)
+    _each(run.claim, identity)
+    _each(run.pinned, "hf://a/b")
+    _each(lambda: run.scores)
     _each(sweeps.read_scores, out)
     _each(curves.read, out, 10, ["loss"])
     scalars.forget_after(out, 100)

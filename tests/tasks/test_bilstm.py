@@ -11,6 +11,7 @@ import toy_training
 import modeling
 from checkpoints import training_state, weight_files
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import TrainedFor
 from tasks import bilstm
 from tasks.bilstm import BiLstmSize
@@ -197,8 +198,12 @@ def test_a_missing_pooler_is_said_where_the_head_reads_it(
     settings = toy_training.settings_of(
         out, init_checkpoint=str(tmp_path / "model.ckpt")
     )
-    state = training_state.TrainingState(str(out), model.variables, {})
-    assert start.resume_or_start(state, model, settings) == 0
+    state = training_state.TrainingState(
+        RunFolder.read(str(out)), model.variables, {}
+    )
+    assert (
+        start.resume_or_start(RunFolder(str(out)), state, model, settings) == 0
+    )
     assert ("has no pooler" in caplog.text) == (name is None)
 
 

@@ -9,6 +9,7 @@ import json
 import pytest
 import tensorflow as tf
 
+from checkpoints.run_folder import RunFolder
 from training import agreement, devices, dtypes
 
 
@@ -62,14 +63,17 @@ def test_auto_keeps_the_type_of_the_run(fast_machine, caplog, tmp_path):
     (tmp_path / "training_config.json").write_text(json.dumps(run))
     strategy = tf.distribute.get_strategy()
     # Without a checkpoint no run has begun.
-    assert dtypes.resolve("auto", strategy, (str(tmp_path),)) == "bfloat16"
+    assert (
+        dtypes.resolve("auto", strategy, [RunFolder.read(str(tmp_path))])
+        == "bfloat16"
+    )
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "m"\n')
     for name in ("m.index", "m.data-00000-of-00001"):
         (tmp_path / name).write_text("")
-    dirs = (str(tmp_path / "none"), None, str(tmp_path))
-    assert dtypes.resolve("auto", strategy, dirs) == "float16"
+    runs = [RunFolder.read(str(p)) for p in (tmp_path / "none", tmp_path)]
+    assert dtypes.resolve("auto", strategy, runs) == "float16"
     assert "--dtype=auto: float16, as the run in" in caplog.messages[-1]
-    assert dtypes.resolve("float32", strategy, dirs) == "float32"
+    assert dtypes.resolve("float32", strategy, runs) == "float32"
 
 
 def test_machines_that_differ_take_float32(fast_machine, monkeypatch, caplog):

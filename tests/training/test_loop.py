@@ -12,7 +12,7 @@ import pytest
 import tiny
 import toy_training as toy
 
-from checkpoints import lookup
+from checkpoints.run_folder import RunFolder
 from checkpoints.training_state import TrainingState
 from training import loop, scalars
 from training.hooks import ledger
@@ -37,7 +37,7 @@ class Clock:
 
 def kept(folder: Path) -> list[str]:
     """Return the checkpoints that are listed, whose files are the only ones."""
-    listed = lookup.listed_checkpoints(str(folder))
+    listed = RunFolder.read(str(folder)).listed
     names = {Path(prefix).name for prefix in listed}
     assert {path.stem for path in folder.glob("model.ckpt-*.index")} == names
     return [name.removeprefix("model.ckpt-") for name in sorted(names)]

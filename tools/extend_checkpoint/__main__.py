@@ -36,6 +36,7 @@ import tokenization
 from checkpoints import lookup, published
 from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import read_weights, write_checkpoint
+from checkpoints.published import VOCAB_NAME
 from modeling import BertConfig
 from pretraining.data import sources
 from pretraining.data import words as pretraining_words
@@ -125,7 +126,7 @@ def main(_: list[str]) -> None:
         write_words(words, ids)
     extended = TokenizerFiles(
         vocabulary=tokenization.Vocabulary(
-            os.path.join(FLAGS.output_dir, lookup.VOCAB_NAME),
+            os.path.join(FLAGS.output_dir, VOCAB_NAME),
             "".join(f"{line}\n" for line in lines).encode(),
         ),
         known=checkpoint.tokenizer_settings,

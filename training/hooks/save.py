@@ -8,7 +8,7 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import lookup
+from checkpoints.run_folder import RunFolder
 from checkpoints.training_state import TrainingState
 from training.agreement import Machines
 from training.hooks.hook import Call, Hook, is_due
@@ -53,7 +53,7 @@ class FiniteCheck(Hook):
         elif not scale and not math.isfinite(means["gradient_norm"]):
             problem = f"gradient_norm became {means['gradient_norm']}"
         if problem:
-            last = lookup.latest_checkpoint(self.step.settings.output_dir)
+            last = RunFolder.read(self.step.settings.output_dir).latest
             raise UserError(
                 f"{problem} at step {call.done}, which is not saved; the last "
                 f"good checkpoint is "

@@ -1,0 +1,81 @@
+"""A command as a plan, and the one way in which plans are carried out.
+
+A plan is made whole before anything is written: from the flags, and from what
+output_dir holds. What is wrong is found there. It does not change afterwards.
+"""
+
+import abc
+import dataclasses
+
+from base import file_system, logs
+
+import tensorflow as tf
+
+from checkpoints.model import Checkpoint
+from checkpoints.run_folder import Identity, RunFolder
+from training import agreement, loop
+from training.settings import TrainingSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan(abc.ABC):
+    """A command that trains a model, or uses one.
+
+    Attributes:
+        folder: what output_dir holds.
+        strategy: the devices.
+        source: what the model begins with; without training, the model.
+        settings: how to train.
+        identity: of the run that begins or goes on; None: nothing is trained.
+    """
+
+    folder: RunFolder
+    strategy: tf.distribute.Strategy
+    source: Checkpoint
+    settings: TrainingSettings
+    identity: Identity | None
+
+    @abc.abstractmethod
+    def start(self) -> "Run":
+        """Return the plan with its model in memory; writes nothing."""
+
+
+class Run(abc.ABC):
+    """A plan that is being carried out: with its model, and what it learns."""
+
+    @abc.abstractmethod
+    def training(self) -> loop.Training | None:
+        """Return what is to be trained; None: it has ended early before."""
+
+    @abc.abstractmethod
+    def finish(self, done: int) -> bool:
+        """Keep the weights after so many steps; return whether it is over.
+
+        They are fewer than all after a signal or an early stop.
+        """
+
+    @abc.abstractmethod
+    def use(self) -> None:
+        """Score, predict, draw and export the weights that are kept."""
+
+
+def carry_out(plan: Plan) -> int:
+    """Train, score, predict and export as a plan says; return the exit status.
+
+    It is 1 after a training that was told to stop; the same command then goes
+    on with it.
+    """
+    run = plan.start()
+    if plan.identity:
+        plan.folder.claim(plan.identity)
+    file_system.make_directory(plan.folder.path)
+    logs.say("Model: %s", plan.source.in_words())
+    logs.write_to(plan.folder.path)
+    if plan.identity and (training := run.training()):
+        done = loop.train(training)
+        if not run.finish(done):
+            return 1
+        del training  # has the moments, which are as large as two models
+        agreement.wait_for_all(plan.strategy)  # for the weights to keep
+    run.use()
+    return 0
