@@ -314,7 +314,8 @@ def _warn_of_quotes(
 
     def kinds(row: list[str]) -> list[tuple[int, str]]:  # numbers are alike
         return [
-            (n, re.sub("[0-9.]+", "0", c.strip())) for n, c in enumerate(row)
+            (n, re.sub("[0-9][0-9.]*", "0", c.strip()))
+            for n, c in enumerate(row)
         ]
 
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
