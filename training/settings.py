@@ -75,7 +75,8 @@ class TrainingSettings:
     )
     """Another run (its output_dir or a model.ckpt-<step> in it) whose weights,
     optimizer moments and step this run continues, on other records: the second
-    phase of two. Read only when output_dir holds no run yet."""
+    phase of two. Its steps and warm-up stay, if no flag gives others. Read only
+    when output_dir holds no run yet."""
 
     learning_rate: float = flag(5e-5, low=0, resumed="results")
     """Peak learning rate.{usual_rate}"""
