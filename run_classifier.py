@@ -49,6 +49,7 @@ from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
 from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from finetuning.runner import Work
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
@@ -189,10 +190,10 @@ _TITLES = {"train": "training", "dev": "development", "test": "test"}
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    return runner.run_script(FLAGS, __file__, create_job)
+    return runner.run_script(FLAGS, __file__, create_work)
 
 
-def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
+def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
     processor = None
     if FLAGS.processor:
@@ -241,17 +242,18 @@ def create_job(settings: RunSettings, source: Checkpoint) -> ClassifierJob:
             folds.check_not_seen(files.train, own, prefix)
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(settings, source, files, read(Options, FLAGS))
+    wrapper = tune = None
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
         check_calibration(files, settings.output_dir)
-        job.tune = functools.partial(calibrate, job)
+        tune = functools.partial(calibrate, job)
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
         from extras.distillation.classes import ClassifierDistillation
 
-        job.wrapper = ClassifierDistillation(job, learned)
-    return job
+        wrapper = ClassifierDistillation(job, learned)
+    return Work(job, wrapper, tune)
 
 
 def needed_parts() -> dict[str, str]:

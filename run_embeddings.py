@@ -34,6 +34,7 @@ from absl import flags
 from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from finetuning.runner import Work
 from tasks.embeddings.data import Columns
 from tasks.embeddings.job import EmbeddingsJob, Options
 from tasks.embeddings.learning import Learning
@@ -62,10 +63,10 @@ define(Prompts)
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    return runner.run_script(FLAGS, __file__, create_job)
+    return runner.run_script(FLAGS, __file__, create_work)
 
 
-def create_job(settings: RunSettings, source: Checkpoint) -> EmbeddingsJob:
+def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
     options = read(
         Options,
@@ -74,13 +75,13 @@ def create_job(settings: RunSettings, source: Checkpoint) -> EmbeddingsJob:
         learning=read(Learning, FLAGS),
         prompts=read(Prompts, FLAGS),
     )
-    job = EmbeddingsJob(settings, source, options)
+    job, wrapper = EmbeddingsJob(settings, source, options), None
     if job.is_taught:
         # Only runs that ask for an extra import it.
         from extras.distillation.vectors import VectorDistillation
 
-        job.wrapper = VectorDistillation(job)
-    return job
+        wrapper = VectorDistillation(job)
+    return Work(job, wrapper)
 
 
 if __name__ == "__main__":

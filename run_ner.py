@@ -33,6 +33,7 @@ from checkpoints.trained_for import TrainedFor
 from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from finetuning.runner import Work
 from tasks.encoder.model import table_7
 from tasks.ner.data import Columns
 from tasks.ner.job import NerJob
@@ -110,10 +111,10 @@ define(DistillationFlags, without=("learn_all_answers",))
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    return runner.run_script(FLAGS, __file__, create_job)
+    return runner.run_script(FLAGS, __file__, create_work)
 
 
-def create_job(settings: RunSettings, source: Checkpoint) -> NerJob:
+def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
     own = source.trained_for
     if settings.do_train:
@@ -136,13 +137,13 @@ def create_job(settings: RunSettings, source: Checkpoint) -> NerJob:
         (FLAGS.train_file, FLAGS.dev_file, FLAGS.test_file),
         Columns(FLAGS.token_column, FLAGS.label_column),
     )
-    options = read(DistillationFlags, FLAGS)
+    options, wrapper = read(DistillationFlags, FLAGS), None
     if settings.do_train and options.teacher_answers:
         # Only runs that ask for an extra import it.
         from extras.distillation.words import TaggerDistillation
 
-        job.wrapper = TaggerDistillation(job, options)
-    return job
+        wrapper = TaggerDistillation(job, options)
+    return Work(job, wrapper)
 
 
 def read_model_options(trained_for: TrainedFor) -> TrainedFor:

@@ -41,6 +41,7 @@ from extras import mistakes
 from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from finetuning.runner import Work
 from tasks.fine_tuned import read_source
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
@@ -116,10 +117,10 @@ def main(_: list[str]) -> int:
         return score_file()
     if FLAGS.ensemble_dirs:
         return answer_together()
-    return runner.run_script(FLAGS, __file__, create_job)
+    return runner.run_script(FLAGS, __file__, create_work)
 
 
-def create_job(settings: RunSettings, source: Checkpoint) -> SquadJob:
+def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
     options = read(
         Options,
@@ -129,14 +130,14 @@ def create_job(settings: RunSettings, source: Checkpoint) -> SquadJob:
             AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
         ),
     )
-    job = SquadJob(settings, source, options)
+    job, wrapper = SquadJob(settings, source, options), None
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
         # Only runs that ask for an extra import it.
         from extras.distillation.spans import SpanDistillation
 
-        job.wrapper = SpanDistillation(job, learned)
-    return job
+        wrapper = SpanDistillation(job, learned)
+    return Work(job, wrapper)
 
 
 def score_file() -> int:
@@ -162,7 +163,7 @@ def answer_together() -> int:
     folders, settings = FLAGS.ensemble_dirs, read_settings()
     squad_answers.check_folders(folders, FLAGS.output_dir)
     prefix = squad_answers.find_model(folders, FLAGS.init_checkpoint)
-    job = create_job(settings, read_source(settings, prefix))
+    job = create_work(settings, read_source(settings, prefix)).job
     answered = job.answer_together(folders)
     if FLAGS.do_eval:
         data = job.questions.data

@@ -34,6 +34,7 @@ from absl import flags
 from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
 from finetuning import runner
+from finetuning.runner import Work
 from tasks.settings import RunSettings
 from tasks.swag.job import SwagJob
 
@@ -64,12 +65,12 @@ define(Flags)
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    return runner.run_script(FLAGS, __file__, create_job)
+    return runner.run_script(FLAGS, __file__, create_work)
 
 
-def create_job(settings: RunSettings, source: Checkpoint) -> SwagJob:
+def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
-    return SwagJob(settings, source, FLAGS.data_dir)
+    return Work(SwagJob(settings, source, FLAGS.data_dir))
 
 
 if __name__ == "__main__":

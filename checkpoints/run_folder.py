@@ -404,27 +404,24 @@ class RunFolder:
                     "fine-tuning), or the command that made this one"
                 )
 
-    def moved_aside(self) -> "RunFolder":
-        """Rename the folder of a run; return the empty one that has its name.
+    def move_aside(self) -> None:
+        """Rename the folder of a run, so that another run can have its name.
 
         Raises:
-            UserError: the folder is remote, holds a model that is of no run, or
-                a run that trains now.
+            UserError: the folder is remote, or holds a model that is of no run.
         """
         if not self.has_settings:
             self.check_free()
-            return self
+            return
         if file_system.is_remote(self.path):
             raise UserError(
                 "--restart moves folders on local disks alone: give another "
                 f"--output_dir than {self.path}"
             )
-        with locked(self.path):
-            names = (f"{self.path.rstrip('/')}.{n}" for n in itertools.count(1))
-            aside = next(name for name in names if not os.path.exists(name))
-            os.rename(self.path, aside)
+        names = (f"{self.path.rstrip('/')}.{n}" for n in itertools.count(1))
+        aside = next(name for name in names if not os.path.exists(name))
+        os.rename(self.path, aside)
         logs.say("The run that was in %s is in %s now", self.path, aside)
-        return RunFolder(self.path)
 
     def pinned(self, init_checkpoint: str | None) -> str | None:
         """Return --init_checkpoint, with the commit that a run began with.

@@ -95,13 +95,13 @@ def calibrate(
             len(label_ids),
             title,
         )
-    job.temperature = found or 1.0
+    temperature = found or 1.0
     scored = job.evaluate(loaded)
-    scored.results["temperature"] = job.temperature
+    scored.results["temperature"] = temperature
     for data, own in zip(job.dev, scored.predictions, strict=True):
         logits, label_ids = own.predictions
         name = f"{job.prefix(data)}uncalibrated_ece"
         scored.results[name] = scores.calibration_error(
-            logits * job.temperature, label_ids
+            logits * temperature, label_ids
         )
     return scored

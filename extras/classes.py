@@ -44,11 +44,12 @@ def tables(job: Any, found: np.ndarray, labels: np.ndarray) -> dict[str, Table]:
 
 
 def pictures_of(
-    job: Any, found: np.ndarray, labels: np.ndarray
+    job: Any, found: np.ndarray, labels: np.ndarray, temperature: float
 ) -> dict[str, Callable[[str], None]]:
     """Return {name: what draws it to a path}; there are some of classes alone.
 
-    The arguments are those of `tables`.
+    The first arguments are those of `tables`; the logits were divided by the
+    temperature to calibrate them.
     """
     names = job.files.names
     if names is None or labels.ndim == 2:
@@ -58,7 +59,7 @@ def pictures_of(
         counts = _confusion(found, labels)
         drawn[_PICTURE] = functools.partial(draw_confusion, counts, names)
     drawn[_RELIABILITY] = functools.partial(
-        draw_reliability, found, labels, job.temperature
+        draw_reliability, found, labels, temperature
     )
     return drawn
 

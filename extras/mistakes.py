@@ -89,7 +89,9 @@ def write(job: FineTuningJob, scored: Scored) -> None:
         for name, table in classes.tables(job, *found).items():
             _write_table(settings, _name(name, job, data), *table)
         if settings.training.pictures and cluster.is_chief():
-            for name, draw_to in classes.pictures_of(job, *found).items():
+            temperature = scored.results.get("temperature", 1.0)
+            drawn = classes.pictures_of(job, *found, temperature)
+            for name, draw_to in drawn.items():
                 name = _name(name, job, data)
                 pictures.draw(os.path.join(settings.output_dir, name), draw_to)
 

@@ -509,16 +509,12 @@ class PretrainingRun(Run):
             row=Rows(logits=predictions * plan.config.vocab_size),
         )
 
-    def finish(self, done: int) -> bool:
-        """Write the weights of a run that is over; return whether it is.
-
-        A finished run may have more steps than this command asks for.
-        """
+    def finish(self, done: int, is_last: bool) -> bool:
+        """Write the weights of a run that is over; return whether it is."""
         self.step = done
-        if done < self.settings.last_step:
-            return False
-        self._write_model(self.settings.output_dir)
-        return True
+        if is_last:
+            self._write_model(self.settings.output_dir)
+        return is_last
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""

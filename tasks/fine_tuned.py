@@ -6,7 +6,6 @@ every evaluation while training and keeps the weights with the highest.
 
 import json
 import os
-from collections.abc import Mapping
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -198,24 +197,39 @@ def _check_record(job: FineTuningJob, prefix: str) -> None:
 # --- Scores of a run ---------------------------------------------------------
 
 
-def write_scores(output_dir: str, scores: Mapping[int, float]) -> None:
-    """Write scores.json; of several processes only the chief writes it."""
-    if cluster.is_chief():
-        path = os.path.join(output_dir, SCORES_NAME)
-        file_system.write_text(path, json.dumps(scores))
+class Scores:
+    """The scores of a run's evaluations so far, which scores.json keeps.
 
-
-def best_step(scores: Mapping[int, float]) -> int:
-    """Return the step of the highest score, the first of equal ones."""
-    return max(scores, key=scores.get)
-
-
-def stops_early(scores: Mapping[int, float], patience: int) -> bool:
-    """Return whether the best score is `patience` evaluations ago or more.
-
-    With a patience of 0 training never stops early.
+    Attributes:
+        by_step: {step: score}.
     """
-    if not scores or not patience:
-        return False
-    worse = sum(step > best_step(scores) for step in scores)
-    return worse >= patience
+
+    def __init__(self, folder: RunFolder):
+        self.by_step = dict(folder.scores)
+        self._path = os.path.join(folder.path, SCORES_NAME)
+
+    @property
+    def best(self) -> int:
+        """The step of the highest score, the first of equal ones."""
+        return max(self.by_step, key=self.by_step.get)
+
+    def end_early(self, patience: int) -> bool:
+        """Return whether the best is `patience` evaluations ago or more.
+
+        With a patience of 0 training never stops early.
+        """
+        if not self.by_step or not patience:
+            return False
+        return sum(step > self.best for step in self.by_step) >= patience
+
+    def forget_from(self, step: int) -> None:
+        """Forget the scores of this step and of later ones."""
+        kept = {n: score for n, score in self.by_step.items() if n < step}
+        if kept != self.by_step:
+            self.by_step = kept
+            self.write()
+
+    def write(self) -> None:
+        """Write scores.json; of several processes only the chief writes it."""
+        if cluster.is_chief():
+            file_system.write_text(self._path, json.dumps(self.by_step))

@@ -8,7 +8,7 @@ reading early, record files, running the model, writing files. The runner
     the constructor                  reads and checks the files asked for
     data_fingerprint                 compared with an earlier run's
     create_model                     under the strategy's scope
-    train_data, evaluate             while training
+    learned, evaluate                while training
     evaluate                         with the weights to keep
     predict, create_graph
 
@@ -20,7 +20,7 @@ import abc
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from base import cluster, file_system, logs, progress
@@ -92,19 +92,26 @@ class DataSet(NamedTuple):
     source: Any
 
 
+class Learned(NamedTuple):
+    """What a model learns.
+
+    Attributes:
+        data: the training records.
+        objective: what to minimize, which the data may decide.
+    """
+
+    data: in_memory.ShortRecords
+    objective: Objective
+
+
 class Wrapper(Protocol):
     """Changes what a job learns: its data and its objective."""
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run is resumed."""
 
-    def train_data(
-        self, data: in_memory.ShortRecords
-    ) -> in_memory.ShortRecords:
-        """Return the job's training data with what else is learned."""
-
-    def objective(self) -> Objective:
-        """Return what to minimize in place of the job's objective."""
+    def learned(self, own: Learned) -> Learned:
+        """Return what the job learns, with what else is learned."""
 
 
 class FineTuningJob(abc.ABC):
@@ -119,9 +126,6 @@ class FineTuningJob(abc.ABC):
         task_name: a key of registry.TASKS.
         is_of_any_task: whether models of other tasks can do this one, too.
         objective: what to minimize.
-        wrapper: what else is learned from, such as answers; None: nothing.
-        tune: changes the weights that are kept, which have been scored, and
-            returns the scores that they have then; None: nothing does.
         result_files: what scores and predictions are written to in output_dir.
         training_features: features that only the training records have.
         group: records of a training example, such as the choices of a question.
@@ -131,8 +135,6 @@ class FineTuningJob(abc.ABC):
     task_name: str
     is_of_any_task = False
     objective: Objective
-    wrapper: "Wrapper | None" = None
-    tune: Callable[[LoadedModel, Scored], Scored] | None = None
     result_files: tuple[str, ...] = (
         "eval_results.txt",
         curves.NAME,
@@ -316,12 +318,12 @@ class FineTuningJob(abc.ABC):
         """Return everything the training records depend on."""
         return self.fingerprint(self.train)
 
-    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records; output_dir is claimed before."""
+    def learned(self, loaded: LoadedModel) -> Learned:
+        """Return what is learned; output_dir is claimed before."""
         del loaded
         data = self.records(self.train)
         data.group = self.group
-        return data
+        return Learned(data, self.objective)
 
     # --- Scores and predictions ----------------------------------------------
 

@@ -48,10 +48,11 @@ class Run(abc.ABC):
         """Return what is to be trained; None: it has ended early before."""
 
     @abc.abstractmethod
-    def finish(self, done: int) -> bool:
+    def finish(self, done: int, is_last: bool) -> bool:
         """Keep the weights after so many steps; return whether it is over.
 
-        They are fewer than all after a signal or an early stop.
+        The last one is missing after a signal or an early stop. A finished run
+        may have more steps than this command asks for.
         """
 
     @abc.abstractmethod
@@ -73,7 +74,7 @@ def carry_out(plan: Plan) -> int:
     logs.write_to(plan.folder.path)
     if plan.identity and (training := run.training()):
         done = loop.train(training)
-        if not run.finish(done):
+        if not run.finish(done, done >= training.step.settings.last_step):
             return 1
         del training  # has the moments, which are as large as two models
         agreement.wait_for_all(plan.strategy)  # for the weights to keep

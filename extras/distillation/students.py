@@ -34,7 +34,7 @@ from modeling import Seed
 from ops import losses
 from records.in_memory import ShortRecords
 from records.streaming import Batch
-from tasks.job import FineTuningJob
+from tasks.job import FineTuningJob, Learned
 from tasks.task import softmax
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel
@@ -117,8 +117,9 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             "distillation_alpha": self.alpha,
         }
 
-    def train_data(self, data: ShortRecords) -> ShortRecords:
-        """Return the records of the training file with soft targets."""
+    def learned(self, own: Learned) -> Learned:
+        """Return the training records with soft targets, and what they add."""
+        data = own.data
         by_teacher = self.answers.by_teacher(self.entries)
         keys = self.keys(data, next(iter(by_teacher.values())))
         self.answers.check(by_teacher, keys, self.texts_of, self.hint)
@@ -139,16 +140,16 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             1.0 - self.alpha,
             least,
         )
-        return data
+        return Learned(data, self.objective(own.objective))
 
-    def objective(self) -> Objective:
-        """Return the loss above, made of the job's objective.
+    def objective(self, own: Objective) -> Objective:
+        """Return the loss above, made of the job's own objective.
 
         Both losses are divided by the number of all rows. If those of labels
         were divided by the number of labelled rows, a label would count for
         more in a batch that has few.
         """
-        own, alpha = self.job.objective, self.alpha
+        alpha = self.alpha
 
         def loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
             weights = own.loss_weights(batch)

@@ -13,10 +13,9 @@ from base.errors import UserError
 import numpy as np
 
 from extras.distillation.answers import FLAG, Answers, Line, key_of, numbers
-from records.in_memory import ShortRecords
 from tasks.embeddings import learning
 from tasks.embeddings.job import EmbeddingsJob
-from training.objective import Objective
+from tasks.job import Learned
 
 
 class VectorDistillation:
@@ -33,12 +32,11 @@ class VectorDistillation:
         """Return what must not change when a run is resumed: the vectors."""
         return {FLAG: self.answers.fingerprint()}
 
-    def objective(self) -> Objective:
-        """Return the job's objective, which learns the vectors."""
-        return self.job.objective
+    def learned(self, own: Learned) -> Learned:
+        """Return the training records with the teacher's vectors, [n, D].
 
-    def train_data(self, data: ShortRecords) -> ShortRecords:
-        """Return the training records with the teacher's vectors, [n, D]."""
+        The job's objective learns them.
+        """
         keys = [
             None if text is None else key_of(text=text)
             for _, text in self.job.texts(self.job.train)
@@ -50,11 +48,12 @@ class VectorDistillation:
                 f"--{FLAG}: vectors of {len(found)} teachers, whose mean means "
                 "nothing: give those of one"
             )
-        (own,) = found.values()
+        (vectors,) = found.values()
         nothing = np.zeros([self.width], np.float32)  # fills up examples
-        vectors = [own[key] if key else nothing for key in keys]
-        data.features[learning.TEACHER] = np.stack(vectors)
-        return data
+        own.data.features[learning.TEACHER] = np.stack(
+            [vectors[key] if key else nothing for key in keys]
+        )
+        return own
 
     def _entries(self, line: Line, at: str) -> Iterator[tuple[str, np.ndarray]]:
         """Yield a text and its vector, as long as this model's."""

@@ -16,7 +16,7 @@ from absl import logging
 from checkpoints import lookup, published
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import in_memory, tfrecord
+from records import tfrecord
 from tasks import long_texts, rows, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
@@ -29,7 +29,7 @@ from tasks.classifier.task import (
     joined,
     thresholds_of,
 )
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
+from tasks.job import DataSet, FineTuningJob, Learned, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
 
@@ -70,7 +70,6 @@ class ClassifierJob(FineTuningJob):
         "sentence_pairs",
         "output_activation",
     )
-    temperature = 1.0  # by which the logits were divided to calibrate them
 
     def __init__(
         self,
@@ -201,8 +200,8 @@ class ClassifierJob(FineTuningJob):
             labels = itertools.chain.from_iterable(found)
         return rows.counts_of(labels)
 
-    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records; set the objective that they decide.
+    def learned(self, loaded: LoadedModel) -> Learned:
+        """Return the training records, and the objective that they decide.
 
         Of a training set from which rows were held out, these are written down.
         """
@@ -217,10 +216,10 @@ class ClassifierJob(FineTuningJob):
                 self.path(HELD_OUT),
             )
             self.write_table(HELD_OUT, held_out, dev.source.file)
-        data = super().train_data(loaded)
-        labels, ids = self.files.labels, data.features["label_ids"]
+        learned = super().learned(loaded)
+        labels, ids = self.files.labels, learned.data.features["label_ids"]
         if labels is None:
-            return data
+            return learned
         counts = ids.sum(axis=0)  # [n, K] with several labels
         if ids.ndim == 1:
             counts = np.bincount(ids, minlength=len(labels))
@@ -238,11 +237,12 @@ class ClassifierJob(FineTuningJob):
                 "Weights of the classes: %s",
                 ", ".join(f"{label} {weight:.4g}" for label, weight in pairs),
             )
-        if self.flags.label_smoothing or len(set(weights)) > 1:
-            self.objective = classifier_model.label_objective(
-                self.flags.label_smoothing, weights
-            )
-        return data
+        smoothing = self.flags.label_smoothing
+        if not smoothing and len(set(weights)) == 1:
+            return learned
+        return learned._replace(
+            objective=classifier_model.label_objective(smoothing, weights)
+        )
 
     def adjustable(self) -> dict[str, Any]:
         """Return the settings of the loss."""

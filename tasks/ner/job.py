@@ -19,7 +19,14 @@ from records import in_memory
 from tasks import predict, signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.model import layer_choice
-from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, check_finite
+from tasks.job import (
+    DataSet,
+    FineTuningJob,
+    Learned,
+    LoadedModel,
+    Scored,
+    check_finite,
+)
 from tasks.ner import data as ner_data
 from tasks.ner import model as ner_model
 from tasks.ner import scores as ner_scores
@@ -187,16 +194,17 @@ class NerJob(FineTuningJob):
             )
         logs.say("%s: %s", data.title, "; ".join(parts))
 
-    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
+    def learned(self, loaded: LoadedModel) -> Learned:
         """Return the training records, or the activations of their words."""
         if not self._layers:
-            return super().train_data(loaded)
+            return super().learned(loaded)
         # The training loop restores the encoder, but the activations are
         # computed before it begins.
         weight_files.restore_weights(
             loaded.model.bert.variables, self.source.prefix
         )
-        return self._activations(loaded, self.train)
+        data = self._activations(loaded, self.train)
+        return Learned(data, self.objective)
 
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a window depends on.
