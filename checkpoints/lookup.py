@@ -71,7 +71,7 @@ def _find_in_directory(directory: str, flag: str) -> str:
 
     directory = sentence_transformers.encoder_folder(directory)
     huggingface.check_is_bert(directory)
-    if _has_safetensors(directory):
+    if _has_safetensors(RunFolder.read(directory)):
         return directory
     huggingface.refuse_other_weights(directory)
     if folder.has_settings:

@@ -240,7 +240,7 @@ def check_not_seen(train: Split, own: Mapping[str, Any], prefix: str) -> None:
             what = f"was trained with {found}"
         raise UserError(
             f"{prefix} {what}: it would be scored on rows of {train.file} that "
-            "it may have learned; give what its training had, or another "
-            "--dev_file"
+            "it may have learned; give what its training had, name a "
+            "--dev_file, or --do_train a model that has not seen them"
         )
     logs.say("%s was trained without the rows that are held out", prefix)

@@ -369,11 +369,8 @@ class FineTuningRun(Run):
         eval_results.txt has `degenerate = 1` if there are signs of a failed
         run.
         """
-        job, settings, output_dir = (
-            self.job,
-            self.settings,
-            self.plan.folder.path,
-        )
+        job, settings = self.job, self.settings
+        output_dir = settings.output_dir
         do_train, do_eval = settings.do_train, settings.do_eval
         sign: str | None = None  # of a failed run
         results: dict[str, float] = {}

@@ -23,7 +23,6 @@ from checkpoints.published import BERT_CONFIG_NAME
 from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
 from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
-from finetuning import runner
 from records import in_memory
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
@@ -172,6 +171,6 @@ def distilled_data(
         scripts.parse(script, **flags), RunFolder("")
     )
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
-    job = script.create_job(settings, find_source(settings, RunFolder("")))
-    loaded = runner.create_model(job, tf.distribute.get_strategy())
-    return job.wrapper.train_data(job.train_data(loaded)), job
+    source = find_source(settings, RunFolder(""))
+    job, wrapper, _ = script.create_work(settings, source)
+    return wrapper.learned(job.learned(None)).data, job

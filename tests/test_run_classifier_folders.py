@@ -42,17 +42,17 @@ def stop_at(step, number, monkeypatch):
 
     None: end the run when they are, as if it were killed.
     """
-    score = runner.score_and_keep
+    score = runner.FineTuningRun.score_and_keep
 
-    def score_and_stop(job, loaded, done):
+    def score_and_stop(run, done):
         if done == step and number:
             signal.raise_signal(number)
-        ends = score(job, loaded, done)
+        ends = score(run, done)
         if done == step and not number:
             raise KeyboardInterrupt
         return ends
 
-    monkeypatch.setattr(runner, "score_and_keep", score_and_stop)
+    monkeypatch.setattr(runner.FineTuningRun, "score_and_keep", score_and_stop)
 
 
 # --- Folders that another model or run has -----------------------------------

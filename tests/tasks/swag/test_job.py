@@ -51,7 +51,7 @@ def test_a_row_for_every_choice(tmp_path, monkeypatch):
         {"context": "a b c d e f g h", "choices": ["a b c d", "h"], "label": 1},
     ]
     write_questions(tmp_path / "train.jsonl", lines)
-    found = create_job(tmp_path).train_data(None)
+    found = create_job(tmp_path).learned(None).data
     assert (found.num_examples, found.group) == (3, 2)
     wanted = [
         "[CLS] a b [SEP] c d [SEP]",
@@ -89,7 +89,7 @@ def test_batches_hold_whole_questions(tmp_path):
             {"context": context, "choices": choices, "label": label}
         )
     write_questions(tmp_path / "train.jsonl", questions)
-    found = create_job(tmp_path, 32).train_data(None)
+    found = create_job(tmp_path, 32).learned(None).data
     batches = found.training(5, seed=1, is_fine=True)
     seen = []
     for step in range(8):
