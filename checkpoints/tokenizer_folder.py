@@ -191,7 +191,8 @@ class Folder:
         lines = self.plain.content.decode().split("\n")[:-1]
         count = len(lines)
         while name := _content(self.added.get(str(len(lines)))):
-            lines.append(name)
+            # What cannot stand in a line is left out, as of tokenizer.json.
+            lines.append("" if "\n" in name else name)
         if len(lines) == count:
             return self.plain
         content = "".join(f"{line}\n" for line in lines)

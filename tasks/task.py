@@ -275,7 +275,10 @@ class Task(abc.ABC):
         found = {name: known[name] for name in self.described}
         if checkpoint.long_texts != LongTexts():
             found["long_texts"] = checkpoint.long_texts._asdict()
-        return found | checkpoint.tokenizer_settings._asdict()
+        own = checkpoint.tokenizer_settings._asdict()
+        # Few models have such tokens; other exports are as they were.
+        rules = {"normalized_tokens", "whole_words"}
+        return found | {n: x for n, x in own.items() if x or n not in rules}
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.

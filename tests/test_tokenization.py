@@ -611,6 +611,13 @@ def test_added_tokens_are_found_as_by_the_package(with_added_tokens, text):
             assert text[start:end] == token
 
 
+def test_rules_of_added_tokens_go_through_json(with_added_tokens):
+    """As they do in an export, whose reader is `TokenizerSettings.of`."""
+    own = with_added_tokens[1].settings
+    found = json.loads(json.dumps(own.to_dict()))
+    assert TokenizerSettings.of(**found) == own
+
+
 def test_settings_of_the_original_have_one_key():
     """Fingerprints and files of earlier versions stay valid."""
     for lower in (True, False):
