@@ -313,10 +313,7 @@ def _warn_of_quotes(
     """
 
     def kinds(row: list[str]) -> list[tuple[int, str]]:  # numbers are alike
-        return [
-            (n, re.sub("[0-9][0-9.]*", "0", c.strip()))
-            for n, c in enumerate(row)
-        ]
+        return [*enumerate(re.sub(r"\d[\d.]*", "0", c.strip()) for c in row)]
 
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows = itertools.chain(table, *long.values())
