@@ -332,12 +332,12 @@ class EmbeddingsJob(FineTuningJob):
         ranked = ranked_documents(examples, vectors, self.similarity)
         relevant = [examples.relevant[name] for name in examples.queries]
         results = scores.retrieval(ranked, relevant)
-        count = len(examples.documents)
+        count, answered = len(examples.documents), sum(map(bool, relevant))
         sign = signs.no_better(
-            len(relevant) if count > 10 else 0,
+            answered if count > 10 else 0,
             "recall_at_10",
             results["recall_at_10"],
-            10 / count,
+            10 / count * answered / len(relevant),
             "the documents in any order",
         )
         return Scored(results, sign, (examples, ranked))

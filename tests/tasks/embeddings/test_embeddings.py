@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 from base.errors import UserError
 
@@ -925,3 +926,27 @@ def test_a_cut_vector_has_length_1(tmp_path):
     norms = tf.norm(vectors, axis=-1)
     np.testing.assert_allclose(norms, 1, atol=1e-6)
     assert isinstance(encoder, TaskModel)
+
+
+def test_a_search_that_finds_no_more_than_chance_has_failed():
+    """Half of the queries have a document, and 10 of 20 hold half of these."""
+    names = [f"d{number}" for number in range(20)]
+    queries = {f"q{number}": "" for number in range(40)}
+    relevant = {
+        name: {names[number]: 1} if number < 20 else {}
+        for number, name in enumerate(queries)
+    }
+    collection = data.Collection(queries, dict.fromkeys(names, ""), relevant)
+    own = SimpleNamespace(examples=lambda _: collection, similarity=None)
+    documents = np.eye(20)
+    vectors = np.concatenate([documents, documents, documents])
+
+    def sign(vectors: np.ndarray) -> str | None:
+        outputs = {"embedding": vectors.astype(np.float32)}
+        return job.EmbeddingsJob.score(own, None, outputs).sign
+
+    assert sign(vectors) is None
+    vectors[:20] = -vectors[:20]  # the right document is the last one
+    assert sign(vectors) == (
+        "recall_at_10 is 0, and 0.25 with the documents in any order"
+    )
