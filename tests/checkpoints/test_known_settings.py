@@ -29,7 +29,9 @@ def test_every_key_of_saved_files_is_known(saved, caplog):
     assert not caplog.text
 
 
-@pytest.mark.parametrize("name", {*SETTINGS} - {known_settings.FILES})
+@pytest.mark.parametrize(
+    "name", [name for name in SETTINGS if name != known_settings.FILES]
+)
 def test_what_is_refused_or_warned_of_is_named(name, caplog):
     def nested(key, value):
         first, _, rest = key.partition(".")
