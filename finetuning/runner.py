@@ -89,6 +89,7 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
         now = RunFolder(folder.path) if restarts else folder
         plan = make_plan(settings, now, create_work)
         if restarts:
+            folder.check_no_sweep()
             folder.move_aside()
             stack.enter_context(run_folder.locked(folder.path))
         status = carry_out(plan)

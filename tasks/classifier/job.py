@@ -159,6 +159,8 @@ class ClassifierJob(FineTuningJob):
             "language": self.files.language,
             **self.text_fingerprint(),
             "labels": self.files.labels,
+            # Earlier versions left out rows of empty cells.
+            **({"rows": "all"} if data in self.test else {}),
         }
 
     def convert(
