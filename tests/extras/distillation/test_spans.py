@@ -96,7 +96,7 @@ def test_the_loss_of_spans_by_hand():
         objective=squad_model.QUESTION_ANSWERING,
         settings=types.SimpleNamespace(output_dir=""),
     )
-    objective = SpanDistillation(job, options).objective()
+    objective = SpanDistillation(job, options).objective(job.objective)
     sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))

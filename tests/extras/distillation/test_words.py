@@ -109,7 +109,7 @@ def test_the_loss_of_words_by_hand():
         objective=ner_model.WORD_CLASSIFICATION,
         settings=types.SimpleNamespace(output_dir=""),
     )
-    objective = TaggerDistillation(job, options).objective()
+    objective = TaggerDistillation(job, options).objective(job.objective)
 
     class Fixed:
         loss = ner_model.BertForTokenClassification.loss
