@@ -83,12 +83,6 @@ def run(main: Callable[[list[str]], int | None]) -> None:
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
 
 
-def moved(command: str) -> NoReturn:
-    """End a script that has another name now, in a line that says which."""
-    name = os.path.basename(sys.argv[0])
-    _end(f"{name} has another name now: {command}")
-
-
 def _parse_flags(argv: list[str]) -> list[str]:
     if {"--help", "--helpfull"} & {*argv}:
         sys.exit(_show_help(full="--helpfull" in argv))

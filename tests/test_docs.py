@@ -1,13 +1,11 @@
 """README, CONTRIBUTING and docs/: every command, link and name is right.
 
-tests/pages.py holds the checks. Each check also runs on a page with a mistake,
-so that a check that finds nothing is noticed.
+tests/helpers/pages.py holds the checks. Each check also runs on a page with a
+mistake, so that a check that finds nothing is noticed.
 """
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import flags_page
@@ -61,24 +59,6 @@ def test_every_script_is_in_the_table_of_the_readme():
     text = (ROOT / "README.md").read_text("utf-8").split("\n## Scripts")[1]
     found = re.findall(r"`(?:(\w+)\.py|(tools\.\w+))`", text)
     assert sorted(map("".join, found)) == scripts.names()
-
-
-MOVED = {
-    path: command
-    for path in ROOT.glob("*.py")
-    for command in re.findall(
-        r'^script\.moved\("(.*)"\)$', path.read_text("utf-8"), re.M
-    )
-}
-
-
-@pytest.mark.parametrize("path", MOVED, ids=lambda path: path.name)
-def test_the_old_name_of_a_script_names_the_new_one(path, tmp_path):
-    assert not pages.command_problems(shell_page(tmp_path, MOVED[path]))
-    command = [sys.executable, path, "--output_dir=out"]
-    found = subprocess.run(command, capture_output=True, text=True)
-    line = f"ERROR: {path.name} has another name now: {MOVED[path]}\n"
-    assert (found.returncode, found.stdout, found.stderr) == (1, "", line)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +142,9 @@ def test_files_and_tests_that_do_not_exist_are_found(tmp_path):
 @pytest.mark.parametrize("name", generated_pages.PAGES)
 def test_tables_are_those_of_the_code(name):
     text = (ROOT / "docs" / name).read_text("utf-8")
+    program = "python tests/helpers/generated_pages.py"
     is_current = generated_pages.filled(name, text) == text
-    assert is_current, f"docs/{name} is old: python tests/generated_pages.py"
+    assert is_current, f"docs/{name} is old: {program}"
 
 
 # --- The tree ----------------------------------------------------------------

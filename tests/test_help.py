@@ -1,7 +1,9 @@
-"""--help and --helpfull of every script."""
+"""--help and --helpfull of every script, and what its flags name."""
 
 import subprocess
 import sys
+
+from base import flags as declared_flags
 
 import pytest
 import scripts
@@ -35,6 +37,20 @@ def test_helpfull_shows_every_flag(name):
     assert shown == set(own) and shown
     for flag in own:
         assert len(own[flag].help) > 5, flag
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_a_flag_needs_excludes_or_implies_is_a_flag(name):
+    """Else --a=1 would need what nobody can give, or exclude nothing."""
+    own = scripts.load(name).FLAGS
+    for flag in own:
+        declared = declared_flags.of(own, flag)
+        for words in (*declared.needs, *declared.excludes, *declared.implies):
+            for way in words.split(" or "):
+                other, equals, value = way.partition("=")
+                assert other in own, f"--{flag}: {words}"
+                if equals:
+                    own[other].parser.parse(value)  # a value that it can have
 
 
 def test_help_shows_the_flags_that_the_docstring_names():

@@ -22,7 +22,7 @@ import tensorflow as tf
 import tiny
 from classifier_runs import VOCAB
 from marks import nightly
-from paths import GOLDEN, ROOT
+from paths import GOLDEN, HELPERS, ROOT, TESTS
 from tiny import assert_same, values_of
 
 import checkpoints
@@ -785,13 +785,13 @@ def test_two_devices_train_as_one_and_a_new_process_loads(tmp_path):
     fit(model, features, epochs=5)
     model.save(tmp_path / "end.keras")
     np.save(tmp_path / "answers.npy", model.predict(features, verbose=0))
-    program = "import sys; sys.path[:0] = sys.argv[1:3]; import test_keras"
+    program = "import sys; sys.path[:0] = sys.argv[1:4]; import test_keras"
     run = subprocess.run(
         [
             sys.executable,
             "-c",
             f"{program}; test_keras.main()",
-            *map(str, (ROOT, ROOT / "tests", tmp_path)),
+            *map(str, (ROOT, TESTS, HELPERS, tmp_path)),
         ],
         capture_output=True,
         text=True,

@@ -19,7 +19,7 @@ import page_models
 import page_site
 import pytest
 import scripts
-from paths import ROOT
+from paths import HELPERS, ROOT
 
 from tools.page import site, tabs
 
@@ -157,7 +157,7 @@ def test_a_browser_opens_where_there_is_a_display(
 def test_nothing_but_this_machine_is_reached(tmp_path):
     """From the import of Gradio to the last request; a proxy is not used."""
     run = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "page_network_main.py")]
+        [sys.executable, str(HELPERS / "page_network_main.py")]
         + [str(tmp_path)],
         capture_output=True,
         text=True,

@@ -153,7 +153,7 @@ def finished(places, tmp_path_factory) -> Path:
 def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     """Row by row, by hand, with the teachers' vocabularies and labels."""
     with caplog.at_level("INFO", logger="absl"):
-        data, job = distilled_data(
+        data, wrapper = distilled_data(
             run_classifier, **flags_of(places, tmp_path / "out")
         )
     texts = train_texts(places["data"]) + TEXTS
@@ -167,9 +167,9 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     np.testing.assert_allclose(found[some], wanted, atol=1e-5)
     weights = data.features["label_weights"]
     assert weights.tolist() == [1.0] * 200 + [0.0] * 60
-    assert data.num_records == 260 == job.num_examples(data)
+    assert data.num_records == 260 == wrapper.job.num_examples(data)
     # What a run that goes on must not change, nor one without teachers.
-    fixed = job.wrapper.fingerprint()
+    fixed = wrapper.fingerprint()
     assert [*fixed] == [*DISTILLATION]
     assert len(fixed["teacher_answers"]) == 2
     assert [*fixed.values()][1:] == [2.0, 0.75, True]
@@ -188,12 +188,13 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
 def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
     """The folds share records_dir; what is held out is not learned."""
     for fold in (1, 2, 1):
-        data, job = distilled_data(
+        data, wrapper = distilled_data(
             run_classifier,
             **flags_of(places, tmp_path / f"fold{fold}")
             | {"teacher_answers": places["sure_answers"]}
             | {"num_folds": 3, "fold": fold, "records_dir": tmp_path},
         )
+        job = wrapper.job
         texts = [example.text_a for example in job.read(job.train)] + TEXTS
         wanted = students.mean_probabilities(
             [by_hand(places["sure"], VOCAB, texts)], 2.0
@@ -247,11 +248,9 @@ def objective_of(labels, temperature: float, alpha: float) -> Objective:
     files = types.SimpleNamespace(labels=labels)
     settings = types.SimpleNamespace(output_dir="")
     task = types.SimpleNamespace(text_names=("text_a",))
-    job = types.SimpleNamespace(
-        files=files, objective=own, settings=settings, task=task
-    )
+    job = types.SimpleNamespace(files=files, settings=settings, task=task)
     options = DistillationFlags((), temperature, alpha)
-    return ClassifierDistillation(job, options).objective()
+    return ClassifierDistillation(job, options).objective(own)
 
 
 class Fixed(classifier_model.BertForSequenceClassification):

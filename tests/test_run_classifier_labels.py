@@ -200,9 +200,7 @@ def test_a_class_without_examples_has_no_weight(
     with caplog.at_level("INFO", logger="absl"):
         source = find_source(settings, folder)
         job = run_classifier.create_work(settings, source).job
-        learned = job.learned(None)
-    # What a run minimizes is decided by the records, and handed on with them.
-    assert learned.objective is not job.objective
+        job.learned(None)
     assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text
     assert "No training example has the label neutral: " in caplog.text
 

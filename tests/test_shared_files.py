@@ -12,7 +12,7 @@ import corpus_runs
 import generator_runs
 import pytest
 import scripts
-from paths import ROOT, TESTS
+from paths import HELPERS, ROOT
 
 CODE = """
 import sys
@@ -94,7 +94,7 @@ def _run_on_shared_files(root: pathlib.Path, monkeypatch) -> None:
     beam = {"runner": "beam", "beam_options": "--runner=FnApiRunner"}
     todo = steps("shared://data", "shared://x", beam)
     result = subprocess.run(
-        [sys.executable, "-c", CODE, str(ROOT), str(TESTS), repr(todo)],
+        [sys.executable, "-c", CODE, str(ROOT), str(HELPERS), repr(todo)],
         capture_output=True,
         text=True,
         cwd=root,

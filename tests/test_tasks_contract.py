@@ -1,7 +1,7 @@
 """What every task has to do, asked of all of them in the same words.
 
-A case (tests/task_cases.py) is fine-tuned once, by its script, and used in all
-ways. `pytest tests/test_tasks_contract.py -k squad_1` runs one case.
+A case (tests/helpers/task_cases.py) is fine-tuned once, by its script, and used
+in all ways. `pytest tests/test_tasks_contract.py -k squad_1` runs one case.
 """
 
 import functools

@@ -124,8 +124,8 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         keys = self.keys(data, next(iter(by_teacher.values())))
         self.answers.check(by_teacher, keys, self.texts_of, self.hint)
         truths, logits = self.truths(data), []
-        for teacher, own in by_teacher.items():
-            logits.append(self.logits(data, [own[key] for key in keys]))
+        for teacher, answered in by_teacher.items():
+            logits.append(self.logits(data, [answered[key] for key in keys]))
             logs.say("Teacher %s: %s", teacher, fit(logits[-1], truths))
         if self.learns_numbers:
             targets, least = np.mean(logits, 0, dtype=np.float32), 0.0

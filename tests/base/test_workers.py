@@ -88,7 +88,7 @@ def _alive(process_id: int) -> bool:
 def test_workers_of_a_killed_parent_end(job):
     """Busy or idle (None)."""
     code = (
-        "import sys, time; sys.path += ['tests', 'tests/base']\n"
+        "import sys, time; sys.path += ['tests/helpers', 'tests/base']\n"
         "import test_workers\n"
         "from base import workers\n"
         "if __name__ == '__main__':\n"

@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT / part) for part in ("tests/fuzz", "", "tests")]
+PARTS = "tests/fuzz", "", "tests", "tests/helpers"
+sys.path[:0] = [str(ROOT / part) for part in PARTS]
 sys.dont_write_bytecode = True  # every file that is written counts
 os.environ["HF_HUB_OFFLINE"] = "1"
 

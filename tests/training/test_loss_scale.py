@@ -192,7 +192,7 @@ def test_devices_skip_together(tmp_path):
             "import sys; sys.path[:0] = sys.argv[1:3]; "
             "import toy_training; toy_training.main()",
             str(ROOT),
-            str(ROOT / "tests"),
+            str(ROOT / "tests/helpers"),
             str(tmp_path / "two"),
             json.dumps(large),
         ],

@@ -92,11 +92,9 @@ def test_the_loss_of_spans_by_hand():
         "soft_targets": tf.constant(targets),
     }
     options = DistillationFlags((), 1.0, 0.25)
-    job = types.SimpleNamespace(
-        objective=squad_model.QUESTION_ANSWERING,
-        settings=types.SimpleNamespace(output_dir=""),
-    )
-    objective = SpanDistillation(job, options).objective(job.objective)
+    job = types.SimpleNamespace(settings=types.SimpleNamespace(output_dir=""))
+    wrapper = SpanDistillation(job, options)
+    objective = wrapper.objective(squad_model.QUESTION_ANSWERING)
     sums = objective.forward(lambda *_: tf.constant(logits), batch, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))

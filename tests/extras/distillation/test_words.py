@@ -70,7 +70,8 @@ def teacher_logits(places: Path, words: list[str]) -> np.ndarray:
 @pytest.mark.slow
 def test_every_word_has_what_the_teacher_answers(places, tmp_path):
     flags = flags_of(places, tmp_path, distillation_temperature=2.0)
-    data, job = fine_tuned_models.distilled_data(run_ner, **flags)
+    data, wrapper = fine_tuned_models.distilled_data(run_ner, **flags)
+    job = wrapper.job
     targets = data.features["soft_targets"]  # [n, S, K]
     is_word = data.features["label_ids"] >= 0
     assert not targets[~is_word].any()
@@ -105,11 +106,9 @@ def test_the_loss_of_words_by_hand():
         "soft_targets": tf.constant(targets),
     }
     options = DistillationFlags((), 1.0, 0.25)
-    job = types.SimpleNamespace(
-        objective=ner_model.WORD_CLASSIFICATION,
-        settings=types.SimpleNamespace(output_dir=""),
-    )
-    objective = TaggerDistillation(job, options).objective(job.objective)
+    job = types.SimpleNamespace(settings=types.SimpleNamespace(output_dir=""))
+    wrapper = TaggerDistillation(job, options)
+    objective = wrapper.objective(ner_model.WORD_CLASSIFICATION)
 
     class Fixed:
         loss = ner_model.BertForTokenClassification.loss

@@ -783,8 +783,8 @@ def test_a_student_compares_vectors_as_its_teacher(tmp_path):
         "do_train": True,
         "jit_compile": False,
     }
-    data, job = distilled_data(run, **flags)
-    assert job.similarity == "dot"
+    data, wrapper = distilled_data(run, **flags)
+    assert wrapper.job.similarity == "dot"
     np.testing.assert_allclose(
         data.features["teacher_vectors"],
         [found[row]["embedding"] for row in range(4)],

@@ -27,7 +27,7 @@ from records import in_memory
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.fine_tuned import find_source
-from tasks.job import FineTuningJob
+from tasks.job import Wrapper
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
@@ -163,14 +163,15 @@ def change(folder: Path, **keys) -> Path:
     return folder
 
 
-def distilled_data(
-    script, **flags
-) -> tuple[in_memory.ShortRecords, FineTuningJob]:
-    """Return the training records of a command with answers, and its job."""
+def distilled_data(script, **flags) -> tuple[in_memory.ShortRecords, Wrapper]:
+    """Return the training records of a command with answers, and its wrapper.
+
+    `wrapper.job` is the job.
+    """
     settings = finetuning_flags.read(
         scripts.parse(script, **flags), RunFolder("")
     )
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
     source = find_source(settings, RunFolder(""))
     job, wrapper, _ = script.create_work(settings, source)
-    return wrapper.learned(job.learned(None)).data, job
+    return wrapper.learned(job.learned(None)).data, wrapper

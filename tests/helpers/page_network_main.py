@@ -1,6 +1,6 @@
 """Serve the page in a new process, ask it everything, print the hosts reached.
 
-    python tests/page_network_main.py FOLDER
+    python tests/helpers/page_network_main.py FOLDER
 
 A process of its own: Gradio and huggingface_hub decide once, when they are
 imported, whether they use the network. The latter is imported first, as it is
@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
 # The hub's client asks for a list once a day, and notes that in HF_HOME.
 os.environ |= {

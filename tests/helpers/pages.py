@@ -177,9 +177,8 @@ def _problem_of(arguments: Sequence[str]) -> str | None:
     name = script.removesuffix(".py")
     if not (ROOT / scripts.path_of(name)).is_file():
         return f"there is no {script}"
-    if name not in scripts.names():  # without flags
-        is_old = script == f"{name}.py" and "/" not in name
-        return f"{script} has another name now" if is_old else None
+    if name not in scripts.names():
+        return None  # it has no flags
     arguments = arguments[arguments.index(script) + 1 :]
     return flag_problem(name, arguments) or _folder_problem(arguments)
 

@@ -63,7 +63,7 @@ class Cluster:
         program += "; import cluster_main"
         flags = self.flags | changes
         command = [
-            *(sys.executable, "-c", program, root, root / "tests"),
+            *(sys.executable, "-c", program, root, root / "tests/helpers"),
             *(f"--{name}={value}" for name, value in flags.items()),
         ]
         if self.hosts:

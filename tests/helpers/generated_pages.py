@@ -1,6 +1,6 @@
 """Writes the tables of docs/ that are made of code and data.
 
-    python tests/generated_pages.py
+    python tests/helpers/generated_pages.py
 
 A table stands in its page between the lines `<!-- name -->` and
 `<!-- end of name -->`. What is written by hand stands around them.

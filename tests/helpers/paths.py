@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
+HELPERS = Path(__file__).resolve().parent
+TESTS = HELPERS.parent
 ROOT = TESTS.parent
 GOLDEN = TESTS / "golden"
