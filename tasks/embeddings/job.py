@@ -16,6 +16,7 @@ from absl import logging
 from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
 from tasks import long_texts, nearest, rows, signs
+from tasks.classifier.scores import number_scores
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
@@ -324,11 +325,11 @@ class EmbeddingsJob(FineTuningJob):
         if has_scores(examples):
             wanted = np.array([example.score for example in examples])
             found = nearest.scores(vectors[::2], vectors[1::2], self.similarity)
-            return Scored(
-                scores.correlations(found, wanted, self.similarity),
-                signs.same_number(found, wanted),
-                found,
-            )
+            results = number_scores(found, wanted, ("spearman", "pearson"))
+            # Only cosines have the scale of the scores.
+            if self.similarity not in (None, "cosine"):
+                del results["loss"]
+            return Scored(results, signs.same_number(found, wanted), found)
         ranked = ranked_documents(examples, vectors, self.similarity)
         relevant = [examples.relevant[name] for name in examples.queries]
         results = scores.retrieval(ranked, relevant)
