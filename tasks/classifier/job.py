@@ -165,7 +165,7 @@ class ClassifierJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Example]
     ) -> Iterator[rows.Record]:
         """Yield the record of every example; log the first ones."""
-        task, lengths, left_out = self.task, [], []
+        task, sizes = self.task, []
         for number, example in enumerate(examples):
             row, lost = task.row(example.text_a, example.text_b)
             label_id = self.label_id(example.label)
@@ -178,8 +178,7 @@ class ClassifierJob(FineTuningJob):
                     # A test file has none.
                     *([] if example.label is None else [("label", label)]),
                 )
-            lengths.append(len(row.input_ids))
-            left_out.append(lost)
+            sizes.append((len(row.input_ids), lost))
             yield rows.labeled(row, label_id)
         logs.say(
             "%s: %s %s%s; %s",
@@ -187,7 +186,7 @@ class ClassifierJob(FineTuningJob):
             f"{len(examples):,}",
             "pairs of texts" if self.files.takes_pairs else "texts",
             self._labels_of(examples),
-            long_texts.what_is_read(self.source, lengths, left_out),
+            long_texts.what_is_read(self.source, sizes),
         )
 
     def _labels_of(self, examples: Sequence[Example]) -> str:

@@ -290,7 +290,7 @@ class EmbeddingsJob(FineTuningJob):
         if has_scores(examples):
             values = np.repeat([example.score for example in examples], 2)
         numbers: dict[str | None, int] = {None: 0}
-        lengths, left_out = [], []
+        sizes = []
         for at, (prompt, text) in enumerate(texts):
             row, lost = rows.row_of_texts(
                 "" if text is None else prompt + text,
@@ -299,8 +299,7 @@ class EmbeddingsJob(FineTuningJob):
                 self.tokenizer,
                 self.source.long_texts.how,
             )
-            lengths.append(len(row.input_ids))
-            left_out.append(lost)
+            sizes.append((len(row.input_ids), lost))
             if at < _SHOWN:
                 tokens = self.tokens_of(row.input_ids)
                 rows.log_example(at, ("tokens", tokens))
@@ -313,7 +312,7 @@ class EmbeddingsJob(FineTuningJob):
             data.title,
             f"{len(texts):,}",
             f"{len(numbers) - 1:,}",
-            long_texts.what_is_read(self.source, lengths, left_out),
+            long_texts.what_is_read(self.source, sizes),
         )
 
     # --- Scores and predictions ----------------------------------------------
