@@ -30,8 +30,7 @@ def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
         logging.info("%s is kept as it is: no model card is written", path)
         return
     name = os.path.basename(os.path.abspath(directory))
-    text = make(name, checkpoint, architecture)
-    file_system.write_text(path, text)
+    file_system.write_text(path, make(name, checkpoint, architecture))
     logs.say("Wrote the model card %s; add the licence", path)
 
 

@@ -445,8 +445,7 @@ class MultiLabelJob(ClassifierJob):
 
     def predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""
-        thresholds = thresholds_of(self.thresholds, probs.shape[1])
-        return probs >= thresholds
+        return probs >= thresholds_of(self.thresholds, probs.shape[1])
 
     def names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""
