@@ -38,7 +38,7 @@ from absl import flags
 from serving.flags import ModelOptions, TextOptions
 from tasks import loading, predict, registry
 from tasks.masked_lm import task as masked_lm
-from tasks.task import Input, Place, Task, TaskSettings
+from tasks.task import Input, Place, TaskSettings
 from training import dtypes
 from training import flags as training_flags
 from training.flags import ModelFlags
@@ -94,7 +94,10 @@ def main(_: list[str]) -> None:
         texts += read_sentences(FLAGS.input_file)
     settings = describe_model()
     task = registry.create_task(settings)
-    inputs = [check_sentence(task, text) for text in texts]
+    inputs = [Input(text, Place("text", 1), {"text": text}) for text in texts]
+    for item in inputs:
+        with naming(repr(item.id[:40])):
+            task.check(item.texts)
     run = loading.load(settings)
     found = predict.predict(task, run, inputs, _BATCH_SIZE)
     for text, prediction in zip(texts, found, strict=True):
@@ -129,19 +132,6 @@ def describe_model() -> TaskSettings:
             "dtype": dtype,
         },
     )
-
-
-def check_sentence(task: Task, text: str) -> Input:
-    """Return a sentence as the task's input.
-
-    Raises:
-        UserError: the sentence has no [MASK] to fill, has one although it is
-            to be scored, or has too many tokens.
-    """
-    texts = {"text": text}
-    with naming(repr(text[:40])):
-        task.check(texts)
-    return Input(text, Place("text", 1), texts)
 
 
 def read_sentences(path: str) -> list[str]:

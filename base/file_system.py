@@ -388,13 +388,10 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
     try:
         make_directories(path)
     except file_errors() as error:
+        words = f"cannot be written: {errors.reason(error)}"
         if os.path.isfile(path):
-            raise UserError(
-                f"--{flag}={path} is a file, wanted a directory"
-            ) from error
-        raise UserError(
-            f"--{flag}={path} cannot be written: {errors.reason(error)}"
-        ) from error
+            words = "is a file, wanted a directory"
+        raise UserError(f"--{flag}={path} {words}") from error
     check_writable(path, flag)
 
 

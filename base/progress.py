@@ -43,7 +43,7 @@ _CLOCK = "{desc} [{elapsed}]"
 
 
 @dataclasses.dataclass
-class Bar:
+class Bar(contextlib.AbstractContextManager):
     """Shows the progress of a job; a context manager.
 
     Attributes:
@@ -93,9 +93,6 @@ class Bar:
             self._ended = threading.Event()
             self._clock = threading.Thread(target=self._redraw, daemon=True)
             self._clock.start()
-
-    def __enter__(self) -> "Bar":
-        return self
 
     def __exit__(self, kind, *exception) -> None:
         """Remove the bar; a long job that is complete writes a line."""

@@ -328,13 +328,13 @@ def _warn_of_quotes(
             found.append(f"{begins} to {begins + len(lines) - 1}")
     if found:
         mend = "; or rename the file to .tsv, which has no quotes"
+        mend *= delimiter == "\t"
         logs.warn_once(
             f"{path}: a quotation mark makes one row of each of the lines "
             f"{', '.join(found[:_SHOWN])} ({counted(len(found), 'such row')}), "
             "which look like rows themselves. If they are, close each mark in "
-            "its line, or write a mark that belongs to a text twice, in quotes"
-            + mend
-            * (delimiter == "\t")
+            "its line, or write a mark that belongs to a text twice, in "
+            f"quotes{mend}"
         )
 
 

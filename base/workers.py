@@ -36,7 +36,7 @@ class Done(NamedTuple):
     result: Any
 
 
-class WorkerPool:
+class WorkerPool(contextlib.AbstractContextManager):
     """Processes that each call `setup` once and `work` for every job.
 
     `setup` and `work` are functions of a module other than the script that
@@ -56,9 +56,6 @@ class WorkerPool:
         self._num_workers = num_workers
         self._args = setup, settings, work
         self._processes = {}
-
-    def __enter__(self) -> "WorkerPool":
-        return self
 
     def __exit__(self, *unused) -> None:
         """End all workers, whatever they do."""

@@ -107,7 +107,10 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     commit = Name(name.repository, os.path.basename(root))
     with naming(what):
         folder = sentence_transformers.encoder_folder(root)
-    _check_is_bert(folder, what)
+    path = os.path.join(folder, published.CONFIG_NAME)
+    with naming(f"{what} is not a BERT"):
+        huggingface.check_is_bert(folder)
+        BertConfig.from_dict(huggingface.read_config(path))
     if not _has_weights(folder):
         logs.say("Fetching the weights of %s into %s", commit, folder)
         _snapshot(commit, _WEIGHTS, what)
@@ -161,13 +164,6 @@ def _explained(what: str) -> Iterator[None]:
 
 
 # --- Checks ------------------------------------------------------------------
-
-
-def _check_is_bert(folder: str, what: str) -> None:
-    path = os.path.join(folder, published.CONFIG_NAME)
-    with naming(f"{what} is not a BERT"):
-        huggingface.check_is_bert(folder)
-        BertConfig.from_dict(huggingface.read_config(path))
 
 
 def _has_weights(folder: str) -> bool:

@@ -30,8 +30,7 @@ def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
         logging.info("%s is kept as it is: no model card is written", path)
         return
     name = os.path.basename(os.path.abspath(directory))
-    text = make(name, checkpoint, architecture)
-    file_system.write_text(path, text)
+    file_system.write_text(path, make(name, checkpoint, architecture))
     logs.say("Wrote the model card %s; add the licence", path)
 
 
@@ -39,7 +38,12 @@ def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
     """Return the text of a card with a name as its title; see `write`."""
     from huggingface_hub import ModelCardData  # takes a second
 
-    (base, began), config = _base_model(checkpoint.prefix), checkpoint.config
+    prefix, config = checkpoint.prefix, checkpoint.config
+    run = RunFolder.read(lookup.folder_of(prefix))
+    began = run.adjustable.get("init_checkpoint")
+    base = published.repository_of(prefix)
+    if published.is_of_hub(began):
+        base = hub.parse(began).repository
     header = ModelCardData(
         library_name="transformers", base_model=base, tags=["bert"]
     )
@@ -49,15 +53,16 @@ def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
         f"{config.num_attention_heads} heads, {config.vocab_size:,} word "
         "pieces."
     )
-    if began:
-        text += f" Its weights began as those of `{began}`."
+    # A model that is not of the hub has the name of its folder alone.
+    if base or began:
+        text += f" Its weights began as those of `{base or began}`."
     if checkpoint.trained_for.objective:
         text += " Its pooler was not trained: use the mean of the last layer."
     parts = [
         f"---\n{header}\n---",
         f"# {name}",
         text,
-        _scores(checkpoint.prefix),
+        _scores(prefix),
         "## Licence and limits\n\nNot stated yet. The author of the model "
         "adds `license` and `language` to the block at the top of this file, "
         "and says here what text it was trained on and what it should not be "
@@ -93,16 +98,3 @@ def _rounded(score: str) -> str:
     """Return a score with 4 digits; whole numbers and others as they are."""
     is_long = re.fullmatch(r"-?\d+\.\d{5,}", score)
     return f"{float(score):.4f}" if is_long else score
-
-
-def _base_model(prefix: str) -> tuple[str | None, str | None]:
-    """Return what training began with: owner/name on the hub, and its name.
-
-    A model that is not of the hub has the name of its folder alone.
-    """
-    run = RunFolder.read(lookup.folder_of(prefix))
-    began = run.adjustable.get("init_checkpoint")
-    base = published.repository_of(prefix)
-    if published.is_of_hub(began):
-        base = hub.parse(began).repository
-    return base, base or began

@@ -5,6 +5,7 @@ project. Some settings are in no file: those of BertTokenizer, the class of
 transformers, for the models of the hub, and the original's for others.
 """
 
+import collections
 import functools
 import itertools
 import os
@@ -351,20 +352,18 @@ def _found_tokens(
         for token in (*special, *listed)
     }
     found.pop(None, None)
-    fields: dict[str, tuple[str, ...]] = {}
+    fields = collections.defaultdict(list)
     special = {*map(_content, special)}
     for name, token in found.items():
         is_special = name in special or token.get("special")
         if is_special and is_split:
             continue
         is_changed = token.get("normalized", not is_special)
-        for field, is_so in (
-            ("normalized_tokens" if is_changed else "special_tokens", True),
-            ("whole_words", token.get("single_word")),
-        ):
-            if is_so:
-                fields[field] = (*fields.get(field, ()), name)
-    return fields
+        field = "normalized_tokens" if is_changed else "special_tokens"
+        fields[field].append(name)
+        if token.get("single_word"):
+            fields["whole_words"].append(name)
+    return {field: tuple(tokens) for field, tokens in fields.items()}
 
 
 def _word_length(files: Folder, is_of_hub: bool) -> int:
@@ -395,16 +394,16 @@ def _read_whole(files: Folder, names: list[str]) -> dict[str, bool]:
     for name in ("normalizer", "pre_tokenizer", "model"):
         if not isinstance(theirs.get(name), dict):
             raise UserError(f"{path}: {name} is {theirs.get(name)!r}{_MEND}")
-    unknown = theirs["model"].get("unk_token", names[1])
+    unknown, usual = names[1], _usual_template(*names[2:4])
     for name, said, wanted in (
-        ("model.unk_token", unknown, names[1]),
+        ("model.unk_token", theirs["model"].get("unk_token", unknown), unknown),
         (
             "post_processor",
-            _template(theirs.get("post_processor"), names[2:4]),
-            _usual_template(*names[2:4]),
+            _template(theirs.get("post_processor", usual)),
+            usual,
         ),
     ):
-        if said == wanted or (name not in theirs and name == "post_processor"):
+        if said == wanted:
             continue
         words = f"{path}: {name} is {str(said)[:100]}, BERT has {wanted}"
         if files.is_generic:
@@ -422,7 +421,7 @@ def _usual_template(first: str, last: str) -> dict[str, str]:
     return {"single": single, "pair": f"{single} B:1 {last}:1"}
 
 
-def _template(theirs: Any, names: list[str]) -> Any:
+def _template(theirs: Any) -> Any:
     """Return a post-processor as {"single": "[CLS]:0 A:0 ...", "pair": ...}.
 
     What it cannot be told of is returned as it is.

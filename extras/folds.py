@@ -1,6 +1,5 @@
 """A part of the training set is held out: for cross-validation, or to score."""
 
-import heapq
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,11 +36,8 @@ def fold(
         )
     parts = dealt(units, files, examples, [1.0] * count)
     # Each of the others goes to the part that has the fewest rows so far.
-    order = sorted((len(part), place) for place, part in enumerate(parts))
     for row in single:
-        size, place = order[0]
-        parts[place].append(row)
-        heapq.heapreplace(order, (size + 1, place))
+        min(parts, key=len).append(row)
     how = {"num_folds": count, "fold": number, **known}
     files = files._replace(train=train._replace(part=f"fold{number}of{count}"))
     return divided(files, examples, parts[number - 1], "held-out fold", how)

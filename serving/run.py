@@ -199,11 +199,8 @@ def check_first_inputs(
         hint = f": name the columns of the texts with --{flag}={names}"
         next(tables.rows(file.path, task.names, hint, damaged=[]), None)
     first = window.problems[0]
-    many = ""
-    if len(window.problems) > 1:
-        many = (
-            f"; nor can the others of the first {len(window.problems)} inputs"
-        )
+    count = len(window.problems)
+    many = f"; nor can the others of the first {count} inputs" * (count > 1)
     raise UserError(
         f"{first.place.path}, {first.place.kind} {first.place.number} cannot "
         f"be predicted: {first.reason}{many}"

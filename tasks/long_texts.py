@@ -88,19 +88,14 @@ def check_single(found: LongTexts, sentence_pairs: bool) -> None:
         )
 
 
-def what_is_read(
-    source: Checkpoint,
-    lengths: Sequence[int],
-    left_out: Sequence[int],
-) -> str:
+def what_is_read(source: Checkpoint, sizes: Sequence[tuple[int, int]]) -> str:
     """Return how many texts were cut, by how much, and what helps.
 
     Args:
         source: the model that reads them.
-        lengths: tokens of the rows.
-        left_out: the pieces that were cut off each.
+        sizes: the tokens of each row, and how many were cut off.
     """
-    used, lost = np.array(lengths, int), np.array(left_out, int)
+    used, lost = np.array(sizes, int).reshape(-1, 2).T
     share = lost.sum() / max(1, used.sum() + lost.sum())
     found = f"none longer than {source.row_length} tokens"
     if num_cut := np.count_nonzero(lost):

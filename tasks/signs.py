@@ -60,18 +60,15 @@ def no_better_class(
     """
     if sign := same_class(predictions, labels, names, what):
         return sign
-    n, right = float(len(labels)), int((predictions == labels).sum())
-    given, wanted = (
-        np.bincount(x, minlength=len(names)) for x in (predictions, labels)
-    )
-    # Matthews' correlation of any number of classes.
-    sizes = (n**2 - given @ given) * (n**2 - wanted @ wanted)
-    correlation = abs(right * n - given @ wanted) / sizes**0.5 if sizes else 1.0
-    if correlation >= 2 / n**0.5:
+    from sklearn import metrics  # takes a second to import
+
+    n, counts = len(labels), np.bincount(labels, minlength=len(names))
+    correlation = metrics.matthews_corrcoef(labels, predictions)
+    if abs(correlation) >= 2 / n**0.5:
         return None
-    most = int(wanted.max())
-    answer = f"{what.split()[-1]} {names[wanted.argmax()]} for all"
-    return no_better(n - most, "accuracy", right / n, most / n, answer)
+    most, right = counts.max(), np.mean(predictions == labels)
+    answer = f"{what.split()[-1]} {names[counts.argmax()]} for all"
+    return no_better(n - most, "accuracy", right, most / n, answer)
 
 
 def no_better_labels(predicted: np.ndarray, labels: np.ndarray) -> str | None:

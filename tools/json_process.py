@@ -10,7 +10,7 @@ from base import machine
 from base.errors import UserError, naming
 
 
-class JsonProcess:
+class JsonProcess(contextlib.AbstractContextManager):
     """A process of a program; `first` is the first line that it writes.
 
     A context manager; the end of the block ends the process.
@@ -36,9 +36,6 @@ class JsonProcess:
                 **options,
             )
         self.first = self._answer()
-
-    def __enter__(self) -> "JsonProcess":
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.process.kill()

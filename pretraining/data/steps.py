@@ -228,7 +228,15 @@ class GeneratorSteps(RangeSteps):
                 features = masking.mask_sequences(
                     sequences, config, vocabulary, draws
                 )
-            counts = self._count_features(features)
+            labels = features["next_sentence_labels"]
+            counts = {
+                "instances": len(labels),
+                "filled": int(np.count_nonzero(features["input_mask"])),
+                "random_next": int(np.count_nonzero(labels)),
+            }
+            if not config.unmasked:
+                weights = features["masked_lm_weights"]
+                counts["predictions"] = int(np.count_nonzero(weights))
             if config.pack_sequences:
                 features = packing.pack_features(features, sizes[rows], config)
                 counts["rows"] = len(features["input_ids"])
@@ -250,20 +258,6 @@ class GeneratorSteps(RangeSteps):
             "parts_with_text": len(documents.numbers),
             "one_sentence_parts": int((np.diff(documents.bounds) == 1).sum()),
         }
-
-    def _count_features(
-        self, features: dict[str, np.ndarray]
-    ) -> dict[str, int]:
-        """Return counts of some instances, masked or not."""
-        counts = {
-            "instances": len(features["input_ids"]),
-            "filled": np.count_nonzero(features["input_mask"]),
-            "random_next": np.count_nonzero(features["next_sentence_labels"]),
-        }
-        if not self.config.unmasked:
-            weights = features["masked_lm_weights"]
-            counts["predictions"] = np.count_nonzero(weights)
-        return {name: int(number) for name, number in counts.items()}
 
 
 def tokenize_documents(

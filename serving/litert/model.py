@@ -83,20 +83,17 @@ class LiteRtModel:
                 path, num_threads=num_threads or machine.num_cores()
             )
             self._run = self._interpreter.get_signature_runner("ids")
-            self._try()
+            # A short text shows damage.
+            cells = ["[MASK]"] * len(self.task.text_names)
+            texts = self.task.texts_of_line(cells)
+            item = Input("", Place(path, 1), texts)
+            predict.predict(self.task, self, [item], 1)
         except UserError:
             raise
         # The runtime raises the first two; the others come from outputs of the
         # graph that are not what export.json says.
         except (ValueError, RuntimeError, LookupError, TypeError) as error:
             raise self._unusable(error) from error
-
-    def _try(self) -> None:
-        """Predict a short text."""
-        cells = ["[MASK]"] * len(self.task.text_names)
-        texts = self.task.texts_of_line(cells)
-        item = Input("", Place(self.path, 1), texts)
-        predict.predict(self.task, self, [item], 1)
 
     def _unusable(self, error: Exception) -> UserError:
         kind = "" if isinstance(error, RuntimeError) else type(error).__name__

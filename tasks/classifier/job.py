@@ -167,7 +167,7 @@ class ClassifierJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Example]
     ) -> Iterator[rows.Record]:
         """Yield the record of every example; log the first ones."""
-        task, lengths, left_out = self.task, [], []
+        task, sizes = self.task, []
         for number, example in enumerate(examples):
             row, lost = task.row(example.text_a, example.text_b)
             label_id = self.label_id(example.label)
@@ -180,8 +180,7 @@ class ClassifierJob(FineTuningJob):
                     # A test file has none.
                     *([] if example.label is None else [("label", label)]),
                 )
-            lengths.append(len(row.input_ids))
-            left_out.append(lost)
+            sizes.append((len(row.input_ids), lost))
             yield rows.labeled(row, label_id)
         logs.say(
             "%s: %s %s%s; %s",
@@ -189,7 +188,7 @@ class ClassifierJob(FineTuningJob):
             f"{len(examples):,}",
             "pairs of texts" if self.files.takes_pairs else "texts",
             self._labels_of(examples),
-            long_texts.what_is_read(self.source, lengths, left_out),
+            long_texts.what_is_read(self.source, sizes),
         )
 
     def _labels_of(self, examples: Sequence[Example]) -> str:
@@ -448,8 +447,7 @@ class MultiLabelJob(ClassifierJob):
 
     def predicted(self, probs: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""
-        thresholds = thresholds_of(self.thresholds, probs.shape[1])
-        return probs >= thresholds
+        return probs >= thresholds_of(self.thresholds, probs.shape[1])
 
     def names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""

@@ -99,32 +99,23 @@ class BertForSequenceClassification(HeadModel):
     ) -> losses.Loss:
         """Return the cross entropy, or the squared error of a regression.
 
-        Features are as in the records, with label_ids [B]; `example_weights`
-        [B] are 0 for rows that only fill a batch.
+        That of any number of labels is binary; `correct` counts the examples
+        all of whose labels, 0 and 1, are right, where a label is predicted from
+        a probability of 0.5 on. Features are as in the records, with label_ids
+        [B]; `example_weights` [B] are 0 for rows that only fill a batch.
         """
         labels = features["label_ids"]
         weights = example_weights(features, "label_ids")  # [B]
         if self.multi_label:
-            return _labels_loss(logits, labels, weights)
+            labels = tf.cast(labels, tf.float32)
+            entropy = tf.reduce_mean(
+                tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
+            )  # [B], the mean over the labels
+            is_right = tf.reduce_all((logits >= 0) == (labels > 0), -1)  # [B]
+            return losses.Loss.of_rows(entropy, weights, is_right)
         if self.is_regression:
             return squared_error(logits, labels, weights)
         return losses.classification_loss(logits, labels, weights)
-
-
-def _labels_loss(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> losses.Loss:
-    """Return the binary cross entropy, the mean over the labels [B, K].
-
-    `correct` counts the examples all of whose labels, 0 and 1, are right, where
-    a label is predicted from a probability of 0.5 on.
-    """
-    labels = tf.cast(labels, tf.float32)
-    entropy = tf.reduce_mean(
-        tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
-    )  # [B]
-    is_right = tf.reduce_all((logits >= 0) == (labels > 0), -1)  # [B]
-    return losses.Loss.of_rows(entropy, weights, is_right)
 
 
 def squared_error(

@@ -202,8 +202,7 @@ def _text_columns(at: str, row: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of the columns of texts."""
     for names in _TEXTS:
         if all(name in row for name in names):
-            more = filter(_NEGATIVES.fullmatch, row)
-            return (*names, *more)
+            return (*names, *filter(_NEGATIVES.fullmatch, row))
     raise UserError(
         f"{at}: which of the columns {', '.join(map(repr, row))} are texts? "
         "Name them with --text_columns"

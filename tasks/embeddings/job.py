@@ -16,6 +16,7 @@ from absl import logging
 from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
 from tasks import long_texts, nearest, rows, signs
+from tasks.classifier.scores import number_scores
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
 from tasks.embeddings.data import Collection, Columns, Example
@@ -289,7 +290,7 @@ class EmbeddingsJob(FineTuningJob):
         if has_scores(examples):
             values = np.repeat([example.score for example in examples], 2)
         numbers: dict[str | None, int] = {None: 0}
-        lengths, left_out = [], []
+        sizes = []
         for at, (prompt, text) in enumerate(texts):
             row, lost = rows.row_of_texts(
                 "" if text is None else prompt + text,
@@ -298,8 +299,7 @@ class EmbeddingsJob(FineTuningJob):
                 self.tokenizer,
                 self.source.long_texts.how,
             )
-            lengths.append(len(row.input_ids))
-            left_out.append(lost)
+            sizes.append((len(row.input_ids), lost))
             if at < _SHOWN:
                 tokens = self.tokens_of(row.input_ids)
                 rows.log_example(at, ("tokens", tokens))
@@ -312,7 +312,7 @@ class EmbeddingsJob(FineTuningJob):
             data.title,
             f"{len(texts):,}",
             f"{len(numbers) - 1:,}",
-            long_texts.what_is_read(self.source, lengths, left_out),
+            long_texts.what_is_read(self.source, sizes),
         )
 
     # --- Scores and predictions ----------------------------------------------
@@ -324,11 +324,11 @@ class EmbeddingsJob(FineTuningJob):
         if has_scores(examples):
             wanted = np.array([example.score for example in examples])
             found = nearest.scores(vectors[::2], vectors[1::2], self.similarity)
-            return Scored(
-                scores.correlations(found, wanted, self.similarity),
-                signs.same_number(found, wanted),
-                found,
-            )
+            results = number_scores(found, wanted, ("spearman", "pearson"))
+            # Only cosines have the scale of the scores.
+            if self.similarity not in (None, "cosine"):
+                del results["loss"]
+            return Scored(results, signs.same_number(found, wanted), found)
         ranked = ranked_documents(examples, vectors, self.similarity)
         relevant = [examples.relevant[name] for name in examples.queries]
         results = scores.retrieval(ranked, relevant)

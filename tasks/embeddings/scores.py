@@ -1,28 +1,10 @@
-"""Scores of sentence vectors: correlations of pairs, and of retrieval."""
+"""Scores of a retrieval by sentence vectors."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tasks.classifier.scores import number_scores
-
 DEPTH = 100  # documents of each query that are ranked
-
-
-def correlations(
-    similarities: np.ndarray,
-    wanted: np.ndarray,
-    kind: str | None = None,
-) -> dict[str, float]:
-    """Return Spearman's and Pearson's correlation of pairs' similarities.
-
-    Of cosines, whose scale is that of the scores, also the squared error. For
-    `kind` see nearest.py.
-    """
-    found = number_scores(similarities, wanted, ("spearman", "pearson"))
-    if kind not in (None, "cosine"):
-        del found["loss"]
-    return found
 
 
 def retrieval(

@@ -1,7 +1,6 @@
 """Fine-tuning a tagger: a tag in IOB2 for each word of a sentence."""
 
 import hashlib
-import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -250,24 +249,19 @@ class NerJob(FineTuningJob):
                 training.jit_compile,
             )
             size = self.settings.predict_batch_size
-            word = (len(self._layers), self.config.hidden_size)
-            bytes_per_word = 4 * math.prod(word)  # float32
-            header = {
-                "descr": "<f4",
-                "fortran_order": False,
-                "shape": (len(labels), *word),
-            }
+            shape = (len(labels), len(self._layers), self.config.hidden_size)
             with file_system.atomic_file(path) as file:
-                np.lib.format.write_array_header_1_0(file, header)
-                begin = file.tell()
-                num_bytes = begin + len(labels) * bytes_per_word
+                found = np.lib.format.open_memmap(
+                    file.name, "w+", np.float32, shape
+                )
+                num_bytes = found.offset + found.nbytes
                 # A full disk is found now.
                 machine.reserve(file.fileno(), num_bytes)
                 for first, values in word_outputs(
                     run, records, size, "activations"
                 ):
-                    file.seek(begin + first * bytes_per_word)
-                    file.write(values.tobytes())
+                    found[first : first + len(values)] = values
+                found.flush()
             logging.info(
                 "Wrote the activations of %d words to %s, %.1f MB",
                 len(labels),

@@ -198,8 +198,7 @@ class _Reader:
                 self.data.paragraphs.append(make_paragraph(text))
                 questions = _require(value, "qas", list, place)
                 for index, qa in enumerate(questions):
-                    where_qa = f"{place}.qas[{index}]"
-                    self._question(qa, where_qa, found)
+                    self._question(qa, f"{place}.qas[{index}]", found)
         no_label = not (found["with answers"] or found["with key"])
         if self.is_training and is_version_2 and found["all"] and no_label:
             raise UserError(

@@ -98,11 +98,6 @@ RULES = {
 }
 
 
-def exact(answer: str, prediction: str, rule: Rule = RULES["squad"]) -> bool:
-    """Return whether two answers are the same once normalized."""
-    return rule.normalize(answer) == rule.normalize(prediction)
-
-
 def f1(
     answer: str,
     prediction: str,
@@ -209,9 +204,8 @@ def score_each(
             # A question without an answer has the reference answer "".
             answers = [a for a in answers if rule.normalize(a)] or [""]
         given = predictions[key]
-        scored.exact[key] = max(
-            (exact(a, given, rule) for a in answers), default=0
-        )
+        plain = rule.normalize(given)
+        scored.exact[key] = any(rule.normalize(a) == plain for a in answers)
         scored.f1[key] = max(
             (f1(a, given, data.is_version_2, rule) for a in answers),
             default=0.0,

@@ -70,7 +70,7 @@ class SwagJob(FineTuningJob):
         self, data: DataSet, examples: Sequence[Question]
     ) -> Iterator[rows.Record]:
         """Yield the record of every choice; log the first questions."""
-        task, lengths, left_out = self.task, [], []
+        task, sizes = self.task, []
         for number, question in enumerate(examples):
             found = [task.row(question.context, c) for c in question.choices]
             if number < _SHOWN:
@@ -84,8 +84,7 @@ class SwagJob(FineTuningJob):
                     ("label", question.label),
                 )
             for row, lost in found:
-                lengths.append(len(row.input_ids))
-                left_out.append(lost)
+                sizes.append((len(row.input_ids), lost))
                 # A choice's label is its question's; a test file has none.
                 yield rows.labeled(row, question.label or 0)
         logs.say(
@@ -93,7 +92,7 @@ class SwagJob(FineTuningJob):
             data.title,
             f"{len(examples):,}",
             len(examples[0].choices),
-            long_texts.what_is_read(self.source, lengths, left_out),
+            long_texts.what_is_read(self.source, sizes),
         )
 
     @property
