@@ -133,7 +133,7 @@ def test_rates_that_were_measured(units, layers, rate):
 def test_a_rate_is_given_however_it_is_set():
     """By a program that sets the flag, as well."""
     f = parsed()
-    assert not finetuning_flags.read(f).is_rate_given
+    assert not read(f).is_rate_given
     f.learning_rate = 5e-5
-    assert finetuning_flags.read(f).is_rate_given
-    assert finetuning_flags.read(parsed("--learning_rate=5e-5")).is_rate_given
+    assert read(f).is_rate_given
+    assert read(parsed("--learning_rate=5e-5")).is_rate_given

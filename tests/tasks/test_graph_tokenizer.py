@@ -384,7 +384,7 @@ def test_tokens_that_a_graph_cannot_find_are_named(rule):
     graph_tokenizer.Tokenizer(
         vocab_file("uncased"), settings=own._replace(**{rule: ("[NAME]",)})
     )
-    with pytest.raises(UserError, match="uncased.txt: 'the' is a token that"):
+    with pytest.raises(UserError, match="uncased.txt: 'the' is a token to be"):
         graph_tokenizer.Tokenizer(
             vocab_file("uncased"), settings=own._replace(**{rule: ("the",)})
         )

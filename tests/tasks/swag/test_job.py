@@ -35,7 +35,9 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         "multiple_choice",
         str(vocab_file),
         config=SimpleNamespace(
-            vocab_size=len(VOCAB), max_position_embeddings=512
+            vocab_size=len(VOCAB),
+            max_position_embeddings=512,
+            hidden_size=768,
         ),
         max_seq_length=length,
     ).checkpoint

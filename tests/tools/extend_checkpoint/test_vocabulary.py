@@ -20,6 +20,11 @@ def tokenizer(tmp_path) -> tokenization.FullTokenizer:
     return tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
 
 
+def lines_of(notes: list[vocabulary.Notes]) -> list[list[str]]:
+    """Return the words of each note: of what is left out, and of others."""
+    return [words for part in notes for words in part.values()]
+
+
 def test_a_list(tokenizer, tmp_path):
     lines = (
         *("cardiology", "", "  Cardiogram ", "car", "the", "cardiology"),
@@ -28,14 +33,14 @@ def test_a_list(tokenizer, tmp_path):
     )
     path = tmp_path / "words"
     path.write_text("\n".join(lines))
-    found, notes = vocabulary.read_list(str(path), tokenizer, {"car": 7})
+    found, *notes = vocabulary.read_list(str(path), tokenizer, {"car": 7})
     assert found == [
         ("cardiology", ("cardio", "##logy"), 0),
         ("cardiogram", ("cardio", "##gram"), 0),
         ("car", ("c", "##a", "##r"), 7),
         ("xylem", ("[UNK]",), 0),
     ]
-    assert sorted(notes.values()) == sorted(
+    assert sorted(lines_of(notes)) == sorted(
         [
             ["Cardiogram"],
             ["the"],
@@ -49,7 +54,7 @@ def test_a_list(tokenizer, tmp_path):
     )
     cased = tokenization.FullTokenizer(tokenizer.vocab_file, False)
     path.write_text("Cats\ncats\nCats")
-    found, _ = vocabulary.read_list(str(path), cased, {})
+    found, *_ = vocabulary.read_list(str(path), cased, {})
     assert [word.word for word in found] == ["Cats", "cats"]
     path.write_text("the\nCat\nheart attack")
     with pytest.raises(UserError, match="none of its 3 .* tokens already: 2"):
@@ -66,14 +71,14 @@ def test_the_words_that_cost_most(tokenizer):
         "cars": 1,  # too rare
         "199": 50,  # no letter
     }
-    found, notes = vocabulary.choose_from_text(counts, tokenizer, 9, 2)
+    found, *notes = vocabulary.choose_from_text(counts, tokenizer, 9, 2)
     assert [(word.word, word.cost) for word in found] == [
         ("cardiograms", 10),
         ("cardiology", 8),
         ("cats", 8),
     ]
-    assert sorted(notes.values()) == [["199"], ["cars"], ["xylem"]]
-    two, _ = vocabulary.choose_from_text(counts, tokenizer, 2, 2)
+    assert sorted(lines_of(notes)) == [["199"], ["cars"], ["xylem"]]
+    two, *_ = vocabulary.choose_from_text(counts, tokenizer, 2, 2)
     assert two == found[:2]
     with pytest.raises(UserError, match="none of the 2 different words"):
         vocabulary.choose_from_text({"the": 9, "cat": 9}, tokenizer, 5, 1)
@@ -81,14 +86,15 @@ def test_the_words_that_cost_most(tokenizer):
 
 def test_unused_tokens_are_replaced_then_words_are_appended(tmp_path):
     path = tmp_path / "vocab.txt"
-    # A line of U+2028 alone, as in the Chinese vocabulary, stays what it is.
-    before = ["[PAD]", "[unused7]", "\u2028", "[unused1]", "a", "\u3000"]
-    path.write_text("\n".join(before) + "\n\n")
+    # A line of U+2028 alone, as in the Chinese vocabulary, is a blank one.
+    before = ["[PAD]", "[unused7]", "\u2028", "[unused1]", "a"]
+    path.write_text("\n".join(before) + "\n\u3000\n\n")
+    before[2] = ""
     words = [NewWord(text, ("a", "##b"), 0) for text in "xyz"]
     found = vocabulary.extend(tokenization.Vocabulary(path), words)
     assert found == (
-        ["[PAD]", "x", "\u2028", "y", "a", "\u3000", "z"],
-        [1, 3, 6],
+        ["[PAD]", "x", "", "y", "a", "z"],
+        [1, 3, 5],
     )
     assert vocabulary.extend(tokenization.Vocabulary(path), []) == (before, [])
 
