@@ -117,9 +117,9 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             "distillation_alpha": self.alpha,
         }
 
-    def learned(self, own: Learned) -> Learned:
+    def learned(self, of_job: Learned) -> Learned:
         """Return the training records with soft targets, and what they add."""
-        data = own.data
+        data = of_job.data
         by_teacher = self.answers.by_teacher(self.entries)
         keys = self.keys(data, next(iter(by_teacher.values())))
         self.answers.check(by_teacher, keys, self.texts_of, self.hint)
@@ -140,9 +140,9 @@ class Distillation(abc.ABC, Generic[AnyJob]):
             1.0 - self.alpha,
             least,
         )
-        return Learned(data, self.objective(own.objective))
+        return Learned(data, self.objective(of_job.objective))
 
-    def objective(self, own: Objective) -> Objective:
+    def objective(self, hard: Objective) -> Objective:
         """Return the loss above, made of the job's own objective.
 
         Both losses are divided by the number of all rows. If those of labels
@@ -152,7 +152,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         alpha = self.alpha
 
         def loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
-            weights = own.loss_weights(batch)
+            weights = hard.loss_weights(batch)
             return {"soft_loss": next(iter(weights.values())), **weights}
 
         def forward(model: TaskModel, batch: Batch, seed: Seed) -> Sums:
@@ -163,7 +163,7 @@ class Distillation(abc.ABC, Generic[AnyJob]):
                 weights = example_weights(batch, LABEL_WEIGHTS)
                 weights *= batch[LABEL_WEIGHTS]
                 batch = {**batch, "example_weights": weights}
-            sums = own.forward(computed, batch, seed)
+            sums = hard.forward(computed, batch, seed)
             sums["soft_loss"] = (soft.loss, soft.weight)
             if not self.learns_numbers:
                 sums["agreement"] = (soft.correct, soft.weight)
@@ -171,9 +171,9 @@ class Distillation(abc.ABC, Generic[AnyJob]):
 
         def total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
             soft = sums["soft_loss"] / weights["soft_loss"]
-            return alpha * soft + (1.0 - alpha) * own.total_loss(sums, weights)
+            return alpha * soft + (1.0 - alpha) * hard.total_loss(sums, weights)
 
-        names = ["soft_loss", *own.names, "agreement"]
+        names = ["soft_loss", *hard.names, "agreement"]
         return Objective(
             loss_weights,
             forward,

@@ -32,7 +32,7 @@ class VectorDistillation:
         """Return what must not change when a run is resumed: the vectors."""
         return {FLAG: self.answers.fingerprint()}
 
-    def learned(self, own: Learned) -> Learned:
+    def learned(self, of_job: Learned) -> Learned:
         """Return the training records with the teacher's vectors, [n, D].
 
         The job's objective learns them.
@@ -50,10 +50,10 @@ class VectorDistillation:
             )
         (vectors,) = found.values()
         nothing = np.zeros([self.width], np.float32)  # fills up examples
-        own.data.features[learning.TEACHER] = np.stack(
+        of_job.data.features[learning.TEACHER] = np.stack(
             [vectors[key] if key else nothing for key in keys]
         )
-        return own
+        return of_job
 
     def _entries(self, line: Line, at: str) -> Iterator[tuple[str, np.ndarray]]:
         """Yield a text and its vector, as long as this model's."""
