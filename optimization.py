@@ -497,10 +497,10 @@ class Muon(AdamWeightDecay):
             # [units, H], filled up with rows of zeros, which stay zeros.
             x = tf.pad(x, [[0, -x.shape[0] % _BLOCK], [0, 0]])
             blocks.append(tf.reshape(x, [-1, _BLOCK, x.shape[1]]))
-        found = orthogonalized(tf.concat(blocks, 0))  # [blocks, 64, H]
-        found = tf.split(found, [x.shape[0] for x in blocks])
+        orthogonal = orthogonalized(tf.concat(blocks, 0))  # [blocks, 64, H]
+        orthogonal = tf.split(orthogonal, [x.shape[0] for x in blocks])
         directions = {}
-        for kernel, x in zip(kernels, found, strict=True):
+        for kernel, x in zip(kernels, orthogonal, strict=True):
             has_rows = _units_are_rows(kernel.path)
             units = kernel.shape[0 if has_rows else 1]
             x = tf.reshape(x, [-1, x.shape[-1]])[:units]
@@ -517,12 +517,12 @@ class Muon(AdamWeightDecay):
 
         The gradients are multiplied by `factor`, as clipping does.
         """
-        found = []
+        ahead = []
         for m, gradient in zip(moments, gradients, strict=True):
             gradient = tf.cast(gradient, tf.float32) * factor
             x = self._next_m(self._next_m(m, gradient), gradient)
-            found.append(tf.cast(x, self.dtype))
-        return found
+            ahead.append(tf.cast(x, self.dtype))
+        return ahead
 
     def _next_m(self, m: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
         """Return the momentum after a gradient."""

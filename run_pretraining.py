@@ -255,7 +255,7 @@ def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
     objective = objectives.OBJECTIVES[FLAGS.objective]
     objective.log()
     plan = PretrainingPlan(
-        folder=runs.own,
+        folder=runs.folder,
         strategy=strategy,
         source=source,
         settings=settings,

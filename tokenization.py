@@ -438,16 +438,16 @@ class TokenizerSettings(NamedTuple):
     def load_vocab(self, vocabulary: Vocabulary) -> dict[str, int]:
         """Return a vocabulary in which special tokens have SPECIAL_TOKENS."""
         vocab = vocabulary.tokens
-        own = [name for name in self.token_names if name not in SPECIAL_TOKENS]
-        validate_special_tokens(vocab, own, vocabulary.path)
+        others = [n for n in self.token_names if n not in SPECIAL_TOKENS]
+        validate_special_tokens(vocab, others, vocabulary.path)
         return {self.our_name(token): index for token, index in vocab.items()}
 
     def ids_of(
         self, tokens: Iterable[str], vocab: Mapping[str, int]
     ) -> dict[str, int]:
         """Return the id of each token that is in `load_vocab`'s vocabulary."""
-        found = {token: vocab.get(self.our_name(token)) for token in tokens}
-        return {t: index for t, index in found.items() if index is not None}
+        ids = {token: vocab.get(self.our_name(token)) for token in tokens}
+        return {t: index for t, index in ids.items() if index is not None}
 
     def of_characters(self) -> "TokenizerSettings":
         """Return the settings on which the words of a text depend."""
@@ -577,13 +577,13 @@ class BasicTokenizer:
             ]
         start = 0
         for word in words:
-            parts, own = self.split_word(word), range(len(word))
+            parts, in_word = self.split_word(word), range(len(word))
             if not word.isascii():
-                own = self._places_of_split(word, "".join(parts))
+                in_word = self._places_of_split(word, "".join(parts))
             first = 0
             for part in parts:
                 last = first + len(part)
-                yield part, [places[start + at] for at in own[first:last]]
+                yield part, [places[start + at] for at in in_word[first:last]]
                 first = last
             start += len(word)
 
@@ -785,11 +785,11 @@ class FullTokenizer:
         self, spelled: Callable[[str], str], tokens: Sequence[str]
     ) -> _AddedTokens | None:
         """Return tokens to find as they are `spelled`; None: there are none."""
-        found = self.settings.ids_of(tokens, self.vocab)
+        ids = self.settings.ids_of(tokens, self.vocab)
         # Of two that are spelled alike the first one counts.
         rules = {
-            spelled(token): (found[token], token in self.settings.whole_words)
-            for token in reversed(found)
+            spelled(token): (ids[token], token in self.settings.whole_words)
+            for token in reversed(ids)
         }
         rules.pop("", None)
         return _AddedTokens(rules) if rules else None
@@ -852,18 +852,18 @@ class FullTokenizer:
         as accents, belong to the piece before them: in "Cafe\u0301!" the piece
         "cafe" has 5 characters.
         """
-        found = []
+        spans = []
         for part, index, places in self._parts(text):
-            own = self._spans(part) if index is None else [(0, len(part))]
-            found += [
+            inner = self._spans(part) if index is None else [(0, len(part))]
+            spans += [
                 (places[first], max(places[last], places[last - 1] + 1))
-                for first, last in own
+                for first, last in inner
             ]
-        return found
+        return spans
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return `spans` of a text without special tokens."""
-        basic, found = self.basic_tokenizer, []
+        basic, spans = self.basic_tokenizer, []
         for part, places in basic.words_with_places(text):
             ids = memoryview(self._part_ids[part]).cast("i")
             first = 0
@@ -875,9 +875,9 @@ class FullTokenizer:
                 end = places[last - 1] + 1
                 while end < len(text) and not basic.of_char[ord(text[end])]:
                     end += 1
-                found.append((places[first], end))
+                spans.append((places[first], end))
                 first = last
-        return found
+        return spans
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         """Return the id of each token; an unknown token is a UserError."""

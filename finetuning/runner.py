@@ -388,8 +388,8 @@ class FineTuningRun(Run):
                 if self.work.tune:
                     scored = self.work.tune(loaded, scored)
                 sign = scored.sign
-                for data, own in zip(job.dev, scored.predictions, strict=True):
-                    counts[f"{job.prefix(data)}accuracy"] = own.count
+                for data, part in zip(job.dev, scored.predictions, strict=True):
+                    counts[f"{job.prefix(data)}accuracy"] = part.count
                 results = scored.results | {"global_step": step}
                 if sign:
                     results["degenerate"] = 1

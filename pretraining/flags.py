@@ -37,7 +37,7 @@ def open_source(f: FlagValues, runs: Runs) -> Checkpoint:
         )
     else:
         source = open_checkpoint(
-            runs.own.pinned(f.init_checkpoint),
+            runs.folder.pinned(f.init_checkpoint),
             f.bert_config_file,
             f.vocab_file,
             f.do_lower_case,
@@ -85,7 +85,7 @@ def read_settings(f: FlagValues, runs: Runs) -> TrainingSettings:
     settings = flags.read(
         TrainingSettings,
         f,
-        init_checkpoint=runs.own.pinned(f.init_checkpoint),
+        init_checkpoint=runs.folder.pinned(f.init_checkpoint),
         resume_from=runs.resume_from,
     )
     settings = with_steps(f, settings, steps, runs)
@@ -158,7 +158,7 @@ def _warn_of_second_fall(settings: TrainingSettings, runs: Runs) -> None:
 
 def known_steps(runs: Runs) -> int:
     """Return the steps of the run in output_dir; 0 before it begins."""
-    return runs.own.adjustable.get("num_train_steps", 0)
+    return runs.folder.adjustable.get("num_train_steps", 0)
 
 
 def with_steps(

@@ -41,39 +41,40 @@ class Runs(NamedTuple):
     """The run in output_dir, and the one that --resume_from names.
 
     Attributes:
-        own: what output_dir holds.
+        folder: what output_dir holds.
         resume_from: the newest checkpoint of the other run; None: there is no
             other one.
         before: its folder.
     """
 
-    own: RunFolder
+    folder: RunFolder
     resume_from: str | None = None
     before: RunFolder | None = None
 
     @classmethod
     def read(cls, output_dir: str, resume_from: str | None) -> "Runs":
         """Return what both folders hold now."""
-        own = RunFolder.read(output_dir)
+        folder = RunFolder.read(output_dir)
         if not resume_from:
-            return cls(own)
+            return cls(folder)
         prefix = lookup.find_training_checkpoint(resume_from)
-        return cls(own, prefix, RunFolder.read(lookup.folder_of(prefix)))
+        return cls(folder, prefix, RunFolder.read(lookup.folder_of(prefix)))
 
     @property
     def both(self) -> list[RunFolder]:
         """The folders of both runs, output_dir first."""
-        return [run for run in (self.own, self.before) if run]
+        return [run for run in (self.folder, self.before) if run]
 
     @property
     def place(self) -> str | None:
         """The checkpoint that the command goes on from; None: a new run."""
-        return self.own.resumed or self.resume_from
+        return self.folder.resumed or self.resume_from
 
     @property
     def continued(self) -> RunFolder:
         """The folder of the run that the command goes on with."""
-        return self.own if self.own.resumed else self.before or self.own
+        before = None if self.folder.resumed else self.before
+        return before or self.folder
 
 
 def kept_folder(output_dir: str, step: int) -> str:
@@ -175,8 +176,8 @@ def check_continues(
         f"--resume_from={resume_from}",
         "its weights alone can be given as --init_checkpoint",
     )
-    theirs, own = run.fixed.get("vocabulary"), _vocabulary_digest(vocabulary)
-    if theirs and own and theirs != own:
+    trained, given = run.fixed.get("vocabulary"), _vocabulary_digest(vocabulary)
+    if trained and given and trained != given:
         raise UserError(
             f"--resume_from={resume_from} is a run with another vocabulary "
             f"than {vocabulary.path}, whose ids stand for other tokens: give "
@@ -592,18 +593,18 @@ class PretrainingRun(Run):
             from training import curves
 
             loss, accuracy, *_ = self.objective.objective.names
-            found = curves.read(
+            run_curves = curves.read(
                 self.settings.output_dir,
                 self.settings.log_steps,
                 # If there are several losses, their sum is minimized.
                 ("loss", loss),
                 accuracy,
             )
-            if found:
-                found = found._replace(
+            if run_curves:
+                run_curves = run_curves._replace(
                     is_degenerate="degenerate" in self.results
                 )
-            curves.write(self.settings.output_dir, found)
+            curves.write(self.settings.output_dir, run_curves)
         if self.results:
             files = plan.eval_data.files
             others = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -656,10 +657,10 @@ class PretrainingRun(Run):
         # The configuration of the flags may not be the one beside the weights.
         wanted = self.objective.attention_direction
         if lookup.config_beside(source):
-            found = open_checkpoint(source).config.attention_direction
-            if found != wanted:
+            direction = open_checkpoint(source).config.attention_direction
+            if direction != wanted:
                 raise UserError(
-                    f"--do_eval: {source} is a {found} model, "
+                    f"--do_eval: {source} is a {direction} model, "
                     f"--objective={self.objective.name} scores {wanted} ones"
                 )
         self.plan.check_heads(source)

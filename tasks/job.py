@@ -110,7 +110,7 @@ class Wrapper(Protocol):
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run is resumed."""
 
-    def learned(self, own: Learned) -> Learned:
+    def learned(self, of_job: Learned) -> Learned:
         """Return what the job learns, with what else is learned."""
 
 
@@ -308,11 +308,11 @@ class FineTuningJob(abc.ABC):
 
     def text_fingerprint(self) -> dict[str, Any]:
         """Return the fingerprint of vocabulary, casing and length."""
-        found = rows.text_fingerprint(self.tokenizer, self.source.row_length)
+        values = rows.text_fingerprint(self.tokenizer, self.source.row_length)
         how = self.source.long_texts.how
         if how in (HEAD_TAIL, TAIL):
-            found["long_texts"] = how
-        return found
+            values["long_texts"] = how
+        return values
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""
@@ -338,19 +338,19 @@ class FineTuningJob(abc.ABC):
         Raises:
             UserError: an output is not a finite number.
         """
-        found: Outputs = {}
+        outputs: Outputs = {}
         records, run = self.records(data), loaded.run
         with progress.Bar(records.num_records, "records", data.title) as bar:
             for taken, features in predict.batches(run, records, batch_size):
                 for name, value in run(features).items():
-                    if name not in found:  # the first batch is the longest
+                    if name not in outputs:  # the first batch is the longest
                         shape = (len(records.lengths), *value.shape[1:])
-                        found[name] = np.zeros(shape, value.dtype)
+                        outputs[name] = np.zeros(shape, value.dtype)
                     inner = tuple(map(slice, value.shape[1:]))
-                    found[name][(taken, *inner)] = value[: len(taken)]
+                    outputs[name][(taken, *inner)] = value[: len(taken)]
                 bar.update(len(taken))
-        check_finite(found, data)
-        return found
+        check_finite(outputs, data)
+        return outputs
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for signs of a failed run.
@@ -408,10 +408,10 @@ class FineTuningJob(abc.ABC):
 
     def trained_for(self) -> TrainedFor:
         """Return what the fine-tuned model's configuration says of its head."""
-        own = self.source.trained_for
+        source = self.source.trained_for
         return TrainedFor(
             task=next(iter(registry.find(self.task_name).trained_as), None),
-            **{name: getattr(own, name) for name in self.kept},
+            **{name: getattr(source, name) for name in self.kept},
         )
 
     def use_tuned(self, trained_for: TrainedFor) -> None:

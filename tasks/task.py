@@ -102,8 +102,8 @@ class TaskSettings(NamedTuple):
     def fingerprint(self) -> dict[str, Any]:
         """Return all that predictions depend on, but for the model's files."""
         checkpoint = self.checkpoint
-        found = self._asdict() | checkpoint.tokenizer_settings.to_dict()
-        return found | {"checkpoint": checkpoint.trained_for.to_dict()}
+        fields = self._asdict() | checkpoint.tokenizer_settings.to_dict()
+        return fields | {"checkpoint": checkpoint.trained_for.to_dict()}
 
 
 class Place(NamedTuple):
@@ -272,13 +272,13 @@ class Task(abc.ABC):
             **self.settings._asdict(),
             "labels": self.labels,
         }
-        found = {name: known[name] for name in self.described}
+        described = {name: known[name] for name in self.described}
         if checkpoint.long_texts != LongTexts():
-            found["long_texts"] = checkpoint.long_texts._asdict()
-        own = checkpoint.tokenizer_settings._asdict()
+            described["long_texts"] = checkpoint.long_texts._asdict()
+        tokenizer = checkpoint.tokenizer_settings._asdict().items()
         # Few models have such tokens; other exports are as they were.
         rules = {"normalized_tokens", "whole_words"}
-        return found | {n: x for n, x in own.items() if x or n not in rules}
+        return described | {n: x for n, x in tokenizer if x or n not in rules}
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.
@@ -287,21 +287,21 @@ class Task(abc.ABC):
         """
         return numbers
 
-    def cells(self, found: Prediction) -> dict[str, Any]:
+    def cells(self, prediction: Prediction) -> dict[str, Any]:
         """Return what a table has of a prediction, by column."""
-        return found
+        return prediction
 
     @functools.cached_property
     def written(self) -> set[str]:
         """The names of what is written of a prediction beside its input."""
-        settings, found = self.settings, {"truncated"}
+        settings, names = self.settings, {"truncated"}
         if settings.explain:
-            found.add("attributions")
+            names.add("attributions")
         if settings.output_format == "csv":
-            return found | {*self.cells(dict.fromkeys(self.predicted))}
+            return names | {*self.cells(dict.fromkeys(self.predicted))}
         if settings.teacher:
-            found |= {"teacher", *self.text_names}
-        return found | {"id", *self.predicted}
+            names |= {"teacher", *self.text_names}
+        return names | {"id", *self.predicted}
 
     # --- Parsing -------------------------------------------------------------
 
@@ -350,8 +350,8 @@ class Task(abc.ABC):
 
     def checked(self, texts: dict[str, Any]) -> dict[str, Any]:
         """Return texts that can be predicted; else raise a UserError."""
-        for name, found in texts.items():
-            for text in found if isinstance(found, list) else [found]:
+        for name, value in texts.items():
+            for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str):
                     tables.check_utf8(text, name)
         self.check(texts)
@@ -378,13 +378,13 @@ class Task(abc.ABC):
 
     def _input(self, place: Place, value: dict[str, Any], kind: str) -> Input:
         """Return the input of an object without its texts."""
-        own, column = value.get("id"), self.settings.id_column
-        if column or own is not None:
+        key, column = value.get("id"), self.settings.id_column
+        if column or key is not None:
             hint = " (--id_column)" if column else ""
-            own = tables.require(value, column or "id", (str, int), hint=hint)
-            if isinstance(own, str):
-                tables.check_utf8(own, "the id")
-        item = Input(str(place) if own in (None, "") else own, place, {})
+            key = tables.require(value, column or "id", (str, int), hint=hint)
+            if isinstance(key, str):
+                tables.check_utf8(key, "the id")
+        item = Input(str(place) if key in (None, "") else key, place, {})
         has_inputs = self.settings.output_format == "csv"
         if kind == "jsonl" and not has_inputs:
             return item
@@ -409,14 +409,14 @@ class Task(abc.ABC):
         for name in (self.settings.id_column, "id", "unique_ids"):
             values = features.get(name, ()) if name else ()
             if len(values) == 1:
-                own = values[0]
-                if isinstance(own, bytes):
-                    own = own.decode("utf-8", "replace")
-                elif np.isfinite(own) and int(own) == own:
-                    own = int(own)
+                key = values[0]
+                if isinstance(key, bytes):
+                    key = key.decode("utf-8", "replace")
+                elif np.isfinite(key) and int(key) == key:
+                    key = int(key)
                 else:
-                    raise UserError(f"{name} is {own}, wanted a whole number")
-                return Input(own, place, texts)
+                    raise UserError(f"{name} is {key}, wanted a whole number")
+                return Input(key, place, texts)
         return Input(str(place), place, texts)
 
     def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
@@ -476,8 +476,8 @@ class RowTask(Task):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return one row for each input."""
-        found = [self._row(item) for item in inputs]
-        return Encoded([[row] for row, _ in found], [lost for _, lost in found])
+        pairs = [self._row(item) for item in inputs]
+        return Encoded([[row] for row, _ in pairs], [lost for _, lost in pairs])
 
     def _row(self, item: Input) -> tuple[Row, int]:
         """Return the row of an input, and how many pieces were left out."""
@@ -502,11 +502,11 @@ class RowTask(Task):
         outputs: Sequence[Outputs],
     ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input."""
-        for unit, found in zip(encoded.units, outputs, strict=True):
-            arrays = map(np.asarray, found.values())
+        for unit, output in zip(encoded.units, outputs, strict=True):
+            arrays = map(np.asarray, output.values())
             numbers = [values for values in arrays if values.dtype.kind == "f"]
             if all(np.isfinite(values).all() for values in numbers):
-                yield self.prediction(unit, found)
+                yield self.prediction(unit, output)
             else:
                 yield NOT_FINITE
 

@@ -65,8 +65,8 @@ class Machines:
         values = np.zeros([self.count, _WIDTH], np.int64)
         values[self.number, : len(row)] = row
         sums = self._total(tf.constant(values))
-        found = self.strategy.experimental_local_results(sums)[0].numpy()
-        return found[:, : len(row)]
+        rows = self.strategy.experimental_local_results(sums)[0].numpy()
+        return rows[:, : len(row)]
 
     @functools.partial(tf.function, autograph=False)
     def _total(self, values: tf.Tensor) -> Any:
@@ -115,16 +115,16 @@ def check_same_run(
     if machines.count == 1:
         return
     names = sorted(values)
-    found = machines.first_to_differ([checksum(names)])
-    if found:
+    place = machines.first_to_differ([checksum(names)])
+    if place:
         raise UserError(
-            f"{_name(found[0])} trains another kind of run than "
+            f"{_name(place[0])} trains another kind of run than "
             f"{_name(0)}: start the same command on all machines, with the "
             "same version of the program"
         )
-    found = machines.first_to_differ([checksum(values[n]) for n in names])
-    if found:
-        number, position = found
+    place = machines.first_to_differ([checksum(values[n]) for n in names])
+    if place:
+        number, position = place
         raise UserError(
             f"{_name(number)} has another {names[position]} than {_name(0)} "
             f"(here: {str(values[names[position]])[:80]}): start the same "
@@ -151,7 +151,7 @@ def check_same_start(
         del values[name]
     check_same_run(strategy, values)
     rows = machines.gather([first, state.checksum()])
-    for number, (steps, found) in enumerate(rows):
+    for number, (steps, weights) in enumerate(rows):
         if steps != rows[0][0]:
             raise UserError(
                 f"{_name(number)} would resume after step {steps:,}, "
@@ -159,7 +159,7 @@ def check_same_start(
                 f"{settings.output_dir}) has to be a directory all machines "
                 "share; if it is, start all machines again"
             )
-        if found != rows[0][1]:
+        if weights != rows[0][1]:
             raise UserError(
                 f"{_name(number)} and {_name(0)} have different weights at "
                 f"step {steps:,}: they read different files; --output_dir, "

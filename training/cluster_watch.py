@@ -274,16 +274,16 @@ def _check_same_cluster(watch: Watch) -> None:
             raise  # a machine is gone
         # Clusters of different sizes, or two machines with one number.
         raise UserError(f"the machines do not fit together{mend}") from error
-    for name, found in zip(names, rows, strict=True):
-        if found[0] != rows[0][0]:
+    for name, theirs in zip(names, rows, strict=True):
+        if theirs[0] != rows[0][0]:
             raise UserError(f"{name} has another cluster than {names[0]}{mend}")
-        if found[1] != rows[0][1]:
+        if theirs[1] != rows[0][1]:
             raise UserError(
                 f"{name} has another version of this project, or of "
                 f"TensorFlow, than {names[0]} (here: TensorFlow "
                 f"{tf.__version__}); install the same on all machines"
             )
-        if found[2] != rows[0][2]:
+        if theirs[2] != rows[0][2]:
             logging.warning(
                 "%s was started with other flags than %s", name, names[0]
             )

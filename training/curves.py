@@ -101,7 +101,7 @@ def merged(reports: Sequence[scalars.Window], width: int) -> Curve:
     if len(bins) > 1 and sum(window.size for window in rest) < width / 2:
         del bins[max(bins)]
         bins[max(bins)] += rest
-    return {found[-1].step: scalars.mean_loss(found) for found in bins.values()}
+    return {group[-1].step: scalars.mean_loss(group) for group in bins.values()}
 
 
 def smooth(curve: Mapping[int, float]) -> Curve:
@@ -114,12 +114,12 @@ def smooth(curve: Mapping[int, float]) -> Curve:
         return {}
     steps, values = list(curve), list(curve.values())
     reach = max(1, round(len(steps) * _SMOOTH_SHARE / 2))
-    found = {}
+    means = {}
     for at, step in enumerate(steps):
         side = min(reach, at, len(steps) - 1 - at)
         near = values[at - side : at + side + 1]
-        found[step] = sum(near) / len(near)
-    return found
+        means[step] = sum(near) / len(near)
+    return means
 
 
 # --- Picture -----------------------------------------------------------------

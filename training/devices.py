@@ -134,10 +134,10 @@ def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
         strategy = cluster_watch.create_strategy()
     else:
         # Several CPU devices are logical ones, which tests split a CPU into.
-        found = tf.config.list_logical_devices(kind())
+        logical = tf.config.list_logical_devices(kind())
         strategy = (
-            tf.distribute.MirroredStrategy([device.name for device in found])
-            if len(found) > 1
+            tf.distribute.MirroredStrategy([device.name for device in logical])
+            if len(logical) > 1
             else tf.distribute.get_strategy()
         )
     logging.info("Devices: %s", describe(strategy))

@@ -75,10 +75,10 @@ def choose(strategy: tf.distribute.Strategy) -> tuple[str, str]:
     if devices.kind() == "GPU":
         gpus = tf.config.list_physical_devices("GPU")
         details = map(tf.config.experimental.get_device_details, gpus)
-        found = [known.get("compute_capability") for known in details]
-        if None in found:
+        capabilities = [known.get("compute_capability") for known in details]
+        if None in capabilities:
             return "float32", "the GPU does not tell its compute capability"
-        capability = min(found)  # all take part in a step
+        capability = min(capabilities)  # all take part in a step
         version = ".".join(map(str, capability))
         why = f"the GPU has compute capability {version}"
         if capability >= (8, 0):

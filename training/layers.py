@@ -24,8 +24,8 @@ def number_of(path: str, num_layers: int) -> int:
     """
     if path.startswith("bert/embeddings/"):
         return 0
-    found = re.match(r"bert/encoder/layer_(\d+)/", path)
-    return int(found[1]) + 1 if found else num_layers + 1
+    match = re.match(r"bert/encoder/layer_(\d+)/", path)
+    return int(match[1]) + 1 if match else num_layers + 1
 
 
 def check(flag: str, count: int, config: modeling.BertConfig) -> None:

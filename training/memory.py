@@ -178,10 +178,10 @@ def estimate(sizes: Sizes) -> dict[str, int]:
 
 def total_bytes(sizes: Sizes) -> int:
     """Return the most memory that is needed at once, of a device or the CPU."""
-    found = estimate(sizes)
+    needs = estimate(sizes)
     # Activations are freed before the update.
-    step = max(found["activations"], found["update"])
-    kept = sum(found[n] for n in ("weights", "optimizer slots", "gradients"))
+    step = max(needs["activations"], needs["update"])
+    kept = sum(needs[n] for n in ("weights", "optimizer slots", "gradients"))
     total = kept + step
     return total * sizes.here + RUNTIME_BYTES if sizes.on_cpu else total
 
@@ -198,16 +198,16 @@ def what_fits(sizes: Sizes, free: float) -> list[str]:
             count for count in counts if size % (count * replicas) == 0
         ],
     }
-    found = []
+    fits = []
     for name, values in choices.items():
         for value in values:
             changed = sizes.changed(**{name: value})
             if SAFETY * total_bytes(changed) <= free:
-                found.append(f"--{name}={value}")
+                fits.append(f"--{name}={value}")
                 break
     if largest := largest_batch(sizes, free):
-        found.append(f"--train_batch_size={largest}")
-    return found
+        fits.append(f"--train_batch_size={largest}")
+    return fits
 
 
 def largest_batch(sizes: Sizes, free: float) -> int:
@@ -232,7 +232,7 @@ def log_estimate(
     last = min(step.settings.last_step, first + _LOOK_AHEAD)
     longest = max(map(length, range(first, last)))
     sizes = sizes_of(step, longest, row)
-    found, total = estimate(sizes), total_bytes(sizes)
+    needs, total = estimate(sizes), total_bytes(sizes)
     each = f" for each of {step.replicas} devices" if step.replicas > 1 else ""
     logging.info(
         "Memory, estimated%s, with --recompute=%s and length %d: %s; "
@@ -240,7 +240,7 @@ def log_estimate(
         each,
         step.settings.recompute,
         longest,
-        ", ".join(f"{name} {in_words(n)}" for name, n in found.items()),
+        ", ".join(f"{name} {in_words(n)}" for name, n in needs.items()),
         in_words(total),
     )
     free, where = free_bytes(sizes.on_cpu)

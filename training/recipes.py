@@ -33,7 +33,7 @@ def apply(f: flags.FlagValues, recipe: str) -> None:
     if not path.is_file():
         path = Path(recipe)
     if not path.is_file():
-        names = ", ".join(sorted(found.stem for found in FOLDER.iterdir()))
+        names = ", ".join(sorted(file.stem for file in FOLDER.iterdir()))
         raise UserError(
             f"--recipe={recipe}: no such recipe or file; the recipes are "
             f"{names}"

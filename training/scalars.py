@@ -45,7 +45,7 @@ def read(folder: str) -> list[dict[str, float]]:
     path = os.path.join(folder, NAME)
     if not tf.io.gfile.exists(path):
         return []
-    found = {}
+    points = {}
     with tf.io.gfile.GFile(path, "rb") as file:
         for line in file.read().splitlines():
             try:
@@ -53,8 +53,8 @@ def read(folder: str) -> list[dict[str, float]]:
             except ValueError:
                 continue
             if _is_point(point):
-                found[point["step"]] = point
-    return [found[step] for step in sorted(found)]
+                points[point["step"]] = point
+    return [points[step] for step in sorted(points)]
 
 
 def _is_point(value: Any) -> bool:
@@ -71,11 +71,11 @@ def _is_point(value: Any) -> bool:
 
 def read_curves(folder: str) -> dict[str, Curve]:
     """Return the numbers as {name: {step: value}}."""
-    found: dict[str, Curve] = {}
+    curves: dict[str, Curve] = {}
     for point in read(folder):
         for name, value in point.items():
-            found.setdefault(name, {})[point["step"]] = value
-    return found
+            curves.setdefault(name, {})[point["step"]] = value
+    return curves
 
 
 def forget_after(folder: str, step: int) -> None:

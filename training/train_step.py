@@ -214,12 +214,12 @@ class Step:
     def averaged(self, done: int) -> Iterator[None]:
         """Have the averages in place of the weights inside the block."""
         variables = self.model.trainable_variables
-        own = [v.numpy() for v in variables if self.settings.ema_decay]
+        weights = [v.numpy() for v in variables if self.settings.ema_decay]
         self.use_averages(done)
         try:
             yield
         finally:
-            for variable, value in zip(variables, own, strict=False):
+            for variable, value in zip(variables, weights, strict=False):
                 variable.assign(value)
 
     # --- On one replica ------------------------------------------------------

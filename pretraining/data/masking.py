@@ -161,9 +161,9 @@ class KeyedDraws:
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
         """Return float32 [N, X] from [0, 1), a row for each sequence."""
         places = np.arange(1, shape[1] + 1, dtype=np.uint64) * self._STEP
-        found = self._mix(self._next_seeds()[:, None] + places)
+        bits = self._mix(self._next_seeds()[:, None] + places)
         # The 24 digits that a float32 has.
-        return (found >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+        return (bits >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
 
     def of_tokens(
         self, row: np.ndarray, slot: np.ndarray, choices: int
@@ -462,12 +462,12 @@ def place_features(
     shape: list[int], at: tuple[np.ndarray, np.ndarray], **values: Any
 ) -> dict[str, np.ndarray]:
     """Return arrays of a shape: values at rows and places, 0 elsewhere."""
-    found = {}
+    features = {}
     for name, value in values.items():
         dtype = np.float32 if name.endswith("weights") else np.int32
-        found[name] = np.zeros(shape, dtype)
-        found[name][at] = value
-    return found
+        features[name] = np.zeros(shape, dtype)
+        features[name][at] = value
+    return features
 
 
 def count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:

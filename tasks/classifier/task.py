@@ -54,13 +54,14 @@ class Classification(RowTask):
             },
         }
 
-    def cells(self, found: Prediction) -> dict[str, Any]:
+    def cells(self, prediction: Prediction) -> dict[str, Any]:
         """Return label and probability of the label; or value."""
-        if "label" not in found:
-            return found
-        shown = {"label": found["label"], "probability": found["score"]}
+        if "label" not in prediction:
+            return prediction
+        label, score = prediction["label"], prediction["score"]
+        shown = {"label": label, "probability": score}
         told = ("label", "score", "probabilities")
-        return shown | {n: v for n, v in found.items() if n not in told}
+        return shown | {n: v for n, v in prediction.items() if n not in told}
 
     # --- Model ---------------------------------------------------------------
 
@@ -106,9 +107,9 @@ class MultiLabel(Classification):
             ),
         }
 
-    def cells(self, found: Prediction) -> dict[str, Any]:
+    def cells(self, prediction: Prediction) -> dict[str, Any]:
         """Return also the labels as a file of examples has them."""
-        return {**found, "labels": joined(found["labels"] or ())}
+        return {**prediction, "labels": joined(prediction["labels"] or ())}
 
 
 def joined(labels: Sequence[str]) -> str:

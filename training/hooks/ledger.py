@@ -62,9 +62,9 @@ class Ledger(Hook):
 
         They have lines again, also where the clock or a signal made them.
         """
-        found = read(self.state.output_dir)
-        kept = [line for line in found if line["step"] <= first]
-        self.again = {line["step"] for line in found[len(kept) :]}
+        lines = read(self.state.output_dir)
+        kept = [line for line in lines if line["step"] <= first]
+        self.again = {line["step"] for line in lines[len(kept) :]}
         settings = self.pace.settings
         kept.append(
             {
