@@ -44,7 +44,7 @@ __getattr__ = lazy.attributes_of("compat.modeling")
 # --- Configuration -----------------------------------------------------------
 
 # L and H of the named sizes; N = H / 64 and I = 4 H in all of them. Base and
-# Large are the paper's (section 3), Tiny to Medium those of Turc et al.
+# Large are the paper's (section 3), Tiny to Medium are from Turc et al.
 # (arXiv:1908.08962).
 NAMED_SIZES = {
     "tiny": (2, 128),
@@ -55,9 +55,9 @@ NAMED_SIZES = {
     "large": (24, 1024),
 }
 
-# What a token attends to: the tokens on both sides of it, as in BERT, or those
-# before it and itself, as in the model "LTR" of the paper's table 5, or those
-# after it and itself.
+# What a token attends to beside itself: the tokens on both sides, as in BERT;
+# the tokens before it, as in the model "LTR" of the paper's table 5; or the
+# tokens after it.
 BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
 RIGHT_TO_LEFT = "right_to_left"
 DIRECTIONS = (BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
@@ -642,7 +642,7 @@ class BertModel(Layer):
         name: of the layer. Two of them in one Keras model need two names. The
             paths of variables begin with bert/ all the same, as in checkpoints.
         dtype: type of activations, one of DTYPES; variables are float32. None:
-            that of Keras' policy, which is float32 unless it was set.
+            as Keras' policy has it, which is float32 unless it was set.
 
     Call arguments:
         input_ids: [B, S], ids of word pieces.

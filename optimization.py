@@ -186,13 +186,13 @@ class AdamWeightDecay:
         rate_factor: path of a variable -> factor of its learning rate.
         ema_decay: with it an exponential moving average of the weights is
             kept, see `averages`.
-        slots: variable path -> slot name -> slot variable. The names are those
-            of `slots_of`; with an ema_decay also `average`.
+        slots: variable path -> slot name -> slot variable, with the names that
+            `slots_of` returns; with an ema_decay also `average`.
     """
 
     slot_names = ("adam_m", "adam_v")  # no field
 
-    # The defaults are those BERT was trained with.
+    # BERT was trained with these defaults.
     weight_decay_rate: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
@@ -252,13 +252,13 @@ class AdamWeightDecay:
         Call it in a replica context, which code without a strategy is too.
 
         Args:
-            variables: those of `create_slots`.
+            variables: the ones that `create_slots` got.
             gradients: one for each, clipped, summed over all replicas.
             learning_rate: a float32 scalar.
             step: number of the update, from 0, for the bias correction.
             is_applied: a bool scalar; False leaves variables and slots as
                 they are, to the bit, whatever the gradients. None: True.
-            directions: those of `directions` for the same gradients.
+            directions: what `self.directions` returns for the gradients.
         """
 
         def update_all(strategy, gradients, directions, *options):
@@ -295,7 +295,7 @@ class AdamWeightDecay:
         compiles that, and its products are slow there.
 
         Args:
-            variables, gradients: those of `apply_gradients`, but not clipped.
+            variables, gradients: as for `apply_gradients`, but not clipped.
             norm: the `global_norm` of the gradients.
 
         Returns:
@@ -444,8 +444,8 @@ class Muon(AdamWeightDecay):
         u = 0.2 sqrt(H) o + 0.01 w
         w = w - schedule(n + 1) * u
 
-    The numbers of u are about as large as those of Adam's updates (Liu et
-    al.), so that both want the same learning rate. Matrices of whole layers
+    The numbers of u are about as large as in Adam's updates (Liu et al.), so
+    that both want the same learning rate. Matrices of whole layers
     have more products, 4.5 times as many for H = 256 and 14 times for 768, and
     learned no better (docs/records/small_budgets.md). Per head it was done
     before (GLM-5, arXiv:2602.15763). Everything else, embeddings, norms, biases
@@ -556,7 +556,7 @@ class Muon(AdamWeightDecay):
 
 _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
 
-_BLOCK = 64  # units: those of a head in all published sizes
+_BLOCK = 64  # units, as many as a head has in all published sizes
 
 
 def _units_are_rows(path: str) -> bool:

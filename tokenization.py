@@ -189,8 +189,8 @@ def load_vocab(vocab_file: str | Vocabulary) -> dict[str, int]:
 def _lines_of_tokenizer_json(theirs: Mapping[str, Any], path: str) -> list[str]:
     """Return the tokens of a tokenizer.json by their ids.
 
-    They are those of its model and those it adds. Of an id without a token, and
-    of a token that cannot stand in a line, the line is blank.
+    They are the tokens of its model, and its added tokens. The line is blank
+    for an id without a token, and for a token that cannot stand in a line.
     """
     model, added = theirs.get("model"), theirs.get("added_tokens") or []
     vocab = model.get("vocab") if isinstance(model, dict) else None
@@ -232,7 +232,7 @@ def validate_special_tokens(
 ) -> None:
     """Raise a UserError that names the special tokens `vocab` lacks.
 
-    By default they are those of pre-training, where padding is 0 and needs no
+    By default `names` are what pre-training needs: its padding is 0, without a
     [PAD].
     """
     missing = [name for name in names if name not in vocab]
@@ -356,8 +356,8 @@ _CLEAN = {
     for key in itertools.product((False, True), repeat=2)
 }
 
-# Characters that cleaning does not change: those of European words and their
-# punctuation. There are more, but with these most words need no cleaning.
+# Characters of European words and their punctuation. Cleaning does not change
+# them, nor others, but with these most words need no cleaning.
 _SURELY_CLEAN = re.compile(r"[!-~\u00ae-\u05ff\u2010-\u2027]+")
 
 _PUNCTUATION = _Computed(_space_punctuation)
@@ -366,7 +366,7 @@ _ACCENTS = _Computed(_drop_accent)
 
 
 def without_accents(text: str) -> str:
-    """Return a text in NFD, where accents are characters, without these."""
+    """Return a text in NFD without the accents, which are characters there."""
     return unicodedata.normalize("NFD", text).translate(_ACCENTS)
 
 
@@ -374,28 +374,29 @@ def without_accents(text: str) -> str:
 
 
 class TokenizerSettings(NamedTuple):
-    """The settings of a tokenizer; most names are those of transformers.
+    """The settings of a tokenizer; most have transformers' names.
 
     The original lower-cases and strips accents, or does neither, and always
     makes words of ideographs. Other models keep the accents of lower-cased
-    German, or leave Japanese to WordPiece. Transformers takes shorter words
-    for unknown, and finds special tokens that are written in a text.
+    German, or leave Japanese to WordPiece. In transformers the longest word
+    that is not unknown is shorter, and special tokens in a text are found.
 
     Attributes:
         do_lower_case: words are lower-cased.
         strip_accents: words lose their accents, by NFD.
         tokenize_chinese_chars: every CJK ideograph is a word of its own.
         max_input_chars_per_word: a longer word is [UNK].
-        special_tokens: tokens that a text has where their names stand in it,
-            found before any other step. The original has none: it splits
-            "[SEP]" as any text.
+        special_tokens: tokens that are found before any other step, where
+            their names stand in a text. The original has none: it splits
+            "[SEP]" like any text.
         token_names: what the vocabulary calls SPECIAL_TOKENS, in this order.
         is_of_hub: whether it does as transformers where the original differs:
             characters for private use are dropped, a capital sigma has one
             lower case, and of two texts of one length the first one loses more.
-        normalized_tokens: further tokens that are found, after steps 1, 2 and
-            4 of the text and of their names.
-        whole_words: which of both are found as words of their own alone.
+        normalized_tokens: tokens that are found after steps 1, 2 and 4, which
+            are applied to the text and to their names.
+        whole_words: the tokens of both kinds that are found only where they
+            are whole words.
     """
 
     do_lower_case: bool
@@ -512,14 +513,14 @@ class _AddedTokens:
 
 
 def whitespace_tokenize(text: str) -> list[str]:
-    """Split at whitespace, including that of Unicode."""
+    """Split at whitespace, Unicode's included."""
     return text.split()
 
 
 class BasicTokenizer:
     """Splits text into words and punctuation marks (steps 1 to 5).
 
-    The settings are those of the original with this casing, unless given.
+    Without settings it does what the original does with this casing.
     """
 
     def __init__(
@@ -618,8 +619,8 @@ class BasicTokenizer:
     def lower(self, word: str) -> str:
         """Return the lower case of one word.
 
-        In the original that of a capital sigma depends on whether a letter
-        follows it, so that it is no matter of single characters.
+        In the original the lower case of a capital sigma depends on whether a
+        letter follows it, so it cannot be looked up for each character.
         """
         if self.settings.is_of_hub:
             word = word.replace("\u03a3", "\u03c3")
@@ -695,7 +696,7 @@ class _Cache(_Computed):
 class FullTokenizer:
     """Converts text to tokens and to ids, with one vocabulary (all steps).
 
-    The settings are those of the original with this casing, unless given.
+    Without settings it does what the original does with this casing.
 
     Attributes:
         vocabulary: the file.
@@ -799,9 +800,9 @@ class FullTokenizer:
     ) -> Iterator[tuple[str, int | None, Sequence[int]]]:
         """Yield the tokens in a text, and the texts between.
 
-        Each has an id, None for a text, and the place in the text of each of
-        its characters and of what follows it. A text is normalized where that
-        is needed to find tokens in it.
+        Each comes with its id, None for a text, and with places in the whole
+        text: of each of its characters, and of its end. A text is normalized
+        only if there are tokens to find in normalized texts.
         """
         whole = [(0, len(text), None)]
         for start, end, index in (

@@ -89,26 +89,27 @@ def rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield (place, row) of each row of a file; blank lines are none.
 
-    Rows of a table whose cells are all empty are passed over. A warning counts
-    them, but for those at the end, which Excel leaves there.
+    A row of a table is passed over if all its cells are empty. A warning counts
+    such rows, except at the end of the file, where Excel leaves them.
 
-    A line of a .txt is {"text": line}. Of the columns of a table that have the
-    same name, there is none in the row.
+    A line of a .txt is {"text": line}. A row of a table has no column whose
+    name another column has, too.
 
     Args:
         path: a .tsv without quotes, a .csv, .jsonl or .txt. The cells of a
             .csv are separated by commas, semicolons or tabs.
         columns: names that every row must have. Without a header they are
             numbers from 0. A mapping to the flags that choose them, or "",
-            lets the error name these. None: all that the table has, for who
-            writes them again; columns of one name are an error, unless they are
-            empty.
+            lets the error name these. None: all that the table has, for a
+            caller that writes them again; then columns of one name are an
+            error, unless they are empty.
         hint: how to mend a lack of columns, for the error.
         has_header: whether the first line of a table names the columns.
         damaged: gets a line for each row of a table that has more or fewer
             cells than the first line; such a row is {}. None: it is an error.
-        whole: rows of empty cells are rows, for who answers each. In a table
-            of one column, so is a blank line, but not at the end.
+        whole: rows of empty cells count, for a caller that answers each row.
+            In a table of one column a blank line counts too, but not at the
+            end.
 
     Raises:
         UserError: the file cannot be read, is damaged, or lacks a column.
@@ -185,7 +186,7 @@ def rows(
 def _rows_with_cells(
     path: str, table: Iterable[tuple[int, list[str]]], whole: bool
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a table without those of empty cells, or with them."""
+    """Yield the rows of a table; rows of empty cells only if `whole`."""
     width, passed = 0, []
     waiting: list[tuple[int, list[str]]] = []  # for a row that holds something
     for number, cells in table:

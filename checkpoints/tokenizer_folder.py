@@ -1,8 +1,8 @@
 """The files of a tokenizer beside a model: checked, and read as settings.
 
-They are those of transformers; tokenizer_config.json is also written by this
-project. Some settings are in no file: those of BertTokenizer, the class of
-transformers, for the models of the hub, and the original's for others.
+They are the files of transformers; this project writes tokenizer_config.json,
+too. What no file sets is as in BertTokenizer, the class of transformers, for
+models of the hub, and as in the original for others.
 """
 
 import collections
@@ -159,8 +159,8 @@ class Folder:
     def vocabulary(self) -> Vocabulary | None:
         """The vocabulary: vocab.txt, else tokenizer.json; None: neither.
 
-        It is tokenizer.json too where that adds tokens behind those of
-        vocab.txt. Without it, `added` are behind these.
+        tokenizer.json counts, too, if it has the tokens of vocab.txt and more
+        behind them. Without tokenizer.json, `added` stand behind vocab.txt's.
 
         Raises:
             UserError: the two contradict each other.
@@ -338,11 +338,11 @@ def _found_tokens(
 ) -> dict[str, tuple[str, ...]]:
     """Return the fields of TokenizerSettings of tokens found in a text.
 
-    `names` are those of SPECIAL_TOKENS; `is_split`: special ones are not found.
+    `names` stand for SPECIAL_TOKENS; `is_split`: special ones are not found.
     """
     config, listed = files.config, list(files.added.values())
     if files.is_generic or "added_tokens_decoder" not in config:
-        # The others come before those of the same name.
+        # Of two tokens of one name the later one counts.
         listed = _items((files.whole or {}).get("added_tokens")) + listed
     special = list(names)
     for said, key in itertools.product((config, files.names), _MORE_TOKENS):
@@ -388,7 +388,7 @@ def _word_length(files: Folder, is_of_hub: bool) -> int:
 def _read_whole(files: Folder, names: list[str]) -> dict[str, bool]:
     """Return the fields that tokenizer.json tells, and check the rest.
 
-    `names` are those of SPECIAL_TOKENS.
+    `names` stand for SPECIAL_TOKENS.
     """
     theirs, path = files.whole, files.file(TOKENIZER_NAME)
     for name in ("normalizer", "pre_tokenizer", "model"):

@@ -2,12 +2,12 @@
 
 Between two matrix products a Transformer adds biases, drops out, normalizes
 and applies activations. Each of these does little arithmetic per number, so
-its time is that of reading and writing memory. A function of this module is one
+its time goes into reading and writing memory. A function of this module is one
 such group of operations, for instance `add_norm`: bias, dropout, residual and
 norm. Called through `fused`, XLA compiles the group into one or two passes.
 That is for training with static shapes on a CPU (modeling.Compute).
 
-Letters in shapes are those of modeling.py.
+modeling.py explains the letters in shapes.
 """
 
 import functools
@@ -135,8 +135,8 @@ def _hash(x: tf.Tensor) -> tf.Tensor:
         return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
 
     # "lowbias32" of C. Wellons. A product spreads a bit to higher bits only,
-    # so shifts to the right alternate with products. The constants are those
-    # of an exhaustive search for the least bias.
+    # so shifts to the right alternate with products. The constants come from an
+    # exhaustive search for the least bias.
     # uint32 products wrap around modulo 2**32, as the hash needs it.
     x = xor_shift(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
     x = xor_shift(x, 15) * tf.constant(0x846CA68B, tf.uint32)
@@ -237,9 +237,9 @@ def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 def _add_bfloat16_bias(x: tf.Tensor, bias: tf.Tensor) -> tuple:
     """Return x + bias, whose gradient of bias is summed in float32.
 
-    On CPUs that of bias_add is summed in bfloat16. A sum of ones stops at 256
-    there, since 257 rounds to 256. That of x + bias is summed as here, but
-    without a gradient x + bias is slower.
+    On CPUs bias_add sums that gradient in bfloat16. A sum of ones stops at 256
+    there, since 257 rounds to 256. x + bias sums it as here, but is slower
+    where no gradient is needed.
     """
 
     def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -237,8 +237,8 @@ class RecordFiles:
         """Return the batch to train on or, without a seed, to evaluate.
 
         Here it is the batch that was read. A subclass draws masks. `numbers`
-        int64 [B] are those of the examples in the stream of the seed, or of the
-        records in the files.
+        int64 [B] count the examples in the stream of the seed, or the records
+        in the files.
         """
         del numbers, seed
         return batch

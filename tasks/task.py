@@ -182,7 +182,7 @@ class Task(abc.ABC):
             one; imported when it is needed, since it has TensorFlow.
         graph: the class that has strings in and answers out; see `model`.
         described: fields of TaskSettings that an exported model's export.json
-            has, beside those of its normalization.
+            has, beside the settings of its tokenizer.
         head: path of a variable that only models with its head have; None: it
             needs the encoder alone.
         trained_as: `TrainedFor.task` of its models, the one that fine-tuning
@@ -257,7 +257,7 @@ class Task(abc.ABC):
         return settings
 
     def create_model(self, dtype: str) -> "TaskModel":
-        """Return a new model; `dtype` is that of matrix products."""
+        """Return a new model; `dtype` is the type of matrix products."""
         return imported(self.model).for_task(self, dtype)
 
     def create_graph(self, model: "TaskModel") -> Any:

@@ -70,7 +70,7 @@ def for_training(
 
     Args:
         strategy: the devices.
-        settings: those of the run.
+        settings: of the run.
         length: number of a step -> padded length of its batch, where batches
             are padded to a multiple of 8; None: all have the same length.
         numbers_per_token: rows of a batch, times layers, times hidden_size:
@@ -101,7 +101,7 @@ def for_training(
 def _pays(lengths: list[int], numbers_per_token: int, dtype: str) -> bool:
     """Return whether compiling elementwise operations saves time; log it.
 
-    `lengths` are those of all steps.
+    `lengths` has a length for each step.
     """
     different = len(set(lengths))
     costs = different * _SECONDS_PER_LENGTH

@@ -1,6 +1,6 @@
 """What training knows of a model: an encoder and the head of one task.
 
-Letters in shapes: those of modeling.py.
+modeling.py explains the letters in shapes.
 """
 
 import copy

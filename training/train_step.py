@@ -191,7 +191,7 @@ class Step:
             return tf.math.is_finite(loss + norm), scale, sums
         is_applied = tf.math.is_finite(norm)
         scale = self.loss_scale.next_scale(scale, is_applied)
-        # The mean norm is that of the steps that were not skipped.
+        # A step that is skipped does not count in the mean norm.
         one = tf.cast(is_applied, norm.dtype)
         norm = tf.where(is_applied, norm, tf.zeros_like(norm))
         is_good = tf.math.is_finite(loss) & self.loss_scale.is_usable(scale)
@@ -233,7 +233,7 @@ class Step:
     ) -> Sums:
         """Train on this replica's part of the batch number `step`, from 0.
 
-        `length` is that of `run`, `scale` the loss scale, if there is one.
+        `length` is as for `run`; `scale` is the loss scale, if there is one.
         """
         context = tf.distribute.get_replica_context()
 
@@ -291,9 +291,9 @@ class Step:
     ) -> tuple[list[tf.Tensor], Sums]:
         """Return gradients and sums of one forward and backward pass.
 
-        The denominators are those of the whole batch, so the gradients of its
-        parts add up to the gradient of its mean loss. They are not scaled,
-        and not finite where they overflowed with the loss scaled.
+        With the denominators of the whole batch, the gradients of its parts
+        add up to the gradient of its mean loss. They come without the loss
+        scale, and are not finite where they overflowed with it.
         """
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
@@ -369,7 +369,7 @@ class Step:
     ) -> None:
         """Clip the gradients, whose joint norm is `norm`, and update.
 
-        optimization.create_schedule says why the rate is that of `step` + 1.
+        optimization.create_schedule says why the rate is schedule(step + 1).
         """
         gradients, _ = optimization.clip_by_global_norm(gradients, norm=norm)
         self.optimizer.apply_gradients(

@@ -128,7 +128,7 @@ class StreamDraws:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return floats from [0, 1) and integers below `choices`, [M] both.
 
-        They are for chosen tokens: number `slot` of those of sequence `row`.
+        Number m is for token `slot[m]` of the chosen ones in sequence `row[m]`.
         """
         del slot
         draws = self._rng.random(len(row))
@@ -244,9 +244,9 @@ def mask_sequences(
 ) -> dict[str, np.ndarray]:
     """Choose the tokens to predict, replace them, and return all features.
 
-    The features are those of pretraining/data/schema.py. The input_ids of the
-    sequences are changed in place. The tokens to predict are at most `budget`
-    [N], by default those of `prediction_budget`.
+    pretraining/data/schema.py describes the features. The input_ids of the
+    sequences are changed in place. At most `budget` [N] tokens are predicted,
+    by default `prediction_budget`.
     """
     input_ids, a_length, length, _ = sequences
     features = unmasked_features(sequences)
@@ -266,7 +266,7 @@ def mask_sequences(
         chosen = _choose_words(candidates, continues, budget, most, draws)
     else:
         chosen = _choose_tokens(candidates, budget, draws)
-    # Last, since it changes the input_ids, which are those of `features` too.
+    # Last, since it changes the input_ids, an array that `features` has, too.
     return features | _replace(input_ids, chosen, config, vocabulary, draws)
 
 
@@ -306,9 +306,9 @@ def _choose_tokens(
 ) -> np.ndarray:
     """Choose `budget` [N] of the candidates [N, S] of each row at random.
 
-    Every candidate gets a random key, and those with the smallest keys are
-    chosen, so that all subsets are equally likely. A row has at least two
-    candidates, one of A and one of B.
+    Every candidate gets a random key, and the smallest keys are chosen, so that
+    all subsets are equally likely. A row has at least two candidates, one of A
+    and one of B.
     """
     budget = np.minimum(budget, np.count_nonzero(candidates, axis=1))
     keys = draws.uniform(candidates.shape)
