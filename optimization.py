@@ -31,6 +31,8 @@ from base.errors import check_choice
 import keras
 import tensorflow as tf
 
+from ops import elementwise
+
 # Regular expressions searched for in variable paths. What they match has no
 # weight decay: norms and biases. Embeddings, kernels and output_weights decay.
 # The last name of a path decides, since the others are names of layers, which a
@@ -261,26 +263,27 @@ class AdamWeightDecay:
             directions: what `self.directions` returns for the gradients.
         """
 
-        def update_all(strategy, gradients, directions, *options):
+        def update_all(strategy, gradients, directions, **options):
             for variable, gradient in zip(variables, gradients, strict=True):
                 path = variable.path
                 strategy.extended.update(
                     variable.value,
                     functools.partial(self.update_variable, path),
-                    args=(
-                        gradient,
-                        self.slots[path],
-                        *options,
-                        directions.get(path),
-                    ),
+                    args=(gradient, self.slots[path]),
+                    kwargs=options | {"direction": directions.get(path)},
                     group=False,
                 )
 
         # Variables of a strategy may be assigned to in cross-replica context
         # only; `update` then runs the function on the device of each copy.
-        options = (dict(directions), learning_rate, step, is_applied)
         tf.distribute.get_replica_context().merge_call(
-            update_all, args=(list(gradients), *options)
+            update_all,
+            args=(list(gradients), dict(directions)),
+            kwargs={
+                "learning_rate": learning_rate,
+                "step": step,
+                "is_applied": is_applied,
+            },
         )
 
     def directions(
@@ -456,18 +459,14 @@ class Muon(AdamWeightDecay):
         muon_factor: of the learning rate of these kernels, and so of their
             decay too.
         dtype: of the matrix products.
-        compiled: makes a program of the elementwise operations before them.
+        is_compiled: whether XLA compiles the elementwise operations before
+            them.
     """
 
     momentum: float = 0.95
     muon_factor: float = 1.0
     dtype: str = "float32"
-    compiled: Callable[[Callable], Callable] = lambda function: function
-
-    def __post_init__(self):
-        """Begin without slots."""
-        super().__post_init__()
-        self._ahead = self.compiled(self._ahead)
+    is_compiled: bool = False
 
     def slots_of(self, path: str) -> tuple[str, ...]:
         """Return the names of the slots of the variable of that path."""
@@ -489,10 +488,12 @@ class Muon(AdamWeightDecay):
             return {}
         moments = [self.slots[v.path]["muon_m"] for v in kernels]
         moments = [tf.convert_to_tensor(m) for m in moments]
+        look_ahead = _compiled_ahead if self.is_compiled else _ahead
+        ahead = look_ahead(
+            given, moments, clip_factor(norm), self.momentum, self.dtype
+        )
         blocks = []
-        for kernel, x in zip(
-            kernels, self._ahead(given, moments, clip_factor(norm)), strict=True
-        ):
+        for kernel, x in zip(kernels, ahead, strict=True):
             x = x if _units_are_rows(kernel.path) else tf.transpose(x)
             # [units, H], filled up with rows of zeros, which stay zeros.
             x = tf.pad(x, [[0, -x.shape[0] % _BLOCK], [0, 0]])
@@ -506,27 +507,6 @@ class Muon(AdamWeightDecay):
             x = tf.reshape(x, [-1, x.shape[-1]])[:units]
             directions[kernel.path] = x if has_rows else tf.transpose(x)
         return directions
-
-    def _ahead(
-        self,
-        gradients: Sequence[tf.Tensor],
-        moments: Sequence[tf.Tensor],
-        factor: tf.Tensor,
-    ) -> list[tf.Tensor]:
-        """Return Nesterov's look ahead of each kernel, in `dtype`.
-
-        The gradients are multiplied by `factor`, as clipping does.
-        """
-        ahead = []
-        for m, gradient in zip(moments, gradients, strict=True):
-            gradient = tf.cast(gradient, tf.float32) * factor
-            x = self._next_m(self._next_m(m, gradient), gradient)
-            ahead.append(tf.cast(x, self.dtype))
-        return ahead
-
-    def _next_m(self, m: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-        """Return the momentum after a gradient."""
-        return self.momentum * m + (1.0 - self.momentum) * gradient
 
     def _next_update(
         self,
@@ -545,7 +525,7 @@ class Muon(AdamWeightDecay):
         # 1 / sqrt(H), also where the intermediate layer is smaller than H.
         hidden = direction.shape[1 if _units_are_rows(path) else 0]
         update = 0.2 * hidden**0.5 * tf.cast(direction, tf.float32)
-        return self._next_m(moments[0], gradient), update
+        return _next_m(moments[0], gradient, self.momentum), update
 
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor
@@ -557,6 +537,33 @@ class Muon(AdamWeightDecay):
 _ENCODER_KERNEL = re.compile(r"^bert/encoder/layer_\d+/.*/kernel$")
 
 _BLOCK = 64  # units, as many as a head has in all published sizes
+
+
+def _ahead(
+    gradients: Sequence[tf.Tensor],
+    moments: Sequence[tf.Tensor],
+    factor: tf.Tensor,
+    momentum: float,
+    dtype: str,
+) -> list[tf.Tensor]:
+    """Return Nesterov's look ahead of each kernel in the dtype.
+
+    The gradients are multiplied by `factor`, as clipping does.
+    """
+    ahead = []
+    for m, gradient in zip(moments, gradients, strict=True):
+        gradient = tf.cast(gradient, tf.float32) * factor
+        x = _next_m(_next_m(m, gradient, momentum), gradient, momentum)
+        ahead.append(tf.cast(x, dtype))
+    return ahead
+
+
+_compiled_ahead = elementwise.compiled(_ahead)
+
+
+def _next_m(m: tf.Tensor, gradient: tf.Tensor, momentum: float) -> tf.Tensor:
+    """Return the momentum after a gradient."""
+    return momentum * m + (1.0 - momentum) * gradient
 
 
 def _units_are_rows(path: str) -> bool:

@@ -113,9 +113,13 @@ def _rounded(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
     return tf.bitcast(upper, tf.bfloat16), lambda dy: tf.cast(dy, tf.float32)
 
 
-@functools.cache
 def compiled(function: Callable) -> Callable:
-    """Return a function of tensors as a program of XLA; it has no gradient."""
+    """Return the function as one program of XLA for each shape.
+
+    Its gradient is another program, which gets all values in between.
+    """
+    # Autograph rewrites `if` and `for` over tensors; functions here have none,
+    # and the rewriting doubles the time of tracing.
     return tf.function(function, jit_compile=True, autograph=False)
 
 

@@ -7,6 +7,7 @@ The training loop adds the sums and divides once.
 Letters in shapes: R rows, K classes, H hidden size, V vocabulary.
 """
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -15,6 +16,8 @@ from ops import elementwise
 from ops.elementwise import shape_of
 
 VOCABULARY = "vocabulary"  # in names of operations, for profiles
+
+_compiled = functools.cache(elementwise.compiled)
 
 # Of x, table and bias of a projection: [R, H], [V, H] and [V].
 Gradients = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
@@ -176,7 +179,7 @@ def _projected_parts(
     """Return _entropy_parts of the logits x narrow_table^T + bias."""
     with tf.name_scope(VOCABULARY):
         products = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
-    parts = elementwise.compiled(_entropy_parts) if fuse else _entropy_parts
+    parts = _compiled(_entropy_parts) if fuse else _entropy_parts
     return parts(products, bias, labels, weights)
 
 
@@ -276,7 +279,7 @@ def _minus_one_hot(
     dx, dtable, dbias = gradients
     minus = _minus_rows
     if fuse and dtable.dtype == tf.bfloat16:  # One pass over it, not two.
-        minus = elementwise.compiled(_minus_rows)
+        minus = _compiled(_minus_rows)
     return (
         dx - tf.gather(table, labels) * row_weights,
         minus(dtable, labels, tf.cast(x, tf.float32) * row_weights),

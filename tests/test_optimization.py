@@ -1,7 +1,6 @@
 """Schedule, clipping, AdamW and LAMB against the original and by hand."""
 
 import contextlib
-import functools
 
 from base.errors import UserError
 
@@ -334,7 +333,7 @@ def test_twenty_steps_of_muon_are_those_of_the_formulas(jit_compile):
         muon_factor=3.0,
         rate_factor=lambda path: 0.5 if "layer_0" in path else 1.0,
         ema_decay=0.8,
-        compiled=functools.partial(tf.function, jit_compile=jit_compile),
+        is_compiled=jit_compile,
     )
     optimizer.create_slots(variables)
     slots = optimizer.slots[f"{LAYER}/kernel"]

@@ -143,10 +143,3 @@ def for_prediction(
     is_tpu = devices.is_tpu(strategy)
     step = jit_compile and not is_tpu and devices.kind() != "CPU"
     return Compilation(step=step, per_length=step or is_tpu)
-
-
-def compiled(function: Callable) -> Callable:
-    """Return the function as one XLA program for each shape."""
-    # Autograph rewrites `if` and `for` over tensors; models here have none, and
-    # the rewriting doubles the time of tracing.
-    return tf.function(function, jit_compile=True, autograph=False)

@@ -7,6 +7,7 @@ from base import machine, progress
 
 import tensorflow as tf
 
+from ops import elementwise
 from records.streaming import Batch
 from training import compilation
 from training.objective import Objective, Sums
@@ -39,7 +40,7 @@ class Evaluator:
 
         dtype = model.bert.embeddings.output_dtype
         if compilation.compiles_evaluation(strategy, jit_compile, dtype):
-            forward = compilation.compiled(forward)
+            forward = elementwise.compiled(forward)
 
         @functools.partial(tf.function, autograph=False)
         def evaluation_step(batch: Batch) -> Sums:

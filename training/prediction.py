@@ -8,6 +8,7 @@ from base import cluster
 import numpy as np
 import tensorflow as tf
 
+from ops import elementwise
 from training import compilation
 
 
@@ -90,7 +91,7 @@ def on_devices(
     compiles = compilation.for_prediction(strategy, jit_compile)
     few_shapes = compiles.per_length
     if compiles.step:
-        program = compilation.compiled(forward)
+        program = elementwise.compiled(forward)
 
         def forward(part):  # see evaluation.Evaluator
             return program(part)

@@ -24,7 +24,7 @@ from ops import elementwise
 from records import streaming
 from records.streaming import Batch
 from training import devices, layers
-from training.compilation import Compilation, compiled
+from training.compilation import Compilation
 from training.objective import Objective, Sums
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
@@ -75,9 +75,8 @@ class Step:
                 "dtype": "float32"
                 if settings.dtype == "float16"
                 else settings.dtype,
+                "is_compiled": compilation.update and not compilation.step,
             }
-            if compilation.update and not compilation.step:
-                of_muon["compiled"] = compiled
         with strategy.scope():
             self.optimizer = optimization.named_optimizer(
                 settings.optimizer,
@@ -104,7 +103,7 @@ class Step:
         self.replica_batch_size = check_batch_size(settings, self.replicas)
 
         def compiled_if(is_compiled: bool, function: Callable) -> Callable:
-            return compiled(function) if is_compiled else function
+            return elementwise.compiled(function) if is_compiled else function
 
         # What XLA compiles contains neither an all-reduce nor the update of a
         # strategy's variables (see AdamWeightDecay.apply_gradients). With one

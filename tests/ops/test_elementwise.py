@@ -199,6 +199,17 @@ def test_fused_16_bit_numbers_are_rounded_once():
     assert (plain != found).numpy().any()
 
 
+def test_compiled_is_one_program():
+    """XLA refuses what it cannot compile; TensorFlow alone runs it."""
+
+    def length_of_words(text: tf.Tensor) -> tf.Tensor:
+        return tf.strings.length(text)
+
+    assert int(length_of_words(tf.constant("word"))) == 4
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        elementwise.compiled(length_of_words)(tf.constant("word"))
+
+
 # --- Shapes ------------------------------------------------------------------
 
 

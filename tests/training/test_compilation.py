@@ -1,7 +1,6 @@
 """What XLA compiles on each kind of device, by length and number of steps."""
 
 import pytest
-import tensorflow as tf
 
 from training import compilation, devices
 from training.compilation import Compilation
@@ -115,14 +114,3 @@ def test_prediction_is_compiled_on_a_gpu_alone(kind):
     assert found.step == (kind == "GPU")
     assert found.per_length == (kind != "CPU")
     assert not compilation.for_prediction(FakeStrategy(), False).step
-
-
-def test_compiled_is_one_program():
-    """XLA refuses what it cannot compile; TensorFlow alone runs it."""
-
-    def length_of_words(text: tf.Tensor) -> tf.Tensor:
-        return tf.strings.length(text)
-
-    assert int(length_of_words(tf.constant("word"))) == 4
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        compilation.compiled(length_of_words)(tf.constant("word"))

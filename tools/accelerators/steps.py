@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 import modeling
+from ops import elementwise
 from pretraining import objectives
 from pretraining.data import packing, schema
 from pretraining.data.schema import InstanceConfig
@@ -261,7 +262,7 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
             return model(batch)
         return kind.objective.forward(model, batch, None)
 
-    lowered = compilation.compiled(run).experimental_get_compiler_ir(
+    lowered = elementwise.compiled(run).experimental_get_compiler_ir(
         *specs.values(), *scalars
     )
     return lowered(stage="hlo_serialized"), known
