@@ -293,12 +293,8 @@ class LayerNorm(Layer):
 
     def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
         """Return (x - mean) / deviation * gamma + beta for each row of x."""
-        return elementwise.fused(
-            elementwise.layer_norm,
-            x,
-            self.gamma,
-            self.beta,
-            is_compiled=compute.fuse,
+        return elementwise.apply(
+            elementwise.layer_norm, x, self.gamma, self.beta, fuse=compute.fuse
         )
 
 
@@ -397,13 +393,13 @@ class Embeddings(Layer):
         else:
             position_ids = tf.reshape(position_ids, [-1])  # [B * S]
             x += tf.gather(self.position_embeddings, position_ids)
-        x = elementwise.fused(
+        x = elementwise.apply(
             elementwise.norm_dropout,
             x,
             self.norm.gamma,
             self.norm.beta,
             self.dropout.stream(shared.seed),
-            is_compiled=shared.compute.fuse,
+            fuse=shared.compute.fuse,
             rate=self.dropout.rate,
         )
         return tf.cast(x, self.output_dtype)  # [B * S, H]
@@ -435,12 +431,12 @@ def attention(
 
         return recompute.attention(query, key, value, bias, seed, scale, rate)
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-    probs = elementwise.fused(
+    probs = elementwise.apply(
         elementwise.attention_probs,
         scores,
         bias,
         seed,
-        is_compiled=compute.fuse,
+        fuse=compute.fuse,
         scale=scale,
         rate=rate,
     )  # [B, N, F, T]
@@ -474,12 +470,12 @@ class SelfAttention(Layer):
         def heads(dense: Dense) -> tf.Tensor:  # [B, N, S, D]
             if tokens is not None:
                 return tokens.split_heads(dense(x))
-            return elementwise.fused(
+            return elementwise.apply(
                 elementwise.add_bias_split_heads,
                 dense.product(x),  # [B * S, H]
                 dense.bias,
                 # A compiled program needs a length known while tracing.
-                is_compiled=compute.fuse and isinstance(length, int),
+                fuse=compute.fuse and isinstance(length, int),
                 length=length,
                 heads=self.num_heads,
             )
@@ -495,8 +491,8 @@ class SelfAttention(Layer):
         context = attend(heads(self.query), heads(self.key), heads(self.value))
         if tokens is not None:
             return tokens.merge_heads(context)  # [R, H]
-        return elementwise.fused(
-            elementwise.merge_heads, context, is_compiled=compute.fuse
+        return elementwise.apply(
+            elementwise.merge_heads, context, fuse=compute.fuse
         )  # [B * F, H]
 
 
@@ -517,10 +513,16 @@ class ResidualOutput(Layer):
         self.norm = LayerNorm(hidden)
 
     def call(
+        self, x: tf.Tensor, residual: tf.Tensor, shared: Shared
+    ) -> tf.Tensor:
+        """Return [B * S, H] for x [B * S, inputs] and residual [B * S, H]."""
+        return self.after_product(self.dense.product(x), residual, shared)
+
+    def after_product(
         self, product: tf.Tensor, residual: tf.Tensor, shared: Shared
     ) -> tf.Tensor:
-        """Return [B * S, H]; `product` [B * S, H] is dense.product(x)."""
-        return elementwise.fused(
+        """Return the same of dense.product(x), [B * S, H]."""
+        return elementwise.apply(
             elementwise.add_norm,
             product,
             self.dense.bias,
@@ -528,7 +530,7 @@ class ResidualOutput(Layer):
             self.norm.gamma,
             self.norm.beta,
             self.dropout.stream(shared.seed),
-            is_compiled=shared.compute.fuse,
+            fuse=shared.compute.fuse,
             rate=self.dropout.rate,
         )
 
@@ -544,8 +546,7 @@ class Attention(Layer):
     def call(self, x: tf.Tensor, shared: Shared) -> tf.Tensor:
         """Return [B * S, H] for x [B * S, H]."""
         context = self.self_attention(x, shared=shared)  # [B * S, H]
-        product = self.residual_output.dense.product(context)
-        return self.residual_output(product, x, shared=shared)
+        return self.residual_output(context, x, shared=shared)
 
 
 class DenseActivation(Layer):
@@ -562,11 +563,11 @@ class DenseActivation(Layer):
         """Return [..., outputs] for x [..., H]."""
         # Not self.dense(x): TensorFlow would no longer fuse product, bias and
         # GELU of an exported graph into one operation.
-        return elementwise.fused(
+        return elementwise.apply(
             elementwise.add_bias_activate,
             self.dense.product(x),
             self.dense.bias,
-            is_compiled=compute.fuse,
+            fuse=compute.fuse,
             activation=self.activation,
         )
 
@@ -588,18 +589,19 @@ class TransformerLayer(Layer):
 
     def call(self, x: tf.Tensor, shared: Shared) -> tf.Tensor:
         """Return [B * S, H] for x [B * S, H]."""
+        output = self.residual_output
 
         def to_last_product(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             x = self.attention(x, shared=shared)
             inner = self.intermediate(x, compute=shared.compute)  # [B * S, I]
-            return self.residual_output.dense.product(inner), x
+            return output.dense.product(inner), x
 
         # The call that the backward pass repeats leaves the last product out, a
         # third of the work, since no gradient needs its value.
         if shared.compute.recompute == "layers":
             to_last_product = tf.recompute_grad(to_last_product)
         product, x = to_last_product(x)  # [B * S, H] both
-        return self.residual_output(product, x, shared=shared)
+        return output.after_product(product, x, shared)
 
 
 class Encoder(Layer):

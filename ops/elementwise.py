@@ -4,8 +4,8 @@ Between two matrix products a Transformer adds biases, drops out, normalizes
 and applies activations. Each of these does little arithmetic per number, so
 its time goes into reading and writing memory. A function of this module is one
 such group of operations, for instance `add_norm`: bias, dropout, residual and
-norm. Called through `fused`, XLA compiles the group into one or two passes.
-That is for training with static shapes on a CPU (modeling.Compute).
+norm. `apply` can have XLA compile the group into one or two passes. That is for
+training with static shapes on a CPU (modeling.Compute).
 
 modeling.py explains the letters in shapes.
 """
@@ -19,24 +19,21 @@ import tensorflow as tf
 # --- Fusing ------------------------------------------------------------------
 
 
-def fused(
-    function: Callable, *inputs: Any, is_compiled: bool = True, **options: Any
-) -> Any:
-    """Return function(*inputs, **options), compiled by XLA.
+def apply(function: Callable, *inputs: Any, fuse: bool, **options: Any) -> Any:
+    """Return function(*inputs, **options), with `fuse` compiled by XLA.
 
-    The backward pass is a second compiled program. It computes the function
-    again from its inputs: that is faster than writing the values in between
-    to memory in the forward pass and reading them in the backward pass.
+    The backward pass is then a second compiled program. It computes the
+    function again from its inputs: that is faster than writing the values in
+    between to memory in the forward pass and reading them in the backward pass.
 
-    16-bit inputs are read as float32 and the results stored in the type of the
+    Both read 16-bit inputs as float32 and store the results in the type of the
     first input. CPUs have no 16-bit arithmetic: every operation would convert
     its numbers to float32 and back.
 
-    Inputs may be None at the end, options have to be hashable. If not
-    `is_compiled`, the plain function is called.
+    Inputs may be None at the end, options have to be hashable.
     """
     inputs = [tf.convert_to_tensor(x) for x in inputs if x is not None]
-    if not is_compiled:
+    if not fuse:
         return function(*inputs, **options)
     return _with_gradient(function, tuple(sorted(options.items())))(*inputs)
 

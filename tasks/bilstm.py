@@ -123,11 +123,11 @@ def head_dropout(
     if seed is None:
         return x
     seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
-    return elementwise.fused(
+    return elementwise.apply(
         elementwise.dropout,
         x,
         seed,
-        is_compiled=compute.fuse,
+        fuse=compute.fuse,
         rate=_CLASSIFIER_DROPOUT,
     )
 

@@ -91,15 +91,15 @@ def test_fused_attention_with_a_row_of_biases_for_each_query(dtype):
     bias = modeling.attention_bias(ids, mask, None, LEFT_TO_RIGHT)
     pull = tf.cast(tf.constant(rng.normal(size=[2, 3, 4, 4])), dtype)
 
-    def run(seed, is_compiled):
+    def run(seed, fuse):
         with tf.GradientTape() as tape:
             tape.watch(scores)
-            probs = elementwise.fused(
+            probs = elementwise.apply(
                 elementwise.attention_probs,
                 scores,
                 bias,
                 seed,
-                is_compiled=is_compiled,
+                fuse=fuse,
                 scale=0.5,
                 rate=0.25,
             )

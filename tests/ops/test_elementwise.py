@@ -167,14 +167,14 @@ def test_fused_and_plain_give_the_same_values_and_gradients():
     )
     inputs = [x, bias, residual, gamma, beta]
 
-    def run(is_compiled, seed):
+    def run(fuse, seed):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            y = elementwise.fused(
+            y = elementwise.apply(
                 elementwise.add_norm,
                 *inputs,
                 seed,
-                is_compiled=is_compiled,
+                fuse=fuse,
                 rate=0.5,
             )
             loss = tf.reduce_sum(tf.square(y))
@@ -190,8 +190,12 @@ def test_fused_16_bit_numbers_are_rounded_once():
     x = tf.cast(tf.linspace(-3.0, 3.0, 64)[None], tf.bfloat16)
     bias = tf.fill([64], 0.3)
     wanted = elementwise.gelu(tf.cast(x, tf.float32) + bias)
-    found = elementwise.fused(
-        elementwise.add_bias_activate, x, bias, activation=elementwise.gelu
+    found = elementwise.apply(
+        elementwise.add_bias_activate,
+        x,
+        bias,
+        fuse=True,
+        activation=elementwise.gelu,
     )
     assert found.dtype == tf.bfloat16
     np.testing.assert_array_equal(found, tf.cast(wanted, tf.bfloat16))
