@@ -751,7 +751,7 @@ class BertModel(Layer):
         direction = self.config.attention_direction
         bias = attention_bias(input_ids, input_mask, sequence_ids, direction)
         tokens = None
-        # Word vectors are of all tokens.
+        # word_vectors has the padding, too: nothing is skipped.
         skips = compute.skip_padding and not training and word_vectors is None
         if skips and input_mask is not None:
             from ops import unpadding  # for inference alone

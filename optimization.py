@@ -347,9 +347,9 @@ class AdamWeightDecay:
 
         After update n, from 1, with weights w_n, it is a_n / (1 - d^n), where
         a_n = d a_(n-1) + (1 - d) w_n and a_0 = 0. In a_n the factors of w_1 to
-        w_n sum to 1 - d^n: the division, as of Adam's moments, leaves weights
-        from before the training no part in it. With d = 0.5, w_1 = 4 and
-        w_2 = 1, a_2 is 1.5, and the average 1.5 / 0.75 = 2.
+        w_n sum to 1 - d^n, and to 1 after the division, as in Adam's bias
+        correction. With d = 0.5, w_1 = 4 and w_2 = 1, a_2 is 1.5, and the
+        average 1.5 / 0.75 = 2.
         """
         total = 1.0 - self.ema_decay**step
         return [self.slots[v.path]["average"] / total for v in variables]

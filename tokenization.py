@@ -338,7 +338,7 @@ def _drop_accent(code: int) -> int | None:
 class _Computed(dict):
     """A dict that computes a missing value from its key.
 
-    Of code points it is a table for str.translate.
+    With code points as keys it is a table for str.translate.
     """
 
     def __init__(self, compute: Callable[[Any], Any]):
@@ -437,7 +437,7 @@ class TokenizerSettings(NamedTuple):
         return f"[not {token}]" if token in SPECIAL_TOKENS else token
 
     def load_vocab(self, vocabulary: Vocabulary) -> dict[str, int]:
-        """Return a vocabulary in which special tokens have SPECIAL_TOKENS."""
+        """Return the ids of tokens; SPECIAL_TOKENS name the special ones."""
         vocab = vocabulary.tokens
         others = [n for n in self.token_names if n not in SPECIAL_TOKENS]
         validate_special_tokens(vocab, others, vocabulary.path)
@@ -494,10 +494,10 @@ class _AddedTokens:
         self.pattern = re.compile(special_pattern(rules))
 
     def split(self, text: str) -> Iterator[tuple[int, int, int | None]]:
-        """Yield (start, end, id) of each token; of the text between, id None.
+        """Yield (start, end, id) of each token, and of texts between, id None.
 
-        A token that has to be a whole word and is none is text, and so are
-        other tokens in it.
+        A token that has to be a whole word, but is not, counts as text, with
+        all tokens in it.
         """
         at = 0
         for match in self.pattern.finditer(text):
@@ -564,7 +564,7 @@ class BasicTokenizer:
     ) -> Iterator[tuple[str, Sequence[int]]]:
         """Yield the words of `tokenize` with the places of their characters.
 
-        A place is the index in the text of what a character was made of:
+        A place is an index in the text, of what the character was made of:
         the text "It's \u00c9." gives ("it", [0, 1]), ("'", [2]), ("s", [3]),
         ("e", [5]), (".", [6]).
         """
@@ -591,8 +591,8 @@ class BasicTokenizer:
     def _places_of_split(self, word: str, split: str) -> list[int]:
         """Return the places of the characters that `split_word` returns."""
         alone = [self.of_char[ord(char)] for char in word]
-        # All that depends on a neighbor is which of two letters the small sigma
-        # is, and the order of marks.
+        # Neighbors decide only which of two letters a small sigma is, and the
+        # order of marks.
         if "".join(alone).replace("ς", "σ") == split.replace("ς", "σ"):
             return [at for at, new in enumerate(alone) for _ in new]
         marks = [
@@ -913,7 +913,7 @@ def truncated_lengths(
         9   9     10    ->  5 5
         9   9     11    ->  6 5
 
-    In transformers it gets it only if it is longer than the second:
+    In transformers the first text gets it only if it is longer:
 
         9   9     11    ->  5 6
 

@@ -258,8 +258,8 @@ def _csv_cells(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield (number of its first line, cells) of each row of a CSV text.
 
-    A row covers several lines if a quoted cell has line ends. `columns` are
-    those that should be there, see `_delimiter`.
+    A row covers several lines if a quoted cell has line ends. `columns` should
+    be there, see `_delimiter`.
     """
     # A cell may be a whole document; the default limit is 128 kB.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
@@ -302,8 +302,8 @@ def _warn_of_quotes(
     """Warn of rows that a quotation mark may have swallowed.
 
     A quoted cell may have line ends, and its lines even as many commas as the
-    table. They are rows where tabs separate them, or where all of them have a
-    number or a word, such as a label, that other rows have in this column.
+    table. They look like rows if tabs separate the cells, or if in some column
+    each of them has a number or a word, such as a label, that other rows have.
 
     Args:
         path: the file.
@@ -342,12 +342,12 @@ def _warn_of_quotes(
 def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:
     """Return what separates the cells of a CSV text: comma, semicolon or tab.
 
-    Excel writes semicolons in countries with a decimal comma. It is the one by
-    which the header has most of the columns, then one by which all rows have as
-    many cells, then the one by which the header has most.
+    Excel writes semicolons in countries with a decimal comma. The best one
+    gives the header most of the columns. Of several, one is better that gives
+    all rows as many cells, and then one that gives the header more.
     """
 
-    def found(delimiter: str) -> tuple[int, bool, int]:
+    def quality(delimiter: str) -> tuple[int, bool, int]:
         lines.seek(0)
         reader = itertools.islice(
             csv.reader(lines, delimiter=delimiter), _FIRST_ROWS
@@ -357,7 +357,7 @@ def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:
         is_even = width > 1 and all(len(row) == width for row in others)
         return len({*columns} & {*header}), is_even, width
 
-    delimiter = max(",;\t", key=found)  # of equal ones the first
+    delimiter = max(",;\t", key=quality)  # of equal ones the first
     lines.seek(0)
     return delimiter
 
@@ -367,7 +367,7 @@ def renamed(
 ) -> dict[str, Any]:
     """Return the columns of an input that stand beside its prediction.
 
-    One that has a name of the prediction's, such as label, is input_label.
+    If the prediction has such a name, too, as label, it is input_label.
 
     Raises:
         UserError: there is an input_label, too.
@@ -388,9 +388,8 @@ def csv_text(rows: Sequence[Mapping[str | int, Any]], like: str = "") -> str:
     """Return rows as a CSV text; its header has the names of all of them.
 
     What a row lacks is an empty cell; lists and objects are JSON. `like` is the
-    path of a file with the input. If it is a .csv, the text begins with a byte
-    order mark if that does, and its cells are separated alike: so Excel opens
-    both.
+    path of a file with the input. If that is a .csv, the text has the same
+    separator, and a byte order mark if that has one: so Excel opens both.
     """
     names = dict.fromkeys(name for row in rows for name in row)
     file, delimiter = io.StringIO(), ","

@@ -100,8 +100,8 @@ class Folder:
     def read(self, file: str, name: str | None = None) -> dict[str, Any]:
         """Return the object in a file; without the file it is empty.
 
-        It is checked as known_settings.check does, by `name` if the file's own
-        is another one.
+        known_settings.check checks it, under `name` if the file has another
+        name.
         """
         if not self.has(file):
             return {}
@@ -118,7 +118,7 @@ class Folder:
         """Return whether transformers reads it by a class for any model.
 
         Raises:
-            UserError: it does by a class for other tokenizers than BERT's.
+            UserError: that class is for other tokenizers than BERT's.
         """
         for name, said in (
             (TOKENIZER_CONFIG_NAME, self.config),
@@ -192,7 +192,7 @@ class Folder:
         lines = self.plain.content.decode().split("\n")[:-1]
         count = len(lines)
         while name := _content(self.added.get(str(len(lines)))):
-            # What cannot stand in a line is left out, as of tokenizer.json.
+            # A token that cannot stand in a line is blank, as from tokenizer.json.
             lines.append("" if "\n" in name else name)
         if len(lines) == count:
             return self.plain
@@ -424,7 +424,7 @@ def _usual_template(first: str, last: str) -> dict[str, str]:
 def _template(theirs: Any) -> Any:
     """Return a post-processor as {"single": "[CLS]:0 A:0 ...", "pair": ...}.
 
-    What it cannot be told of is returned as it is.
+    A post-processor of another kind is returned as it is.
     """
     try:
         if theirs["type"] == "BertProcessing":

@@ -125,8 +125,7 @@ class Input(NamedTuple):
         place: where it stands.
         texts: what the model reads, by name; or the features of a record.
         others: columns that are written beside the prediction, under their
-            names there. A table has them all, JSON lines those beside texts and
-            id.
+            names there: all of a table, all but texts and id of JSON.
     """
 
     id: str | int

@@ -171,8 +171,7 @@ def _draw_chunks(
         # Uniform in 2, 3, ..., max_tokens.
         shorter = 2 + (draws[1] * (max_tokens - 1)).astype(np.int64)
         target = np.where(draws[0] < config.short_seq_prob, shorter, max_tokens)
-        # Sentences up to the first end of one at which the target is reached,
-        # or to the end of the document.
+        # Sentences until the target is reached, or to the end of the document.
         end = np.searchsorted(offsets, offsets[begin] + target)
         if not has_others:
             end = np.maximum(end, begin + 2)
@@ -222,10 +221,10 @@ def _draw_random_next(
     # The original draws from all documents, and tries ten times to get another
     # one than A's. If it fails, it takes A's, and the label is wrong. Here the
     # document is always another one. The parts of a long document are neighbors
-    # and count as the same document. So a part of another document is drawn by
-    # numbering all parts without those. For example, numbers [0, 0, 5, 7] and a
-    # part of document 0: there are 4 - 2 others; draw 0 or 1 and add 2, since
-    # the parts left out start before.
+    # and count as the same document. So the parts of A's document are left out
+    # when parts are numbered for the draw. For example, numbers [0, 0, 5, 7]
+    # and a part of document 0: there are 4 - 2 others; draw 0 or 1 and add 2,
+    # since the parts left out come first.
     changes = np.flatnonzero(np.diff(numbers)) + 1
     starts = np.concatenate([[0], changes])
     sizes = np.diff(starts, append=len(numbers))
@@ -248,9 +247,9 @@ def _truncate(
 ) -> Instances:
     """Cut tokens off A and B so that they have at most `max_tokens`.
 
-    How many is the rule of `tokenization.truncated_lengths`. Each of them comes
-    off the front or the back with equal probability, so that segments do not
-    always begin with a sentence.
+    `tokenization.truncated_lengths` says how many. Each comes off the front or
+    the back with equal probability, so that segments do not always begin with
+    a sentence.
     """
     a_length, b_length = tokenization.truncated_lengths(
         instances.a_length,

@@ -336,9 +336,8 @@ def _choose_words(
 
     A word with more tokens than are left of the budget is passed over. If every
     word of a row is larger than the budget, the shortest one is chosen and cut
-    to `most` tokens, the places it has: P, or the budget of rows that are
-    packed. (The original then chooses nothing.) `continues` [N, S] tells which
-    tokens start with "##".
+    to `most` tokens: P, or the budget if rows are packed. (The original then
+    chooses nothing.) `continues` [N, S] tells which tokens start with "##".
     """
     rows, max_seq_length = candidates.shape
     word = _number_words(candidates, continues)  # [N, S]
@@ -389,8 +388,8 @@ def _number_words(candidates: np.ndarray, continues: np.ndarray) -> np.ndarray:
 def _fill_budgets(size: np.ndarray, budget: np.ndarray) -> np.ndarray:
     """Take words from the left of each row while they fit into its budget.
 
-    For sizes [3, 1, 2, 1] and budget 2 the result is [0, 1, 0, 1]. A size is 0
-    for no word, at the end of a row.
+    For sizes [3, 1, 2, 1] and budget 2 the result is [0, 1, 0, 1]. A size of
+    0, at the end of a row, is no word.
     """
     taken = np.zeros(size.shape, bool)
     left = budget.copy()
