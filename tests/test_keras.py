@@ -412,7 +412,7 @@ def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
     data = tf.data.Dataset.from_tensor_slices(batches).batch(8)
     iterator, total = iter(data), 0.0
     for start, count in ((0, 1), (1, 9)):
-        done, sums = step.run(
+        done, sums = step.repeat(
             iterator, tf.constant(start, tf.int64), tf.constant(count, tf.int64)
         )
         assert int(done) == count

@@ -109,7 +109,7 @@ def train(run: Training) -> int:
             # Start and count are tensors: for each Python number, such as the
             # length, a graph is traced and compiled.
             with bar.doing("compiling" if compiles else ""):
-                steps, sums = step.run(
+                steps, sums = step.repeat(
                     iterator,
                     tf.constant(done, tf.int64),
                     tf.constant(stop_at - done, tf.int64),
@@ -256,7 +256,7 @@ def seconds_per_step(run: Training) -> float:
     def seconds_of(count: int) -> float:
         began = time.monotonic()
         first, count = tf.constant(1, tf.int64), tf.constant(count, tf.int64)
-        int(step.run(iterator, first, count, length)[0])  # waits
+        int(step.repeat(iterator, first, count, length)[0])  # waits
         microseconds = round((time.monotonic() - began) * 1e6)
         return machines.gather([microseconds]).max() / 1e6
 

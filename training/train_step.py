@@ -122,14 +122,14 @@ class Step:
 
     # Autograph would double the time of tracing, and nothing here needs it.
     @functools.partial(tf.function, autograph=False)
-    def run(
+    def repeat(
         self,
         iterator: Any,
         start: tf.Tensor,
         count: tf.Tensor,
         length: int | None = None,
     ) -> tuple[tf.Tensor, Sums]:
-        """Run up to `count` steps; stop at the first that ends the run.
+        """Do the step up to `count` times; stop at one that ends the run.
 
         That is one whose loss or gradient is not finite. With a loss scale it
         is one whose loss is not finite, or after which the scale is too small.
@@ -232,7 +232,7 @@ class Step:
     ) -> Sums:
         """Train on this replica's part of the batch number `step`, from 0.
 
-        `length` is as for `run`; `scale` is the loss scale, if there is one.
+        `length` is as for `repeat`; `scale` is the loss scale, if there is one.
         """
         context = tf.distribute.get_replica_context()
 

@@ -92,7 +92,7 @@ def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
             batches, output_signature=signature
         )
         count = tf.constant(4, tf.int64)
-        done, sums = step.run(iter(data), tf.constant(0, tf.int64), count)
+        done, sums = step.repeat(iter(data), tf.constant(0, tf.int64), count)
         assert int(done) == 4
         results.append((sums, [v.numpy() for v in model.variables]))
         assert bool(elementwise._with_gradient.cache_info().misses) == fuses

@@ -77,7 +77,7 @@ def time_steps(
     seconds, processor = [], []
     for number in range(2 + repeats):
         began, began_processor = time.perf_counter(), time.process_time()
-        done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
+        done, _ = step.repeat(iterator, tf.constant(number, tf.int64), one)
         int(done)  # waits for the device
         seconds.append(time.perf_counter() - began)
         processor.append(time.process_time() - began_processor)
