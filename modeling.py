@@ -589,19 +589,18 @@ class TransformerLayer(Layer):
 
     def call(self, x: tf.Tensor, shared: Shared) -> tf.Tensor:
         """Return [B * S, H] for x [B * S, H]."""
-        output = self.residual_output
 
         def to_last_product(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             x = self.attention(x, shared=shared)
             inner = self.intermediate(x, compute=shared.compute)  # [B * S, I]
-            return output.dense.product(inner), x
+            return self.residual_output.dense.product(inner), x
 
         # The call that the backward pass repeats leaves the last product out, a
         # third of the work, since no gradient needs its value.
         if shared.compute.recompute == "layers":
             to_last_product = tf.recompute_grad(to_last_product)
         product, x = to_last_product(x)  # [B * S, H] both
-        return output.after_product(product, x, shared)
+        return self.residual_output.after_product(product, x, shared)
 
 
 class Encoder(Layer):

@@ -192,7 +192,7 @@ class Folder:
         lines = self.plain.content.decode().split("\n")[:-1]
         count = len(lines)
         while name := _content(self.added.get(str(len(lines)))):
-            # A token that cannot stand in a line is blank, as of tokenizer.json.
+            # A token that cannot stand in a line is a blank one.
             lines.append("" if "\n" in name else name)
         if len(lines) == count:
             return self.plain

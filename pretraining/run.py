@@ -593,18 +593,16 @@ class PretrainingRun(Run):
             from training import curves
 
             loss, accuracy, *_ = self.objective.objective.names
-            run_curves = curves.read(
+            plot = curves.read(
                 self.settings.output_dir,
                 self.settings.log_steps,
                 # If there are several losses, their sum is minimized.
                 ("loss", loss),
                 accuracy,
             )
-            if run_curves:
-                run_curves = run_curves._replace(
-                    is_degenerate="degenerate" in self.results
-                )
-            curves.write(self.settings.output_dir, run_curves)
+            if plot:
+                plot = plot._replace(is_degenerate="degenerate" in self.results)
+            curves.write(self.settings.output_dir, plot)
         if self.results:
             files = plan.eval_data.files
             others = f" and {len(files) - 1} more" if len(files) > 1 else ""

@@ -104,22 +104,23 @@ def train(run: Training) -> int:
         # Lists, not generators, here and below: every hook has its turn.
         ends = any([hook.begin(first) for hook in hooks])
         while done < last and not ends and not stop.is_requested:
-            length, stop_at, compiles = _next_call(run, done, hooks, compiled)
+            due = _next_call(run, done, hooks, compiled)
+            compiled.add(due.length)
             began = time.monotonic()
             # Start and count are tensors: for each Python number, such as the
             # length, a graph is traced and compiled.
-            with bar.doing("compiling" if compiles else ""):
+            with bar.doing("compiling" if due.compiles else ""):
                 steps, sums = step.repeat(
                     iterator,
                     tf.constant(done, tf.int64),
-                    tf.constant(stop_at - done, tf.int64),
-                    length if step.compilation.per_length else None,
+                    tf.constant(due.stop_at - done, tf.int64),
+                    due.length if step.compilation.per_length else None,
                 )
                 steps = int(steps)  # waits
             stop.is_unneeded = False
             done += steps
             seconds = time.monotonic() - began
-            call = Call(done, steps, sums, seconds, compiles, length)
+            call = Call(done, steps, sums, seconds, due.compiles, due.length)
             bar.update(steps)
             ends = any([hook.after(call) for hook in hooks])
         for hook in hooks:
@@ -172,36 +173,43 @@ def _iterator(
     return iter(step.strategy.distribute_datasets_from_function(make_batches))
 
 
+class _NextCall(NamedTuple):
+    """The call of the step that is due.
+
+    Attributes:
+        length: of its batches; None if XLA compiles nothing for each length.
+        stop_at: the step at which it ends, at a hook's stop or earlier.
+        compiles: whether it compiles. Then it is of one step, as it tells
+            nothing of the speed.
+    """
+
+    length: int | None
+    stop_at: int
+    compiles: bool
+
+
 def _next_call(
     run: Training,
     done: int,
     hooks: Iterable[Hook],
-    compiled: set[int | None],
-) -> tuple[int | None, int, bool]:
-    """Return what the next call of the step is compiled for, and where it ends.
-
-    Returns:
-        The length of its batches, None if XLA compiles nothing for each length;
-        the step at which it ends, at a hook's stop or earlier; and whether it
-        compiles, which adds the length to `compiled`. Such a call is of one
-        step, as it tells nothing of the speed.
-    """
+    compiled: Container[int | None],
+) -> _NextCall:
+    """Return the call after `done` steps; `compiled` are lengths before it."""
     stop_at = min(hook.next_stop(done) for hook in hooks)
     compilation = run.step.compilation
+    lengths = map(run.length, itertools.count(done))
     if not (compilation.per_length or compilation.elementwise):
         lengths = itertools.repeat(None)
-    else:
-        lengths = map(run.length, itertools.count(done))
     length = next(lengths)
     if length not in compiled:
-        compiled.add(length)
-        return length, done + 1, True
+        return _NextCall(length, done + 1, compiles=True)
     for number in range(done + 1, stop_at):
         other = next(lengths)
-        is_own = compilation.per_length and other != length  # a graph
-        if is_own or other not in compiled:
-            return length, number, False
-    return length, stop_at, False
+        other_graph = compilation.per_length and other != length
+        if other_graph or other not in compiled:
+            stop_at = number
+            break
+    return _NextCall(length, stop_at, compiles=False)
 
 
 def hooks_of(
