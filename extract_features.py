@@ -111,7 +111,7 @@ def main(_: list[str]) -> None:
     )
     given = long_texts.read(FLAGS) or checkpoint.long_texts
     long = long_texts.checked(given, length)
-    checkpoint = checkpoint.trained(max_seq_length=length, long_texts=long)
+    checkpoint = checkpoint.changed(max_seq_length=length, long_texts=long)
     reader = features_lines.Reader(FLAGS.input_file, checkpoint)
     config = checkpoint.config
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)

@@ -75,7 +75,7 @@ class Checkpoint:
         _, stride, _, pooling = self.long_texts
         return Windowing(self.max_seq_length, stride, pooling)
 
-    def trained(self, **fields: Any) -> "Checkpoint":
+    def changed(self, **fields: Any) -> "Checkpoint":
         """Return the model with other values of fields of `trained_for`."""
         found = self.trained_for._replace(**fields)
         return dataclasses.replace(self, trained_for=found)

@@ -285,7 +285,8 @@ class FineTuningRun(Run):
                 "this",
                 *usual,
             )
-        size, row, config = settings.train_batch_size, job.row(), job.config
+        size, config = settings.train_batch_size, job.config
+        row = job.row_cost()
         batches = data.training(size, settings.random_seed, is_fine=True)
         compiles = compilation.for_training(
             plan.strategy,
@@ -309,7 +310,7 @@ class FineTuningRun(Run):
             new_variables=layers.new_variables(
                 model, self.settings.reinit_top_layers
             ),
-            row=row,
+            row_cost=row,
         )
 
     def finish(self, done: int, is_last: bool) -> bool:
@@ -373,7 +374,7 @@ class FineTuningRun(Run):
         job, settings = self.job, self.settings
         output_dir = settings.output_dir
         do_train, do_eval = settings.do_train, settings.do_eval
-        sign: str | None = None  # of a failed run
+        failure: str | None = None  # of a failed run
         results: dict[str, float] = {}
         counts: dict[str, int] = {}  # of the examples of an accuracy
         # With --eval_steps the scores written last are those of the last
@@ -387,18 +388,18 @@ class FineTuningRun(Run):
                 scored = job.evaluate(loaded)
                 if self.work.tune:
                     scored = self.work.tune(loaded, scored)
-                sign = scored.sign
+                failure = scored.failure
                 for data, part in zip(job.dev, scored.predictions, strict=True):
                     counts[f"{job.prefix(data)}accuracy"] = part.count
                 results = scored.results | {"global_step": step}
-                if sign:
+                if failure:
                     results["degenerate"] = 1
                 reporting.write_results(output_dir, results, step)
                 mistakes.write(job, scored)
             if settings.do_predict:
                 job.predict(loaded)
         if do_train and settings.training.pictures:
-            self.draw_curves(bool(scores_best), is_degenerate=bool(sign))
+            self.draw_curves(bool(scores_best), is_degenerate=bool(failure))
         try:
             if settings.do_export:
                 # After all else, since an export that exists may be an error.
@@ -413,13 +414,13 @@ class FineTuningRun(Run):
                     f"Evaluation results of {titles}",
                     counts,
                 )
-            if sign:
+            if failure:
                 logging.warning(
                     "%s failed: %s. It has learned next to nothing. %s",
                     "This run"
                     if do_train
                     else "The run that fine-tuned this model",
-                    sign,
+                    failure,
                     _way_out(step, job),
                 )
             elif do_train:

@@ -34,7 +34,7 @@ from tokenization import Vocabulary
 from training import compilation, loop, reporting, start, train_step
 from training.plan import Plan, Run
 from training.settings import TrainingSettings
-from training.task_model import Rows
+from training.task_model import RowCost
 
 
 class Runs(NamedTuple):
@@ -507,7 +507,7 @@ class PretrainingRun(Run):
             plan.identity,
             self.evaluate,
             self.keep,
-            row=Rows(logits=predictions * plan.config.vocab_size),
+            row_cost=RowCost(logits=predictions * plan.config.vocab_size),
         )
 
     def finish(self, done: int, is_last: bool) -> bool:

@@ -98,7 +98,7 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
         )
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
     size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
-    return checkpoint.trained(
+    return checkpoint.changed(
         max_seq_length=length,
         long_texts=long if long != LongTexts() else None,
         bilstm_layers=size.bilstm_layers or None,

@@ -63,7 +63,7 @@ class Scored(NamedTuple):
 
     Attributes:
         results: {name: score}.
-        sign: what the predictions show of a failed run, see signs.py; None:
+        failure: what the predictions show of a failed run, see signs.py; None:
             nothing.
         predictions: what was scored: of a data set as its task has it, of all
             development sets the list of their Scored.
@@ -71,7 +71,7 @@ class Scored(NamedTuple):
     """
 
     results: dict[str, float]
-    sign: str | None = None
+    failure: str | None = None
     predictions: Any = None
     count: int = 0
 
@@ -366,8 +366,8 @@ class FineTuningJob(abc.ABC):
             what = f"{data.title}: " if len(self.dev) > 1 else ""
             prefix = self.prefix(data)
             results |= {prefix + k: v for k, v in scored.results.items()}
-            if scored.sign:
-                signs.append(what + scored.sign)
+            if scored.failure:
+                signs.append(what + scored.failure)
             kept.append(scored)
         return Scored(self.named(results), "; ".join(signs) or None, kept)
 
@@ -396,11 +396,11 @@ class FineTuningJob(abc.ABC):
         """Return the number of examples in an epoch."""
         return data.num_examples
 
-    def row(self) -> memory.Rows:
+    def row_cost(self) -> memory.RowCost:
         """Return the sizes that the memory of a row of a batch depends on."""
         layers, units = bilstm.size_in(self.source.trained_for)
         # Per unit of both directions: inputs of the gates, gates, h and c.
-        return memory.Rows(
+        return memory.RowCost(
             encoded=self.group,
             head_numbers=20 * units * layers,
             windows=self.source.windows,

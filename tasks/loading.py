@@ -98,7 +98,7 @@ def with_options(
     """
     given = dict(given)
     own = {n: given.pop(n) for n in TrainedFor._fields if n in given}
-    checkpoint = settings.checkpoint.trained(**own)
+    checkpoint = settings.checkpoint.changed(**own)
     return settings._replace(checkpoint=checkpoint, **given)
 
 

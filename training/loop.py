@@ -22,7 +22,7 @@ from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
 from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
 from training.stop_request import StopRequest
-from training.task_model import Rows
+from training.task_model import RowCost
 from training.train_step import Step
 
 # `seconds_per_step` times steps for so many seconds, at least so many steps.
@@ -46,7 +46,7 @@ class Training(NamedTuple):
         keep: called with the steps done at each of `keep_steps`.
         new_variables: paths of variables that stay as they were created where
             the others come from init_checkpoint.
-        row: what a row of a batch costs, for the estimate of the memory.
+        row_cost: what a row of a batch costs, for the estimate of the memory.
     """
 
     step: Step
@@ -57,7 +57,7 @@ class Training(NamedTuple):
     evaluate: Callable[[int], bool | None] = lambda done: None
     keep: Callable[[int], None] = lambda done: None
     new_variables: Container[str] = ()
-    row: Rows = Rows()
+    row_cost: RowCost = RowCost()
 
 
 def train(run: Training) -> int:
@@ -148,7 +148,7 @@ def _prepare(run: Training, state: TrainingState, first: int) -> None:
         1 + sum(kept > first for kept in settings.keep_steps),
         settings.save_checkpoints_minutes > 0,
     )
-    memory.log_estimate(run.step, run.length, first, run.row)
+    memory.log_estimate(run.step, run.length, first, run.row_cost)
     if cluster.is_chief():
         run.folder.warn_of_changes(run.identity)
         run.folder.write_settings(run.identity)
@@ -256,7 +256,7 @@ def seconds_per_step(run: Training) -> float:
     from training import memory  # see _prepare
 
     step = run.step
-    memory.log_estimate(step, run.length, 0, run.row)
+    memory.log_estimate(step, run.length, 0, run.row_cost)
     iterator = _iterator(run, 0)
     length = run.length(0) if step.compilation.per_length else None
     machines = agreement.machines_of(step.strategy)

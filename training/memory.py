@@ -59,7 +59,7 @@ from absl import logging
 import modeling
 from training import devices
 from training.settings import MAX_BATCH_SIZE, TrainingSettings
-from training.task_model import Rows
+from training.task_model import RowCost
 from training.train_step import Step
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
@@ -88,7 +88,7 @@ class Sizes(NamedTuple):
     config: modeling.BertConfig
     settings: TrainingSettings
     length: int
-    row: Rows
+    row: RowCost
     parameters: int
     trained: int
     slots: float = 2
@@ -108,7 +108,7 @@ class Sizes(NamedTuple):
         )
 
 
-def sizes_of(step: Step, length: int, row: Rows) -> Sizes:
+def sizes_of(step: Step, length: int, row: RowCost) -> Sizes:
     """Return the sizes of a step on sequences of so many tokens."""
     is_tpu = devices.is_tpu(step.strategy)
     model, compiled = step.model, step.compilation
@@ -223,7 +223,7 @@ def largest_batch(sizes: Sizes, free: float) -> int:
 
 
 def log_estimate(
-    step: Step, length: Callable[[int], int], first: int, row: Rows
+    step: Step, length: Callable[[int], int], first: int, row: RowCost
 ) -> None:
     """Log the memory that a run will need; warn if it may not be there.
 

@@ -13,7 +13,7 @@ from modeling import PLAIN, BertConfig, BertModel, Compute, Layer, Seed
 from ops.windows import Windowing
 
 
-class Rows(NamedTuple):
+class RowCost(NamedTuple):
     """What a row of the batch costs the model.
 
     Attributes:

@@ -79,7 +79,7 @@ class ClassifierJob(FineTuningJob):
         options: Options,
     ):
         names = files.names
-        source = source.trained(
+        source = source.changed(
             id2label=None if names is None else id2label_of(names),
             sentence_pairs=files.takes_pairs,
             output_activation=files.output_activation,

@@ -77,7 +77,7 @@ class Classification(RowTask):
         if count > 1:
             labels = id2label_of(checkpoint.trained_for.class_names(count))
         long_texts.check_single(checkpoint.long_texts, pairs)
-        used = checkpoint.trained(id2label=labels, sentence_pairs=pairs)
+        used = checkpoint.changed(id2label=labels, sentence_pairs=pairs)
         return settings._replace(checkpoint=used)
 
 

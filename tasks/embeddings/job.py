@@ -123,7 +123,7 @@ class EmbeddingsJob(FineTuningJob):
         if not options.pooling:
             source.check_vectors("give --pooling, for new ones of its encoder")
         size = options.embedding_size
-        source = source.trained(
+        source = source.changed(
             pooling=options.pooling or own.pooling or "mean",
             normalize=bool(own.normalize) if normalize is None else normalize,
             truncate_dim=None if size else own.truncate_dim,
@@ -167,7 +167,7 @@ class EmbeddingsJob(FineTuningJob):
     def compare_by(self, similarity: str | None, why: str) -> None:
         """Set the similarity by which the trained model compares vectors."""
         own = self.similarity
-        self.source = self.source.trained(similarity_fn_name=similarity)
+        self.source = self.source.changed(similarity_fn_name=similarity)
         if similarity != own:
             logging.warning(
                 "The model compares vectors by similarity_fn_name %s. It is "

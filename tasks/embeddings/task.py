@@ -75,7 +75,7 @@ class Embeddings(RowTask):
         check_size(size, model.config.hidden_size, "embedding_size")
         own = model.trained_for
         return settings._replace(
-            checkpoint=model.trained(
+            checkpoint=model.changed(
                 pooling=own.pooling or "mean",
                 normalize=bool(own.normalize),
                 # The given size takes its place.
@@ -118,7 +118,7 @@ def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
     own = model.trained_for.prompts or {}
     texts = {"query": given.query_prompt, "document": given.document_prompt}
     found = own | {n: own.get(t, t) for n, t in texts.items() if t is not None}
-    model = model.trained(prompts=found or None)
+    model = model.changed(prompts=found or None)
     if any(found.values()):
         uses = ("query", "document", None)
         logs.say(

@@ -205,17 +205,17 @@ class NerJob(FineTuningJob):
         data = self._activations(loaded, self.train)
         return Learned(data, self.objective)
 
-    def row(self) -> memory.Rows:
+    def row_cost(self) -> memory.RowCost:
         """Return the sizes that the memory of a window depends on.
 
         With --feature_based the encoder is not trained and needs none.
         """
         if not self._layers:
-            return super().row()
+            return super().row_cost()
         features = len(self._layers) * self.config.hidden_size
-        # Two layers, see FineTuningJob.row.
+        # Two layers, see FineTuningJob.row_cost.
         numbers = features + 2 * 20 * self.tagger.lstm_units
-        return memory.Rows(encoded=0, head_numbers=numbers)
+        return memory.RowCost(encoded=0, head_numbers=numbers)
 
     # --- Frozen features -----------------------------------------------------
 

@@ -90,7 +90,7 @@ class SquadJob(FineTuningJob):
     ):
         self.flags, self.is_version_2 = options, options.version_2_with_negative
         super().__init__(
-            settings, source.trained(version_2_with_negative=self.is_version_2)
+            settings, source.changed(version_2_with_negative=self.is_version_2)
         )
         self.null_threshold: float | None = None  # of an export
         taught = source.trained_for.version_2_with_negative

@@ -37,7 +37,7 @@ def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
         config,
         dataclasses.replace(TrainingSettings("", 10, 16), **changes),
         length,
-        memory.Rows(),
+        memory.RowCost(),
         trained + frozen,
         trained,
     )._replace(**fields)
@@ -51,15 +51,15 @@ def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
         ({"recompute": "layers"}, E + 2 * 3 * X + LAYER + 2 * A + BACKWARD),
         ({"dtype": "bfloat16"}, E + (2 * (LAYER + 2 * A) + BACKWARD) // 2),
         (
-            {"row": memory.Rows(encoded=4)},
+            {"row": memory.RowCost(encoded=4)},
             4 * (E + 2 * (LAYER + 2 * A) + BACKWARD),
         ),
         # 2 * 9000 * 4 bytes and their gradient.
         (
-            {"row": memory.Rows(logits=9000)},
+            {"row": memory.RowCost(logits=9000)},
             E + 2 * (LAYER + 2 * A) + 8 * 2 * 9000,
         ),
-        ({"row": memory.Rows(encoded=0, head_numbers=7)}, 2 * 10 * 7 * 4),
+        ({"row": memory.RowCost(encoded=0, head_numbers=7)}, 2 * 10 * 7 * 4),
     ],
 )
 def test_activations_by_hand(changes, expected):
@@ -142,7 +142,7 @@ def test_measured_peaks():
             modeling.BertConfig.from_size(size, 30522),
             PARAMETERS[size],
             length=length,
-            row=memory.Rows(logits=PREDICTIONS[length] * 30522),
+            row=memory.RowCost(logits=PREDICTIONS[length] * 30522),
             train_batch_size=batch,
             **changes,
         )
@@ -217,7 +217,7 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
             types.SimpleNamespace(settings=sizes.settings, replicas=1),
             lambda step: lengths[step],
             0,
-            memory.Rows(),
+            memory.RowCost(),
         )
         assert "with --recompute=none and length 40: weights" in caplog.text
         assert ("out of memory: of the" in caplog.text) == warns

@@ -220,7 +220,7 @@ def sizes(program: Program, parameters: int, logits: int) -> memory.Sizes:
         modeling.BertConfig.from_size(program.size, VOCAB_SIZE),
         settings_of(program),
         program.length,
-        memory.Rows(KINDS[program.step].group, logits),
+        memory.RowCost(KINDS[program.step].group, logits),
         parameters,
         parameters,
     )
