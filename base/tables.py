@@ -65,18 +65,18 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
     Raises:
         UserError: it has several.
     """
-    found = [
+    held = [
         name
         for name in names
         if file_system.exists(os.path.join(data_dir, name))
     ]
     # Not simply the first: a forgotten train.csv would replace train.jsonl.
-    if len(found) > 1:
+    if len(held) > 1:
         raise UserError(
-            f"--data_dir={data_dir} holds {' and '.join(found)}: found "
-            f"{len(found)} files, wanted one; remove the others"
+            f"--data_dir={data_dir} holds {' and '.join(held)}: found "
+            f"{len(held)} files, wanted one; remove the others"
         )
-    return found[0] if found else None
+    return held[0] if held else None
 
 
 def rows(
@@ -192,8 +192,8 @@ def _rows_with_cells(
     for number, cells in table:
         is_empty = not any(map(str.strip, cells))
         if is_empty and (width == 1 or width and len(cells) > 1):
-            own = cells if len(cells) == width else [""] * width
-            waiting.append((number, own))
+            filled = cells if len(cells) == width else [""] * width
+            waiting.append((number, filled))
         if is_empty and not (whole and cells):
             continue
         if whole:
@@ -268,20 +268,20 @@ def _csv_cells(
     long: dict[int, list[list[str]]] = {}  # rows whose lines may be rows, too
     try:
         delimiter = _delimiter(lines, columns)
-        own: list[str] = []  # the lines of a row
-        kept = (own.append(line) or line for line in lines)
+        row_lines: list[str] = []  # the lines of a row
+        kept = (row_lines.append(line) or line for line in lines)
         reader = csv.reader(kept, delimiter=delimiter, strict=True)
         for row in reader:
             first = first or row
-            if len(own) > 1 and row is not first:
-                cells = [line.split(delimiter) for line in own]
+            if len(row_lines) > 1 and row is not first:
+                cells = [line.split(delimiter) for line in row_lines]
                 # Or as if the quotation mark closed at the end of the line.
-                closed = next(csv.reader(own[:1], delimiter=delimiter))
+                closed = next(csv.reader(row_lines[:1], delimiter=delimiter))
                 if len(closed) == len(first):
                     cells[0] = closed
                 if {*map(len, cells)} == {len(first)}:
                     long[begins] = cells
-            own.clear()
+            row_lines.clear()
             yield begins, row
             begins = reader.line_num + 1
     except csv.Error as error:
@@ -319,20 +319,20 @@ def _warn_of_quotes(
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows = itertools.chain(table, *long.values())
     seen = collections.Counter(kind for row in rows for kind in kinds(row))
-    found = []
+    spans = []
     for begins, lines in long.items():
         columns = zip(*map(kinds, lines), strict=True)
         if delimiter == "\t" or any(
             all(seen[kind] > 1 and kind[1] for kind in column)
             for column in columns
         ):
-            found.append(f"{begins} to {begins + len(lines) - 1}")
-    if found:
+            spans.append(f"{begins} to {begins + len(lines) - 1}")
+    if spans:
         mend = "; or rename the file to .tsv, which has no quotes"
         mend *= delimiter == "\t"
         logs.warn_once(
             f"{path}: a quotation mark makes one row of each of the lines "
-            f"{', '.join(found[:_SHOWN])} ({counted(len(found), 'such row')}), "
+            f"{', '.join(spans[:_SHOWN])} ({counted(len(spans), 'such row')}), "
             "which look like rows themselves. If they are, close each mark in "
             "its line, or write a mark that belongs to a text twice, in "
             f"quotes{mend}"
@@ -372,7 +372,7 @@ def renamed(
     Raises:
         UserError: there is an input_label, too.
     """
-    found: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     for name, value in columns.items():
         new = f"input_{name}" if name in prediction else name
         if new != name and new in columns:
@@ -380,8 +380,8 @@ def renamed(
                 f"the column {name!r} would be {new!r} beside the prediction's "
                 f"own {name}, and there is such a column: rename one of them"
             )
-        found[new] = value
-    return found
+        others[new] = value
+    return others
 
 
 def csv_text(rows: Sequence[Mapping[str | int, Any]], like: str = "") -> str:
@@ -467,10 +467,10 @@ def require_strings(
     row: Any, key: str, at: str = "", hint: str = ""
 ) -> list[str]:
     """Return a list of strings of a row; see `require`."""
-    found = require(row, key, list, at, hint)
-    for item in found:
+    items = require(row, key, list, at, hint)
+    for item in items:
         require({key: item}, key, str, at, hint)
-    return found
+    return items
 
 
 def check_utf8(text: str, what: str) -> None:

@@ -52,8 +52,8 @@ class Checkpoint:
     @property
     def max_seq_length(self) -> int:
         """Tokens of a row in fine-tuning, else the number of positions."""
-        own = self.trained_for.max_seq_length
-        return own or self.config.max_position_embeddings
+        length = self.trained_for.max_seq_length
+        return length or self.config.max_position_embeddings
 
     @property
     def long_texts(self) -> LongTexts:
@@ -77,8 +77,8 @@ class Checkpoint:
 
     def changed(self, **fields: Any) -> "Checkpoint":
         """Return the model with other values of fields of `trained_for`."""
-        found = self.trained_for._replace(**fields)
-        return dataclasses.replace(self, trained_for=found)
+        changed = self.trained_for._replace(**fields)
+        return dataclasses.replace(self, trained_for=changed)
 
     @functools.cached_property
     def shapes(self) -> dict[str, list[int]]:

@@ -105,14 +105,14 @@ class Folder:
         """
         if not self.has(file):
             return {}
-        found = text_files.read_json_object(self.file(file))
-        self._check(file, name or file, found)
-        return found
+        settings = text_files.read_json_object(self.file(file))
+        self._check(file, name or file, settings)
+        return settings
 
-    def _check(self, file: str, name: str, found: Mapping[str, Any]) -> None:
+    def _check(self, file: str, name: str, settings: Mapping[str, Any]) -> None:
         from checkpoints import known_settings  # where a file has settings
 
-        known_settings.check(name, self.file(file), found)
+        known_settings.check(name, self.file(file), settings)
 
     def _check_class(self) -> bool:
         """Return whether transformers reads it by a class for any model.
@@ -124,19 +124,19 @@ class Folder:
             (TOKENIZER_CONFIG_NAME, self.config),
             (CONFIG_NAME, self.model_config or {}),
         ):
-            found = said.get("tokenizer_class")
-            if found is None:
+            kind = said.get("tokenizer_class")
+            if kind is None:
                 continue
-            if str(found).removesuffix("Fast") in _CLASSES:
+            if str(kind).removesuffix("Fast") in _CLASSES:
                 return False  # the first file that names one decides
-            if found not in _ANY_TOKENIZER:
+            if kind not in _ANY_TOKENIZER:
                 raise UserError(
-                    f"{self.file(name)}: tokenizer_class is {found!r}, BERT's "
+                    f"{self.file(name)}: tokenizer_class is {kind!r}, BERT's "
                     f"are {', '.join(_CLASSES)}{_MEND}"
                 )
             if self.whole is None:
                 raise UserError(
-                    f"{self.file(name)}: tokenizer_class {found} does what "
+                    f"{self.file(name)}: tokenizer_class {kind} does what "
                     f"{TOKENIZER_NAME} says, which is missing beside it"
                 )
             return True
@@ -148,12 +148,12 @@ class Folder:
 
         Up to version 4.33 of transformers they have a file of their own.
         """
-        found = self.config.get("added_tokens_decoder")
-        if found is None and self.has(ADDED_TOKENS_NAME):
+        added = self.config.get("added_tokens_decoder")
+        if added is None and self.has(ADDED_TOKENS_NAME):
             path = self.file(ADDED_TOKENS_NAME)
             old = text_files.read_json_object(path)
-            found = {str(i): {"content": name} for name, i in old.items()}
-        return found if isinstance(found, dict) else {}
+            added = {str(i): {"content": name} for name, i in old.items()}
+        return added if isinstance(added, dict) else {}
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -228,7 +228,7 @@ def _read_settings(files: Folder) -> dict[str, Any]:
         files.has(CONFIG_NAME) and not files.has(BERT_CONFIG_NAME)
     )
     config, config_path = files.config, files.file(TOKENIZER_CONFIG_NAME)
-    found = _fields(
+    fields = _fields(
         config,
         {name: name for name in TokenizerSettings._fields[:3]},
         config_path,
@@ -248,11 +248,11 @@ def _read_settings(files: Folder) -> dict[str, Any]:
         path = files.file(TOKENIZER_NAME)
         theirs = _read_whole(files, names)
         if not files.is_generic:
-            usual = TokenizerSettings.of(found.get("do_lower_case", True))
+            usual = TokenizerSettings.of(fields.get("do_lower_case", True))
             unread = {
                 name: getattr(usual, name)
                 for name, value in theirs.items()
-                if name not in found and value != getattr(usual, name)
+                if name not in fields and value != getattr(usual, name)
             }
             if unread:
                 logs.warn_once(
@@ -264,22 +264,22 @@ def _read_settings(files: Folder) -> dict[str, Any]:
                 )
             theirs |= unread
         for name, value in theirs.items():
-            if found.setdefault(name, value) != value:
+            if fields.setdefault(name, value) != value:
                 raise UserError(
-                    f"{config_path} says {name} = {found[name]}, but {path} "
+                    f"{config_path} says {name} = {fields[name]}, but {path} "
                     f"says {value}: correct the wrong one, or remove "
                     f"{TOKENIZER_NAME}"
                 )
     if tuple(names) != SPECIAL_TOKENS:
-        found["token_names"] = tuple(names)
+        fields["token_names"] = tuple(names)
     if config.get("is_of_hub", is_of_hub):
-        found["is_of_hub"] = True
+        fields["is_of_hub"] = True
     is_split = config.get("split_special_tokens", not is_of_hub)
-    found |= _found_tokens(files, names, is_split)
+    fields |= _found_tokens(files, names, is_split)
     length = _word_length(files, is_of_hub)
     if length != tokenization.MAX_CHARS_PER_WORD:
-        found[_WORD_LENGTH] = length
-    return found
+        fields[_WORD_LENGTH] = length
+    return fields
 
 
 def _check_types(files: Folder) -> None:
@@ -347,14 +347,14 @@ def _found_tokens(
     special = list(names)
     for said, key in itertools.product((config, files.names), _MORE_TOKENS):
         special += _items(said.get(key))
-    found = {
+    tokens = {
         _content(token): token if isinstance(token, dict) else {}
         for token in (*special, *listed)
     }
-    found.pop(None, None)
+    tokens.pop(None, None)
     fields = collections.defaultdict(list)
     special = {*map(_content, special)}
-    for name, token in found.items():
+    for name, token in tokens.items():
         is_special = name in special or token.get("special")
         if is_special and is_split:
             continue
@@ -369,14 +369,14 @@ def _found_tokens(
 def _word_length(files: Folder, is_of_hub: bool) -> int:
     """Return how many characters a word may have before it is [UNK]."""
     usual = MAX_CHARS_OF_HUB if is_of_hub else tokenization.MAX_CHARS_PER_WORD
-    own = files.config.get(_WORD_LENGTH)
-    said = own or (files.whole or {}).get("model", {}).get(_WORD_LENGTH, usual)
+    cap = files.config.get(_WORD_LENGTH)
+    said = cap or (files.whole or {}).get("model", {}).get(_WORD_LENGTH, usual)
     if type(said) is not int or said < 1:
         raise UserError(
             f"{files.file(TOKENIZER_NAME)}: {_WORD_LENGTH} is {said!r}, "
             "wanted a number of at least 1"
         )
-    if own or files.is_generic or said == usual:
+    if cap or files.is_generic or said == usual:
         return said
     logs.warn_once(
         f"{files.file(TOKENIZER_NAME)}: model.{_WORD_LENGTH} is {said}, but "
@@ -450,17 +450,17 @@ def _fields(
 
     `names` has our name for each of theirs.
     """
-    found = {}
+    fields = {}
     for theirs_name, name in names.items():
         value = theirs.get(theirs_name)
         if isinstance(value, bool):
-            found[name] = value
+            fields[name] = value
         elif value is not None:
             raise UserError(
                 f"{path}: {theirs_name} is {value!r}, wanted true or false"
             )
     # null: as do_lower_case. A file without the key says nothing.
-    lower = found.get("do_lower_case")
+    lower = fields.get("do_lower_case")
     if "strip_accents" in theirs and lower is not None:
-        found.setdefault("strip_accents", lower)
-    return found
+        fields.setdefault("strip_accents", lower)
+    return fields

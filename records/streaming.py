@@ -100,20 +100,20 @@ class RecordFiles:
         # The first record alone: all records of a file come from one run of
         # its writer. Without this check, a wrong --max_seq_length would be an
         # error of tf.io.parse_example that names neither the file nor the flag.
-        found = tfrecord.describe_first_record(path)
+        lengths = tfrecord.describe_first_record(path)
         for name, feature in self.schema.items():
-            if name not in found:
+            if name not in lengths:
                 raise UserError(
                     f"{path} has no feature {name!r} (it has "
-                    f"{', '.join(sorted(found))}): its records were made for "
+                    f"{', '.join(sorted(lengths))}): its records were made for "
                     "another task, or by another program"
                 )
-            if found[name] != feature.length:
+            if lengths[name] != feature.length:
                 flag = flags.get(name, name)
                 raise UserError(
                     f"{path} was made with another {flag}: its {name} has "
-                    f"{found[name]} values, --{flag} is {feature.length}; "
-                    f"use --{flag}={found[name]} or make the data again"
+                    f"{lengths[name]} values, --{flag} is {feature.length}; "
+                    f"use --{flag}={lengths[name]} or make the data again"
                 )
 
     def _count(self) -> dict[str, int]:
@@ -340,15 +340,11 @@ class RecordFiles:
             )
             for path in self.files:
                 try:
-                    for number, record in enumerate(
-                        tfrecord.read_records(path)
-                    ):
+                    for at, record in enumerate(tfrecord.read_records(path)):
                         if problem := self._problem(record):
-                            raise UserError(
-                                f"{path}, record {number}: {problem}"
-                            )
-                except (UserError, OSError) as found:
-                    raise UserError(str(found)) from error
+                            raise UserError(f"{path}, record {at}: {problem}")
+                except (UserError, OSError) as bad:
+                    raise UserError(str(bad)) from error
             raise
 
     def _problem(self, record: bytes) -> str | None:

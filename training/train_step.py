@@ -67,15 +67,15 @@ class Step:
             settings.schedule,
             settings.cooldown_proportion,
         )
+        compiles_update = compilation.update and not compilation.step
         of_muon = {}
         if settings.optimizer == "muon":
+            dtype = "float32" if settings.dtype == "float16" else settings.dtype
             of_muon = {
                 "momentum": settings.muon_momentum,
                 "muon_factor": settings.muon_factor,
-                "dtype": "float32"
-                if settings.dtype == "float16"
-                else settings.dtype,
-                "is_compiled": compilation.update and not compilation.step,
+                "dtype": dtype,
+                "is_compiled": compiles_update,
             }
         with strategy.scope():
             self.optimizer = optimization.named_optimizer(
@@ -116,9 +116,7 @@ class Step:
         self.gradients = compiled_if(
             compilation.step and not whole, sum_gradients
         )
-        self.update = compiled_if(
-            compilation.update and not compilation.step, self._update
-        )
+        self.update = compiled_if(compiles_update, self._update)
 
     # Autograph would double the time of tracing, and nothing here needs it.
     @functools.partial(tf.function, autograph=False)
