@@ -521,7 +521,7 @@ class ResidualOutput(Layer):
     def after_product(
         self, product: tf.Tensor, residual: tf.Tensor, shared: Shared
     ) -> tf.Tensor:
-        """Return the same of dense.product(x), [B * S, H]."""
+        """Return what `call` does of dense.product(x), [B * S, H]."""
         return elementwise.apply(
             elementwise.add_norm,
             product,

@@ -943,7 +943,7 @@ def test_a_search_that_finds_no_more_than_chance_has_failed():
 
     def sign(vectors: np.ndarray) -> str | None:
         outputs = {"embedding": vectors.astype(np.float32)}
-        return job.EmbeddingsJob.score(own, None, outputs).sign
+        return job.EmbeddingsJob.score(own, None, outputs).failure
 
     assert sign(vectors) is None
     vectors[:20] = -vectors[:20]  # the right document is the last one
