@@ -203,7 +203,7 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
         processor = Processor(FLAGS.processor, FLAGS.data_dir)
     # An interrupted run has weights without a configuration beside them. Then
     # `source` describes its init_checkpoint, which may have had other labels.
-    weights = RunFolder.read(settings.output_dir).weights
+    weights = settings.folder.weights
     model = None
     if not settings.do_train and weights in (None, source.prefix):
         model = source
@@ -246,7 +246,7 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
-        check_calibration(files, settings.output_dir)
+        check_calibration(files, settings.folder)
         tune = functools.partial(calibrate, job)
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
@@ -302,7 +302,7 @@ def read_files(
     return files
 
 
-def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
+def check_calibration(files: glue.TaskFiles, folder: RunFolder) -> None:
     """Check that there are classes, and a fine-tuned model to calibrate.
 
     Raises:
@@ -313,10 +313,10 @@ def check_calibration(files: glue.TaskFiles, output_dir: str) -> None:
             "--calibrate is for one class for each example: a regression and "
             "--multi_label have no softmax"
         )
-    if not FLAGS.do_train and not RunFolder.read(output_dir).kept:
+    if not FLAGS.do_train and not folder.kept:
         raise UserError(
             f"--calibrate changes the fine-tuned model in --output_dir="
-            f"{output_dir}, which has no {WEIGHTS_NAME}: name the "
+            f"{folder.path}, which has no {WEIGHTS_NAME}: name the "
             "folder of the model, or of a copy"
         )
 

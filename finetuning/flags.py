@@ -130,6 +130,7 @@ def read(f: FlagValues, folder: RunFolder) -> RunSettings:
         records_dir=f.records_dir or f.output_dir,
         export_dir=export_dir.rstrip("/"),
         init_checkpoint=init_checkpoint,
+        folder=folder,
         # run_squad.py scores what it predicts.
         eval_batch_size=(
             f.eval_batch_size
@@ -168,15 +169,13 @@ def check(f: FlagValues) -> None:
             )
 
 
-def check_export(
-    f: FlagValues, settings: RunSettings, folder: RunFolder
-) -> None:
+def check_export(settings: RunSettings) -> None:
     """Check that no SavedModel of something else is where --do_export writes.
 
     A repeated command finds the export of its first run. That is no error:
     runner.write_saved_model keeps it if it is of the same weights. A sweep that
     was killed while it copied the best run has no model.
     """
-    has_model = folder.weights or folder.is_sweep
-    if f.do_export and not (f.do_train and has_model):
+    has_model = settings.folder.weights or settings.folder.is_sweep
+    if settings.do_export and not (settings.do_train and has_model):
         saved_model.check_new(settings.export_dir)

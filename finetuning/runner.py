@@ -27,7 +27,6 @@ from tasks.settings import RunSettings, usual_rate
 from training import (
     compilation,
     curves,
-    devices,
     layers,
     loop,
     prediction,
@@ -76,18 +75,22 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
             stack.enter_context(run_folder.locked(f.output_dir))
         folder = RunFolder.read(f.output_dir)
         settings = finetuning_flags.read(f, folder)
-        finetuning_flags.check_export(f, settings, folder)
+        finetuning_flags.check_export(settings)
         if sweep := sweeps.read(f, script, folder):
-            run_sweep(settings, folder, create_work, sweep)
+            run_sweep(settings, create_work, sweep)
             if not settings.do_predict and not settings.do_export:
                 return 0
             settings = dataclasses.replace(
-                settings, do_train=False, do_eval=False
+                settings,
+                do_train=False,
+                do_eval=False,
+                folder=RunFolder.read(folder.path),
             )
-            folder = RunFolder.read(folder.path)
         restarts = settings.do_train and settings.restart
-        now = RunFolder(folder.path) if restarts else folder
-        plan = make_plan(settings, now, create_work)
+        if restarts:
+            empty = RunFolder(folder.path)
+            settings = dataclasses.replace(settings, folder=empty)
+        plan = make_plan(settings, create_work)
         if restarts:
             folder.check_no_sweep()
             folder.move_aside()
@@ -116,20 +119,21 @@ class FineTuningPlan(Plan):
         return FineTuningRun(self)
 
 
-def make_plan(
-    settings: RunSettings, folder: RunFolder, create_work: CreateWork
-) -> FineTuningPlan:
+def make_plan(settings: RunSettings, create_work: CreateWork) -> FineTuningPlan:
     """Return what the settings ask for, all files checked.
 
     Raises:
         UserError: a file or a flag cannot work, or output_dir holds something
             else.
     """
-    strategy = devices.create_strategy(settings.devices)
+    folder, strategy = (
+        settings.folder,
+        devices.create_strategy(settings.devices),
+    )
     continued = [folder] if settings.do_train else ()
     training = start.with_dtype(settings.training, strategy, continued)
     settings = dataclasses.replace(settings, training=training)
-    work = create_work(settings, find_source(settings, folder))
+    work = create_work(settings, find_source(settings))
     job, identity = work.job, None
     if settings.training.eval_steps:
         job.deciding_metric()  # raises an error without data to score
@@ -514,10 +518,7 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
 
 
 def run_sweep(
-    settings: RunSettings,
-    folder: RunFolder,
-    create_work: CreateWork,
-    sweep: sweeps.Sweep,
+    settings: RunSettings, create_work: CreateWork, sweep: sweeps.Sweep
 ) -> None:
     """Make every run of a sweep; copy the best one's model and results."""
     if cluster.has_other_workers():
@@ -529,10 +530,10 @@ def run_sweep(
         raise UserError(
             "--restart is for a single run: give a sweep another --output_dir"
         )
-    folder.check_no_run()
+    settings.folder.check_no_run()
     # Reads all files now: what is wrong in them is found before the first run,
     # not after the last one.
-    work = create_work(settings, find_source(settings, folder))
+    work = create_work(settings, find_source(settings))
     job, identity = work.job, identity_of(work)
     metric = job.deciding_metric()
     heldout = [job.fingerprint(data) for data in job.dev]

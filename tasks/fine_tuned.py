@@ -31,7 +31,7 @@ _OF_FILES |= {"lengths"}  # windows over a paragraph may overlap otherwise
 # --- The checkpoint to begin from or to use -----------------------------------
 
 
-def find_source(settings: RunSettings, folder: RunFolder) -> Checkpoint:
+def find_source(settings: RunSettings) -> Checkpoint:
     """Return the checkpoint to train from or to use, and the files beside it.
 
     Training starts from init_checkpoint, also where output_dir holds a run:
@@ -41,7 +41,7 @@ def find_source(settings: RunSettings, folder: RunFolder) -> Checkpoint:
     Raises:
         UserError: there is no model to use.
     """
-    name = settings.init_checkpoint
+    name, folder = settings.init_checkpoint, settings.folder
     if not settings.do_train:
         name = folder.kept or name
         if not name and not folder.latest:
@@ -159,7 +159,7 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     elif path := lookup.beside(prefix, published.BERT_CONFIG_NAME):
         trained_for, is_known = checkpoint.read_trained_for(path), True
     else:
-        _check_record(job, prefix)
+        _check_record(job, prefix, folder)
     if is_known and not job.is_of_any_task:
         registry.check_task(
             trained_for.task, job.trained_for().task, prefix, "this script"
@@ -169,14 +169,14 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
     return prefix, weight_files.global_step(prefix)
 
 
-def _check_record(job: FineTuningJob, prefix: str) -> None:
+def _check_record(job: FineTuningJob, prefix: str, folder: RunFolder) -> None:
     """Check that a job is that of an interrupted run, as far as it is recorded.
 
     Raises:
         UserError: the run had another vocabulary, other labels or options.
     """
     settings = job.settings
-    before = RunFolder.read(settings.output_dir).fixed.get("data")
+    before = folder.fixed.get("data")
     used = job.dev if settings.do_eval else job.test
     is_used = before and (settings.do_eval or settings.do_predict)
     for data in used[:1] if is_used else ():

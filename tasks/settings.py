@@ -5,6 +5,7 @@ import dataclasses
 from base.flags import flag
 
 from checkpoints.model import Checkpoint
+from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
@@ -29,6 +30,7 @@ class RunSettings(ModelFlags):
     """Write a SavedModel that tokenizes by itself, for TF Serving."""
 
     output_dir: str
+    folder: RunFolder  # what output_dir holds when the command begins
 
     export_dir: str = flag(is_output=True)
     """Directory of the SavedModel; default: saved_model/1 in output_dir."""

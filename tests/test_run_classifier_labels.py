@@ -198,7 +198,7 @@ def test_a_class_without_examples_has_no_weight(
     folder, f = RunFolder(""), scripts.parse(run_classifier, **flags)
     settings = finetuning_flags.read(f, folder)
     with caplog.at_level("INFO", logger="absl"):
-        source = find_source(settings, folder)
+        source = find_source(settings)
         job = run_classifier.create_work(settings, source).job
         job.learned(None)
     assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text

@@ -219,7 +219,7 @@ def test_a_default_length_is_no_more_than_the_models_positions(
     caplog.set_level("INFO", logger="absl")
     folder = RunFolder("")
     settings = finetuning_flags.read(flags, folder)
-    source = find_source(settings, folder)
+    source = find_source(settings)
     job = module.create_work(settings, source).job
     assert job.source.max_seq_length == 64
     assert "max_seq_length = 64" in caplog.text

@@ -26,9 +26,7 @@ def read(f: flags.FlagValues) -> RunSettings:
 
 
 def check_export(*arguments: str) -> None:
-    f = parsed(*arguments)
-    folder = RunFolder.read(f.output_dir)
-    finetuning_flags.check_export(f, read(f), folder)
+    finetuning_flags.check_export(read(parsed(*arguments)))
 
 
 @pytest.mark.parametrize("script", ["run_classifier", "run_squad"])

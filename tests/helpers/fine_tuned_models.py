@@ -172,6 +172,6 @@ def distilled_data(script, **flags) -> tuple[in_memory.ShortRecords, Wrapper]:
         scripts.parse(script, **flags), RunFolder("")
     )
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
-    source = find_source(settings, RunFolder(""))
+    source = find_source(settings)
     job, wrapper, _ = script.create_work(settings, source)
     return wrapper.learned(job.learned(None)).data, wrapper
