@@ -27,6 +27,7 @@ from tasks.settings import RunSettings, usual_rate
 from training import (
     compilation,
     curves,
+    devices,
     layers,
     loop,
     prediction,
@@ -126,10 +127,8 @@ def make_plan(settings: RunSettings, create_work: CreateWork) -> FineTuningPlan:
         UserError: a file or a flag cannot work, or output_dir holds something
             else.
     """
-    folder, strategy = (
-        settings.folder,
-        devices.create_strategy(settings.devices),
-    )
+    folder = settings.folder
+    strategy = devices.create_strategy(settings.devices)
     continued = [folder] if settings.do_train else ()
     training = start.with_dtype(settings.training, strategy, continued)
     settings = dataclasses.replace(settings, training=training)
