@@ -241,7 +241,8 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     (tmp_path / "my_module.py").write_text("\n".join(block.lines))
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "reviews").mkdir()
-    reviews = "a good film\tgood\na bad film\tbad\n" * 8
+    rows = [f"a good film {n}\tgood\na bad film {n}\tbad\n" for n in range(8)]
+    reviews = "".join(rows)  # copies of a text would be held out together
     (tmp_path / "reviews" / "reviews.tsv").write_text(reviews)
     table = "text;verdict\n" + reviews.replace("\t", ";")
     (tmp_path / "reviews.csv").write_text(table)
