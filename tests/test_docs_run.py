@@ -183,6 +183,8 @@ def classifier_flags(command: str) -> str | None:
     return (
         "--max_seq_length=24 --train_batch_size=8 --num_train_epochs=2 "
         "--log_steps=4 --jit_compile=false "
+        # That of Base, whose place a narrow model takes.
+        "--learning_rate=5e-5 "
         "--init_checkpoint=uncased_L-12_H-768_A-12"
         + " --doc_stride=8 --dtype=float32"
         * ("windows" in command)
