@@ -72,7 +72,7 @@ class Identity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-    """What a folder held when it was read; without files: it need not exist.
+    """What a folder held when it was read; one that is missing has no names.
 
     Attributes:
         path: the folder.
@@ -286,7 +286,7 @@ class RunFolder:
             )
 
     def check_no_run(self) -> None:
-        """Raise a UserError if the folder has a run or model of no sweep."""
+        """Raise a UserError if there is a run or a model that no sweep made."""
         # A sweep copies a model after it has written its results.
         found = self.latest if self.is_sweep else self.latest or self.kept
         if found:

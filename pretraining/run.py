@@ -107,8 +107,8 @@ def warn_of_missed_steps(settings: TrainingSettings, runs: Runs) -> None:
 def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
     """Return the model with the casing that is written beside its vocabulary.
 
-    It is that of the flag, of the checkpoint that the run begins with, or of
-    the vocabulary.
+    The flag says it, else the checkpoint that the run begins with, else the
+    vocabulary.
 
     Raises:
         UserError: the flag contradicts the checkpoint, or there is no
@@ -350,7 +350,7 @@ class PretrainingPlan(Plan):
         return dataclasses.replace(self, settings=settings, identity=identity)
 
     def warn_of_training_files(self, records: Collection[str]) -> None:
-        """Tell if some of the data to evaluate on are these records."""
+        """Warn if files to evaluate on have the content of these records."""
         files = self.eval_data.files if self.eval_data else ()
         shared = [f for f in files if file_system.content_digest(f) in records]
         if shared:

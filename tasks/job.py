@@ -319,7 +319,7 @@ class FineTuningJob(abc.ABC):
         return self.fingerprint(self.train)
 
     def learned(self, loaded: LoadedModel) -> Learned:
-        """Return what is learned; output_dir is claimed before."""
+        """Return what the model learns; writes the records that are missing."""
         del loaded
         data = self.records(self.train)
         data.group = self.group
