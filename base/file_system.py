@@ -30,6 +30,9 @@ _LOCK_POLL_SECONDS = 1.0
 # `content_digest` reads this many blocks of a file; up to 9 MiB they are all.
 _BLOCKS, _BLOCK_BYTES = 9, 1 << 20
 
+# What `atomic_file` writes to until the file is complete.
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)-[0-9a-f]+\.tmp")
+
 
 def is_remote(path: str) -> bool:
     """Whether a path needs tf.io.gfile (gs://, hdfs://, ...)."""
@@ -333,18 +336,20 @@ def remove(path: str) -> None:
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of `atomic_file(path)` of killed runs.
 
-    Files of running processes stay, since these may be writing. Nothing is done
-    for a remote path.
+    Of a folder, those of all its files. Files of running processes stay, since
+    these may be writing. Nothing is done for a remote path.
     """
     if is_remote(path):
         return
-    folder, name = os.path.split(os.path.realpath(path))
-    begin = os.path.join(folder, f".{name}.")
-    for leftover in glob.glob(f"{glob.escape(begin)}*.tmp"):
-        process = leftover.removeprefix(begin).removesuffix(".tmp")
-        process = process.partition("-")[0]
+    folder, name = os.path.realpath(path), None
+    if not os.path.isdir(folder):
+        folder, name = os.path.split(folder)
+    for leftover in glob.glob(f"{glob.escape(folder)}/.*.tmp"):
+        parts = _TEMPORARY.fullmatch(os.path.basename(leftover))
         # ".x.y.123-4af0.tmp" is of "x.y".
-        if process.isdecimal() and not is_running(int(process)):
+        if not parts or name not in (None, parts["name"]):
+            continue
+        if not is_running(int(parts["process"])):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(leftover)
 

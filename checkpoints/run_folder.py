@@ -471,6 +471,8 @@ def locked(output_dir: str) -> Iterator[None]:
     file_system.make_directory(output_dir)
     what = f"--output_dir={output_dir}"
     with file_system.locked_folder(output_dir, what, _LOCK_SECONDS):
+        if not cluster.has_other_workers():  # whose processes are not seen
+            file_system.remove_leftovers(output_dir)
         yield
 
 

@@ -98,6 +98,9 @@ def test_remove_leftovers_removes_the_files_of_killed_runs_alone(tmp_path):
         (tmp_path / name).touch()
     file_system.remove_leftovers(str(tmp_path / "x"))
     assert {path.name for path in tmp_path.iterdir()} == kept
+    file_system.remove_leftovers(str(tmp_path))
+    kept -= {f".xy.{ended.pid}-4f.tmp", f".x.y.{ended.pid}-4f.tmp"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_a_process_that_has_ended_is_not_running():
