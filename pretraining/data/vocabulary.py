@@ -16,7 +16,7 @@ from tokenizers import models, pre_tokenizers, trainers
 import tokenization
 
 # The trainer gets each word as often as it occurs, in texts of this length.
-_TRAINER_CHARS = 1 << 20
+_TRAINER_CHARS = 1 << 12
 
 # The most occurrences of a pair of pieces that the trainer gets. They are half
 # of what it can count, since counts are rounded up when they are divided.

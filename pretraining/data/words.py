@@ -28,7 +28,7 @@ from pretraining.data.documents import Range, RangeSteps
 from pretraining.data.sources import Mix
 from tokenization import TokenizerSettings
 
-_BLOCK_BYTES = 1 << 22
+_BLOCK_BYTES = 1 << 18
 
 # Documents of sources are cut as create_pretraining_data.py cuts them by
 # default: the first part decides how often a document is used.
