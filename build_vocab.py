@@ -33,7 +33,7 @@ from collections.abc import Sequence
 
 from base import beam, file_system, logs, script
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
@@ -103,8 +103,7 @@ def main(_: list[str]) -> None:
         mix,
         tokenization.TokenizerSettings.of(FLAGS.do_lower_case),
         FLAGS.output_file,
-        FLAGS.num_workers,
-        beam.options_of(FLAGS),
+        read(beam.Flags, FLAGS),
     )
     alphabet, num_chars = vocabulary.choose_alphabet(
         words, FLAGS.limit_alphabet

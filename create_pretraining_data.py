@@ -51,9 +51,7 @@ def main(_: list[str]) -> None:
     if not config.unmasked:
         config.warn_of_few_predictions()
     began = time.monotonic()
-    counts = generation.generate(
-        plan, FLAGS.num_workers, beam.options_of(FLAGS)
-    )
+    counts = generation.generate(plan, read(beam.Flags, FLAGS))
     logging.info("Took %.1f s", time.monotonic() - began)
     for line in summary.summarize(counts, config):
         logging.info("%s", line)

@@ -66,8 +66,7 @@ def main(_: list[str]) -> None:
         FLAGS.output_dir,
         read(CorpusFlags, FLAGS),
         FLAGS.strict,
-        FLAGS.num_workers,
-        beam.options_of(FLAGS),
+        read(beam.Flags, FLAGS),
     )
     logs.say("%s", "\n  ".join(["Corpus:", *summary.summarize(report)]))
     for line in summary.find_warnings(report):

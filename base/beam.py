@@ -62,11 +62,6 @@ class Flags:
     meant for trials."""
 
 
-def options_of(values: FlagValues) -> str | None:
-    """Return --beam_options if Beam does the work, else None."""
-    return values.beam_options if values.runner == "beam" else None
-
-
 def check_flags(values: FlagValues, output: str) -> None:
     """Check the flags before any work; `output` is the flag of what is written.
 

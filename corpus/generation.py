@@ -19,11 +19,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from base import file_system, machine, text_files
+from base import beam, file_system, text_files
 from base.errors import InputError, UserError
 from base.jobs import engine
 from base.jobs.run import Job
-from base.jobs.steps import Steps
+from base.jobs.steps import MOST_LISTED, Steps
 
 from absl import logging
 
@@ -49,12 +49,6 @@ _BUCKET_BYTES = 2**23
 
 _MAX_WARNINGS = 20
 
-# Problems that are listed; all are counted.
-MAX_PROBLEMS = 100
-
-# What is counted of every input file.
-_SUMS = ("items", "bytes", "problems")
-
 
 # --- The run -----------------------------------------------------------------
 
@@ -63,15 +57,12 @@ def generate(
     input_file: str,
     output_dir: str,
     flags: CorpusFlags,
-    is_strict: bool = False,
-    num_workers: int | None = None,
-    beam_options: str | None = None,
+    is_strict: bool,
+    runner: beam.Flags,
 ) -> dict[str, Any]:
     """Write all output files that are not complete yet; return the report.
 
-    With `is_strict` the first problem in the input ends the run. With
-    `beam_options` a pipeline of Apache Beam does the work, else `num_workers`
-    processes, None: one for each core.
+    With `is_strict` the first problem in the input ends the run.
 
     Raises:
         UserError: a bad value, a missing file, input of unknown language, no
@@ -144,8 +135,7 @@ def generate(
         job,
         steps,
         inputs,
-        num_workers or machine.num_cores(),
-        beam_options,
+        runner,
         input_bytes,
         warn,
     )
@@ -259,19 +249,8 @@ class CorpusSteps(Steps):
                 counts["documents"] += 1
                 bucket = self.bucket_of(document.key, document.split)
                 pairs.append((bucket, document.text))
-        problems = problems[:MAX_PROBLEMS]
+        problems = problems[:MOST_LISTED]
         return pairs, {"counts": counts, "problems": problems, "inputs": inputs}
-
-    def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """Return the sum of the results of chunks, which come in any order."""
-        counts, problems = collections.Counter(), []
-        inputs = collections.defaultdict(collections.Counter)
-        for result in results:
-            counts.update(result["counts"])
-            problems = sorted(problems + result["problems"])[:MAX_PROBLEMS]
-            for path, entry in result["inputs"].items():
-                inputs[path].update({name: entry[name] for name in _SUMS})
-        return {"counts": counts, "problems": problems, "inputs": inputs}
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an error if there is no document, or a problem and --strict."""

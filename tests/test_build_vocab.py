@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from pydoc_data import topics
 
+from base import beam
 from base.errors import UserError
 
 import pytest
@@ -174,7 +175,10 @@ def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
     assert "".join(words.read_blocks(Range("a.txt"))) == text
     if block_bytes >= 64:
         counts = words.count_words(
-            *sources.read("a.txt", None), basic.settings, "vocab", 1
+            *sources.read("a.txt", None),
+            basic.settings,
+            "vocab",
+            beam.Flags(1),
         )
         assert counts == collections.Counter(basic.tokenize(text))
 

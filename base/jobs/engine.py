@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from typing import Any, NamedTuple
 
-from base import logs, progress, text_files, workers
+from base import beam, logs, machine, progress, text_files, workers
 from base.errors import InputError, counted
 from base.jobs import run as job_run
 from base.jobs import steps as job_steps
@@ -47,19 +47,17 @@ def make_files(
     job: Job,
     steps: Steps,
     sources: Sequence[Any],
-    num_workers: int,
-    beam_options: str | None = None,
+    runner: beam.Flags,
     input_bytes: int | None = None,
     on_result: OnResult = lambda result: None,
 ) -> Run:
     """Write the output files of a job that are not complete yet.
 
-    With `beam_options` a pipeline of Apache Beam does the work, else
-    `num_workers` processes of this machine. `input_bytes`, what the sizes of
-    all chunks add up to, are for the bar of the progress. `on_result` is called
-    with the result of every chunk that is mapped, or with their total if Beam
-    does the work. The total of the run that is returned is that of the results
-    of `Steps.map`.
+    The `runner` says what does the work: processes of this machine, or a
+    pipeline of Apache Beam. `input_bytes`, what the sizes of all chunks add up
+    to, are for the bar of the progress. `on_result` is called with the result
+    of every chunk that is mapped, or with their total if Beam does the work.
+    The total of the run that is returned is that of the results of `Steps.map`.
 
     Raises:
         UserError: bad input, or output files of a different command.
@@ -69,10 +67,13 @@ def make_files(
         total = run.total
         if not run.todo and total is not None:
             logs.say("All output files are complete; nothing to do.")
-        elif beam_options is None:
+        elif runner.runner == "local":
             scratch = Scratch(job.scratch_dir)
             with workers.WorkerPool(
-                num_workers, _set_up, (steps, scratch), _work
+                runner.num_workers or machine.num_cores(),
+                _set_up,
+                (steps, scratch),
+                _work,
             ) as pool:
                 total = _Local(
                     run, steps, sources, input_bytes, on_result, scratch, pool
@@ -80,7 +81,9 @@ def make_files(
         else:
             from base.jobs import pipeline  # needs Apache Beam
 
-            total = pipeline.make_files(steps, sources, run, beam_options)
+            total = pipeline.make_files(
+                steps, sources, run, runner.beam_options
+            )
             on_result(total)
         run.finish(total)
     if run.todo:

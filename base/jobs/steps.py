@@ -19,6 +19,9 @@ from base.jobs.run import Target
 Made = tuple[str, dict[str, Any]]
 NOTHING: Made = ("", {"bounds": [0], "counts": {}})
 
+# Values of a list that a total keeps, such as the problems that are shown.
+MOST_LISTED = 100
+
 
 class Steps:
     """The work of a tool. Instances are pickled and sent to the workers.
@@ -76,16 +79,21 @@ class Steps:
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
         """Return (bucket, value) pairs, and what is known of the chunk.
 
-        What is known has types of JSON; numbers to add up are under `counts`.
+        What is known has types of JSON: dictionaries of numbers, such as
+        `counts`, and lists; see `add`.
         """
         raise NotImplementedError
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """Return the total of some results of `map`, of the same form."""
-        counts = collections.Counter()
+        """Return the total of some results of `map`, of the same form.
+
+        Numbers of the same name are added up. Of lists the values that come
+        first in their order stay, each once and at most MOST_LISTED.
+        """
+        total = {"counts": collections.Counter()}
         for result in results:
-            counts.update(result["counts"])
-        return {"counts": counts}
+            _add(total, result)
+        return total
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an InputError if nothing can be made of this input."""
@@ -104,6 +112,18 @@ class Steps:
             counts: numbers by name.
         """
         raise NotImplementedError
+
+
+def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add what is known of a chunk to a total."""
+    for name, value in more.items():
+        if isinstance(value, dict):
+            _add(total.setdefault(name, collections.Counter()), value)
+        elif isinstance(value, list):
+            listed = itertools.groupby(sorted([*total.get(name, ()), *value]))
+            total[name] = [one for one, _ in listed][:MOST_LISTED]
+        else:
+            total[name] += value
 
 
 def _share(number: int, total: int, others: int) -> range:

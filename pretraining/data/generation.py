@@ -13,7 +13,7 @@ import os
 import re
 from typing import NamedTuple
 
-from base import file_system, machine
+from base import beam, file_system
 from base.errors import UserError
 from base.flags import flag
 from base.jobs import engine
@@ -203,15 +203,10 @@ def expand_output_files(names: str) -> list[str]:
     return paths
 
 
-def generate(
-    plan: GenerationPlan,
-    num_workers: int | None = None,
-    beam_options: str | None = None,
-) -> dict[str, int]:
+def generate(plan: GenerationPlan, runner: beam.Flags) -> dict[str, int]:
     """Write all output files of a plan that are not complete yet.
 
-    Returns counts over all output files, by name; see `summary.summarize`. With
-    `beam_options` a pipeline of Apache Beam does the work.
+    Returns counts over all output files, by name; see `summary.summarize`.
 
     Raises:
         UserError: bad input, or output files of a different command.
@@ -220,8 +215,7 @@ def generate(
         plan.job,
         plan.steps,
         documents.split_files(plan.inputs, documents.CHUNK_BYTES),
-        num_workers or machine.num_cores(),
-        beam_options,
+        runner,
         sum(size for _, size, _ in plan.inputs),
     )
     if done.todo:

@@ -140,23 +140,9 @@ class GeneratorSteps(RangeSteps):
             "some_documents": sorted(some),
         }
 
-    def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """Return the sums; of the different documents two are enough."""
-        counts = collections.Counter(documents=0, parts=0)
-        num_documents, some = collections.Counter(), set()
-        for result in results:
-            counts.update(result["counts"])
-            num_documents.update(result["num_documents"])
-            some.update(result["some_documents"])
-        return {
-            "counts": counts,
-            "num_documents": num_documents,
-            "some_documents": sorted(some)[:2],
-        }
-
     def check(self, total: dict[str, Any]) -> None:
         """Raise an InputError if there are too few documents."""
-        number = len(total["some_documents"])
+        number = len(total.get("some_documents", ()))
         if not number:
             raise InputError(self._no_text)
         if number == 1:

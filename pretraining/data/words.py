@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from base import file_system, machine, text_files
+from base import beam, file_system, text_files
 from base.errors import InputError
 from base.jobs import engine
 from base.jobs import run as jobs_run
@@ -182,8 +182,7 @@ def count_words(
     mix: Mix,
     tokenizer_settings: TokenizerSettings,
     output_file: str,
-    num_workers: int | None = None,
-    beam_options: str | None = None,
+    runner: beam.Flags,
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences in text files.
 
@@ -198,7 +197,7 @@ def count_words(
         UserError: the files have no text.
     """
     folder = _scratch_folder(
-        inputs[0][0] if beam_options is not None else "", output_file
+        inputs[0][0] if runner.runner == "beam" else "", output_file
     )
     name = f"{os.path.basename(output_file)}.words"
     job = jobs_run.Job(
@@ -224,8 +223,7 @@ def count_words(
             job,
             steps,
             documents.split_files(inputs, documents.CHUNK_BYTES),
-            num_workers or machine.num_cores(),
-            beam_options,
+            runner,
             sum(size for _, size, _ in inputs),
         )
         for line in sources.summarize(run.total["counts"]):

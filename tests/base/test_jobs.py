@@ -4,7 +4,7 @@ import collections
 import json
 import os
 
-from base import file_system
+from base import beam, file_system
 from base.errors import InputError, UserError
 from base.jobs import engine
 from base.jobs import run as jobs_run
@@ -221,7 +221,7 @@ def test_local_run(tmp_path, num_workers):
     job, steps = job_of(tmp_path), WordSteps()
     results = []
     done = engine.make_files(
-        job, steps, TEXTS, num_workers, on_result=results.append
+        job, steps, TEXTS, beam.Flags(num_workers), on_result=results.append
     )
     assert contents(job) == expected(steps)
     assert done.total["counts"]["texts"] == len(results) == 40
@@ -237,20 +237,20 @@ def test_a_file_that_was_cut_by_a_power_failure_is_made_again(tmp_path):
     job, steps = job_of(tmp_path), WordSteps()
     scratch = engine.Scratch(job.scratch_dir)
     with pytest.raises(UserError, match="no more"):
-        engine.make_files(job, WordSteps(fails_in=3), TEXTS, 1)
+        engine.make_files(job, WordSteps(fails_in=3), TEXTS, beam.Flags(1))
     files = sorted(os.listdir(job.scratch_dir))
     assert "bucket-000002.json" in files
     os.truncate(scratch.path("chunk", 7), 9)
     os.truncate(scratch.path("bucket", 2), 0)
     (tmp_path / ".out.scratch" / "chunk-000004.json").write_text('{"by')
-    engine.make_files(job, steps, TEXTS, 1)
+    engine.make_files(job, steps, TEXTS, beam.Flags(1))
     assert contents(job) == expected(steps)
 
 
 def test_input_of_which_nothing_can_be_made_leaves_nothing(tmp_path):
     job = job_of(tmp_path, a=1)
     with pytest.raises(InputError, match="^no text$"):
-        engine.make_files(job, WordSteps(), [], 1)
+        engine.make_files(job, WordSteps(), [], beam.Flags(1))
     assert os.listdir(tmp_path) == []
 
 

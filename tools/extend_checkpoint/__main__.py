@@ -25,7 +25,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from base import file_system, logs, script
+from base import beam, file_system, logs, script
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -113,6 +113,7 @@ def main(_: list[str]) -> None:
                 *sources.read(FLAGS.input_file, None),
                 tokenizer.settings,
                 os.path.join(folder, "words"),
+                beam.Flags(),
             )
     words = choose_words(tokenizer, counts)
     lines, ids = vocabulary.extend(tokenizer.vocabulary, words)

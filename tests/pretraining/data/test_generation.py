@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 
+from base import beam
+
 import generator_runs
 import pytest
 from corpora import VOCAB_FILE, manual, write
@@ -28,7 +30,7 @@ def test_many_buckets_make_each_file(corpus, tmp_path):
     flags = generator_runs.flags_for(corpus, tmp_path / "x@2")
     plan = generator_runs.small_buckets(flags, 40_000)
     assert plan.steps.num_buckets >= 8
-    counts = generation.generate(plan, 2)
+    counts = generation.generate(plan, beam.Flags(2))
     assert counts["documents"] == 60
     written = sum(
         tfrecord.count_records(str(tmp_path / f"x-0000{i}-of-00002"))
@@ -50,7 +52,7 @@ def test_passes_follow_one_another(tmp_path):
     flags = generator_runs.flags_for(source, tmp_path / "x", dupe_factor=6)
     plan = generator_runs.small_buckets(flags, 300)
     assert plan.steps.num_buckets > 2
-    generation.generate(plan, 1)
+    generation.generate(plan, beam.Flags(1))
     sequences = [
         tfrecord.decode_example(record)
         for record in tfrecord.read_records(str(tmp_path / "x"))
@@ -104,7 +106,7 @@ def test_a_bucket_of_one_document_has_true_next_sentences(tmp_path):
     flags = generator_runs.flags_for(source, tmp_path / "x")
     plan = generator_runs.small_buckets(flags, 10_000)
     steps = dataclasses.replace(plan.steps, num_buckets=16)
-    counts = generation.generate(plan._replace(steps=steps), 2)
+    counts = generation.generate(plan._replace(steps=steps), beam.Flags(2))
     assert counts["parts"] == 4
     assert counts["instances"] > 5 and not counts["random_next"]
     alone = write(tmp_path / "alone.txt", texts[:3])
@@ -124,7 +126,8 @@ def test_records_do_not_depend_on_the_order(corpus, tmp_path):
     found = []
     for source, name in ((corpus, "a"), (f"{tmp_path}/in/*", "b")):
         flags = generator_runs.flags_for(source, tmp_path / name / "x@3")
-        generation.generate(generator_runs.small_buckets(flags, 100_000), 2)
+        plan = generator_runs.small_buckets(flags, 100_000)
+        generation.generate(plan, beam.Flags(2))
         found.append(generator_runs.bytes_of(tmp_path / name))
     assert found[0] == found[1] and len(found[0]) == 3
 

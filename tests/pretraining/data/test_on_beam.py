@@ -35,10 +35,9 @@ def on_both(flags: dict, bucket_bytes: int, tmp_path, name: str):
         plan = generator_runs.small_buckets(
             {**flags, "output_file": str(output)}, bucket_bytes
         )
-        if runner == "local":
-            counts = generation.generate(plan, 1)
-        else:
-            counts = generation.generate(plan, beam_options=IN_PROCESS)
+        counts = generation.generate(
+            plan, base_beam.Flags(1, runner, IN_PROCESS)
+        )
         found.append((generator_runs.bytes_of(tmp_path / runner), counts))
     return found
 

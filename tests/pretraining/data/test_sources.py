@@ -3,6 +3,7 @@
 import collections
 from pathlib import Path
 
+from base import beam
 from base.errors import UserError
 
 import generator_runs
@@ -117,7 +118,7 @@ def test_words_count_as_often_as_documents_are_used(mix, tmp_path):
             own,
             TokenizerSettings.of(True),
             str(tmp_path / "vocab.txt"),
-            workers,
+            beam.Flags(workers),
         )
         total = total or found
         assert found == total
