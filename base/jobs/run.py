@@ -44,7 +44,7 @@ class Job:
     not match them.
 
     Attributes:
-        outputs: absolute paths of its files.
+        outputs: absolute paths of its files; none if the total is all.
         folder: where the manifest and the scratch folder lie. If `flag` names
             a directory, the outputs are below it.
         name: after which these two are named.
@@ -66,7 +66,8 @@ class Job:
     @property
     def label(self) -> str:
         """What messages call the output: its directory or first file."""
-        return self.folder if self.flag == "output_dir" else self.outputs[0]
+        is_folder = self.flag == "output_dir" or not self.outputs
+        return self.folder if is_folder else self.outputs[0]
 
     @property
     def manifest(self) -> str:
@@ -87,7 +88,7 @@ class Job:
         """
         if not file_system.is_remote(self.folder):
             return self.shared_dir
-        digest = hashlib.sha256("\n".join(self.outputs).encode()).hexdigest()
+        digest = hashlib.sha256(self.manifest.encode()).hexdigest()
         name = f"{self.name}_{digest[:16]}"
         return os.path.join(file_system.private_folder(), name)
 
@@ -195,7 +196,7 @@ def open_run(job: Job) -> Iterator[Run]:
             file_system.make_directories(job.shared_dir)
             _remove_leftovers(job)
             run = Run(job, manifest)
-            if run.todo:
+            if run.todo or run.total is None:
                 _write_manifest(job, files=manifest.get("files", {}))
             yield run
             # Workers of a killed run may have been there at the beginning.

@@ -1,7 +1,6 @@
 """Count the words of text files.
 
-    ranges of the files --count--> (word, number) of each, in buckets by word
-    buckets --add--> a file of all words, which is read and removed
+    ranges of the files --count--> {word: number} of each --add--> of all
 
 Worker processes import this file: no flags here, and no TensorFlow.
 """
@@ -11,9 +10,8 @@ import collections
 import dataclasses
 import itertools
 import os
-import zlib
-from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import Any
 
 from base import beam, file_system, text_files
 from base.errors import InputError
@@ -85,7 +83,7 @@ def read_blocks(file_range: Range) -> Iterator[str]:
 class WordSteps(RangeSteps):
     """The steps of counting words, as BasicTokenizer splits them.
 
-    Values and the output file are lines "number word".
+    They make no file: the words are what is known of a chunk.
 
     Attributes:
         tokenizer_settings: how text becomes words.
@@ -98,8 +96,7 @@ class WordSteps(RangeSteps):
     no_words: str
 
     name = "build_vocab"
-    num_buckets = 16
-    num_files = 1
+    num_buckets = num_files = 0
 
     def setup(self) -> None:
         """Create the tokenizer; what it has split is remembered."""
@@ -108,9 +105,7 @@ class WordSteps(RangeSteps):
         )
         self._splits: dict[str, list[str]] = {}
 
-    def map(
-        self, chunk: list
-    ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
+    def map(self, chunk: list) -> tuple[tuple[()], dict[str, Any]]:
         """Count the words of ranges of files, as often as they are used."""
         counts, words = collections.Counter(), collections.Counter()
         raw_words = collections.defaultdict(collections.Counter)  # by uses
@@ -128,13 +123,7 @@ class WordSteps(RangeSteps):
                     words[word] += uses * number
         if len(self._splits) > _MAX_RAW_WORDS:
             self._splits.clear()
-        buckets = collections.defaultdict(list)
-        for word, number in words.items():
-            # Not hash(), which changes with every process.
-            bucket = zlib.crc32(word.encode()) % self.num_buckets
-            buckets[bucket].append(f"{number} {word}\n")
-        pairs = ((b, "".join(lines).encode()) for b, lines in buckets.items())
-        return pairs, {"counts": {"words": words.total(), **counts}}
+        return (), {"counts": counts, "words": words}
 
     def _texts(
         self, file_range: Range, counts: collections.Counter[str]
@@ -153,28 +142,8 @@ class WordSteps(RangeSteps):
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an InputError if there are no words."""
-        if not total["counts"]["words"]:
+        if not total.get("words"):
             raise InputError(self.no_words)
-
-    def reduce(
-        self, bucket: int, values: Iterable[bytes], file: IO[bytes]
-    ) -> dict[str, Any]:
-        """Add up the numbers of the words of a bucket."""
-        del bucket
-        words = _read_lines(values)
-        for word in sorted(words):
-            file.write(f"{words[word]} {word}\n".encode())
-        return {"bounds": [0, file.tell()], "counts": {}}
-
-
-def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
-    """Return the words of lines "number word"."""
-    words = collections.Counter()
-    for value in values:
-        for line in value.decode().split("\n")[:-1]:
-            number, word = line.split(" ")
-            words[word] += int(number)
-    return words
 
 
 def count_words(
@@ -189,9 +158,8 @@ def count_words(
     The arguments `inputs` and `mix` are what `sources.read` returns. Words of
     sources count as often as create_pretraining_data.py uses their documents.
 
-    The words are collected in hidden files beside the caller's output_file,
-    which are removed again. If the run is killed, the next one resumes with
-    them.
+    Unfinished work is in hidden files beside the caller's output_file, which
+    are removed again. If the run is killed, the next one resumes with them.
 
     Raises:
         UserError: the files have no text.
@@ -199,11 +167,10 @@ def count_words(
     folder = _scratch_folder(
         inputs[0][0] if runner.runner == "beam" else "", output_file
     )
-    name = f"{os.path.basename(output_file)}.words"
     job = jobs_run.Job(
-        [os.path.join(folder, f".{name}")],
+        [],
         folder,
-        name,
+        f"{os.path.basename(output_file)}.words",
         "",
         {
             "version": _WORDS_VERSION,
@@ -228,8 +195,7 @@ def count_words(
         )
         for line in sources.summarize(run.total["counts"]):
             logging.info("  %s", line)
-        with file_system.open_for_reading(job.outputs[0]) as file:
-            return _read_lines([file.read()])
+        return collections.Counter(run.total["words"])
     finally:
         jobs_run.remove(job)
 
