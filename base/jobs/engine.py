@@ -68,16 +68,10 @@ def make_files(
         if not run.todo and total is not None:
             logs.say("All output files are complete; nothing to do.")
         elif runner.runner == "local":
-            scratch = Scratch(job.scratch_dir)
-            with workers.WorkerPool(
-                runner.num_workers or machine.num_cores(),
-                _set_up,
-                (steps, scratch),
-                _work,
-            ) as pool:
-                total = _Local(
-                    run, steps, sources, input_bytes, on_result, scratch, pool
-                ).make_files()
+            num_workers = runner.num_workers or machine.num_cores()
+            total = _make_files(
+                run, steps, sources, num_workers, input_bytes, on_result
+            )
         else:
             from base.jobs import pipeline  # needs Apache Beam
 
@@ -119,25 +113,6 @@ class Scratch(NamedTuple):
         """Open a file and its result for writing; see `job_run.publish`."""
         path = self.path(kind, index)
         return job_run.publish(Target(path, f"{path}.json"), sync=False)
-
-    def write_unit(
-        self,
-        index: int,
-        pairs: Iterable[tuple[int, bytes]],
-        num_buckets: int,
-        **result: Any,
-    ) -> None:
-        """Write the values of a chunk to its file, sorted by their bucket."""
-        buckets = collections.defaultdict(list)
-        for bucket, value in pairs:
-            buckets[bucket] += _LENGTH.pack(len(value)), value
-        bounds = np.zeros(num_buckets + 1, np.uint64)
-        with self.open("chunk", index) as (file, entry):
-            for bucket in sorted(buckets):
-                bounds[bucket + 1] = sum(map(len, buckets[bucket]))
-                file.writelines(buckets[bucket])
-            file.write(np.cumsum(bounds, dtype=np.uint64).tobytes())
-            entry.update(result)
 
     def read_bucket(
         self, num_units: int, bucket: int, num_buckets: int
@@ -188,9 +163,16 @@ def _work(
     if work.kind == "chunk":
         chunk, place = work.source
         pairs, result = steps.map(chunk)
-        scratch.write_unit(
-            work.index, pairs, steps.num_buckets, place=place, result=result
-        )
+        buckets = collections.defaultdict(list)
+        for bucket, value in pairs:
+            buckets[bucket] += _LENGTH.pack(len(value)), value
+        bounds = np.zeros(steps.num_buckets + 1, np.uint64)
+        with scratch.open("chunk", work.index) as (file, entry):
+            for bucket in sorted(buckets):
+                bounds[bucket + 1] = sum(map(len, buckets[bucket]))
+                file.writelines(buckets[bucket])
+            file.write(np.cumsum(bounds, dtype=np.uint64).tobytes())
+            entry.update(place=place, result=result)
         return result
     values = scratch.read_bucket(work.source, work.index, steps.num_buckets)
     with scratch.open("bucket", work.index) as (file, entry):
@@ -221,92 +203,92 @@ def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
         thread.shutdown(cancel_futures=True)
 
 
-class _Local(NamedTuple):
-    """A run, and the processes that do its work."""
+def _make_files(
+    run: Run,
+    steps: Steps,
+    sources: Sequence[Any],
+    num_workers: int,
+    input_bytes: int | None,
+    on_result: OnResult,
+) -> dict[str, Any]:
+    """Write the output files of the run that are not complete yet.
 
-    run: Run
-    steps: Steps
-    sources: Sequence[Any]
-    input_bytes: int | None
-    on_result: OnResult
-    scratch: Scratch
-    pool: workers.WorkerPool
+    Returns the total of the results of `Steps.map`.
+    """
+    scratch = Scratch(run.job.scratch_dir)
+    first, place = 0, None
+    while found := scratch.result("chunk", first):
+        first, place = first + 1, found["place"]
+    num_units = first
 
-    def make_files(self) -> dict[str, Any]:
-        """Write the output files of the run that are not complete yet.
+    def missing() -> Iterator[_Work]:
+        nonlocal num_units
+        for chunk in steps.chunks(sources, place):
+            if not scratch.result("chunk", num_units):
+                yield _Work("chunk", num_units, chunk)
+            num_units += 1
 
-        Returns the total of the results of `Steps.map`.
-        """
+    with workers.WorkerPool(
+        num_workers, _set_up, (steps, scratch), _work
+    ) as pool:
         try:
-            num_units = self._map()
-            total = self.steps.add(
-                self.scratch.result("chunk", index)["result"]
+            with (
+                progress.Bar(input_bytes, "B", "Reading") as bar,
+                contextlib.closing(read_ahead(missing())) as jobs,
+            ):
+                for done in pool.run(jobs):
+                    chunk, _ = done.job.source
+                    bar.update(steps.size_of(chunk))
+                    on_result(done.result)
+            total = steps.add(
+                scratch.result("chunk", index)["result"]
                 for index in range(num_units)
             )
-            self.steps.check(total)
-            if self.run.todo:
-                self._reduce(num_units)
+            steps.check(total)
+            if run.todo:
+                _reduce(run, steps, scratch, pool, num_units)
         except InputError:
-            self.run.discard()
+            run.discard()
             raise
-        return total
+    return total
 
-    def _map(self) -> int:
-        """Make the units that are not complete; return the number of all."""
-        first, place = 0, None
-        while found := self.scratch.result("chunk", first):
-            first, place = first + 1, found["place"]
-        number = first
 
-        def missing() -> Iterator[_Work]:
-            nonlocal number
-            for chunk in self.steps.chunks(self.sources, place):
-                if not self.scratch.result("chunk", number):
-                    yield _Work("chunk", number, chunk)
-                number += 1
+def _reduce(
+    run: Run,
+    steps: Steps,
+    scratch: Scratch,
+    pool: workers.WorkerPool,
+    num_units: int,
+) -> None:
+    """Make the buckets that are not complete, and write the files."""
+    waiting = set(run.todo)
+    made: dict[int, Made] = {}
+    missing = []
 
-        jobs = read_ahead(missing())
-        with (
-            progress.Bar(self.input_bytes, "B", "Reading") as bar,
-            contextlib.closing(jobs),
-        ):
-            for done in self.pool.run(jobs):
-                chunk, _ = done.job.source
-                bar.update(self.steps.size_of(chunk))
-                self.on_result(done.result)
-        return number
+    def publish(bucket: int, result: dict[str, Any]) -> None:
+        """Write the files for which this bucket is the last one."""
+        made[bucket] = scratch.path("bucket", bucket), result
+        for index in sorted(waiting.intersection(steps.files_of(bucket))):
+            buckets = steps.buckets_of(index)
+            if not all(map(made.__contains__, buckets)):
+                continue
+            of_file = {b: made[b] for b in buckets}
+            target = run.job.target(index)
+            job_steps.publish(steps, index, target, of_file)
+            waiting.discard(index)
+            for b, (path, _) in of_file.items():
+                if waiting.isdisjoint(steps.files_of(b)):
+                    os.remove(path)
 
-    def _reduce(self, num_units: int) -> None:
-        """Make the buckets that are not complete, and write the files."""
-        steps, scratch = self.steps, self.scratch
-        waiting = set(self.run.todo)
-        made: dict[int, Made] = {}
-        missing = []
-
-        def publish(bucket: int, result: dict[str, Any]) -> None:
-            """Write the files for which this bucket is the last one."""
-            made[bucket] = scratch.path("bucket", bucket), result
-            for index in sorted(waiting.intersection(steps.files_of(bucket))):
-                buckets = steps.buckets_of(index)
-                if not all(map(made.__contains__, buckets)):
-                    continue
-                of_file = {b: made[b] for b in buckets}
-                target = self.run.job.target(index)
-                job_steps.publish(steps, index, target, of_file)
-                waiting.discard(index)
-                for b, (path, _) in of_file.items():
-                    if waiting.isdisjoint(steps.files_of(b)):
-                        os.remove(path)
-
-        needed = {b for index in waiting for b in steps.buckets_of(index)}
-        for bucket in sorted(needed):
-            if result := scratch.result("bucket", bucket):
-                publish(bucket, result)
-            else:
-                missing.append(bucket)
-        work = [_Work("bucket", bucket, num_units) for bucket in missing]
-        with progress.Bar(len(work), "buckets", "Writing") as bar:
-            for done in self.pool.run(work):
-                bar.update(1)
-                bucket = done.job.index
-                publish(bucket, scratch.result("bucket", bucket))
+    needed = {b for index in waiting for b in steps.buckets_of(index)}
+    for bucket in sorted(needed):
+        if result := scratch.result("bucket", bucket):
+            publish(bucket, result)
+        else:
+            missing.append(bucket)
+    work = [_Work("bucket", bucket, num_units) for bucket in missing]
+    with progress.Bar(len(work), "buckets", "Writing") as bar:
+        for done in pool.run(work):
+            bar.update(1)
+            bucket = done.job.index
+            publish(bucket, scratch.result("bucket", bucket))
