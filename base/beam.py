@@ -15,7 +15,7 @@ import logging as standard_logging
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from base import logs, packages, startup
@@ -110,11 +110,17 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
     cloud = options.view_as(kinds.GoogleCloudOptions)
     cloud.job_name = cloud.job_name or job_name.replace("_", "-")
     logs.say("Running the pipeline %s on Beam's %s", job_name, runner)
+    # Worker processes of this machine import the project's modules.
+    paths = startup.ROOT, os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    # Its errors are raised as well, and shown as one line.
+    standard_logging.getLogger("apache_beam").setLevel(
+        standard_logging.CRITICAL
+    )
     try:
-        with _importable():
-            pipeline = beam.Pipeline(options=options)
-            build(pipeline)
-            state = pipeline.run().wait_until_finish()
+        pipeline = beam.Pipeline(options=options)
+        build(pipeline)
+        state = pipeline.run().wait_until_finish()
     except (Exception, SystemExit) as error:
         raise _one_line(error, runner) from error
     if state not in ("DONE", None):
@@ -175,25 +181,6 @@ def _parse_options(text: str) -> Any:
         # Beam's workers log every start and stop at level INFO.
         worker.default_sdk_harness_log_level = "WARNING"
     return options
-
-
-@contextlib.contextmanager
-def _importable() -> Iterator[None]:
-    """Let worker processes on this machine import the project's modules."""
-    before = os.environ.get("PYTHONPATH")
-    paths = [startup.ROOT] + ([before] if before else [])
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    logger = standard_logging.getLogger("apache_beam")
-    level = logger.level
-    logger.setLevel(standard_logging.CRITICAL)  # errors are raised as well
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
 def _one_line(error: BaseException, runner: str) -> BaseException:

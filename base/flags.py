@@ -252,8 +252,13 @@ def check(f: FlagValues) -> None:
         declared, value = of(f, name), f[name].value
         if declared.required and not value:
             raise UserError(f"--{name} is required")
-        if is_given(f, name):
-            _check_exists(f, name, declared.exists)
+        if declared.exists and is_given(f, name):
+            for path in [value] if isinstance(value, str) else value:
+                is_folder = file_system.is_directory(path)
+                if declared.exists == "directory" and not is_folder:
+                    raise UserError(f"--{name}={path} is not a directory")
+                if not file_system.exists(path):
+                    raise UserError(f"--{name}={path}: no such file")
         # Else it would be found when the work is done.
         if declared.is_output and value and cluster.is_chief():
             file_system.check_writable(value, name)
@@ -289,16 +294,6 @@ def _found(f: FlagValues, ways: Iterable[str]) -> Iterator[str]:
     for name in dict.fromkeys(w.partition("=")[0] for w in ways if "=" in w):
         if name in f and f[name].value:
             yield f", found --{name}={f[name].value}"
-
-
-def _check_exists(f: FlagValues, name: str, kind: str | None) -> None:
-    value = f[name].value
-    paths = [value] if isinstance(value, str) else value
-    for path in paths if kind else ():
-        if kind == "directory" and not file_system.is_directory(path):
-            raise UserError(f"--{name}={path} is not a directory")
-        if not file_system.exists(path):
-            raise UserError(f"--{name}={path}: no such file")
 
 
 # --- Values ------------------------------------------------------------------

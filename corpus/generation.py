@@ -14,6 +14,7 @@ Worker processes import this file: no flags here, and no TensorFlow.
 import collections
 import dataclasses
 import importlib.metadata
+import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,7 @@ from absl import logging
 
 from corpus import documents, reading, sentences, summary
 from corpus.documents import HELDOUT, TRAIN
-from corpus.items import PARQUET, Chunk, CorpusFlags
+from corpus.items import PARQUET, Chunk, CorpusFlags, Problem
 from corpus.sources import Blocks
 
 # Raise it when the same flags no longer give the same bytes, or a run of this
@@ -122,11 +123,10 @@ def generate(
     warned = set()
 
     def warn(result: dict[str, Any]) -> None:
-        lines = summary.problem_lines(result)
-        for line, (*_, place, detail, _) in zip(
-            lines, result["problems"], strict=True
-        ):
-            what = detail if place else line  # items often have the same one
+        for problem in itertools.starmap(Problem, result["problems"]):
+            line = problem.line()
+            # Items often have the same detail.
+            what = problem.detail if problem.place else line
             if what not in warned and len(warned) < _MAX_WARNINGS:
                 logging.warning("%s", line)
                 warned.add(what)
@@ -140,15 +140,13 @@ def generate(
         warn,
     )
     steps.check(run.total)  # --strict may be given once all is complete
-    found = run.total["inputs"]
     report = {
         **summary.make_report(run, outputs, output_dir),
         "flags": dataclasses.asdict(flags),
         "versions": versions,
         "inputs": {
-            path: {**kinds[path], **found[path]}
+            path: {**kinds[path], **run.total["inputs"][path]}
             for path in inputs
-            if path in found
         },
     }
     text_files.write_json(report_file, report, indent=1, ensure_ascii=False)
