@@ -7,6 +7,8 @@ import logging
 import os
 import random
 
+from base import progress
+
 import corpus_runs
 import pytest
 from corpora import manual, write
@@ -81,14 +83,13 @@ def test_an_interrupted_run_ends_with_the_same_bytes(tmp_path, monkeypatch):
     run(tmp_path / "x", tmp_path / "whole", **flags)
     whole, calls = bytes_of(tmp_path / "whole"), []
 
-    def stop(result):
-        calls.append(result)
+    def stop(bar, count):
+        calls.append(count)
         if len(calls) == 7:
             raise KeyboardInterrupt
-        return []
 
     with monkeypatch.context() as patch:
-        patch.setattr(generation.summary, "problem_lines", stop)
+        patch.setattr(progress.Bar, "update", stop)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "x", tmp_path / "out", **flags)
     run(tmp_path / "x", tmp_path / "out", **flags)
