@@ -325,16 +325,6 @@ def _clean_char(
     return " " if _is_whitespace(char) else code
 
 
-def _space_punctuation(code: int) -> str | int:
-    char = chr(code)
-    return f" {char} " if _is_punctuation(char) else code
-
-
-def _drop_accent(code: int) -> int | None:
-    """Return None, which drops the character, for an accent; else its code."""
-    return None if unicodedata.category(chr(code)) == "Mn" else code
-
-
 class _Computed(dict):
     """A dict that computes a missing value from its key.
 
@@ -360,9 +350,14 @@ _CLEAN = {
 # them, nor others, but with these most words need no cleaning.
 _SURELY_CLEAN = re.compile(r"[!-~\u00ae-\u05ff\u2010-\u2027]+")
 
-_PUNCTUATION = _Computed(_space_punctuation)
+_PUNCTUATION = _Computed(
+    lambda code: f" {chr(code)} " if _is_punctuation(chr(code)) else code
+)
 
-_ACCENTS = _Computed(_drop_accent)
+# None drops an accent.
+_ACCENTS = _Computed(
+    lambda code: None if unicodedata.category(chr(code)) == "Mn" else code
+)
 
 
 def without_accents(text: str) -> str:

@@ -18,7 +18,6 @@ Worker processes import this file: no flags here, and no TensorFlow.
 """
 
 import itertools
-import struct
 import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
@@ -29,8 +28,6 @@ from base.hashing import hash64
 from base.jobs.steps import Steps
 
 _BLOCK_BYTES = 2**22
-
-_HEADER = struct.Struct("<QQ")  # document, index
 
 # Text that a worker process deals out or counts at once.
 CHUNK_BYTES = 2**24
@@ -61,15 +58,6 @@ class Part(NamedTuple):
         # own. It stays, so that texts give the same records as before.
         key = hash64(random_seed, hash64(*self), 0)
         return (key * num_buckets) >> 64
-
-    def to_bytes(self) -> bytes:
-        """Return the part as bytes."""
-        return _HEADER.pack(self.document, self.index) + self.text
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Part":
-        """Return the part that `to_bytes` gave these bytes."""
-        return cls(*_HEADER.unpack_from(data), data[_HEADER.size :])
 
 
 def part_size(bucket_bytes: int) -> int:

@@ -60,44 +60,6 @@ def predictions_per_row(config: InstanceConfig) -> int:
 # --- Which sequences share a row ---------------------------------------------
 
 
-class _OpenRows:
-    """Rows that take more sequences, by the number of tokens that still fit.
-
-    Bit n is set in `rooms` if some row has room for n tokens. So the least room
-    of at least `length` is the lowest bit of rooms >> length, and the time to
-    find it does not depend on the number of rows.
-    """
-
-    def __init__(self, max_seq_length: int):
-        self.rows: list[list[int]] = [[] for _ in range(max_seq_length + 1)]
-        self.rooms = 0
-
-    def add(self, row: int, room: int) -> None:
-        """Add a row."""
-        self.rows[room].append(row)
-        self.rooms |= 1 << room
-
-    def take(
-        self, length: int, needed: int, places_left: list[int]
-    ) -> tuple[int, int] | None:
-        """Remove the row of least room for a sequence; return it and its room.
-
-        Of rows with the same room only the last one added is tried; if it has
-        too few places left, rows with more room are. None if no row fits.
-        """
-        rooms = self.rooms >> length
-        while rooms:
-            lowest = rooms & -rooms
-            room = length + lowest.bit_length() - 1
-            if places_left[self.rows[room][-1]] >= needed:
-                row = self.rows[room].pop()
-                if not self.rows[room]:
-                    self.rooms ^= 1 << room
-                return row, room
-            rooms ^= lowest
-        return None
-
-
 def assign_rows(
     lengths: np.ndarray,
     predictions: np.ndarray,
@@ -112,27 +74,43 @@ def assign_rows(
     the room of row 1 exactly. Neither 3 fits a row, so they share row 2.
 
     Rows are numbered in the order in which they were begun. A row has
-    predictions_per_row places, of which each sequence needs `predictions`.
+    predictions_per_row places, of which each sequence needs `predictions`. Of
+    rows with the same room only the last one that got it is tried; if it has
+    too few places left, rows with more room are.
     """
     order = np.argsort(-lengths, kind="stable")
-    open_rows = _OpenRows(max_seq_length)
+    # The rows that take more sequences, by the number of tokens that still fit.
+    # Bit n of `rooms` is set if some row has room for n tokens. So the least
+    # room for a sequence is the lowest bit of rooms >> length, and the time to
+    # find it does not depend on the number of rows.
+    open_rows: list[list[int]] = [[] for _ in range(max_seq_length + 1)]
+    rooms = 0
     sizes: list[int] = []  # of all rows
     places_left: list[int] = []  # of all rows
     assigned = []
     for length, needed in zip(
         lengths[order].tolist(), predictions[order].tolist(), strict=True
     ):
-        found = open_rows.take(length, needed, places_left)
-        if found is None:
-            found = len(sizes), max_seq_length
+        enough = rooms >> length
+        while enough:
+            lowest = enough & -enough
+            room = length + lowest.bit_length() - 1
+            if places_left[open_rows[room][-1]] >= needed:
+                row = open_rows[room].pop()
+                if not open_rows[room]:
+                    rooms ^= 1 << room
+                break
+            enough ^= lowest
+        else:
+            row, room = len(sizes), max_seq_length
             sizes.append(0)
             places_left.append(predictions_per_row)
-        row, room = found
         assigned.append(row)
         sizes[row] += 1
         places_left[row] -= needed
         if sizes[row] < max_sequences:
-            open_rows.add(row, room - length)
+            open_rows[room - length].append(row)
+            rooms |= 1 << (room - length)
     rows = np.empty(len(order), np.int64)
     rows[order] = assigned
     return rows

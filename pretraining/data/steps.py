@@ -21,6 +21,7 @@ Worker processes import this file: no flags here, and no TensorFlow.
 import collections
 import dataclasses
 import itertools
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
@@ -131,7 +132,7 @@ class GeneratorSteps(RangeSteps):
                 if len(some) < 2 and uses:
                     some.add(part.document)
                 bucket = part.bucket(self.random_seed, self.num_buckets)
-                pairs += [(bucket, part.to_bytes())] * uses
+                pairs += [(bucket, pickle.dumps(part))] * uses
         counts["documents"] = num_documents.total()
         counts["parts"] = len(pairs)
         return pairs, {
@@ -167,7 +168,7 @@ class GeneratorSteps(RangeSteps):
         # A stream of random numbers for each bucket: its records do not depend
         # on the worker or on the buckets made before.
         rng = np.random.default_rng([self.random_seed, 1, bucket])
-        parts = sorted(map(Part.from_bytes, values))
+        parts = sorted(map(pickle.loads, values))
         documents, num_empty = tokenize_documents(parts, self._tokenizer)
         if self.num_buckets == 1 and len(set(documents.numbers.tolist())) == 1:
             raise InputError(_ONE_DOCUMENT)

@@ -132,7 +132,6 @@ def test_every_bucket_is_a_random_sample():
     buckets = [[] for _ in range(10)]
     for number in range(10_000):
         part = Part(number, 0, b"x")
-        assert Part.from_bytes(part.to_bytes()) == part
         buckets[part.bucket(7, 10)].append(number)
     for numbers in buckets:
         # 1,000 expected; a standard deviation is 30.

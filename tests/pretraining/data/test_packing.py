@@ -1,6 +1,7 @@
 """Packing: every sequence once, rows within their limits, features in place."""
 
 import json
+import pickle
 from collections.abc import Sequence
 
 import numpy as np
@@ -264,7 +265,7 @@ def packed_bucket(path) -> list[dict]:
     )
     maker.setup()
     with open(path, "wb") as file:
-        result = maker.reduce(0, [part.to_bytes() for part in parts], file)
+        result = maker.reduce(0, [pickle.dumps(part) for part in parts], file)
     assert result["bounds"][-1] == path.stat().st_size
     return [
         {name: value.tolist() for name, value in features.items()}
