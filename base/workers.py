@@ -23,17 +23,10 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from base import logs, machine
 from base.errors import UserError
-
-
-class Done(NamedTuple):
-    """A finished job and its result."""
-
-    job: Any
-    result: Any
 
 
 class WorkerPool(contextlib.AbstractContextManager):
@@ -65,8 +58,8 @@ class WorkerPool(contextlib.AbstractContextManager):
         for process in self._processes.values():
             process.join()
 
-    def run(self, jobs: Iterable[Any]) -> Iterator[Done]:
-        """Hand out the jobs in order; yield results as they come.
+    def run(self, jobs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """Hand out the jobs in order; yield (job, result) as they come.
 
         Raises:
             UserError, OSError: a worker raised one, or was killed.
@@ -84,7 +77,7 @@ class WorkerPool(contextlib.AbstractContextManager):
                 message = self._receive(connection)
                 if isinstance(message, Exception):
                     raise message
-                done = message._replace(job=busy.pop(connection))
+                done = busy.pop(connection), message
                 # The worker continues while the caller uses the result.
                 for job in itertools.islice(waiting, 1):
                     self._hand_out(connection, job, busy)
@@ -115,8 +108,8 @@ class WorkerPool(contextlib.AbstractContextManager):
             connection.send_bytes(pickle.dumps(job))
         busy[connection] = job
 
-    def _receive(self, connection) -> Done | Exception:
-        """Return a worker's next message."""
+    def _receive(self, connection) -> Any:
+        """Return a worker's next message: a result, or an Exception."""
         try:
             return pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
@@ -175,7 +168,7 @@ def _serve(connection, setup, settings, work) -> None:
         state = setup(settings)
         while True:
             job = connection.recv()
-            connection.send(Done(None, work(state, job)))
+            connection.send(work(state, job))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The parent has ended, so nothing can be reported.
     except (UserError, OSError) as error:  # A full disk, for example.

@@ -17,7 +17,7 @@ from base.errors import UserError
 from base.hashing import hash64
 
 from corpus import dumps, items, paragraphs, sentences, site, wikitext
-from corpus.items import CorpusFlags, Item, Problem, Unusable
+from corpus.items import CorpusFlags, Item, Unusable
 
 TRAIN, HELDOUT = "train", "heldout"
 
@@ -36,42 +36,27 @@ class Document(NamedTuple):
     text: bytes
 
 
-class Outcome(NamedTuple):
-    """The result for an item: a document, or why there is none.
+def make_document(
+    item: Item, flags: CorpusFlags, counts: collections.Counter[str]
+) -> Document | None:
+    """Return the document of an item; None: it has none, or is no article.
 
-    The counts of all items are added up; see corpus/summary.py.
+    What was read and what was left out is counted; see corpus/summary.py.
+
+    Raises:
+        Unusable: the item cannot be used.
     """
-
-    document: Document | None
-    counts: dict[str, int]
-    problem: Problem | None = None
-
-
-def make_document(item: Item, flags: CorpusFlags) -> Outcome:
-    """Return the document of an item, or why there is none."""
-    if item.problem:
-        return Outcome(None, {item.problem.reason: 1}, item.problem)
-    source, counts = item.source, collections.Counter()
-    try:
-        if source.kind == items.DUMP:
-            lines = _sentences_of_page(item, counts)
-        else:
-            lines = _sentences_of_text(item, flags, counts)
-    except Unusable as unusable:
-        reason, detail = unusable.args
-        counts[reason] = 1
-        return Outcome(None, counts, item.unusable(reason, detail).problem)
-    if lines is None:
-        return Outcome(None, counts)
-    lines = [line for line in map(clean_line, lines) if line]
-    counts["input_characters"] = num_characters = sum(map(len, lines))
-    if not lines:
-        counts["without_text"] = 1
-    elif num_characters < flags.min_document_chars:
-        counts["too_short"] = 1
+    if item.source.kind == items.DUMP:
+        lines = _sentences_of_page(item, counts)
     else:
-        return Outcome(document_of(lines, flags.heldout_fraction), counts)
-    return Outcome(None, counts)
+        lines = _sentences_of_text(item, flags, counts)
+    if lines is None:
+        return None
+    lines = [line for line in map(clean_line, lines) if line]
+    if lines and sum(map(len, lines)) >= flags.min_document_chars:
+        return document_of(lines, flags.heldout_fraction)
+    counts["too_short" if lines else "without_text"] += 1
+    return None
 
 
 def key_of(text: str) -> int:
@@ -152,7 +137,7 @@ def _sentences_of_text(
 ) -> list[str]:
     """Return the sentences of a line of JSON, a row or a text; count it."""
     kind, data = item.source.kind, item.data
-    counts[_COUNTED_AS[kind]] = 1
+    counts[_COUNTED_AS[kind]] += 1
     try:
         errors = "replace" if kind == items.PARQUET else "strict"
         text = data.decode("utf-8", errors)
@@ -220,7 +205,7 @@ def _sentences_of_page(
     item: Item, counts: collections.Counter
 ) -> list[str] | None:
     """Return the sentences of a page, None if it is no article; count it."""
-    counts["pages"] = 1
+    counts["pages"] += 1
     page, model, text = dumps.parse_page(item.data)
     wiki = site.from_namespaces(item.source.language, item.source.namespaces)
     reason = "articles"
@@ -232,7 +217,7 @@ def _sentences_of_page(
         reason = "not_wikitext"
     elif site.is_disambiguation(text, page.title, wiki):
         reason = "disambiguations"
-    counts[reason] = 1
+    counts[reason] += 1
     if reason != "articles":
         return None
     try:
@@ -247,5 +232,5 @@ def _sentences_of_page(
         raise Unusable("refused_page", detail) from error
     for name, number in more.items():
         prefix = "" if name.startswith("sentences_") else "removed_"
-        counts[f"{prefix}{name}"] = number
+        counts[f"{prefix}{name}"] += number
     return lines

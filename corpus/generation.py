@@ -30,7 +30,7 @@ from absl import logging
 
 from corpus import documents, reading, sentences, summary
 from corpus.documents import HELDOUT, TRAIN
-from corpus.items import PARQUET, Chunk, CorpusFlags, Problem
+from corpus.items import PARQUET, Chunk, CorpusFlags, Problem, Unusable
 from corpus.sources import Blocks
 
 # Raise it when the same flags no longer give the same bytes, or a run of this
@@ -231,8 +231,14 @@ class CorpusSteps(Steps):
         pairs, counts, problems = [], collections.Counter(), []
         inputs = collections.defaultdict(collections.Counter)
         for item in chunk.items:
-            document, found, problem = documents.make_document(item, self.flags)
+            document, problem = None, item.problem
+            try:
+                if not problem:
+                    document = documents.make_document(item, self.flags, counts)
+            except Unusable as error:
+                problem = item.unusable(*error.args).problem
             if problem:
+                counts[problem.reason] += 1
                 if self.is_strict:
                     raise UserError(f"{problem.line()} (--strict)")
                 problems.append(list(problem))
@@ -241,7 +247,6 @@ class CorpusSteps(Steps):
             entry["items"] += bool(item.data or not problem)
             entry["bytes"] += len(item.data)
             entry["problems"] += problem is not None
-            counts.update(found)
             counts["input_bytes"] += len(item.data)
             if document:
                 counts["documents"] += 1

@@ -236,10 +236,10 @@ def _make_files(
                 progress.Bar(input_bytes, "B", "Reading") as bar,
                 contextlib.closing(read_ahead(missing())) as jobs,
             ):
-                for done in pool.run(jobs):
-                    chunk, _ = done.job.source
+                for work, result in pool.run(jobs):
+                    chunk, _ = work.source
                     bar.update(steps.size_of(chunk))
-                    on_result(done.result)
+                    on_result(result)
             total = steps.add(
                 scratch.result("chunk", index)["result"]
                 for index in range(num_units)
@@ -288,7 +288,6 @@ def _reduce(
             missing.append(bucket)
     work = [_Work("bucket", bucket, num_units) for bucket in missing]
     with progress.Bar(len(work), "buckets", "Writing") as bar:
-        for done in pool.run(work):
+        for (_, bucket, _), _ in pool.run(work):
             bar.update(1)
-            bucket = done.job.index
             publish(bucket, scratch.result("bucket", bucket))

@@ -10,16 +10,16 @@ from corpus_runs import article, dump, page
 from hypothesis import strategies
 
 from corpus import documents, items, sentences, wikitext
-from corpus.documents import document_of, make_document
+from corpus.documents import document_of
 from corpus.items import CorpusFlags, Item, Source
 
 WIKI = Source("F", items.DUMP, "en", ((6, "File"), (10, "Template")))
 TEXT = Source("F", items.TEXT, "en")
 
 
-def of_page(xml: str, **settings) -> documents.Outcome:
+def of_page(xml: str, **settings) -> corpus_runs.Outcome:
     item = Item(WIKI, 3, xml.strip().encode())
-    return make_document(item, CorpusFlags(**settings))
+    return corpus_runs.outcome_of(item, CorpusFlags(**settings))
 
 
 def test_text_of_an_article():
@@ -60,7 +60,8 @@ def test_a_page_that_the_parser_refuses_is_named(monkeypatch):
 
     monkeypatch.setattr(wikitext, "to_sentences", refuse)
     outcome = of_page(page("A &amp; B", article(1)))
-    assert outcome.counts == {"pages": 1, "articles": 1, "refused_page": 1}
+    assert outcome.counts == {"pages": 1, "articles": 1}
+    assert outcome.problem.reason == "refused_page"
     assert outcome.problem.line() == (
         "F, page 3 'A & B': cannot be parsed: RecursionError: maximum depth"
     )
@@ -78,16 +79,18 @@ def test_a_text_whose_sentences_cannot_be_found_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(sentences.sentencex, "segment", fail)
     (tmp_path / "a.txt").write_text("A text. Another one.")
     (outcome,) = corpus_runs.outcomes_of(tmp_path / "a.txt")
-    assert outcome.counts == {"texts": 1, "refused_text": 1}
+    assert outcome.counts == {"texts": 1}
     assert "document 1: sentencex fails: byte in" in outcome.problem.line()
-    assert of_page(page("A", article(1))).counts["refused_text"] == 1
+    assert outcome.problem.reason == "refused_text"
+    of_wiki = of_page(page("A", article(1)))
+    assert of_wiki.problem.reason == "refused_text"
 
 
 def test_text_is_cleaned_before_it_is_split():
     item = Item(
         TEXT, 1, "A cafe\u0301.\u200e\x00 \u2028Next\u00a0one.".encode()
     )
-    outcome = make_document(item, CorpusFlags())
+    outcome = corpus_runs.outcome_of(item, CorpusFlags())
     assert outcome.document.text.decode() == "A café.\nNext one.\n"
 
 

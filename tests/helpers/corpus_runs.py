@@ -1,14 +1,16 @@
 """Small dumps and texts, and runs of prepare_corpus.py on them."""
 
+import collections
 import pathlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import scripts
 from paths import GOLDEN
 
 from corpus import documents, reading
-from corpus.documents import Outcome
-from corpus.items import CorpusFlags, Item
+from corpus.documents import Document
+from corpus.items import CorpusFlags, Item, Problem, Unusable
 
 ENGLISH = GOLDEN / "corpus" / "enwiki-10-pages.xml.bz2"
 CHINESE = GOLDEN / "corpus" / "zhwiki-1-page.xml.bz2"
@@ -64,10 +66,30 @@ def items_of(path: pathlib.Path, **more) -> list[Item]:
     return [i for i, _ in reading.read_items(str(path), settings(**more))]
 
 
+class Outcome(NamedTuple):
+    """What becomes of an item: a document, what is counted, a problem."""
+
+    document: Document | None
+    counts: collections.Counter[str]
+    problem: Problem | None = None
+
+
+def outcome_of(item: Item, flags: CorpusFlags) -> Outcome:
+    """Return what becomes of an item."""
+    counts, problem = collections.Counter(), item.problem
+    try:
+        if not problem:
+            document = documents.make_document(item, flags, counts)
+            return Outcome(document, counts)
+    except Unusable as error:
+        problem = item.unusable(*error.args).problem
+    return Outcome(None, counts, problem)
+
+
 def outcomes_of(path: pathlib.Path, **more) -> list[Outcome]:
     """Return what becomes of the items of a file."""
     flags = settings(**more)
-    return [documents.make_document(i, flags) for i in items_of(path, **more)]
+    return [outcome_of(item, flags) for item in items_of(path, **more)]
 
 
 def texts_of(path: pathlib.Path, **more) -> list[str]:
