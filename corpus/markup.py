@@ -270,7 +270,13 @@ def _spans(text: str, site: Site) -> list[_Span]:
             depth[found] -= 1
             if found == opener:
                 break
-        if kind := _kind(text, opener, end, match.start(), site):
+        kind = _BLOCKS.get(opener, "lists")
+        if opener == "[[":
+            # A link to a file or a category; another one stays.
+            colon = text.find(":", end, min(match.start(), end + 40))
+            is_hidden = site.is_hidden(text[end : max(colon, end) + 1])
+            kind = "files_and_categories" if is_hidden else ""
+        if kind:
             while spans and spans[-1].start >= start:
                 spans.pop()
             spans.append(_Span(start, match.end(), kind))
@@ -280,16 +286,6 @@ def _spans(text: str, site: Site) -> list[_Span]:
         if token in ("{{", "[[")
     ]
     return sorted(spans + broken) if broken else spans
-
-
-def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
-    """Return the kind of a bracket's content; "" for a link, which stays."""
-    if opener != "[[":
-        return _BLOCKS.get(opener, "lists")
-    colon = text.find(":", start, min(end, start + 40))
-    if colon <= start or not site.is_hidden(text[start : colon + 1]):
-        return ""
-    return "files_and_categories"
 
 
 def _template(

@@ -138,31 +138,25 @@ class Call(NamedTuple):
     named: dict[str, str]
     language: str
 
-    def argument(self, number: int) -> str:
-        """Return a positional argument, which may be named 1, 2, ..."""
-        values = self.values
-        default = values[number - 1] if len(values) >= number else ""
-        return self.named.get(str(number), default)
+    @property
+    def first(self) -> str:
+        """The first positional argument, "" without one."""
+        return self.values[0] if self.values else ""
+
+    def text(self) -> str | None:
+        """Return what the template shows, None if that is not known."""
+        renderer = renderer_of(self.name, self.language)
+        return renderer(self) or None if renderer else None
 
 
 # Returns the text of a template, None or "" if its arguments do not tell it.
 Renderer = Callable[[Call], str | None]
 
 
-def render(
-    name: str, values: list[str], named: dict[str, str], language: str
-) -> str | None:
-    """Return the text of a template, None if its arguments do not tell it."""
-    renderer = renderer_of(name, language)
-    if renderer is None:
-        return None
-    return renderer(Call(name, values, named, language)) or None
-
-
 def _filled(pattern: str, call: Call) -> str:
     """Return a pattern with the first argument in place of {}, if it has {}."""
-    value = call.argument(1)
-    return pattern.format(value) if value or "{}" not in pattern else ""
+    shows = call.first or "{}" not in pattern
+    return pattern.format(call.first) if shows else ""
 
 
 def _joined(between: str, prefix: str = "", most: int = 99) -> Renderer:
@@ -177,8 +171,8 @@ def _joined(between: str, prefix: str = "", most: int = 99) -> Renderer:
 
 def _in_language(call: Call) -> str:
     """Return the text of {{lang|de|Text}}."""
-    named = call.named
-    return named.get("2") or named.get("text") or call.argument(2)
+    second = [*call.values, "", ""][1]
+    return call.named.get("2") or call.named.get("text") or second
 
 
 def _transliterated(call: Call) -> str | None:
@@ -225,7 +219,7 @@ RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻"
 def _raised(call: Call) -> str:
     """Return "×10²⁴" for {{e|24}}, "10⁶" for {{10^|6}}, "²" for {{sup|2}}."""
     prefix = {"10^": "10", "sup": "", "exp": ""}.get(call.name, "×10")
-    value = call.argument(1).translate(RAISED)
+    value = call.first.translate(RAISED)
     return prefix + value if value else ""
 
 
@@ -461,8 +455,8 @@ def _translated_link(call: Call) -> str | None:
 
 def _height(call: Call) -> str | None:
     """Return "115,5 m" for {{Höhe|115.5|DE-NHN}}."""
-    value = call.argument(1)
-    return None if call.named or not value else f"{value.replace('.', ',')} m"
+    value = call.first.replace(".", ",")
+    return f"{value} m" if value and not call.named else None
 
 
 def quotation(call: Call) -> str:
@@ -470,7 +464,7 @@ def quotation(call: Call) -> str:
     for key in ("text", "quote", "Text"):
         if call.named.get(key):
             return call.named[key]
-    return call.argument(1)
+    return call.first
 
 
 _MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
@@ -531,7 +525,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
         """ship uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins
         uscgc ijn hmt rrs rfa ov""": _ship,
         "langx": _labelled,
-        "music": lambda call: _MUSIC.get(call.argument(1).lower()),
+        "music": lambda call: _MUSIC.get(call.first.lower()),
         "convert cvt": _measure,
         "val": _scientific,
     },

@@ -144,4 +144,5 @@ def _render_template(node: nodes.Template, site: Site) -> str:
     # {{lang|1=fr|2=texte}} numbers its arguments.
     while (number := str(len(values) + 1)) in arguments:
         values.append(arguments.pop(number))
-    return templates.render(name, values, arguments, site.language) or LOST
+    call = templates.Call(name, values, arguments, site.language)
+    return call.text() or LOST

@@ -235,7 +235,7 @@ def test_rendered_text(language, source, text):
     name, *arguments = source.split("|")
     values = [value for value in arguments if "=" not in value]
     named = dict(value.split("=") for value in arguments if "=" in value)
-    assert templates.render(name, values, named, language) == text
+    assert templates.Call(name, values, named, language).text() == text
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_rendered_text(language, source, text):
     ],
 )
 def test_numbers_are_those_of_the_wiki(language, source, text):
-    found = templates.render(f"formatnum:{source}", [], {}, language)
+    found = templates.Call(f"formatnum:{source}", [], {}, language).text()
     assert found == text
 
 
@@ -283,7 +283,7 @@ def test_measures_in_other_languages_have_metric_symbols(
     language, source, named, text
 ):
     values = source.split("|")
-    assert templates.render("convert", values, named, language) == text
+    assert templates.Call("convert", values, named, language).text() == text
 
 
 @pytest.mark.parametrize(
