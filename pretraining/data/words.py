@@ -26,7 +26,7 @@ from pretraining.data.documents import Range, RangeSteps
 from pretraining.data.sources import Mix
 from tokenization import TokenizerSettings
 
-_BLOCK_BYTES = 1 << 18
+_BLOCK_BYTES = 1 << 20
 
 # Documents of sources are cut as create_pretraining_data.py cuts them by
 # default: the first part decides how often a document is used.
@@ -110,7 +110,13 @@ class WordSteps(RangeSteps):
         counts, words = collections.Counter(), collections.Counter()
         raw_words = collections.defaultdict(collections.Counter)  # by uses
         for file_range in itertools.starmap(Range, chunk):
-            for text, uses in self._texts(file_range, counts):
+            texts = zip(read_blocks(file_range), itertools.repeat(1))
+            if self.mix.names:
+                parts = self.mix.read_parts(
+                    file_range, _PART_CHARS, _MAX_LINE_BYTES, counts
+                )
+                texts = ((part.text.decode(), uses) for part, uses in parts)
+            for text, uses in texts:
                 if uses:
                     raw_words[uses].update(self._basic.clean(text).split())
         for uses, some in raw_words.items():
@@ -124,21 +130,6 @@ class WordSteps(RangeSteps):
         if len(self._splits) > _MAX_RAW_WORDS:
             self._splits.clear()
         return (), {"counts": counts, "words": words}
-
-    def _texts(
-        self, file_range: Range, counts: collections.Counter[str]
-    ) -> Iterator[tuple[str, int]]:
-        """Yield the text of a range, and how often it is used.
-
-        Documents of sources are counted.
-        """
-        if not self.mix.names:
-            yield from zip(read_blocks(file_range), itertools.repeat(1))
-            return
-        for part, uses in self.mix.read_parts(
-            file_range, _PART_CHARS, _MAX_LINE_BYTES, counts
-        ):
-            yield part.text.decode(), uses
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an InputError if there are no words."""
