@@ -14,14 +14,12 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import modeling
 from pretraining import objectives
-from tools.accelerators import compiler
 from tools.accelerators.steps import (
     KINDS,
     VOCAB_SIZE,
@@ -277,8 +275,8 @@ def _measure_ours(
     peak = max(before, after, measuring.matmul_peak(dtype))
     figures = _time_figures(batch, seconds, first, memory)
     operations = training_flops(model.config, batch, length, name)
-    rate = operations / figures["seconds"]
-    figures |= {"matmul_peak_share": rate / peak, "peak_flops": peak}
+    share = operations / figures["seconds"] / peak
+    figures |= {"matmul_peak_share": share, "peak_flops": peak}
     direction = model.config.attention_direction
     # Those of the vocabulary are in a loop for models of one direction.
     if not gpus and direction == modeling.BIDIRECTIONAL:
@@ -287,21 +285,7 @@ def _measure_ours(
             "processor_seconds": processor,
             "times_its_products": processor / products,
         }
-    card = _card(gpus)
-    if card and dtype != "float32":
-        figures["data_sheet_share"] = rate / card.tflops / 1e12
     for how, other in theirs.items():
         figures[f"share_of_{how}"] = figures["seconds"] / other
     objective = f", {name}" if name != objectives.DEFAULT else ""
     return Row(_title(program) + objective, figures)
-
-
-def _card(gpus: Sequence[Any]) -> compiler.Gpu | None:
-    """Return the first GPU as the table of cards has it."""
-    if not gpus:
-        return None
-    details = tf.config.experimental.get_device_details(gpus[0])
-    for name, card in compiler.DEVICES.items():
-        if name in details.get("device_name", ""):  # "NVIDIA H100 80GB HBM3"
-            return card
-    return None
