@@ -49,6 +49,18 @@ OURS = ("adamw", "muon")
 PEERS = ("transformers", "transformers_adamw", "transformers_muon")
 RECIPE = "small_budget"
 ADAMW = {"learning_rate": 1e-3}  # docs/small_budgets.md: the recipe has Muon's
+# What run_mlm.py of transformers has, and what the recipe's optimizers have.
+EXAMPLE = {
+    "train_batch_size": 8,
+    "masked_lm_prob": 0.15,
+    "learning_rate": 5e-5,
+    "warmup_proportion": 0.0,
+    "weight_decay": 0.0,
+    "epsilon": 1e-8,
+    "dropout": 0.1,
+    "initializer_range": 0.02,
+}
+OPTIMIZERS = {"weight_decay": 0.01, "epsilon": 1e-6}
 EVAL_RECORDS, EVAL_BATCH_SIZE = 1024, 64
 POINTS = 40  # how often a way of transformers is scored
 
@@ -123,8 +135,7 @@ def train_ours(optimizer: str, folder: Path) -> Curve:
         "max_eval_steps": EVAL_RECORDS // EVAL_BATCH_SIZE,
         "random_seed": FLAGS.seed,
     }
-    if optimizer == "adamw":
-        values |= ADAMW
+    values |= ADAMW if optimizer == "adamw" else {}
     flags_given = [f"--{name}={value}" for name, value in values.items()]
     root = Path(__file__).parents[1]
     program = [sys.executable, root / "run_pretraining.py", *flags_given]
@@ -145,13 +156,27 @@ def train_ours(optimizer: str, folder: Path) -> Curve:
 def train_peer(way: str, folder: Path) -> Curve:
     """Train with transformers."""
     folder.mkdir(exist_ok=True)
+    values = EXAMPLE
+    if way != "transformers":
+        values = recipe() | OPTIMIZERS
+    if way == "transformers_adamw":
+        values |= ADAMW
     size = len(Path(FLAGS.vocab_file).read_text("utf-8").splitlines())
     config = modeling.BertConfig.from_size(FLAGS.size, size)
     arrays = {
         "train": _arrays(FLAGS.input_file),
         "held_out": _arrays(FLAGS.eval_input_file, EVAL_RECORDS),
     }
-    job: dict[str, Any] = {
+    if scale := values.get("sinusoidal_positions"):
+        sinusoids = modeling.sinusoids(
+            config.max_position_embeddings, config.hidden_size
+        )
+        arrays["train"]["positions"] = np.float32(scale * sinusoids)
+    config.hidden_dropout_prob = values["dropout"]
+    config.attention_probs_dropout_prob = values["dropout"]
+    config.initializer_range = values["initializer_range"]
+    job = values | {
+        "config": config.to_dict(),
         "vocab_file": FLAGS.vocab_file,
         "train": f"{folder}/train.npz",
         "held_out": f"{folder}/held_out.npz",
@@ -160,39 +185,6 @@ def train_peer(way: str, folder: Path) -> Curve:
         "seed": FLAGS.seed,
         "hours": FLAGS.train_hours,
         "points": POINTS,
-    }
-    if way == "transformers":
-        dropout, spread = 0.1, 0.02
-        job |= {
-            "batch": 8,
-            "masked_lm_prob": 0.15,
-            "learning_rate": 5e-5,
-            "warmup_proportion": 0.0,
-            "weight_decay": 0.0,
-            "epsilon": 1e-8,
-        }
-    else:
-        values = recipe()
-        dropout, spread = values["dropout"], values["initializer_range"]
-        job |= {
-            "batch": int(values["train_batch_size"]),
-            "masked_lm_prob": values["masked_lm_prob"],
-            "learning_rate": values["learning_rate"],
-            "warmup_proportion": values["warmup_proportion"],
-            "weight_decay": 0.01,
-            "epsilon": 1e-6,
-        }
-        positions = modeling.sinusoids(
-            config.max_position_embeddings, config.hidden_size
-        )
-        positions *= values["sinusoidal_positions"]
-        arrays["train"]["positions"] = positions.astype(np.float32)
-    if way == "transformers_adamw":
-        job |= ADAMW
-    job["config"] = json.loads(config.to_json_string()) | {
-        "hidden_dropout_prob": dropout,
-        "attention_probs_dropout_prob": dropout,
-        "initializer_range": spread,
     }
     for name, columns in arrays.items():
         np.savez(folder / f"{name}.npz", **columns)

@@ -8,7 +8,8 @@ nothing of this project. Standard input has one JSON object:
   writes them; "train" may have the positions that the model begins with.
 - "vocab_file".
 - "learning_rate", "warmup_proportion", "weight_decay", "epsilon",
-  "masked_lm_prob", "batch", "optimizer" (adamw or muon), "bfloat16", "seed".
+  "masked_lm_prob", "train_batch_size", "optimizer" (adamw or muon),
+  "bfloat16", "seed".
 - "hours": for as many steps as fit into them; "points": how often to score.
 
 Standard output has the versions, and then [step, seconds, perplexity] for each
@@ -43,10 +44,11 @@ def batches_of(job: dict[str, Any]) -> Iterator[dict[str, torch.Tensor]]:
     with np.load(job["train"]) as arrays:
         ids, segments = arrays["input_ids"], arrays["segment_ids"]
         lengths = arrays["input_mask"].sum(1)
+    size = int(job["train_batch_size"])
     while True:
         order = torch.randperm(len(ids)).tolist()
-        for at in range(0, len(order) - job["batch"] + 1, job["batch"]):
-            rows = order[at : at + job["batch"]]
+        for at in range(0, len(order) - size + 1, size):
+            rows = order[at : at + size]
             yield collator(
                 [
                     {
