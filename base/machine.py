@@ -135,18 +135,6 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def on_one_core(command: list) -> list[str]:
-    """Return the command that runs a command on this process' last core.
-
-    Raises:
-        UserError: the system, as macOS, does not bind processes to cores.
-    """
-    if not hasattr(os, "sched_getaffinity"):
-        raise UserError("programs are bound to one core, which needs Linux")
-    core = max(os.sched_getaffinity(0))
-    return ["taskset", "--cpu-list", str(core), *map(str, command)]
-
-
 def cpu_flags() -> set[str]:
     """Return the names of the processor's instructions, among other words.
 
