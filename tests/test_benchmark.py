@@ -104,7 +104,6 @@ def test_the_last_line_has_the_figures_of_the_table(
         sizes="tiny",
         repeats=2,
         jit_compile=False,  # compiling takes longer than all else
-        dupe_factor=2,
         input_file=text,
         vocab_file=VOCAB_FILE,
         transformers_python=sys.executable,

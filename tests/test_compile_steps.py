@@ -4,6 +4,7 @@ Compilers are needed for the last: `make test-accelerators` installs them, and
 sets ACCELERATOR_PYTHON to the interpreter that has them.
 """
 
+import json
 import os
 import sys
 
@@ -12,6 +13,7 @@ import scripts
 from paths import GOLDEN
 
 from tools.accelerators import compiler, rows
+from tools.json_process import JsonProcess
 
 script = scripts.load("tools.compile_steps")
 
@@ -52,11 +54,38 @@ def test_a_row_takes_the_place_of_the_same_job(tmp_path):
     assert rows.read(path) == [other, new]
 
 
+@pytest.mark.slow
+def test_every_row_is_kept_and_printed(tmp_path, monkeypatch, capsys):
+    """With a stand-in for the compilers."""
+    stand_in = tmp_path / "compiler.py"
+    stand_in.write_text(
+        "import json, os, sys\n"
+        "print(json.dumps({'jax': '1.0'}), flush=True)\n"
+        "for line in sys.stdin:\n"
+        "    job = json.loads(line)\n"
+        "    found = {'arguments': os.path.getsize(job['program'])}\n"
+        "    if job['device'] == 'H100':\n"
+        "        found = {'error': 'no'}\n"
+        "    print(json.dumps(found), flush=True)\n"
+    )
+    monkeypatch.setattr(compiler, "__file__", str(stand_in))
+    values = {"accelerator_python": sys.executable, "devices": "v5e,H100"}
+    values["rows_file"] = tmp_path / "rows.json"
+    assert scripts.run(script, **values) == 1
+    kept = rows.read(str(values["rows_file"]))
+    assert [row["device"] for row in kept] == ["H100", "v5e"]
+    assert kept[0]["error"] == "no" and kept[1]["arguments"] > 10_000
+    assert {row["logits"] for row in kept} == {20 * 30522}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(", jax 1.0")
+    assert json.loads(lines[-1])[::-1] == kept
+
+
 @pytest.fixture(scope="module")
 def running():
     if not PYTHON:
         pytest.skip("no ACCELERATOR_PYTHON: make test-accelerators")
-    with script.Compiler(PYTHON) as found:
+    with JsonProcess(PYTHON, [PYTHON, compiler.__file__]) as found:
         yield found
 
 
@@ -70,7 +99,7 @@ def test_it_compiles_and_needs_no_more_memory(row, running):
     is_gpu = isinstance(compiler.DEVICES[row["device"]], compiler.Gpu)
     if is_gpu and "jax-cuda12-plugin" not in running.first:
         pytest.skip("no jax[cuda12]")
-    found = running.compile(*rows.job(row))
+    ((_, _, found),) = script.compiled([rows.job(row)], running)
     assert "error" not in found, found
     needed, before = (x["arguments"] + x["temporaries"] for x in (found, row))
     assert needed <= GROWTH * before, found

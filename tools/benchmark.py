@@ -81,9 +81,6 @@ class Flags:
     vocab_file: str | None = flag()
     """Vocabulary of the text; default: one that is learned from it."""
 
-    dupe_factor: int = flag(10, low=1)
-    """For --parts=generator: passes over the text."""
-
     serving_size: str = flag("base", choices=list(modeling.NAMED_SIZES))
     """For --parts=serving: the size of the model."""
 
@@ -149,9 +146,7 @@ def text_rows() -> Iterator[Row]:
         if "tokenizer" in FLAGS.parts:
             yield from benchmarks_text.measure_tokenizer(found)
         if "generator" in FLAGS.parts:
-            yield from benchmarks_text.measure_generator(
-                found, FLAGS.dupe_factor
-            )
+            yield from benchmarks_text.measure_generator(found)
         if "reader" in FLAGS.parts:
             yield from benchmarks_text.measure_reader(found)
         if "serving" in FLAGS.parts:

@@ -19,8 +19,9 @@ import dataclasses
 import itertools
 import json
 import multiprocessing
+import operator
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +91,20 @@ def main(_: list[str]) -> int:
                 f"--tokens={FLAGS.tokens}: less than 4 sequences of {length}"
             )
     kept = rows.read(FLAGS.rows_file) if FLAGS.rows_file else []
-    jobs = list(map(rows.job, kept)) if FLAGS.again else list(_jobs())
-    with (
-        interrupts.ending_on_sigterm(),
-        Compiler(FLAGS.accelerator_python) as other,
-    ):
+    jobs = list(map(rows.job, kept)) if FLAGS.again else _jobs()
+    name = f"--accelerator_python={FLAGS.accelerator_python}"
+    command = [FLAGS.accelerator_python, compiler.__file__]
+    with interrupts.ending_on_sigterm(), JsonProcess(name, command) as other:
+        if "jax" not in other.first:
+            raise UserError(
+                f"{name}: has no jax; name an interpreter with "
+                "requirements-accelerators.txt"
+            )
         names = {"tensorflow": tf.__version__, **other.first}
         versions = ", ".join(f"{n} {version}" for n, version in names.items())
         print(f"{versions}\n\n| step | compiled in | |\n|---|---|---|")
         new = []
-        for program, device in jobs:
-            found = other.compile(program, device)
+        for program, device, found in compiled(jobs, other):
             row = {**program._asdict(), "device": device, **found}
             new.append({**row, "versions": versions})
             if FLAGS.rows_file:
@@ -136,49 +140,27 @@ def _line(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
     return Row(name, found)
 
 
-class Compiler(JsonProcess):
-    """A process of compiler.py; `first` are the versions of its packages.
+def compiled(
+    jobs: Iterable[tuple[steps.Program, str]], other: JsonProcess
+) -> Iterator[tuple[steps.Program, str, dict[str, Any]]]:
+    """Yield program, device and what a process of compiler.py answers.
 
-    The program of the last job is kept for the next one, as the same step is
-    compiled for several devices.
+    The answer has its figures and the numbers of `steps.lower`, or "error", the
+    reason. A program is lowered once for the devices that follow each other.
     """
-
-    def __init__(self, python: str):
-        name = f"--accelerator_python={python}"
-        super().__init__(name, [python, compiler.__file__])
-        self._folder = tempfile.TemporaryDirectory()
-        self._file = Path(self._folder.name) / "program"
-        self._program, self._known = None, {}
-        if "jax" not in self.first:
-            self.__exit__()
-            raise UserError(
-                f"{name}: has no jax; name an interpreter with "
-                "requirements-accelerators.txt"
-            )
-
-    def __exit__(self, *_: Any) -> None:
-        super().__exit__()
-        self._folder.cleanup()
-
-    def compile(self, program: steps.Program, device: str) -> dict[str, Any]:
-        """Return the compiler's answer, and the numbers of `steps.lower`.
-
-        The answer has the figures of compiler.py, or "error": the reason.
-        """
-        if program != self._program:
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "program"
+        for program, group in itertools.groupby(jobs, operator.itemgetter(0)):
             # In a process of its own, since TensorFlow keeps the variables and
             # graphs of all programs: some 5 GB for each of Large.
-            spawn = multiprocessing.get_context("spawn")
             with startup.importing(), spawn.Pool(1) as child:
-                lowered, self._known = child.apply(steps.lower, (program,))
-            self._file.write_bytes(lowered)
-            self._program = program
-        job = {
-            "program": str(self._file),
-            "device": device,
-            "replicas": program.replicas,
-        }
-        return {**self.ask(job), **self._known}
+                lowered, known = child.apply(steps.lower, (program,))
+            file.write_bytes(lowered)
+            job = {"program": str(file), "replicas": program.replicas}
+            for _, device in group:
+                found = other.ask(job | {"device": device})
+                yield program, device, found | known
 
 
 if __name__ == "__main__":

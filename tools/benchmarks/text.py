@@ -112,7 +112,7 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
         )
 
 
-def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
+def measure_generator(text: Text) -> Iterator[Row]:
     """Time create_pretraining_data.py with one and with two workers.
 
     The records stay in `text.folder`, for measure_reader.
@@ -124,7 +124,6 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
             output_file=f"{text.folder}/records-{num_workers}@4",
             vocab_file=text.vocab_file,
             num_workers=num_workers,
-            dupe_factor=dupe_factor,
             verbosity=0,
         )
         (count,) = re.findall(r"^instances: ([\d,]+)", log, re.MULTILINE)
