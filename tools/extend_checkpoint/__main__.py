@@ -199,29 +199,27 @@ def report_splitting(
 ) -> None:
     """Log the pieces per word before and after."""
     new_vocab = {line.strip(): number for number, line in enumerate(lines)}
+    measured = counts or {word.word: 1 for word in words}
     old = tokenizer.wordpiece_tokenizer
-    change = vocabulary.compare(
-        counts or {word.word: 1 for word in words},
-        old,
-        tokenization.WordpieceTokenizer(
-            new_vocab, max_input_chars_per_word=old.max_input_chars_per_word
-        ),
+    new = tokenization.WordpieceTokenizer(
+        new_vocab, max_input_chars_per_word=old.max_input_chars_per_word
     )
+    before, after, longer = vocabulary.compare(measured, old, new)
     logs.say(
         "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
-        change.before / change.num_words,
-        change.after / change.num_words,
-        f"in {change.num_words:,} words of the text"
+        before,
+        after,
+        f"in {sum(counts.values()):,} words of the text"
         if counts
         else "in the new words alone",
-        100 * (change.after / change.before - 1),
+        100 * (after / before - 1),
     )
-    if change.longer:
+    if longer:
         logging.warning(
             "%d words have more pieces than before or are [UNK], as their "
             "beginning is a new word, such as %r",
-            len(change.longer),
-            change.longer[0],
+            len(longer),
+            longer[0],
         )
 
 

@@ -187,23 +187,18 @@ def extend(
     return lines, ids
 
 
-class Change(NamedTuple):
-    """How the splitting of a text changes."""
-
-    num_words: int
-    before: int  # pieces in all with the old vocabulary
-    after: int  # the same with the new one
-    # Words that have more pieces than before, or are unknown now, since the
-    # longest token that they begin with is new.
-    longer: list[str]
-
-
 def compare(
     counts: Mapping[str, int],
     before: tokenization.WordpieceTokenizer,
     after: tokenization.WordpieceTokenizer,
-) -> Change:
-    """Count the pieces of a text's words with the old and a new vocabulary."""
+) -> tuple[float, float, list[str]]:
+    """Compare how an old and a new vocabulary split the words of a text.
+
+    Returns:
+        Pieces per word with the old one; with the new one; and the words that
+        have more pieces than before, or are unknown now, since the longest
+        token that they begin with is new.
+    """
     old_pieces = new_pieces = 0
     longer = []
     for word, count in counts.items():
@@ -214,4 +209,4 @@ def compare(
         if len(new) > len(old) or is_lost:
             longer.append(word)
     total = sum(counts.values())
-    return Change(total, old_pieces, new_pieces, sorted(longer))
+    return old_pieces / total, new_pieces / total, sorted(longer)
