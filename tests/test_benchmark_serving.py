@@ -11,6 +11,7 @@ import pytest
 import scripts
 
 from tools.benchmarks import serving as benchmarks_serving
+from tools.benchmarks import serving_programs
 
 pytest.importorskip("tensorflow_text")
 benchmark = scripts.load("tools.benchmark")
@@ -81,8 +82,7 @@ def test_an_interpreter_without_transformers_ends_in_a_line(
     python = write_python(tmp_path, "#!/bin/sh\necho no torch >&2\nexit 1\n")
     monkeypatch.setattr(benchmarks_serving, "write_models", lambda *_: 13)
     waits = "import sys, time, json\n"
-    spec = benchmarks_serving.ServerSpec(waits, "model")
-    monkeypatch.setitem(benchmarks_serving.SERVERS, "savedmodel", spec)
+    monkeypatch.setattr(serving_programs, "SAVED_MODEL", waits)
     for path, message in ((python, "no torch"), ("/no/where", "/no/where")):
         with pytest.raises(UserError, match=f"transformers.*{message}"):
             table(
@@ -125,11 +125,10 @@ def test_a_process_that_fails_is_quoted(tmp_path, monkeypatch):
     cases.write_text(json.dumps({"one": [{}]}))
 
     def start(program):
-        spec = benchmarks_serving.ServerSpec(program, "model")
-        monkeypatch.setitem(benchmarks_serving.SERVERS, "fake", spec)
-        return benchmarks_serving.start("fake", sys.executable, tmp_path, cases)
+        monkeypatch.setattr(serving_programs, "SAVED_MODEL", program)
+        return benchmarks_serving.start("one", sys.executable, tmp_path, cases)
 
-    with pytest.raises(UserError, match="the server fake ended: .*no such"):
+    with pytest.raises(UserError, match="the server one ended: .*no such"):
         start("raise RuntimeError('no such model')")
     program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
     with start(program) as side:

@@ -86,7 +86,7 @@ class Flags:
 
     servers: tuple[str, ...] = flag(
         ("savedmodel",),
-        choices=[s for s in benchmarks_serving.SERVERS if s != "transformers"],
+        choices=list(benchmarks_serving.SERVERS),
         required=True,
     )
     """For --parts=serving: what to compare, any of {choices}."""

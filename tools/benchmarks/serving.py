@@ -41,31 +41,14 @@ SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
 SHAPES = ((1, 32), (1, 128), (32, 128))
 
 
-class ServerSpec(NamedTuple):
-    """How to run a server, and how to make its model."""
-
-    program: str  # of serving_programs.py, the first half
-    model: str  # file or directory below the folder of the models
-    flags: Mapping[str, str] | None = None  # of export_saved_model.py
-
-
+# A server, and the flags with which export_saved_model.py writes its model.
 SERVERS = {
-    "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1", {}),
-    "bfloat16": ServerSpec(
-        programs.SAVED_MODEL,
-        "bfloat16/1",
-        {"dtype": "bfloat16"},
-    ),
-    "litert": ServerSpec(
-        programs.LITERT, "float32.tflite", {"format": "litert"}
-    ),
-    "litert_int8": ServerSpec(
-        programs.LITERT,
-        "int8.tflite",
-        {"format": "litert", "quantize": "int8"},
-    ),
-    "transformers": ServerSpec(programs.TRANSFORMERS, "transformers"),
+    "savedmodel": {},
+    "bfloat16": {"dtype": "bfloat16"},
+    "litert": {"format": "litert"},
+    "litert_int8": {"format": "litert", "quantize": "int8"},
 }
+TRANSFORMERS = "transformers"  # reads the model that the others are made from
 
 
 class Case(NamedTuple):
@@ -101,10 +84,9 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
 def write_models(
     folder: Path, size: str, vocab_file: str, names: Sequence[str]
 ) -> int:
-    """Write a random model in the formats of some servers.
+    """Write a random model in the formats of some servers, one by each name.
 
-    The folder also gets `transformers`, from which the models in other formats
-    are made.
+    The folder also gets TRANSFORMERS, from which the others are made.
 
     Returns:
         The number of tokens.
@@ -115,7 +97,7 @@ def write_models(
     config.hidden_act = "gelu_erf"
     tf.keras.utils.set_random_seed(1)  # the same weights always
     variables = TextEncoder(config, "float32").variables
-    theirs = folder / SERVERS["transformers"].model
+    theirs = folder / TRANSFORMERS
     theirs.mkdir()
     huggingface.write_config(str(theirs), config, "BertModel")
     huggingface.write_weights(
@@ -126,16 +108,15 @@ def write_models(
     )
     trained_for = TrainedFor(max_seq_length=MAX_SEQ_LENGTH)
     write_tokenizer(str(theirs), Checkpoint("", config, trained_for, files))
-    for spec in map(SERVERS.__getitem__, names):
-        if spec.flags is not None:
-            measuring.run_script(
-                "export_saved_model.py",
-                init_checkpoint=theirs,
-                task="encoder",
-                do_lower_case="true",
-                output=folder / spec.model,
-                **spec.flags,
-            )
+    for name in names:
+        measuring.run_script(
+            "export_saved_model.py",
+            init_checkpoint=theirs,
+            task="encoder",
+            do_lower_case="true",
+            output=folder / name,
+            **SERVERS[name],
+        )
     return num_tokens
 
 
@@ -167,8 +148,8 @@ def race(
             "median_seconds": median,
             "rows_per_second": case.rows / best,
         }
-        if "transformers" in servers and name != "transformers":
-            share = best / min(seconds["transformers"])
+        if TRANSFORMERS in servers and name != TRANSFORMERS:
+            share = best / min(seconds[TRANSFORMERS])
             figures["share_of_transformers"] = share
         if name != first:
             difference = np.abs(pooled[name] - pooled[first]).max()
@@ -202,16 +183,15 @@ def measure(
             f"--input_file has {len(texts)} lines with text, wanted at least "
             f"{SENTENCES_PER_BATCH}, a batch for --parts=serving"
         )
-    if transformers_python:
-        names = [*names, "transformers"]
     cases = make_cases(texts, write_models(folder, size, vocab_file, names))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
+    pythons = dict.fromkeys(names, sys.executable)
+    if transformers_python:
+        pythons[TRANSFORMERS] = transformers_python
     with contextlib.ExitStack() as stack:
         servers, start_seconds = {}, {}
-        for name in names:
-            is_theirs = name == "transformers"
-            python = transformers_python if is_theirs else sys.executable
+        for name, python in pythons.items():
             began = time.perf_counter()
             server = start(name, python, folder, path)
             servers[name] = stack.enter_context(server)
@@ -221,7 +201,7 @@ def measure(
             takers = {
                 name: server
                 for name, server in servers.items()
-                if not (is_text and SERVERS[name].program == programs.LITERT)
+                if not (is_text and name.startswith("litert"))
             }
             if takers:
                 yield from race(size, case, takers, rounds)
@@ -238,23 +218,23 @@ def measure(
 
 
 def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:
-    """Return the process of a server, one of SERVERS, when it can answer.
+    """Return the process of a server when it can answer.
 
-    Questions are {"case": name, "calls": n}, answers {"seconds", "pooled"}.
-    `cases` is a JSON file, {name of a case: its batches}.
+    The server is one of SERVERS, or TRANSFORMERS. Questions are {"case": name,
+    "calls": n}, answers {"seconds", "pooled"}. `cases` is a JSON file, {name of
+    a case: its batches}.
     """
-    program, model, _ = SERVERS[name]
+    program = programs.SAVED_MODEL
+    if name == TRANSFORMERS:
+        program = programs.TRANSFORMERS
+    elif name.startswith("litert"):
+        program = programs.LITERT
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
-    command = [python, "-c", program + programs.LOOP]
+    arguments = (folder / name, cases, machine.num_cores())
     return JsonProcess(
         f"the server {name}",
-        [
-            *command,
-            str(folder / model),
-            str(cases),
-            str(machine.num_cores()),
-        ],
+        [python, "-c", program + programs.LOOP, *map(str, arguments)],
         cwd=folder,
         env=environment,
     )
