@@ -1,7 +1,6 @@
 """The serving part of the benchmark, alone and beside a stand-in."""
 
 import json
-import re
 import sys
 
 from base.errors import UserError
@@ -108,11 +107,6 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
         found, words = note.split(", ")[-1].split(" ", 1)
         assert float(found) == pytest.approx(share, rel=1e-2)
         assert words == "share of transformers"
-    note = rows["serving tiny, start and memory, savedmodel"][1]
-    resident, unit = re.fullmatch(
-        r"([\d.]+) ([MG]) resident bytes", note
-    ).groups()
-    assert unit == "G" or float(resident) > 100
     assert (
         "difference of answers" in rows["serving tiny, ids, 2 x 8, litert"][1]
     )

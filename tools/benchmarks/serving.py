@@ -11,7 +11,6 @@ import json
 import os
 import statistics
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,12 +189,10 @@ def measure(
     if transformers_python:
         pythons[TRANSFORMERS] = transformers_python
     with contextlib.ExitStack() as stack:
-        servers, start_seconds = {}, {}
-        for name, python in pythons.items():
-            began = time.perf_counter()
-            server = start(name, python, folder, path)
-            servers[name] = stack.enter_context(server)
-            start_seconds[name] = time.perf_counter() - began
+        servers = {
+            name: stack.enter_context(start(name, python, folder, path))
+            for name, python in pythons.items()
+        }
         for case in cases:
             is_text = "text" in case.batches[0]
             takers = {
@@ -205,16 +202,6 @@ def measure(
             }
             if takers:
                 yield from race(size, case, takers, rounds)
-        for name, server in servers.items():
-            yield Row(
-                f"serving {size}, start and memory, {name}",
-                {
-                    "start_seconds": start_seconds[name],
-                    "resident_bytes": machine.resident_bytes(
-                        server.process.pid
-                    ),
-                },
-            )
 
 
 def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:

@@ -2,13 +2,10 @@
 
 A step's speed is reported as a share of the rate of a large matrix product
 that is measured right before and after it: a shared machine changes its speed
-from minute to minute, and the share changes less than the time does. On a CPU
-it is also a multiple of the time of its own products, one after the other.
+from minute to minute, and the share changes less than the time does.
 """
 
-import collections
 import dataclasses
-import functools
 import itertools
 import statistics
 import time
@@ -38,29 +35,26 @@ BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
 
 
-def fake_batch(
-    rows: int, length: int, config: modeling.BertConfig
-) -> dict[str, tf.Tensor]:
-    """Return a batch of random ids without padding, [rows, length].
+def fake_batch(program: Program) -> dict[str, tf.Tensor]:
+    """Return a batch of random ids without padding.
 
     The time of a step does not depend on the values, only on the shapes.
     """
     rng = np.random.default_rng(0)
-    shape, slots = (rows, length), (rows, predictions_of(length))
-    # The first columns of a permutation of each row: positions without
-    # repetition.
-    positions = np.argsort(rng.random(shape), axis=1)[:, : slots[1]]
-    batch = {
-        "input_ids": rng.integers(0, config.vocab_size, shape),
-        "input_mask": np.ones(shape),
-        "segment_ids": rng.integers(0, 2, shape),
-        "masked_lm_positions": np.sort(positions, axis=1),
-        "masked_lm_ids": rng.integers(0, config.vocab_size, slots),
-        "next_sentence_labels": rng.integers(0, 2, rows),
+    limits = {
+        "input_ids": VOCAB_SIZE,
+        "masked_lm_ids": VOCAB_SIZE,
+        "masked_lm_positions": program.length,
+        "next_sentence_labels": 2,
+        "segment_ids": 2,
     }
-    batch = {k: tf.constant(v.astype(np.int32)) for k, v in batch.items()}
-    batch["masked_lm_weights"] = tf.ones(slots)
-    return batch
+    specs = KINDS[program.step].features(program.batch, program.length)
+    return {
+        name: tf.constant(rng.integers(0, limits[name], x.shape), x.dtype)
+        if name in limits
+        else tf.ones(x.shape, x.dtype)
+        for name, x in specs.items()
+    }
 
 
 def time_steps(
@@ -81,51 +75,6 @@ def time_steps(
         processor.append(time.process_time() - began_processor)
     # The first call after compilation still allocates memory.
     return seconds[0], seconds[2:], min(processor[2:])
-
-
-# Operation -> its attributes that say which of both factors is transposed.
-_PRODUCTS = {
-    "MatMul": ("transpose_a", "transpose_b"),
-    "BatchMatMulV2": ("adj_x", "adj_y"),
-}
-
-
-def products_of(
-    step: train_step.Step, batch: dict[str, tf.Tensor]
-) -> collections.Counter:
-    """Return how often a step computes each product outside of XLA.
-
-    Of a product are the shapes and the type of its factors, and which of them
-    are transposed.
-    """
-    # XLA's programs are single operations of this graph.
-    run = tf.function(step.replica_step, autograph=False)
-    graph = run.get_concrete_function(batch, tf.constant(0, tf.int64)).graph
-    return collections.Counter(
-        (
-            *(tuple(factor.shape) for factor in op.inputs),
-            op.inputs[0].dtype,
-            *map(op.get_attr, _PRODUCTS[op.type]),
-        )
-        for op in graph.get_operations()
-        if op.type in _PRODUCTS
-    )
-
-
-def products_seconds(products: collections.Counter) -> float:
-    """Return the time on all processors of `products_of`, of random numbers."""
-    total = 0.0
-    for (left, right, dtype, *transposed), count in products.items():
-        factors = [
-            tf.cast(tf.random.stateless_uniform(shape, [1, 2], -1, 1), dtype)
-            for shape in (left, right)
-        ]
-        total += count * measuring.best_seconds(
-            functools.partial(tf.matmul, *factors, *transposed),
-            4,
-            time.process_time,
-        )
-    return total
 
 
 def training_flops(
@@ -266,7 +215,7 @@ def _measure_ours(
         compilation.for_training(strategy, settings),
     )
     before = measuring.matmul_peak(dtype)
-    fake = fake_batch(batch, length, model.config)
+    fake = fake_batch(program)
     first, seconds, processor = time_steps(step, fake, repeats)
     memory = None
     if gpus:
@@ -277,14 +226,8 @@ def _measure_ours(
     operations = training_flops(model.config, batch, length, name)
     share = operations / figures["seconds"] / peak
     figures |= {"matmul_peak_share": share, "peak_flops": peak}
-    direction = model.config.attention_direction
-    # Those of the vocabulary are in a loop for models of one direction.
-    if not gpus and direction == modeling.BIDIRECTIONAL:
-        products = products_seconds(products_of(step, fake))
-        figures |= {
-            "processor_seconds": processor,
-            "times_its_products": processor / products,
-        }
+    if not gpus:
+        figures["processor_seconds"] = processor
     for how, other in theirs.items():
         figures[f"share_of_{how}"] = figures["seconds"] / other
     objective = f", {name}" if name != objectives.DEFAULT else ""
