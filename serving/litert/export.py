@@ -53,7 +53,7 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     files[metadata.DESCRIPTION] = text.encode()
     data = metadata.with_files(data, files)
     file_system.write_bytes(path, data)
-    _log_mediapipe(task.settings)
+    _warn_of_mediapipe(task.settings)
     logs.say(
         "Wrote %s: %s, weights %s, %.1f MB",
         path,
@@ -63,23 +63,14 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     )
 
 
-def _log_mediapipe(settings: TaskSettings) -> None:
-    """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
+def _warn_of_mediapipe(settings: TaskSettings) -> None:
+    """Warn if MediaPipe runs the file and makes other ids of a text."""
     checkpoint = settings.checkpoint
     trained_for, text = checkpoint.trained_for, checkpoint.tokenizer_settings
     if settings.task not in ("classifier", "encoder", "embeddings") or (
         settings.task == "classifier" and trained_for.labels is None
     ):
-        logging.info(
-            "MediaPipe has no task for this model: run it with litert_model.py "
-            "or LiteRT's own interface"
-        )
-        return
-    logging.info(
-        "MediaPipe's %s runs the file. It lower-cases ASCII letters alone, "
-        "keeps accents and splits special tokens, whatever the vocabulary",
-        "TextClassifier" if settings.task == "classifier" else "TextEmbedder",
-    )
+        return  # MediaPipe has no task for this model
     differences = {
         "was fine-tuned on pairs, of which it gets one text": (
             trained_for.sentence_pairs
