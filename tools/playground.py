@@ -28,7 +28,7 @@ from serving import flags as prediction_flags
 from serving.search import build
 from tasks import loading
 from tasks.embeddings.task import Prompts, with_prompts
-from tools.page import neighbors, site, tabs
+from tools.page import site, tabs
 from tools.page.models import PageModel
 from training.flags import ModelFlags
 
@@ -44,14 +44,9 @@ define(Prompts)
 class Flags:
     """What is searched, and where the page is."""
 
-    neighbors_file: str | None = flag(
-        excludes={"index": "both are searched for neighbors"}
-    )
-    """UTF-8 text, a sentence per line, to find nearest sentences in; default:
-    sentences that are pasted into the page."""
-
     index: str | None = flag()
-    """Folder that search.py has made with one of the models, to search in."""
+    """Folder that search.py has made with one of the models, to search in;
+    default: sentences that are pasted into the page."""
 
     # Server
     host: str = flag("127.0.0.1")
@@ -76,16 +71,10 @@ def main(_: list[str]) -> None:
             "and read its sentences; there is no password",
             FLAGS.host,
         )
-    sentences = {}
-    if FLAGS.neighbors_file:
-        sentences = neighbors.read_sentences(FLAGS.neighbors_file)
     port = site.free_port(FLAGS.host, FLAGS.port)
     models = load_models()
     if FLAGS.index:
         open_index(models)
-    if sentences:
-        for model in models:
-            model.searched = neighbors.Collection(model, sentences)
     gradio = site.load_gradio()  # from here on without the network
     page = site.make_page(gradio, models, tabs.make_tabs(models))
     address = site.start(gradio, page, FLAGS.host, port)

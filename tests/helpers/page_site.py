@@ -49,7 +49,7 @@ def served(
 
     Args:
         models: of the page.
-        sentences: of --neighbors_file, one in each line.
+        sentences: to search, one in each line.
     """
     if sentences:
         found = neighbors.sentences_of(sentences)

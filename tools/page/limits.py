@@ -35,7 +35,7 @@ def check() -> None:
     Raises:
         UserError: says what to do.
     """
-    # What runs before the first request has no end: --neighbors_file.
+    # Outside of a request there is no end.
     session = getattr(_thread, "session", "")
     if time.monotonic() > _ends.get(session, math.inf):
         raise UserError(

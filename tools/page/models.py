@@ -6,7 +6,7 @@ Predictions are those of batch_predict.py, vectors those of search.py.
 import copy
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from base.errors import UserError, counted
@@ -54,8 +54,8 @@ class PageModel:
         vector_settings: settings of the task that makes vectors, as search.py
             makes them.
         run_vectors: the model of that task as a function of batches.
-        searched: a neighbors.Collection or an index of search.py; None: the
-            sentences that are pasted into the page are searched.
+        searched: an index of search.py; None: the sentences that are pasted
+            into the page are searched.
 
     Raises:
         UserError: weights are missing, or lengths do not fit.
@@ -126,22 +126,16 @@ class PageModel:
             raise UserError(found)
         return found
 
-    def vectors(
-        self,
-        texts: Sequence[str],
-        use: str,
-        update: Callable[[int], None] = lambda count: None,
-    ) -> np.ndarray:
+    def vectors(self, texts: Sequence[str], use: str) -> np.ndarray:
         """Return the vectors of texts, float32 [n, D], as they are compared.
 
         Args:
             texts: n of them.
             use: "query" or "document", as search.py has vectors for both.
-            update: called with the number of texts of each batch.
         """
         task = task_for(self.vector_settings, use)
         inputs = [_parsed(task, text=text) for text in texts]
-        return vectors_of(task, self.run_vectors, inputs, update)
+        return vectors_of(task, self.run_vectors, inputs)
 
     def row(
         self, text_a: str, text_b: str = "", at_once: bool = False

@@ -1,4 +1,4 @@
-"""Nearest sentences by cosine of vectors, and files with mistakes."""
+"""Nearest sentences by cosine of vectors, and texts without sentences."""
 
 from base.errors import UserError
 
@@ -40,24 +40,8 @@ def test_cosines_are_those_of_the_vectors(model):
         np.testing.assert_allclose(near["score"], cosines[place], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "has no text|0 sentences"),
-        (b" \n\n", "0 sentences"),
-        (b"caf\xe9", "not UTF-8"),
-        (b"a\n" * 100_001, "100,001 sentences"),
-        (None, "No such file|cannot be read"),
-    ],
-)
-def test_a_file_with_mistakes(content, message, tmp_path):
-    path = tmp_path / "lines.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UserError, match=message):
-        neighbors.read_sentences(str(path))
-
-
-def test_a_directory_is_no_file(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        neighbors.read_sentences(str(tmp_path))
+@pytest.mark.parametrize("text", ["", " \n\n", "a\n" * 201])
+def test_none_or_too_many_sentences(text):
+    count = text.count("a")
+    with pytest.raises(UserError, match=f"^{count} sentences, wanted 1 to 200"):
+        neighbors.sentences_of(text)
