@@ -263,17 +263,13 @@ def write_instance_to_example_files(
             "masked_lm_weights": [[1.0] * len(x.masked_lm_labels) for x in own],
             "next_sentence_labels": [[x.is_random_next] for x in own],
         }
-        columns = {name: _padded(x, schema[name]) for name, x in values.items()}
+        columns = {}
+        for name, rows in values.items():
+            feature = schema[name]
+            matrix = np.zeros([len(rows), feature.length], feature.dtype)
+            for place, row in enumerate(rows):
+                matrix[place, : len(row)] = row
+            columns[name] = matrix
         with file_system.atomic_file(path) as file:
             with tfrecord.RecordWriter(file) as writer:
                 writer.write_examples(columns)
-
-
-def _padded(
-    rows: Sequence[Sequence[float]], feature: tfrecord.Feature
-) -> np.ndarray:
-    """Return the values of a feature of all records, [n, length]."""
-    matrix = np.zeros([len(rows), feature.length], feature.dtype)
-    for place, row in enumerate(rows):
-        matrix[place, : len(row)] = row
-    return matrix

@@ -150,10 +150,8 @@ def text_rows() -> Iterator[Row]:
         if "reader" in FLAGS.parts:
             yield from benchmarks_text.measure_reader(found)
         if "serving" in FLAGS.parts:
-            folder = found.folder / "serving"
-            folder.mkdir()
             yield from benchmarks_serving.measure(
-                folder,
+                found.folder / "serving",
                 FLAGS.serving_size,
                 found.vocab_file,
                 list(filter(str.strip, found.lines())),

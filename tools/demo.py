@@ -49,7 +49,6 @@ define(Flags)
 
 
 HERE = str(Path(__file__).resolve().parent.parent)
-MAX_WIDTH = 100  # of the command lines, in columns
 
 SENTENCES = (
     "Return [MASK] if the object is callable.",
@@ -71,8 +70,7 @@ def run(work_dir: str, command: str) -> None:
         UserError: the script failed.
     """
     words = [w.replace("$dir", work_dir) for w in shlex.split(command)]
-    shown_command = commands.shell_lines(["python", *words], MAX_WIDTH - 2)
-    print(f"$ {shown_command}", flush=True)
+    print(f"$ {commands.shell_lines(['python', *words])}", flush=True)
     script, *arguments = words
     path = os.path.join(HERE, script)
     if child_processes.run([sys.executable, path, *arguments]):

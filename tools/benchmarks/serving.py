@@ -90,7 +90,8 @@ def write_models(
     Returns:
         The number of tokens.
     """
-    num_tokens = len(Vocabulary(vocab_file).tokens)
+    vocabulary = Vocabulary(vocab_file)
+    num_tokens = len(vocabulary.tokens)
     config = modeling.BertConfig.from_size(size, num_tokens)
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
@@ -102,9 +103,7 @@ def write_models(
     huggingface.write_weights(
         str(theirs), {v.path: v.numpy() for v in variables}
     )
-    files = TokenizerFiles(
-        vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
-    )
+    files = TokenizerFiles(vocabulary=vocabulary, known=TokenizerSettings.of())
     trained_for = TrainedFor(max_seq_length=MAX_SEQ_LENGTH)
     write_tokenizer(str(theirs), Checkpoint("", config, trained_for, files))
     for name in names:
@@ -168,7 +167,7 @@ def measure(
     """Time ways to serve a model on requests of ids and of texts.
 
     Args:
-        folder: an empty folder for the models.
+        folder: a new folder for the models.
         size: one of modeling.NAMED_SIZES; the weights are random.
         vocab_file: a lower-cased vocabulary.
         texts: at least SENTENCES_PER_BATCH.
@@ -182,6 +181,7 @@ def measure(
             f"--input_file has {len(texts)} lines with text, wanted at least "
             f"{SENTENCES_PER_BATCH}, a batch for --parts=serving"
         )
+    folder.mkdir()
     cases = make_cases(texts, write_models(folder, size, vocab_file, names))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))

@@ -65,7 +65,7 @@ class WorkDir(NamedTuple):
 
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
-        return commands.shell_lines(["python", *self.words(step)], width=80)
+        return commands.shell_lines(["python", *self.words(step)])
 
     def output(self, step: Step) -> str:
         """Return the path of what a step writes."""
