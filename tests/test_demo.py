@@ -84,7 +84,7 @@ def test_demo_from_end_to_end(tmp_path):
     steps = [line for line in shown if line.startswith("step ")]
     assert len(steps) == 8
     assert "  (token frequencies alone: " in result.stderr
-    assert len(printed.splitlines()) + len(shown) <= 80
+    assert len(printed.splitlines()) + len(shown) <= 100
     demo.claim(str(tmp_path), is_quick=True)  # its own folder, a second time
     with pytest.raises(UserError, match="was begun with"):
         scripts.run(demo, work_dir=tmp_path, quick=False)
