@@ -59,22 +59,18 @@ def fake_batch(program: Program) -> dict[str, tf.Tensor]:
 
 def time_steps(
     step: train_step.Step, batch: dict[str, tf.Tensor], repeats: int
-) -> tuple[float, list[float], float]:
-    """Return the seconds of the compiling call and of each later step.
-
-    Last are the seconds on all processors of the shortest step.
-    """
+) -> tuple[float, list[float]]:
+    """Return the seconds of the compiling call and of each later step."""
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
-    seconds, processor = [], []
+    seconds = []
     for number in range(2 + repeats):
-        began, began_processor = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         done, _ = step.repeat(iterator, tf.constant(number, tf.int64), one)
         int(done)  # waits for the device
         seconds.append(time.perf_counter() - began)
-        processor.append(time.process_time() - began_processor)
     # The first call after compilation still allocates memory.
-    return seconds[0], seconds[2:], min(processor[2:])
+    return seconds[0], seconds[2:]
 
 
 def training_flops(
@@ -215,8 +211,7 @@ def _measure_ours(
         compilation.for_training(strategy, settings),
     )
     before = measuring.matmul_peak(dtype)
-    fake = fake_batch(program)
-    first, seconds, processor = time_steps(step, fake, repeats)
+    first, seconds = time_steps(step, fake_batch(program), repeats)
     memory = None
     if gpus:
         memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
@@ -226,8 +221,6 @@ def _measure_ours(
     operations = training_flops(model.config, batch, length, name)
     share = operations / figures["seconds"] / peak
     figures |= {"matmul_peak_share": share, "peak_flops": peak}
-    if not gpus:
-        figures["processor_seconds"] = processor
     for how, other in theirs.items():
         figures[f"share_of_{how}"] = figures["seconds"] / other
     objective = f", {name}" if name != objectives.DEFAULT else ""
