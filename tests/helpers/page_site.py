@@ -52,9 +52,8 @@ def served(
         sentences: to search, one in each line.
     """
     if sentences:
-        found = neighbors.sentences_of(sentences)
         for model in models:
-            model.searched = neighbors.Collection(model, found)
+            model.searched = neighbors.Pasted(model, sentences)
     with mock.patch.dict(os.environ):  # other tests use the hub
         gradio = site.load_gradio()
         page = site.make_page(gradio, models, tabs.make_tabs(models))

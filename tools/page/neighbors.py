@@ -1,6 +1,5 @@
-"""Sentences in memory, to be searched for those nearest to a text."""
+"""Sentences that are pasted into the page, to be searched for the nearest."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from base.errors import UserError
@@ -11,38 +10,31 @@ from tools.page.models import PageModel
 _MOST = 200  # encoded again for every search
 
 
-def sentences_of(text: str) -> dict[int, str]:
-    """Return the sentences of a text, one in each line, by line from 1.
-
-    Raises:
-        UserError: there is none, or there are too many.
-    """
-    found = {
-        number: line.strip()
-        for number, line in enumerate(text.split("\n"), 1)
-        if line.strip()
-    }
-    if not 1 <= len(found) <= _MOST:
-        raise UserError(
-            f"{len(found):,} sentences, wanted 1 to {_MOST}, one in each line"
-        )
-    return found
-
-
-class Collection(Sentences):
-    """Sentences in memory.
+class Pasted(Sentences):
+    """The sentences of a text, one in each line; their ids are its lines.
 
     Args:
         model: makes the vectors, as search.py does.
-        sentences: what `sentences_of` returns.
+        text: the text.
+
+    Raises:
+        UserError: it has no sentence, or too many.
     """
 
-    def __init__(self, model: PageModel, sentences: Mapping[int, str]):
-        self.lines, self.texts = [*sentences], [*sentences.values()]
+    def __init__(self, model: PageModel, text: str):
+        lines = enumerate(map(str.strip, text.split("\n")), 1)
+        self.found = [(number, line) for number, line in lines if line]
+        if not 1 <= len(self.found) <= _MOST:
+            raise UserError(
+                f"{len(self.found):,} sentences, wanted 1 to {_MOST}, one in "
+                "each line"
+            )
         trained_for = model.task.checkpoint.trained_for
         self.similarity = trained_for.similarity_fn_name
-        self.vectors = model.vectors(self.texts, "document")
+        texts = [line for _, line in self.found]
+        self.vectors = model.vectors(texts, "document")
 
     def sentence(self, place: int) -> dict[str, Any]:
         """Return id, the line, and text of a sentence."""
-        return {"id": self.lines[place], "text": self.texts[place]}
+        number, line = self.found[place]
+        return {"id": number, "text": line}

@@ -308,9 +308,7 @@ def nearest(model: PageModel, text: str, pasted: str = "") -> Shown:
     If the model has none to search, they are those of `pasted`, one in each
     line.
     """
-    searched = model.searched or neighbors.Collection(
-        model, neighbors.sentences_of(pasted)
-    )
+    searched = model.searched or neighbors.Pasted(model, pasted)
     query = model.vectors([text], "query")
     found = next(searched.search(query, NUM_NEIGHBORS))
     rows = [(r["text"], f"{r['score']:.3f}", str(r["id"])) for r in found]

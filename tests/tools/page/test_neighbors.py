@@ -27,11 +27,10 @@ def vector_of(model, text: str) -> np.ndarray:
 
 
 def test_cosines_are_those_of_the_vectors(model):
-    sentences = neighbors.sentences_of("\n\n".join(TEXTS))
-    collection = neighbors.Collection(model, sentences)
+    pasted = neighbors.Pasted(model, "\n\n".join(TEXTS))
     query = vector_of(model, "good book")
     cosines = [query @ vector_of(model, text) for text in TEXTS]
-    (found,) = collection.search(query[None], 5)
+    (found,) = pasted.search(query[None], 5)
     best = sorted(cosines, reverse=True)[:5]
     np.testing.assert_allclose([n["score"] for n in found], best, atol=1e-5)
     for near in found:
@@ -41,7 +40,7 @@ def test_cosines_are_those_of_the_vectors(model):
 
 
 @pytest.mark.parametrize("text", ["", " \n\n", "a\n" * 201])
-def test_none_or_too_many_sentences(text):
+def test_none_or_too_many_sentences(text, model):
     count = text.count("a")
     with pytest.raises(UserError, match=f"^{count} sentences, wanted 1 to 200"):
-        neighbors.sentences_of(text)
+        neighbors.Pasted(model, text)
