@@ -45,7 +45,7 @@ def test_a_script_ends_with_the_demo(tmp_path, monkeypatch):
     )
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from tools import demo; "
-        "demo.HERE = sys.argv[2]; demo.run(sys.argv[2], 'x.py')"
+        "demo.startup.ROOT = sys.argv[2]; demo.run(sys.argv[2], 'x.py')"
     )
     command = [sys.executable, "-c", program, ROOT, tmp_path]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:

@@ -17,9 +17,8 @@ import json
 import os
 import shlex
 import sys
-from pathlib import Path
 
-from base import child_processes, file_system, script, text_files
+from base import child_processes, file_system, script, startup, text_files
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -48,8 +47,6 @@ class Flags:
 define(Flags)
 
 
-HERE = str(Path(__file__).resolve().parent.parent)
-
 SENTENCES = (
     "Return [MASK] if the object is callable.",
     "If the key is not found, a KeyError is [MASK].",
@@ -72,7 +69,7 @@ def run(work_dir: str, command: str) -> None:
     words = [w.replace("$dir", work_dir) for w in shlex.split(command)]
     print(f"$ {commands.shell_lines(['python', *words])}", flush=True)
     script, *arguments = words
-    path = os.path.join(HERE, script)
+    path = os.path.join(startup.ROOT, script)
     if child_processes.run([sys.executable, path, *arguments]):
         raise UserError(f"{script} failed, see above")
 

@@ -1,21 +1,19 @@
 """A row of the benchmark's table; timing functions, products and scripts."""
 
 import functools
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from base import machine
+from base import machine, startup
 from base.errors import UserError
 
 import tensorflow as tf
 
 from training import devices
-
-_ROOT = Path(__file__).resolve().parents[2]
 
 _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
@@ -86,7 +84,7 @@ def run_script(script: str, **values) -> tuple[str, float]:
     arguments = [f"--{name}={value}" for name, value in values.items()]
     command = [sys.executable, "-c", _WITH_MEMORY, sys.executable]
     result = subprocess.run(
-        [*command, str(_ROOT / script), *arguments],
+        [*command, os.path.join(startup.ROOT, script), *arguments],
         capture_output=True,
         text=True,
         preexec_fn=machine.end_with_parent,
