@@ -13,7 +13,6 @@ Started again, it resumes where it stopped; finished steps are not repeated.
 """
 
 import dataclasses
-import json
 import os
 import shlex
 import sys
@@ -149,7 +148,7 @@ def claim(work_dir: str, is_quick: bool) -> None:
     found = text_files.read_own_json(path)
     if not found:
         file_system.check_new_directory(work_dir, "work_dir", ())
-        file_system.write_text(path, json.dumps({"quick": is_quick}))
+        text_files.write_json(path, {"quick": is_quick})
     elif found != {"quick": is_quick}:
         raise UserError(
             f"--work_dir={work_dir} was begun "

@@ -16,7 +16,6 @@ began the directory.
 """
 
 import functools
-import json
 import os
 import pathlib
 import re
@@ -103,7 +102,7 @@ class WorkDir(NamedTuple):
         marker = {"identity": self._identity(step), "seconds": seconds, **state}
         file = self._marker_path(step)
         os.makedirs(os.path.dirname(file), exist_ok=True)
-        file_system.write_text(file, json.dumps(marker, indent=1))
+        text_files.write_json(file, marker)
 
     def is_finished(self, step: Step) -> bool:
         """Return whether a step has not failed and its output is there."""
@@ -157,7 +156,7 @@ class WorkDir(NamedTuple):
                 path = step.flags["bert_config_file"]
                 path = path.replace("$work_dir", self.path)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                file_system.write_text(path, json.dumps(step.config, indent=2))
+                text_files.write_json(path, step.config)
 
     def scores(self, step: Step) -> dict[str, float]:
         """Return the scores in a step's eval_results.txt, {} without one.
