@@ -20,12 +20,13 @@ layers and norms treat every token alone, and a matrix product needs no third
 axis. Only attention splits it into [B, N, S, D].
 """
 
+import contextlib
 import copy
 import dataclasses
 import json
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import lazy, text_files
@@ -238,6 +239,9 @@ class Layer(keras.layers.Layer):
     of Python attributes are free.
     """
 
+    # Shapes, by paths, of variables that are about to be read (`to_be_read`).
+    read: Mapping[str, Sequence[int]] = {}
+
     def __init__(self, name: str):
         # Variables are float32, activations need not be: autocast would turn
         # them into float32 at the entrance of every layer.
@@ -255,7 +259,22 @@ class Layer(keras.layers.Layer):
         initializer = "zeros"
         if stddev:
             initializer = keras.initializers.TruncatedNormal(stddev=stddev)
+        if list(Layer.read.get(f"{self.path}/{name}", ())) == shape:
+            initializer = "zeros"
         return self.add_weight(shape=shape, initializer=initializer, name=name)
+
+
+@contextlib.contextmanager
+def to_be_read(shapes: Mapping[str, Sequence[int]]) -> Iterator[None]:
+    """Create layers without random values for variables that are read next.
+
+    Drawing those of a Base takes seconds. `shapes` are the checkpoint's.
+    """
+    Layer.read = shapes
+    try:
+        yield
+    finally:
+        Layer.read = {}
 
 
 class Dense(Layer):

@@ -59,7 +59,7 @@ _ID_BYTES = 4  # int32
 
 __getattr__ = lazy.attributes_of("compat.tokenization")
 
-_CJK_RANGES = (
+CJK_RANGES = (
     (0x4E00, 0x9FFF),  # CJK Unified Ideographs
     (0x3400, 0x4DBF),  # Extension A
     (0x20000, 0x2A6DF),  # Extension B
@@ -305,7 +305,7 @@ def _is_of_word(char: str) -> bool:
 
 def is_cjk(code: int) -> bool:
     """Whether a code point is a CJK ideograph; Hangul and Kana are not."""
-    return any(first <= code <= last for first, last in _CJK_RANGES)
+    return any(first <= code <= last for first, last in CJK_RANGES)
 
 
 def _clean_char(

@@ -1,8 +1,8 @@
 """Tables of the tokenizer's replacement for each code point of Unicode.
 
-They are computed by running tokenization.py and Python's `str.lower` on every
-code point, so they have this interpreter's Unicode version. This takes about a
-second; the tables are cached.
+They are computed by running tokenization.py and Python's `str.lower`, so they
+have this interpreter's Unicode version. The tokenizer is asked once about code
+points that it treats alike, such as the ideographs. The tables are cached.
 """
 
 import functools
@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 import tokenization
-from tokenization import TokenizerSettings
+from tokenization import BasicTokenizer, TokenizerSettings
 
 _CODE_POINTS = 0x110000
 
-PAGE = 256  # code points per page of a table
+# All but planes 4 to 13, to which no version of Unicode has assigned any.
+_ASSIGNED = np.r_[:0x40000, 0xE0000:_CODE_POINTS].astype("<u4")
 
-_NO_CHARACTER = {"Cn", "Co"}  # categories: unassigned, for private use
+PAGE = 256  # code points per page of a table
 
 SELF = -1  # in a replacement: the character itself
 
@@ -41,54 +42,90 @@ class Table(NamedTuple):
     values: np.ndarray  # code points, or SELF
 
 
-def _replacements(settings: TokenizerSettings) -> Iterator[tuple[int, ...]]:
-    """Yield the replacement of each code point by itself, without neighbors.
+def _characters() -> str:
+    """Return the characters of _ASSIGNED."""
+    return _ASSIGNED.tobytes().decode("utf-32-le", "surrogatepass")
 
-    Computed by the tokenizer, many code points at a time: each is put between
-    two letters, as in "aXb", and the words are joined by spaces again.
+
+def _pages() -> Iterator[str]:
+    """Yield the characters of each page that has some."""
+    text = _characters()
+    for first in range(0, len(text), PAGE):
+        yield text[first : first + PAGE]
+
+
+@functools.cache
+def categories() -> np.ndarray:
+    """Return the category of each code point, such as b"Lu"; cached."""
+    found = np.full(_CODE_POINTS, b"Cn")
+    names = "".join(map(unicodedata.category, _characters()))
+    found[_ASSIGNED] = np.frombuffer(names.encode(), "S2")
+    return found
+
+
+def _normalized(text: str, settings: TokenizerSettings) -> str:
+    """Return a text in lower case and NFD, as the settings want it."""
+    text = text.lower() if settings.do_lower_case else text
+    return (
+        unicodedata.normalize("NFD", text) if settings.strip_accents else text
+    )
+
+
+def _alike(settings: TokenizerSettings) -> np.ndarray:
+    """Return for each code point the first one that is treated alike.
+
+    The tokenizer knows a character by its category, as an ideograph, by its
+    lower case and NFD, and of ASCII's and U+FFFD by itself.
     """
-    basic = tokenization.BasicTokenizer(settings=settings)
-    mark = "zz"
-    for first in range(0, _CODE_POINTS, 4096):
-        codes = range(first, first + 4096)
-        kinds = {unicodedata.category(chr(code)) for code in codes}
-        if kinds <= _NO_CHARACTER and not settings.is_of_hub:
-            # Letters to the tokenizer. Most code points are such.
-            yield from [(SELF,)] * len(codes)
-            continue
-        cells = [
-            # Surrogates cannot be in UTF-8, hence in no text.
-            "ab" if 0xD800 <= code < 0xE000 else f"a{chr(code)}b"
-            for code in codes
-        ]
-        pieces = basic.tokenize(f" {mark} ".join(cells))
-        parts = " ".join(pieces).split(f" {mark} ")
-        for code, part in zip(codes, parts, strict=True):
-            if (part[0], part[-1]) != ("a", "b"):
-                raise AssertionError(f"U+{code:04X} changes its neighbours")
-            yield tuple(
-                SELF if ord(char) == code else ord(char) for char in part[1:-1]
-            )
+    kinds = categories().view(np.uint16).astype(np.int32)
+    for first, last in tokenization.CJK_RANGES:
+        kinds[first : last + 1] += 1 << 16
+    alone = [*range(128), 0xFFFD]
+    for page in _pages():
+        if _normalized(page, settings) != page:
+            alone += [ord(c) for c in page if _normalized(c, settings) != c]
+    kinds[alone] = np.add(alone, 1 << 17)
+    codes = np.arange(_CODE_POINTS, dtype=np.int32)
+    first = np.zeros(kinds.max() + 1, np.int32)
+    first[kinds[::-1]] = codes[::-1]
+    return first[kinds]
+
+
+def _replacement(basic: BasicTokenizer, code: int) -> tuple[int, ...]:
+    """Return the replacement of a code point by itself, without neighbors.
+
+    Computed by the tokenizer: it is put between two letters, as in "aXb".
+    """
+    if 0xD800 <= code < 0xE000:
+        return ()  # surrogates cannot be in UTF-8, hence in no text
+    part = " ".join(basic.tokenize(f"a{chr(code)}b"))
+    if (part[0], part[-1]) != ("a", "b"):
+        raise AssertionError(f"U+{code:04X} changes its neighbours")
+    return tuple(
+        SELF if ord(char) == code else ord(char) for char in part[1:-1]
+    )
 
 
 @functools.cache
 def replacement_table(settings: TokenizerSettings) -> Table:
     """Return the table of replacements of all code points; cached."""
-    numbers: dict[tuple[int, ...], int] = {(SELF,): 0}
-    entries = np.array(
-        [
-            numbers.setdefault(replacement, len(numbers))
-            for replacement in _replacements(settings)
-        ],
-        np.int32,
-    )
-    rows, pages = np.unique(
-        entries.reshape(-1, PAGE), axis=0, return_inverse=True
-    )
+    basic = BasicTokenizer(settings=settings)
+    numbers = {(SELF,): 0}
+    alike = _alike(settings)
+    entries = np.zeros(_CODE_POINTS, np.int32)
+    for code in np.flatnonzero(alike == np.arange(_CODE_POINTS)).tolist():
+        replacement = _replacement(basic, code)
+        entries[code] = numbers.setdefault(replacement, len(numbers))
+    entries = entries[alike]
+    rows: dict[bytes, int] = {}
+    pages = [
+        rows.setdefault(page.tobytes(), len(rows))
+        for page in entries.reshape(-1, PAGE)
+    ]
     lengths = np.array([len(values) for values in numbers], np.int32)
     return Table(
-        pages.reshape(-1).astype(np.int32),
-        rows.reshape(-1).astype(np.int32),
+        np.array(pages, np.int32),
+        np.frombuffer(b"".join(rows), np.int32),
         (np.cumsum(lengths) - lengths).astype(np.int32),
         lengths,
         np.array([*itertools.chain(*numbers), 0], np.int32),
@@ -119,12 +156,14 @@ def case_classes() -> tuple[np.ndarray, np.ndarray]:
     experiments with `str.lower`.
     """
     ignorable, cased = [], []
-    for code in range(_CODE_POINTS):
-        char = chr(code)
-        if (char + "\u03a3").lower()[-1] == "\u03c2":
-            cased.append(code)
-        elif ("a" + char + "\u03a3").lower()[-1] == "\u03c2":
-            ignorable.append(code)
+    for page in _pages():
+        if "\u03c2" not in ("a" + "\u03a3 a".join(page) + "\u03a3").lower():
+            continue
+        for char in page:
+            if (char + "\u03a3").lower()[-1] == "\u03c2":
+                cased.append(ord(char))
+            elif ("a" + char + "\u03a3").lower()[-1] == "\u03c2":
+                ignorable.append(ord(char))
     return np.array(ignorable, np.int32), np.array(cased, np.int32)
 
 
@@ -134,7 +173,9 @@ def combining_marks() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Marks of category Mn are dropped as accents.
     """
-    marks = [c for c in range(_CODE_POINTS) if unicodedata.combining(chr(c))]
+    is_mark = categories().view("S1")[::2] == b"M"
+    marks = np.flatnonzero(is_mark).astype(np.int32)
     classes = [unicodedata.combining(chr(code)) for code in marks]
-    kept = [c for c in marks if unicodedata.category(chr(c)) != "Mn"]
-    return tuple(np.array(x, np.int32) for x in (marks, classes, kept))
+    classes = np.array(classes, np.int32)
+    marks, classes = marks[classes > 0], classes[classes > 0]
+    return marks, classes, marks[categories()[marks] != b"Mn"]

@@ -18,6 +18,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
+import modeling
 from checkpoints import lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
@@ -212,7 +213,8 @@ def load_graph(settings: TaskSettings) -> TaskGraph:
         UserError: the checkpoint lacks variables that the task needs.
     """
     task, checkpoint = registry.create_task(settings), settings.checkpoint
-    model = task.create_model(settings.dtype)
+    with modeling.to_be_read(checkpoint.shapes):
+        model = task.create_model(settings.dtype)
     weight_files.restore_weights(
         model.variables, checkpoint.prefix, model.required
     )

@@ -12,7 +12,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from base import file_system, logs, progress, text_files
@@ -44,6 +44,7 @@ def write(graph: TaskGraph, directory: str) -> None:
     clock = progress.clock("Writing the SavedModel")
     with clock, _new_directory(directory) as temporary:
         signatures = graph.signatures()
+        graph.__call__ = graph.serve = _call_of(signatures["serving_default"])
         tf.saved_model.save(graph, temporary, signatures)
         for name in (VOCABULARY, DESCRIPTION):
             folder = os.path.dirname(os.path.join(temporary, name))
@@ -61,6 +62,23 @@ def write(graph: TaskGraph, directory: str) -> None:
             ", ".join(sorted(function.structured_input_signature[1])),
             ", ".join(sorted(function.structured_outputs)),
         )
+
+
+def _call_of(signature: Callable) -> Callable:
+    """Return a signature as a function of one argument, as programs call it.
+
+    It takes strings, or a dict of them where the signature has several inputs.
+    tf.saved_model.load and hub.KerasLayer call the model; TFSMLayer, `serve`.
+    """
+    specs = signature.structured_input_signature[1]
+    is_one = len(specs) == 1
+    first, *_ = specs
+
+    def call(texts):
+        return signature(**({first: texts} if is_one else texts))
+
+    own = [specs[first] if is_one else specs]
+    return tf.function(call, input_signature=own, autograph=False)
 
 
 @contextlib.contextmanager

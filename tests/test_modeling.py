@@ -384,3 +384,17 @@ def test_unknown_dtype_names_the_choices():
 def test_docstring_example():
     result = doctest.testmod(modeling)
     assert result.attempted == 3 and result.failed == 0
+
+
+def test_variables_that_are_read_next_are_not_drawn():
+    """Those that the checkpoint lacks, or has of another shape, are."""
+    shapes = {v.path: list(v.shape) for v in BertModel(tiny_config()).weights}
+    lacking = "bert/pooler/dense/kernel"
+    other = "bert/embeddings/position_embeddings"
+    shapes[other] = shapes.pop(lacking)
+    with modeling.to_be_read(shapes):
+        model = BertModel(tiny_config())
+    usual = ("bias", "beta", "gamma")
+    weights = [v for v in model.weights if not v.path.endswith(usual)]
+    assert len(weights) > 5
+    assert {v.path for v in weights if np.any(v)} == {lacking, other}

@@ -277,11 +277,18 @@ def check_served(made: Made, saved: Path, out: Path) -> None:
 
     The ids are what batch_predict.py makes.
     """
-    signatures = tf.saved_model.load(str(saved)).signatures
+    loaded = tf.saved_model.load(str(saved))
+
+    def called(**texts):
+        """The model called as a Keras layer calls it, with one argument."""
+        return loaded(texts if len(texts) > 1 else [*texts.values()][0])
+
     labels = list(made.predictions[0].get("probabilities", ()))
-    found = made.case.served(signatures, made.case.inputs, labels)
-    for one, wanted in zip(found, made.predictions, strict=True):
-        check_agree({name: wanted[name] for name in one}, one)
+    by_call = dict(loaded.signatures) | {"serving_default": called}
+    for signatures in (loaded.signatures, by_call):
+        found = made.case.served(signatures, made.case.inputs, labels)
+        for one, wanted in zip(found, made.predictions, strict=True):
+            check_agree({name: wanted[name] for name in one}, one)
     check_agree(made.predict(saved, out), made.predictions)
 
 
