@@ -19,8 +19,8 @@ from absl import logging
 
 from extras import classes
 from tasks.classifier.data import rows_by_guid
-from tasks.classifier.glue import Example, Split
 from tasks.classifier.scores import confidence
+from tasks.classifier.task_files import DataFile, Example
 from tasks.embeddings.data import Collection
 from tasks.embeddings.scores import DEPTH
 from tasks.job import DataSet, FineTuningJob, Scored
@@ -262,15 +262,15 @@ def _of_examples(
     )
 
 
-def _with_lines(found: Mistakes, split: Split) -> Mistakes:
+def _with_lines(found: Mistakes, file: DataFile) -> Mistakes:
     """Return mistakes with lines of a file in place of guids.
 
     Where the file, such as MNLI's, has ids of its own, these are the guids and
     stay.
     """
-    if split.columns.guid is not None:
+    if file.columns.guid is not None:
         return found
-    rows = rows_by_guid(split)
+    rows = rows_by_guid(file)
     header = ("line", *found.header[1:])
     lines = [(rows[guid][0], *cells) for guid, *cells in found.rows]
     return found._replace(header=header, rows=lines)

@@ -19,16 +19,16 @@ from checkpoints.trained_for import TrainedFor, id2label_of
 from records import tfrecord
 from tasks import long_texts, rows, signs
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
-from tasks.classifier.glue import Example
+from tasks.classifier import task_files
 from tasks.classifier.task import (
     THRESHOLD,
     MultiLabel,
     joined,
     thresholds_of,
 )
+from tasks.classifier.task_files import Example
 from tasks.job import DataSet, FineTuningJob, Learned, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
@@ -75,7 +75,7 @@ class ClassifierJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        files: glue.TaskFiles,
+        files: task_files.TaskFiles,
         options: Options,
     ):
         names = files.names
@@ -108,7 +108,7 @@ class ClassifierJob(FineTuningJob):
         test = _data_sets("predict", files.test)
         for data in test:
             names = [_results_name(data), _results_name(data, "csv")]
-            folder, file = os.path.split(data.source.file)
+            folder, file = os.path.split(data.source.path)
             folders = map(os.path.realpath, (folder, settings.output_dir))
             if len(set(folders)) == 2:
                 names.append(f"{data.title}.tsv")
@@ -213,10 +213,10 @@ class ClassifierJob(FineTuningJob):
             logs.say(
                 "Held out %s of %s, to score the model on: %s",
                 counted(len(held_out), "row"),
-                dev.source.file,
+                dev.source.path,
                 self.path(HELD_OUT),
             )
-            self.write_table(HELD_OUT, held_out, dev.source.file)
+            self.write_table(HELD_OUT, held_out, dev.source.path)
         learned = super().learned(loaded)
         labels, ids = self.files.labels, learned.data.features["label_ids"]
         if labels is None:
@@ -316,7 +316,7 @@ class ClassifierJob(FineTuningJob):
         self.write_lines(_results_name(data), lines)
         self.write_lines(f"{data.title}.tsv", submission)
         name = _results_name(data, "csv")
-        self.write_table(name, table, data.source.file)
+        self.write_table(name, table, data.source.path)
         return name
 
     def write_table(
@@ -347,16 +347,16 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 
 
 def _data_sets(
-    name: str, splits: Mapping[str, glue.Split | None]
+    name: str, files: Mapping[str, task_files.DataFile | None]
 ) -> list[DataSet]:
     """Return the data sets of {title: file}; those after the first get titles.
 
     A file is None if the task has no training file.
     """
     found: list[DataSet] = []
-    for title, split in splits.items():
-        own = [name, title if found else "", split.part if split else ""]
-        found.append(DataSet("_".join(filter(None, own)), title, split))
+    for title, file in files.items():
+        own = [name, title if found else "", file.part if file else ""]
+        found.append(DataSet("_".join(filter(None, own)), title, file))
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from extras import mistakes
 from extras.mistakes import Mistakes
-from tasks.classifier.glue import Example
+from tasks.classifier.task_files import Example
 from tasks.ner.data import File, Sentence
 from tasks.squad.data import SquadData, SquadExample, make_paragraph
 from tasks.squad.decoding import Candidate, Span

@@ -53,7 +53,7 @@ from records import tfrecord
 from serving.litert.model import LiteRtModel
 from tasks import loading, reading, registry, rows
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
+from tasks.classifier import task_files
 from tasks.encoder import lines as encoder_lines
 from tasks.ner import data as ner_data
 from tasks.ner import scores as ner_scores
@@ -325,7 +325,7 @@ def own_tables(folder):
 
 
 def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
-    columns = glue.Columns("sentence", None, "label")
+    columns = task_files.Columns("sentence", None, "label")
     files = classifier_data.own_files(
         folder, columns, is_regression, None, multi_label
     )
@@ -336,10 +336,10 @@ def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
 
 @_reader({"a.tsv": "language\ta\tb\n" + "en\tx y\tz\t1\n" * 3})
 def glue_files(folder):
-    for files in map(glue.find, ("cola", "sts-b", "mnli", "xnli")):
-        splits = (files.train, *files.dev.values(), *files.test.values())
-        for split in splits:
-            split = split._replace(file=str(folder / "a.tsv"))
+    for files in map(task_files.find, ("cola", "sts-b", "mnli", "xnli")):
+        data_files = (files.train, *files.dev.values(), *files.test.values())
+        for split in data_files:
+            split = split._replace(path=str(folder / "a.tsv"))
             _each(classifier_data.read_examples, split, files)
 
 
