@@ -242,18 +242,18 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
             folds.check_not_seen(files.train, own, prefix)
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(settings, source, files, read(Options, FLAGS))
-    wrapper = tune = None
+    wrapper = calibration = None
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
         check_calibration(files, settings.folder)
-        tune = functools.partial(calibrate, job)
+        calibration = functools.partial(calibrate, job)
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
         from extras.distillation.classes import ClassifierDistillation
 
         wrapper = ClassifierDistillation(job, learned)
-    return Work(job, wrapper, tune)
+    return Work(job, wrapper, calibration)
 
 
 def needed_parts() -> dict[str, str]:

@@ -42,6 +42,37 @@ def create_task(settings: TaskSettings) -> Task:
     return find(settings.task)(settings)
 
 
+def task_of_options() -> dict[str, str]:
+    """Return {name of an option: the task that alone has it}."""
+    return {
+        name: task for task in TASKS for name in find(task).options_type._fields
+    }
+
+
+def with_options(
+    settings: TaskSettings, given: Mapping[str, Any]
+) -> TaskSettings:
+    """Return the settings with the options that the user gave.
+
+    They are fields of the settings, of their task's options and of their
+    checkpoint's `trained_for`; the options of other tasks are left out.
+    """
+    options, known = settings.options, task_of_options()
+
+    def fields(kind: Any) -> dict[str, Any]:
+        known.update(dict.fromkeys(kind._fields))
+        return {name: given[name] for name in kind._fields if name in given}
+
+    changed = settings._replace(
+        checkpoint=settings.checkpoint.changed(**fields(TrainedFor)),
+        options=options._replace(**fields(options)),
+        **fields(settings),
+    )
+    if unknown := given.keys() - known.keys():
+        raise TypeError(f"no task has the options {unknown}")
+    return changed
+
+
 def described(
     found: Mapping[str, Any], place: str, path: str, vocabulary: Vocabulary
 ) -> TaskSettings:
@@ -61,9 +92,10 @@ def described(
         raise UserError(
             f"{place}: task is {task!r}, wanted one of {', '.join(TASKS)}"
         )
-    names = {*find(task).described, *TokenizerSettings._fields} & found.keys()
+    options, described = find(task).options_type, find(task).described
+    names = {*described, *TokenizerSettings._fields} & found.keys()
     kinds = (
-        get_type_hints(TaskSettings)
+        get_type_hints(options)
         | get_type_hints(TokenizerSettings)
         | {"max_seq_length": int, "labels": tuple[str, ...] | None}
     )
@@ -83,7 +115,7 @@ def described(
         known=TokenizerSettings.of(**parts(TokenizerSettings)),
     )
     checkpoint = Checkpoint(path, None, trained_for, files)
-    return TaskSettings(checkpoint, **parts(TaskSettings))
+    return TaskSettings(checkpoint, task, options(**parts(options)))
 
 
 def check_types(

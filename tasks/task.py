@@ -48,6 +48,10 @@ Model = Callable[[Mapping[str, np.ndarray]], Outputs]
 Prediction = dict[str, Any]
 
 
+class NoOptions(NamedTuple):
+    """The options of a task that has none of its own."""
+
+
 class TaskSettings(NamedTuple):
     """The model and the options that predictions depend on; picklable.
 
@@ -55,18 +59,7 @@ class TaskSettings(NamedTuple):
         checkpoint: the model. What its `trained_for` says is used: length,
             labels, pooling and the like.
         task: a key of registry.TASKS.
-        doc_stride, max_query_length, max_answer_length, n_best_size: as for
-            run_squad.py; without max_query_length, the default for the length.
-        num_answers: answers of a question to list; 1: the best one alone.
-        null_threshold: for no answer; None if every question has one.
-        top_k: tokens for each [MASK].
-        score_whole_words: whether a sentence is scored word by word.
-        token_scores: whether a sentence's score is also given by tokens.
-        vectors: names of an encoder's outputs to write.
-        embedding_size: how many numbers of an embedding to keep, from the
-            first, before it is normalized; None: all.
-        prompt_name: name of one of the model's prompts; None: the default.
-        prompt: the text of that prompt, which is put before each text.
+        options: what that task alone needs, see Task.options_type.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
         output_format: of predictions: jsonl, or csv, which has the inputs, too.
@@ -79,19 +72,7 @@ class TaskSettings(NamedTuple):
 
     checkpoint: Checkpoint
     task: str
-    doc_stride: int = 128
-    max_query_length: int | None = None
-    max_answer_length: int = 30
-    n_best_size: int = 20
-    num_answers: int = 1
-    null_threshold: float | None = None
-    top_k: int = 5
-    score_whole_words: bool = False
-    token_scores: bool = False
-    vectors: tuple[str, ...] = ("mean_output",)
-    embedding_size: int | None = None
-    prompt_name: str | None = None
-    prompt: str = ""
+    options: Any
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
     output_format: str = "jsonl"
@@ -102,8 +83,12 @@ class TaskSettings(NamedTuple):
     def fingerprint(self) -> dict[str, Any]:
         """Return all that predictions depend on, but for the model's files."""
         checkpoint = self.checkpoint
-        fields = self._asdict() | checkpoint.tokenizer_settings.to_dict()
-        return fields | {"checkpoint": checkpoint.trained_for.to_dict()}
+        return {
+            **self._asdict(),
+            **checkpoint.tokenizer_settings.to_dict(),
+            "checkpoint": checkpoint.trained_for.to_dict(),
+            "options": self.options._asdict(),
+        }
 
 
 class Place(NamedTuple):
@@ -180,8 +165,9 @@ class Task(abc.ABC):
         model: the class of its model below tasks/, whose `for_task` creates
             one; imported when it is needed, since it has TensorFlow.
         graph: the class that has strings in and answers out; see `model`.
-        described: fields of TaskSettings that an exported model's export.json
-            has, beside the settings of its tokenizer.
+        options_type: a named tuple of the options that this task alone has.
+        described: fields of settings, options and TrainedFor that an exported
+            model's export.json has, beside the settings of its tokenizer.
         head: path of a variable that only models with its head have; None: it
             needs the encoder alone.
         trained_as: `TrainedFor.task` of its models, the one that fine-tuning
@@ -193,11 +179,13 @@ class Task(abc.ABC):
         takes_long_texts: whether it reads texts as Checkpoint.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
         predicted: the fields of every prediction.
+        prompt: what is put before each text.
     """
 
     name: str
     model: str
     graph: str = "graph.TaskGraph"
+    options_type: type = NoOptions
     described: tuple[str, ...] = ("task", "max_seq_length")
     head: str | None = None
     trained_as: tuple[str | None, ...] = ()
@@ -207,9 +195,11 @@ class Task(abc.ABC):
     takes_long_texts = False
     totals: tuple[str, ...] = ()
     predicted: tuple[str, ...]
+    prompt = ""
 
     def __init__(self, settings: TaskSettings):
-        self.settings, self.checkpoint = settings, settings.checkpoint
+        self.settings, self.options = settings, settings.options
+        self.checkpoint = settings.checkpoint
         self.tokenizer = self.checkpoint.tokenizer
         self.labels = self.checkpoint.trained_for.labels
         self.names = settings.text_columns or self.text_names
@@ -269,6 +259,7 @@ class Task(abc.ABC):
         known = {
             **checkpoint.trained_for._asdict(),
             **self.settings._asdict(),
+            **self.options._asdict(),
             "labels": self.labels,
         }
         described = {name: known[name] for name in self.described}
@@ -279,8 +270,8 @@ class Task(abc.ABC):
         rules = {"normalized_tokens", "whole_words"}
         return described | {n: x for n, x in tokenizer if x or n not in rules}
 
-    def answers(self, numbers: Outputs) -> Outputs:
-        """Return a graph's `answers` from its `numbers`, [B, ...] each.
+    def outputs_of(self, numbers: Outputs) -> Outputs:
+        """Return a graph's outputs from its `numbers`, [B, ...] each.
 
         LiteRT files need this: they compute numbers alone.
         """

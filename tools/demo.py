@@ -213,8 +213,7 @@ def summarize(work_dir: str) -> None:
     ids, labels = read_labels(f"{work_dir}/held_out.tfrecord")
     vocabulary = text_files.read_text(f"{work_dir}/vocab.txt").splitlines()
     counted = baseline(train_ids, ids, labels, len(vocabulary))
-    results = text_files.read_text(f"{work_dir}/model/eval_results.txt")
-    scores = dict(re.findall("(.+) = (.+)", results))
+    scores = text_files.read_numbers(f"{work_dir}/model/eval_results.txt")
     print(f"{work_dir}/model/curves.png: loss and accuracy by step")
     print(f"{work_dir}/logs: the whole logs of the scripts")
     print(
@@ -227,7 +226,7 @@ def summarize(work_dir: str) -> None:
         ("next_sentence_accuracy", ".1%", " (the more frequent answer)"),
     ):
         title = name.replace("_", " ").replace("lm", "LM")
-        score = f"{float(scores[name]):{form}}"
+        score = f"{scores[name]:{form}}"
         print(f"    {title:<25}{score:<17}{counted[name]:{form}}{note}")
     print(
         '\nNext: README.md, "A classifier of your own", in two to five minutes'

@@ -301,7 +301,7 @@ class ClassifierJob(FineTuningJob):
         lines, submission = classifier_scores.prediction_lines(
             found,
             [example.guid for example in self.examples(data)],
-            self.answers(found),
+            self.submitted(found),
         )
         task, table = self.task, []
         for place, example in enumerate(self.examples(data)):
@@ -326,7 +326,7 @@ class ClassifierJob(FineTuningJob):
         text = tables.csv_text(table, like)
         self.write_lines(name, text.split("\n")[:-1])
 
-    def answers(self, outputs: np.ndarray) -> list[str]:
+    def submitted(self, outputs: np.ndarray) -> list[str]:
         """Return the answers of a submission, of outputs [n] or [n, K]."""
         if self.is_regression:
             return [f"{value:.3f}" for value in outputs]
@@ -379,10 +379,10 @@ class MultiLabelJob(ClassifierJob):
     """Labels of each sentence or pair."""
 
     task_name = MultiLabel.name
-    # The probability [K] from which on a label is predicted: those of the
-    # model, else tuned on the development set when it is scored.
+    # The probability [K] from which on a label is predicted, and whether a
+    # model that is used as it is has decided that.
     thresholds: tuple[float, ...] | None = None
-    tunes = True
+    are_fixed = False
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
@@ -392,11 +392,11 @@ class MultiLabelJob(ClassifierJob):
         """Return also the thresholds."""
         return super().trained_for()._replace(thresholds=self.thresholds)
 
-    def use_tuned(self, trained_for: TrainedFor) -> None:
+    def restored(self, trained_for: TrainedFor) -> None:
         """Take the thresholds of the weights, if they have some."""
         found = trained_for.thresholds
-        self.tunes = self.settings.do_train or not found
         self.thresholds = tuple(found) if found else None
+        self.are_fixed = bool(found) and not self.settings.do_train
 
     # --- Data ----------------------------------------------------------------
 
@@ -407,37 +407,34 @@ class MultiLabelJob(ClassifierJob):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score the development set, at the thresholds of the model.
+    def tune(self, data: DataSet, outputs: Outputs, prefix: str | None) -> None:
+        """Choose the thresholds, after training or if the model has none.
 
-        After training, or if the model has no thresholds, they are tuned on
-        this set first; those of the weights to keep are stored with the model.
+        Those of the weights to keep are stored with the model.
         """
-        scored = super().evaluate(loaded)
-        folder = lookup.folder_of(loaded.prefix) if loaded.prefix else ""
-        path = os.path.join(folder, published.BERT_CONFIG_NAME)
-        if self.tunes and folder == self.settings.output_dir.rstrip("/"):
-            if cluster.is_chief() and file_system.exists(path):
-                config = text_files.read_json_object(path)
-                config["thresholds"] = self.thresholds
-                text_files.write_json(path, config, ensure_ascii=False)
-        return scored
+        if self.are_fixed:
+            return
+        labels = self.records(data).features["label_ids"]
+        best = best_thresholds(labels, outputs["probabilities"])
+        self.thresholds = tuple(best.tolist())
+        shown = zip(self.files.labels, self.thresholds, strict=True)
+        logging.info(
+            "Thresholds with the best F1 of each label on %d texts of %s: %s",
+            len(labels),
+            data.title,
+            ", ".join(f"{name} {value:.3f}" for name, value in shown),
+        )
+        path = self.path(published.BERT_CONFIG_NAME)
+        is_kept = prefix and lookup.folder_of(prefix) == os.path.dirname(path)
+        if is_kept and cluster.is_chief() and file_system.exists(path):
+            config = text_files.read_json_object(path)
+            config["thresholds"] = self.thresholds
+            text_files.write_json(path, config, ensure_ascii=False)
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
         probs = outputs["probabilities"]
         labels = self.records(data).features["label_ids"]
-        if self.tunes:
-            tuned = tune_thresholds(labels, probs)
-            self.thresholds = tuple(tuned.tolist())
-            shown = zip(self.files.labels, self.thresholds, strict=True)
-            logging.info(
-                "Thresholds with the best F1 of each label on %d texts of %s: "
-                "%s",
-                len(labels),
-                data.title,
-                ", ".join(f"{name} {value:.3f}" for name, value in shown),
-            )
         predicted = self.predicted(probs)
         found = classifier_scores.label_scores(
             outputs["logits"], labels, predicted
@@ -453,12 +450,12 @@ class MultiLabelJob(ClassifierJob):
         """Return the labels of a row [K] as a file of predictions has them."""
         return joined([self.files.labels[k] for k in np.flatnonzero(row)])
 
-    def answers(self, outputs: np.ndarray) -> list[str]:
+    def submitted(self, outputs: np.ndarray) -> list[str]:
         """Return the predicted labels, of probabilities [n, K]."""
         return [self.names(row) for row in self.predicted(outputs)]
 
 
-def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
+def best_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
     """Return the threshold of each label, [K], with the best F1 of that label.
 
     It lies in the middle between two probabilities of the data, so that a

@@ -28,6 +28,7 @@ from tasks.embeddings.task import (
     prompt_of,
     with_prompts,
 )
+from tasks.embeddings.task import Options as VectorOptions
 from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.settings import RunSettings
 from tasks.task import number
@@ -134,8 +135,6 @@ class EmbeddingsJob(FineTuningJob):
         check_size(size, self.config.hidden_size, "embedding_size")
         for dim in options.learning.matryoshka_dims:
             check_size(dim, self.task.width, "matryoshka_dims")
-        if settings.do_train and not self.is_taught:
-            self.compare_by(None, "which the losses use")
         dev = [
             DataSet("eval", "dev", options.dev_file),
             DataSet("eval_retrieval", "retrieval", options.retrieval_dir),
@@ -164,19 +163,6 @@ class EmbeddingsJob(FineTuningJob):
         """How vectors are compared; None: by the cosine."""
         return self.source.trained_for.similarity_fn_name
 
-    def compare_by(self, similarity: str | None, why: str) -> None:
-        """Set the similarity by which the trained model compares vectors."""
-        own = self.similarity
-        self.source = self.source.changed(similarity_fn_name=similarity)
-        if similarity != own:
-            logging.warning(
-                "The model compares vectors by similarity_fn_name %s. It is "
-                "trained for %s, %s, and written with that",
-                own or "cosine",
-                similarity or "cosine",
-                why,
-            )
-
     def _choose_learning(self) -> None:
         """Set what is learned, which follows from the training file."""
         examples, kind = self.examples(self.train), learning.RANKING
@@ -200,12 +186,12 @@ class EmbeddingsJob(FineTuningJob):
 
     # --- Model ---------------------------------------------------------------
 
-    def options(self) -> dict[str, Any]:
-        """Return pooling, normalization, size and prompt of the vectors."""
-        return {
-            "embedding_size": self.flags.embedding_size,
-            "prompt": prompt_of(self.source.trained_for, None),
-        }
+    def options(self) -> VectorOptions:
+        """Return size and prompt of the vectors."""
+        return VectorOptions(
+            embedding_size=self.flags.embedding_size,
+            prompt=prompt_of(self.source.trained_for, None),
+        )
 
     # --- Data ----------------------------------------------------------------
 

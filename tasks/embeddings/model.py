@@ -36,7 +36,7 @@ class SentenceEncoder(TaskModel):
         own = task.checkpoint.trained_for
         self.pooling, self.normalize = own.pooling, own.normalize
         self.windows = task.checkpoint.windows
-        self.size = task.settings.embedding_size
+        self.size = task.options.embedding_size
         self.width = task.width
 
     @classmethod

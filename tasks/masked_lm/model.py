@@ -26,7 +26,7 @@ class BertForMaskedLM(BertForPreTraining):
     def __init__(self, task: Task, dtype: str):
         config, vocab = task.checkpoint.config, task.tokenizer.vocab
         super().__init__(config, dtype, predicts_next_sentence=False)
-        self.mask_id, self.top_k = vocab["[MASK]"], task.settings.top_k
+        self.mask_id, self.top_k = vocab["[MASK]"], task.options.top_k
         # Some models have more rows of embeddings than there are tokens.
         self.num_tokens = len(vocab)
 
@@ -87,7 +87,7 @@ class MaskedLmGraph(TaskGraph):
         ids = between.with_values(ids).merge_dims(1, 2)[:, :-1]
         return self.tokenizer.features(ids, max_seq_length=self.max_seq_length)
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the most probable tokens for every [MASK]."""
         ids = numbers["token_ids"]  # [n, M, top_k]
         tokens = tf.gather(self.tokens, tf.maximum(ids, 0))
@@ -113,7 +113,7 @@ class SentenceScorer(BertForMaskedLM):
 
     def __init__(self, task: Task, dtype: str):
         super().__init__(task, dtype)
-        vocab, joins = task.tokenizer.vocab, task.settings.score_whole_words
+        vocab, joins = task.tokenizer.vocab, task.options.score_whole_words
         self.cls_id, self.sep_id = vocab["[CLS]"], vocab["[SEP]"]
         # Whether a token, in the order of ids, is masked with the one before.
         self.is_joined = tf.constant(

@@ -184,7 +184,7 @@ class Entities(Task):
             return "ner.feature_based.BertForFeatureTagging"
         return "ner.model.BertForTokenClassification"
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
         shares = numbers["probabilities"]  # [B, S, K]
         names = np.array([x.encode() for x in self.labels], object)

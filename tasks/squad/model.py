@@ -185,7 +185,7 @@ class QuestionAnsweringGraph(TaskGraph):
             count,
         )
         outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
-        threshold = self.task.settings.null_threshold
+        threshold = self.task.options.null_threshold
         if threshold is not None:
             odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
             outputs["null_odds"] = odds
@@ -249,7 +249,7 @@ class QuestionAnsweringGraph(TaskGraph):
         starts = tf.where(may_start, starts, _NEVER)
         ends = tf.where(in_doc, ends, _NEVER)
         # sums[w, s, i] is the score of the span from s to s + i.
-        length = self.task.settings.max_answer_length
+        length = self.task.options.max_answer_length
         padded = tf.pad(ends, [[0, 0], [0, length]], constant_values=_NEVER)
         sums = tf.stack(
             [starts + padded[:, i : i + width] for i in range(length)], -1

@@ -98,7 +98,7 @@ class MultipleChoiceGraph(TaskGraph):
             for name, value in rows.items()
         }
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
         probs = tf.nn.softmax(numbers["logits"])  # [n, C]
         answer = tf.argmax(probs, -1, tf.int32)

@@ -219,7 +219,7 @@ class MultipleChoice(RowTask):
             "probabilities": [number(share) for share in shares.tolist()],
         }
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
         shares = softmax(numbers["logits"])  # [B, C]
         return {"probabilities": shares, "answer": shares.argmax(-1)}

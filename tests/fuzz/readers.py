@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from base import text_files
 from base.errors import UserError
 from base.jobs import run as jobs_run
 
@@ -45,7 +46,6 @@ from checkpoints import (
     published,
 )
 from checkpoints.run_folder import Identity, RunFolder
-from extras import sweeps
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
@@ -558,7 +558,7 @@ def runs(folder):
     _each(run.claim, identity)
     _each(run.pinned, "hf://a/b")
     _each(lambda: run.scores)
-    _each(sweeps.read_scores, out)
+    _each(text_files.read_numbers, f"{out}/eval_results.txt")
     _each(curves.read, out, 10, ["loss"])
     scalars.forget_after(out, 100)
 

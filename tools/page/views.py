@@ -209,7 +209,7 @@ def answers(model: PageModel, question: str, context: str) -> Shown:
     found = model.predict(question=question, context=context)
     notes = [_cut(found.get("truncated"))]
     if "null_odds" in found:
-        odds, limit = found["null_odds"], model.settings.null_threshold
+        odds, limit = found["null_odds"], model.settings.options.null_threshold
         notes.append(
             f"The null odds are {odds:.4g}. The context has an answer if they "
             f"are {limit:.4g} or less."

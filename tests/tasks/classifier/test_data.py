@@ -214,7 +214,7 @@ def test_rows_on_which_annotators_did_not_agree(tmp_path, caplog):
         found = read(
             tmp_path,
             files,
-            files.train._replace(file="train.tsv", columns=columns),
+            files.train._replace(path="train.tsv", columns=columns),
         )
         assert [x.label for x in found] == labels[::2]
     assert (

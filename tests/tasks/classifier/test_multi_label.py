@@ -13,7 +13,7 @@ def test_no_other_threshold_has_a_better_f1():
     rng = np.random.default_rng(1)
     labels = (rng.random((60, 4)) < [0.1, 0.5, 0.9, 0]).astype(int)
     probs = np.clip(labels * 0.3 + rng.random((60, 4)) * 0.7, 0, 1).round(2)
-    found = classifier_job.tune_thresholds(labels, probs)
+    found = classifier_job.best_thresholds(labels, probs)
     for number in range(3):
         right, shares = labels[:, number], probs[:, number]
 
