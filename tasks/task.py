@@ -473,7 +473,8 @@ class RowTask(Task):
         """Return the row of an input, and how many pieces were left out."""
         if is_record(item):
             return item.texts["row"], 0
-        return self.row(*(item.texts[name] for name in self.text_names))
+        texts = (self.prompt + item.texts[name] for name in self.text_names)
+        return self.row(*texts)
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
         """Return the row of one or two texts, and how much was left out."""

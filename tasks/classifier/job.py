@@ -161,6 +161,7 @@ class ClassifierJob(FineTuningJob):
             "labels": self.files.labels,
             # Earlier versions left out rows of empty cells.
             **({"rows": "all"} if data in self.test else {}),
+            **({"multi_label": True} if self.files.multi_label else {}),
         }
 
     def convert(
@@ -383,10 +384,6 @@ class MultiLabelJob(ClassifierJob):
     # model that is used as it is has decided that.
     thresholds: tuple[float, ...] | None = None
     are_fixed = False
-
-    def fingerprint(self, data: DataSet) -> dict[str, Any]:
-        """Return everything that the records of a file depend on."""
-        return super().fingerprint(data) | {"multi_label": True}
 
     def trained_for(self) -> TrainedFor:
         """Return also the thresholds."""

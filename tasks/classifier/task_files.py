@@ -121,9 +121,8 @@ class TaskFiles(NamedTuple):
     @property
     def positive_id(self) -> int:
         """The class id of `positive`; 1 without one."""
-        if self.labels is None or self.positive is None:
-            return 1
-        return self.labels.index(self.positive)
+        has_one = self.labels and self.positive
+        return self.labels.index(self.positive) if has_one else 1
 
     def label_id(self, label: str | None) -> float:
         """Return the class id or number of a label; 0 if there is none."""

@@ -278,13 +278,7 @@ class EmbeddingsJob(FineTuningJob):
         numbers: dict[str | None, int] = {None: 0}
         sizes = []
         for at, (prompt, text) in enumerate(texts):
-            row, lost = rows.row_of_texts(
-                "" if text is None else prompt + text,
-                None,
-                self.source.row_length,
-                self.tokenizer,
-                self.source.long_texts.how,
-            )
+            row, lost = self.task.row("" if text is None else prompt + text)
             sizes.append((len(row.input_ids), lost))
             if at < _SHOWN:
                 tokens = self.tokens_of(row.input_ids)

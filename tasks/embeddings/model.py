@@ -39,11 +39,6 @@ class SentenceEncoder(TaskModel):
         self.size = task.options.embedding_size
         self.width = task.width
 
-    @classmethod
-    def for_task(cls, task: Embeddings, dtype: str) -> "SentenceEncoder":
-        """Return a new model of a task."""
-        return cls(task, dtype)
-
     def __call__(
         self, features: dict[str, tf.Tensor], seed: modeling.Seed = None
     ) -> tf.Tensor:

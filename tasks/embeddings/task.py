@@ -11,7 +11,7 @@ from absl import logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from tasks.rows import Row, Unit
+from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
 
@@ -67,10 +67,6 @@ class Embeddings(RowTask):
     def prompt(self) -> str:
         """The prompt of the options."""
         return self.options.prompt
-
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
-        """Return the row of a text with its prompt, and how much was cut."""
-        return super().row(self.prompt + text_a, text_b)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the vector; for students also how vectors are compared."""

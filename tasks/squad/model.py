@@ -22,16 +22,6 @@ from training.task_model import OutputLayer
 # --- Model -------------------------------------------------------------------
 
 
-class SquadHead(Layer):
-    """The start vector and the end vector, variables cls/squad/output_*."""
-
-    def __init__(self, inputs: int):
-        super().__init__("cls")
-        # The original draws it with deviation 0.02, not initializer_range.
-        self.squad = OutputLayer(inputs, 2, "squad")
-        self.build()
-
-
 class BertForQuestionAnswering(HeadModel):
     """Computes the start and the end logit of every token.
 
@@ -41,8 +31,14 @@ class BertForQuestionAnswering(HeadModel):
     """
 
     def create_head(self, num_outputs: int, width: int) -> None:
-        """Create the variables of cls/squad/, [2, width] and [2]."""
-        self.cls = SquadHead(width)
+        """Create the start and the end vector, variables cls/squad/output_*.
+
+        They are [2, width], and the biases [2].
+        """
+        self.cls = Layer("cls")
+        # The original draws it with deviation 0.02, not initializer_range.
+        self.cls.squad = OutputLayer(width, 2, "squad")
+        self.cls.build()
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: modeling.Seed = None

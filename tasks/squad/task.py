@@ -182,13 +182,11 @@ class QuestionAnswering(Task):
         from tasks.squad import answers
 
         model, own = settings.checkpoint, settings.options
-        if not model.trained_for.version_2_with_negative or (
-            own.null_threshold is not None
-        ):
-            return settings
-        weights, folder = answers.weights_of(model.prefix)
-        threshold = answers.null_threshold(None, weights, folder)
-        own = own._replace(null_threshold=threshold)
+        is_version_2 = model.trained_for.version_2_with_negative
+        if is_version_2 and own.null_threshold is None:
+            weights, folder = answers.weights_of(model.prefix)
+            threshold = answers.null_threshold(None, weights, folder)
+            own = own._replace(null_threshold=threshold)
         return settings._replace(options=own)
 
 
