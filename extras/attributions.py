@@ -152,10 +152,10 @@ def explaining_task(task: Task) -> Task:
     found = copy.copy(task)
 
     def decode(
-        inputs: Sequence[Input], encoded: Encoded, outputs: Sequence[Outputs]
+        encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
-        plain = task.decode(inputs, encoded, outputs)
-        for item, one, own in zip(inputs, plain, outputs, strict=True):
+        plain = task.decode(encoded, outputs)
+        for item, one, own in zip(encoded.inputs, plain, outputs, strict=True):
             if not isinstance(one, str):
                 one["attributions"] = _attributions(task, item, own)
             yield one

@@ -123,11 +123,13 @@ class Encoded(NamedTuple):
     """The rows of inputs.
 
     Attributes:
+        inputs: whose rows they are.
         units: what the model runs on; one or more per input, in order.
         left_out: for each input, the pieces of its texts that no row has.
         state: what `decode` needs besides.
     """
 
+    inputs: Sequence[Input]
     units: list[Unit]
     left_out: list[int]
     state: Any = None
@@ -210,10 +212,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input, or why there is none.
 
@@ -313,10 +312,12 @@ class Task(abc.ABC):
         except UnicodeDecodeError as error:
             byte = data[error.start]
             raise UserError(f"not UTF-8 (byte 0x{byte:02x})") from error
-        if kind != "text":
-            return self._parse_object(place, line, kind)
-        texts = self.checked(self.texts_of_line(line.split("\t")))
-        return Input(str(place), place, texts)
+        if kind == "text":
+            texts = self.checked(self.texts_of_line(line.split("\t")))
+            return Input(str(place), place, texts)
+        value = text_files.json_object("", line)
+        item = self._input(place, value, kind)
+        return item._replace(texts=self.checked(self.texts_of_object(value)))
 
     def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
         """Return the texts of a line, by name; tabs separate the cells."""
@@ -352,12 +353,6 @@ class Task(abc.ABC):
         for name, column in zip(self.text_names, self.names, strict=True):
             if not texts[name].strip():
                 raise UserError(f"{column} is empty")
-
-    def _parse_object(self, place: Place, line: str, kind: str) -> Input:
-        """Return the input of a line of JSON, or of a row as JSON."""
-        value = text_files.json_object("", line)
-        item = self._input(place, value, kind)
-        return item._replace(texts=self.checked(self.texts_of_object(value)))
 
     def unread(self, place: Place, text: str, kind: str) -> Input:
         """Return what there is of an input that `parse` refuses."""
@@ -411,18 +406,19 @@ class Task(abc.ABC):
 
     def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
         """Return a record's ids without padding."""
-        names = ("input_ids", "input_mask", "segment_ids")
-        lacking = [name for name in names if name not in features]
-        if lacking:
-            raise UserError(
-                f"no feature {lacking[0]!r}; it has "
-                f"{', '.join(sorted(features)) or 'none'}"
-            )
-        ids, mask, segments = (np.asarray(features[name]) for name in names)
-        for name, values in zip(names, (ids, mask, segments), strict=True):
+        arrays = []
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            if name not in features:
+                raise UserError(
+                    f"no feature {name!r}; it has "
+                    f"{', '.join(sorted(features)) or 'none'}"
+                )
+            values = np.asarray(features[name])
             if len(values) and not np.issubdtype(values.dtype, np.integer):
                 kind = "floats" if values.dtype.kind == "f" else "bytes"
                 raise UserError(f"{name} holds {kind}, wanted whole numbers")
+            arrays.append(values)
+        ids, mask, segments = arrays
         if not len(ids) == len(mask) == len(segments):
             raise UserError(
                 f"{len(ids)} input_ids, {len(mask)} input_mask, "
@@ -431,9 +427,9 @@ class Task(abc.ABC):
         size = int((mask != 0).sum())
         if not size or not mask[:size].all():
             raise UserError("input_mask is not ones followed by zeros")
-        limits = (len(self.tokenizer.vocab), "tokens of the vocabulary")
+        count = len(self.tokenizer.vocab)
         for name, values, limit, what in (
-            ("input_ids", ids, *limits),
+            ("input_ids", ids, count, "tokens of the vocabulary"),
             ("segment_ids", segments, 2, "segments"),
         ):
             bad = values[:size][(values[:size] < 0) | (values[:size] >= limit)]
@@ -467,7 +463,8 @@ class RowTask(Task):
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return one row for each input."""
         pairs = [self._row(item) for item in inputs]
-        return Encoded([[row] for row, _ in pairs], [lost for _, lost in pairs])
+        units = [[row] for row, _ in pairs]
+        return Encoded(inputs, units, [lost for _, lost in pairs])
 
     def _row(self, item: Input) -> tuple[Row, int]:
         """Return the row of an input, and how many pieces were left out."""
@@ -487,16 +484,12 @@ class RowTask(Task):
         )
 
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input."""
         for unit, output in zip(encoded.units, outputs, strict=True):
             arrays = map(np.asarray, output.values())
-            numbers = [values for values in arrays if values.dtype.kind == "f"]
-            if all(np.isfinite(values).all() for values in numbers):
+            if all(np.isfinite(x).all() for x in arrays if x.dtype.kind == "f"):
                 yield self.prediction(unit, output)
             else:
                 yield NOT_FINITE

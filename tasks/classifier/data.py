@@ -16,7 +16,13 @@ import numpy as np
 from absl import logging
 
 from tasks.classifier import task_files
-from tasks.classifier.task_files import Columns, DataFile, Example, TaskFiles
+from tasks.classifier.task_files import (
+    Columns,
+    DataFile,
+    Example,
+    TaskFiles,
+    split_labels,
+)
 
 # XNLI's training files have another name for this label than its other files.
 _SYNONYMS = {"contradictory": "contradiction"}
@@ -174,26 +180,6 @@ def _is_finite(text: str, dtype: type = np.float64) -> bool:
         return abs(float(text)) <= float(np.finfo(dtype).max)
     except ValueError:
         return False
-
-
-def split_labels(text: str) -> tuple[str, ...]:
-    """Return the labels of an example with several, or none.
-
-    They are separated by commas, or a JSON list of strings.
-
-    >>> split_labels("sport, politics"), split_labels('["a, b"]')
-    (('sport', 'politics'), ('a, b',))
-
-    Raises:
-        ValueError: it begins like a JSON list and is none of strings.
-    """
-    text = text.strip()
-    if not text.startswith("["):
-        return tuple(name.strip() for name in text.split(",") if name.strip())
-    found = text_files.parse_json(text)
-    if not all(isinstance(name, str) for name in found):
-        raise ValueError("wanted a list of strings")
-    return tuple(found)
 
 
 # --- Files to examples -------------------------------------------------------

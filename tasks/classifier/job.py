@@ -142,10 +142,6 @@ class ClassifierJob(FineTuningJob):
 
     # --- Data ----------------------------------------------------------------
 
-    def label_id(self, label: str | None) -> Any:
-        """Return the number of a label; None stands for a missing one."""
-        return self.files.label_id(label)
-
     def read(self, data: DataSet) -> Sequence[Example]:
         """Return the examples of a data set."""
         return data.source.examples or classifier_data.read_examples(
@@ -171,7 +167,7 @@ class ClassifierJob(FineTuningJob):
         task, sizes = self.task, []
         for number, example in enumerate(examples):
             row, lost = task.row(example.text_a, example.text_b)
-            label_id = self.label_id(example.label)
+            label_id = self.files.label_id(example.label)
             if number < _SHOWN:
                 label = f"{example.label} (id = {label_id})"
                 rows.log_example(
@@ -198,7 +194,7 @@ class ClassifierJob(FineTuningJob):
             return ""
         labels = [x.label for x in examples if x.label is not None]
         if self.files.multi_label:
-            found = map(classifier_data.split_labels, labels)
+            found = map(task_files.split_labels, labels)
             labels = itertools.chain.from_iterable(found)
         return rows.counts_of(labels)
 
@@ -396,11 +392,6 @@ class MultiLabelJob(ClassifierJob):
         self.are_fixed = bool(found) and not self.settings.do_train
 
     # --- Data ----------------------------------------------------------------
-
-    def label_id(self, label: str | None) -> np.ndarray:
-        """Return 1 for each label of an example, else 0, [K]."""
-        found = classifier_data.split_labels(label or "")
-        return np.array([int(name in found) for name in self.files.labels])
 
     # --- Scores and predictions ----------------------------------------------
 

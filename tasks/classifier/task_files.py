@@ -9,9 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system
+from base import file_system, text_files
 from base.errors import UserError
 
+import numpy as np
 from absl import logging
 
 
@@ -35,6 +36,26 @@ class Example(NamedTuple):
     text_a: str
     text_b: str | None = None
     label: str | None = None
+
+
+def split_labels(text: str) -> tuple[str, ...]:
+    """Return the labels of an example with several, or none.
+
+    They are separated by commas, or a JSON list of strings.
+
+    >>> split_labels("sport, politics"), split_labels('["a, b"]')
+    (('sport', 'politics'), ('a, b',))
+
+    Raises:
+        ValueError: it begins like a JSON list and is none of strings.
+    """
+    text = text.strip()
+    if not text.startswith("["):
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+    found = text_files.parse_json(text)
+    if not all(isinstance(name, str) for name in found):
+        raise ValueError("wanted a list of strings")
+    return tuple(found)
 
 
 class DataFile(NamedTuple):
@@ -124,8 +145,14 @@ class TaskFiles(NamedTuple):
         has_one = self.labels and self.positive
         return self.labels.index(self.positive) if has_one else 1
 
-    def label_id(self, label: str | None) -> float:
-        """Return the class id or number of a label; 0 if there is none."""
+    def label_id(self, label: str | None) -> Any:
+        """Return the class id or number of a label; 0 if there is none.
+
+        Of several labels it is 1 for each label of an example, else 0, [K].
+        """
+        if self.multi_label:
+            own = split_labels(label or "")
+            return np.array([int(name in own) for name in self.labels])
         if label is None:
             return 0
         if self.labels is None:

@@ -111,15 +111,12 @@ class Entities(Task):
         units = [[row] for row, _ in records]
         # Of the words in each row.
         positions = [np.flatnonzero(labels >= 0) for _, labels in records]
-        return Encoded(units, [0] * len(inputs), (positions, counts))
+        return Encoded(inputs, units, [0] * len(inputs), (positions, counts))
 
     # --- Tags ----------------------------------------------------------------
 
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the tags of each text's words, and their entities."""
         positions, num_words = encoded.state
@@ -132,7 +129,7 @@ class Entities(Task):
             if self.settings.teacher:
                 shares += found["probabilities"][at].tolist()
         first = 0
-        for item, count in zip(inputs, num_words, strict=True):
+        for item, count in zip(encoded.inputs, num_words, strict=True):
             part = slice(first, first + count)
             first += count
             if not np.isfinite(scores[part]).all():

@@ -109,20 +109,17 @@ class QuestionAnswering(Task):
         windows = squad_windows.convert(data, self.tokenizer, self.lengths)
         records = squad_windows.records(windows, self.tokenizer.vocab)
         units = [[row] for row, _ in records]
-        return Encoded(units, windows.left_out.tolist(), windows)
+        return Encoded(inputs, units, windows.left_out.tolist(), windows)
 
     # --- Answers -------------------------------------------------------------
 
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the answer to each question."""
         windows = encoded.state
         if not len(windows):  # there is nothing to decode
-            yield from [_NO_TOKEN] * len(inputs)
+            yield from [_NO_TOKEN] * len(encoded.inputs)
             return
         width = max(len(found["start_logits"]) for found in outputs)
         starts, ends = np.zeros([2, len(windows), width], np.float32)
@@ -139,7 +136,9 @@ class QuestionAnswering(Task):
             has_bar=False,
         )
         chosen = decoded.chosen(self.options.null_threshold or 0.0)
-        bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
+        bounds = np.searchsorted(
+            windows.example, np.arange(len(encoded.inputs) + 1)
+        )
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
             part = slice(bounds[place], bounds[place + 1])
             if part.start == part.stop:

@@ -209,7 +209,7 @@ class MultipleChoice(RowTask):
             found = [self.row(context, c) for c in item.texts["choices"]]
             units.append([row for row, _ in found])
             left_out.append(sum(lost for _, lost in found))
-        return Encoded(units, left_out)
+        return Encoded(inputs, units, left_out)
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the number of the likeliest choice, and probabilities."""

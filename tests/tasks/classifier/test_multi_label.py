@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tasks.classifier import data as classifier_data
 from tasks.classifier import job as classifier_job
 from tasks.classifier import scores as classifier_scores
+from tasks.classifier import task_files
 from tasks.classifier.task import joined
 
 
@@ -51,9 +51,9 @@ def test_a_label_without_examples_counts_in_macro_f1_alone():
     ],
 )
 def test_labels_of_a_cell(cell, labels):
-    assert classifier_data.split_labels(cell) == labels
+    assert task_files.split_labels(cell) == labels
 
 
 @pytest.mark.parametrize("labels", [(), ("a", "b c"), ("a, b", "\u00fc")])
 def test_labels_that_are_written_are_read_again(labels):
-    assert classifier_data.split_labels(joined(labels)) == labels
+    assert task_files.split_labels(joined(labels)) == labels
