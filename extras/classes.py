@@ -46,7 +46,13 @@ def tables_and_pictures(
     if files.labels is None:
         return {}, {}
     if labels.ndim == 2:
-        return {_SCORES: _label_scores(job, found, labels)}, {}
+        columns = metrics.precision_recall_fscore_support(
+            labels, job.predicted(found), average=None, zero_division=0.0
+        )
+        cells = (x.tolist() for x in (job.task.thresholds, *columns))
+        header = ("label", "threshold", "precision", "recall", "f1", "examples")
+        rows = list(zip(files.labels, *cells, strict=True))
+        return {_SCORES: (header, rows)}, {}
     counts = metrics.confusion_matrix(
         labels, found.argmax(-1), labels=range(found.shape[1])
     )  # [K, K]: right class, predicted class
@@ -68,19 +74,6 @@ def confusion_table(counts: np.ndarray, names: Sequence[str]) -> Table:
     """
     rows = zip(names, counts.tolist(), strict=True)
     return ("truth / prediction", *names), [(name, *row) for name, row in rows]
-
-
-def _label_scores(job: Any, probs: np.ndarray, labels: np.ndarray) -> Table:
-    """Return label_scores.tsv, the scores of every label."""
-    from sklearn import metrics
-
-    columns = metrics.precision_recall_fscore_support(
-        labels, job.predicted(probs), average=None, zero_division=0.0
-    )
-    columns = [job.task.thresholds, *columns]
-    cells = (column.tolist() for column in columns)
-    header = ("label", "threshold", "precision", "recall", "f1", "examples")
-    return header, list(zip(job.files.labels, *cells, strict=True))
 
 
 # --- Pictures ----------------------------------------------------------------

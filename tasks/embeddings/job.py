@@ -155,26 +155,24 @@ class EmbeddingsJob(FineTuningJob):
                     f"--max_score={own.max_score:g}: no file has scores, in a "
                     f"column {own.score_column!r} (--score_column)"
                 )
-        if settings.do_train:
-            self._choose_learning()
-
-    @property
-    def similarity(self) -> str | None:
-        """How vectors are compared; None: by the cosine."""
-        return self.source.trained_for.similarity_fn_name
-
-    def _choose_learning(self) -> None:
-        """Set what is learned, which follows from the training file."""
+        if not settings.do_train:
+            return
+        # What is learned follows from the training file.
         examples, kind = self.examples(self.train), learning.RANKING
         if self.is_taught:
             kind = learning.DISTILLATION
         elif has_scores(examples):
             kind = learning.SCORES
-        self.learning = dataclasses.replace(self.flags.learning, kind=kind)
+        self.learning = dataclasses.replace(options.learning, kind=kind)
         self.objective = learning.objective(self.learning)
         # All examples have as many rows as the longest.
         self.group = max(len(example.texts) for example in examples)
         logging.info("Learning by %s: %s", kind, self.learning)
+
+    @property
+    def similarity(self) -> str | None:
+        """How vectors are compared; None: by the cosine."""
+        return self.source.trained_for.similarity_fn_name
 
     def deciding_metric(self) -> str:
         """Return the key of the first score of the first development set."""

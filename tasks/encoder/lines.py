@@ -91,7 +91,10 @@ class Reader:
         """
         self.began = time.monotonic()
         try:
-            with self._open() as file:
+            opened = contextlib.nullcontext(sys.stdin.buffer)
+            if self.path != "-":
+                opened = file_system.open_for_reading(self.path)
+            with opened as file:
                 for index, data in enumerate(file):
                     self.num_lines += 1
                     row = self._encode(index, data)
@@ -131,11 +134,6 @@ class Reader:
             self.num_lines / seconds,
             self.num_tokens / seconds,
         )
-
-    def _open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
-        if self.path == "-":
-            return contextlib.nullcontext(sys.stdin.buffer)
-        return file_system.open_for_reading(self.path)
 
     def _encode(self, index: int, data: bytes) -> Row:
         """Return the row of a sentence, or of a pair `first ||| second`.
