@@ -167,7 +167,7 @@ def convert_single_example(
     if isinstance(example, PaddingInputExample):
         zeros = [0] * max_seq_length
         return InputFeatures(zeros, list(zeros), list(zeros), 0, False)
-    row, _ = rows.row_of_texts(
+    row = rows.row_of_texts(
         example.text_a, example.text_b, max_seq_length, tokenizer
     )
     columns = rows.pad([row], max_seq_length)

@@ -454,27 +454,27 @@ def is_record(item: Input) -> bool:
     return "row" in item.texts
 
 
-# --- Tasks with one row per input --------------------------------------------
+# --- Tasks with one unit per input -------------------------------------------
 
 
 class RowTask(Task):
-    """Base class of tasks with one row per input."""
+    """Base class of tasks with one unit, which is most often a row, per input."""
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
-        """Return one row for each input."""
-        pairs = [self._row(item) for item in inputs]
-        units = [[row] for row, _ in pairs]
-        return Encoded(inputs, units, [lost for _, lost in pairs])
+        """Return a unit for each input."""
+        units = [self.unit(item) for item in inputs]
+        left_out = [sum(row.left_out for row in unit) for unit in units]
+        return Encoded(inputs, units, left_out)
 
-    def _row(self, item: Input) -> tuple[Row, int]:
-        """Return the row of an input, and how many pieces were left out."""
+    def unit(self, item: Input) -> Unit:
+        """Return the row of an input."""
         if is_record(item):
-            return item.texts["row"], 0
+            return [item.texts["row"]]
         texts = (self.prompt + item.texts[name] for name in self.text_names)
-        return self.row(*texts)
+        return [self.row(*texts)]
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
-        """Return the row of one or two texts, and how much was left out."""
+    def row(self, text_a: str, text_b: str | None = None) -> Row:
+        """Return the row of one or two texts."""
         return rows.row_of_texts(
             text_a,
             text_b,

@@ -166,7 +166,7 @@ class ClassifierJob(FineTuningJob):
         """Yield the record of every example; log the first ones."""
         task, sizes = self.task, []
         for number, example in enumerate(examples):
-            row, lost = task.row(example.text_a, example.text_b)
+            row = task.row(example.text_a, example.text_b)
             label_id = self.files.label_id(example.label)
             if number < _SHOWN:
                 label = f"{example.label} (id = {label_id})"
@@ -177,7 +177,7 @@ class ClassifierJob(FineTuningJob):
                     # A test file has none.
                     *([] if example.label is None else [("label", label)]),
                 )
-            sizes.append((len(row.input_ids), lost))
+            sizes.append((len(row.input_ids), row.left_out))
             yield rows.labeled(row, label_id)
         logs.say(
             "%s: %s %s%s; %s",

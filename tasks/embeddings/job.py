@@ -276,8 +276,8 @@ class EmbeddingsJob(FineTuningJob):
         numbers: dict[str | None, int] = {None: 0}
         sizes = []
         for at, (prompt, text) in enumerate(texts):
-            row, lost = self.task.row("" if text is None else prompt + text)
-            sizes.append((len(row.input_ids), lost))
+            row = self.task.row("" if text is None else prompt + text)
+            sizes.append((len(row.input_ids), row.left_out))
             if at < _SHOWN:
                 tokens = self.tokens_of(row.input_ids)
                 rows.log_example(at, ("tokens", tokens))

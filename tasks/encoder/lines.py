@@ -154,11 +154,11 @@ class Reader:
                 f"{at}: a pair, and --long_texts={WINDOWS} is for single "
                 "texts; leave it out"
             )
-        row, left_out = row_of_texts(
+        row = row_of_texts(
             first, second, self.row_length, self.tokenizer, self.how
         )
-        self.num_cut += left_out > 0
-        self.num_left_out += left_out
+        self.num_cut += row.left_out > 0
+        self.num_left_out += row.left_out
         self.num_blank += not text
         self.num_tokens += len(row.input_ids)
         return row

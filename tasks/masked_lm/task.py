@@ -68,10 +68,10 @@ class MaskedLmTask(RowTask):
             self.tokenizer.vocab, ["[MASK]"], self.tokenizer.vocab_file
         )
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
+    def row(self, text_a: str, text_b: str | None = None) -> Row:
         """Return the row of a text, with [MASK] as one token."""
         ids = sentence_to_ids(text_a, self.tokenizer)
-        return rows.make_row(ids, len(ids)), 0
+        return rows.make_row(ids, len(ids))
 
     def check_size(self, size: int, why: str) -> None:
         """Raise a UserError for more tokens than are read."""

@@ -214,7 +214,5 @@ class Converter:
                 # no first piece to classify: no record.
                 if (targets != IGNORED).any():
                     seen = ids[window.start : window.end]
-                    row, _ = rows.row_of_ids(
-                        seen, (), self.length, self.tokenizer
-                    )
+                    row = rows.row_of_ids(seen, (), self.length, self.tokenizer)
                     yield row, targets

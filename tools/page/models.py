@@ -145,10 +145,8 @@ class PageModel:
         inputs = [_parsed(task, text=text) for text in texts]
         return vectors_of(task, self.run_vectors, inputs, update)
 
-    def row(
-        self, text_a: str, text_b: str = "", at_once: bool = False
-    ) -> tuple[Row, int]:
-        """Return [CLS] text_a [SEP] text_b [SEP], and how much was left out.
+    def row(self, text_a: str, text_b: str = "", at_once: bool = False) -> Row:
+        """Return [CLS] text_a [SEP] text_b [SEP].
 
         A masked LM reads "[MASK]" as one token, other models as any text.
 

@@ -323,7 +323,7 @@ def test_features_of_a_pair_and_of_a_sentence(tokenizer):
 def test_features_of_records_with_a_label(tokenizer, kind, label):
     schema = rows.schema(9, label_ids=kind, is_real_example="int64")
     records = [
-        rows.labeled(rows.row_of_texts(text, None, 9, tokenizer)[0], value)
+        rows.labeled(rows.row_of_texts(text, None, 9, tokenizer), value)
         for text, value in (("the dog", label), ("a", 0))
     ]
     features = rows.features(records, schema)
@@ -350,7 +350,7 @@ def test_the_originals_features(tokenizer, name, folder, length):
     schema = rows.schema(length, label_ids="int64", is_real_example="int64")
     records = [
         rows.labeled(
-            rows.row_of_texts(x.text_a, x.text_b, length, tokenizer)[0],
+            rows.row_of_texts(x.text_a, x.text_b, length, tokenizer),
             task.label_id(x.label),
         )
         for x in examples
