@@ -458,7 +458,7 @@ def is_record(item: Input) -> bool:
 
 
 class RowTask(Task):
-    """Base class of tasks with one unit, which is most often a row, per input."""
+    """Base class of tasks with one unit per input, most often a row."""
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return a unit for each input."""
