@@ -57,20 +57,18 @@ def with_options(
     They are fields of the settings, of their task's options and of their
     checkpoint's `trained_for`; the options of other tasks are left out.
     """
-    options, known = settings.options, task_of_options()
+    known = {*settings._fields, *TrainedFor._fields, *task_of_options()}
+    if unknown := given.keys() - known:
+        raise TypeError(f"no task has the options {unknown}")
 
-    def fields(kind: Any) -> dict[str, Any]:
-        known.update(dict.fromkeys(kind._fields))
-        return {name: given[name] for name in kind._fields if name in given}
+    def fields(value: Any) -> dict[str, Any]:
+        return {name: given[name] for name in value._fields if name in given}
 
-    changed = settings._replace(
+    return settings._replace(
         checkpoint=settings.checkpoint.changed(**fields(TrainedFor)),
-        options=options._replace(**fields(options)),
+        options=settings.options._replace(**fields(settings.options)),
         **fields(settings),
     )
-    if unknown := given.keys() - known.keys():
-        raise TypeError(f"no task has the options {unknown}")
-    return changed
 
 
 def described(
@@ -92,8 +90,8 @@ def described(
         raise UserError(
             f"{place}: task is {task!r}, wanted one of {', '.join(TASKS)}"
         )
-    options, described = find(task).options_type, find(task).described
-    names = {*described, *TokenizerSettings._fields} & found.keys()
+    options, known = find(task).options_type, find(task).described
+    names = {*known, *TokenizerSettings._fields} & found.keys()
     kinds = (
         get_type_hints(options)
         | get_type_hints(TokenizerSettings)

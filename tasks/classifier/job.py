@@ -391,8 +391,6 @@ class MultiLabelJob(ClassifierJob):
         self.thresholds = tuple(found) if found else None
         self.are_fixed = bool(found) and not self.settings.do_train
 
-    # --- Data ----------------------------------------------------------------
-
     # --- Scores and predictions ----------------------------------------------
 
     def tune(self, data: DataSet, outputs: Outputs, prefix: str | None) -> None:
