@@ -247,11 +247,10 @@ def wrong_choices(
 ) -> Mistakes:
     """Return the wrong choices, the surest first, of scores [n, C]."""
     predicted = scores.argmax(-1)
+    answered = zip(questions, labels, predicted, strict=True)
     texts = [
         (question.context, question.choices[truth], question.choices[given])
-        for question, truth, given in zip(
-            questions, labels, predicted, strict=True
-        )
+        for question, truth, given in answered
     ]
     header = ("guid", "confidence", "context", "right_choice")
     return worst(

@@ -111,15 +111,13 @@ def label_scores(
     with warnings.catch_warnings():
         # For a label that no example has and that is never predicted.
         warnings.simplefilter("ignore")
-        f1 = {
-            f"{kind}_f1": float(
-                metrics.f1_score(
-                    labels, predicted, average=kind, zero_division=0.0
-                )
-            )
+        micro, macro = (
+            metrics.f1_score(labels, predicted, average=kind, zero_division=0.0)
             for kind in ("micro", "macro")
-        }
-    return f1 | {
+        )
+    return {
+        "micro_f1": float(micro),
+        "macro_f1": float(macro),
         "accuracy": float((predicted == labels).all(axis=1).mean()),
         "mean_average_precision": float(precision),
         "loss": float(loss.mean()),

@@ -328,15 +328,12 @@ class EmbeddingsJob(FineTuningJob):
             text for example in self.examples(data) for text in example.texts
         ]
         is_text = self.records(data).features[learning.TEXT_IDS] > 0
-        lines = [
-            json.dumps(
-                {"text": text, "embedding": [number(x) for x in row.tolist()]},
-                ensure_ascii=False,
-            )
-            for text, row in zip(
-                texts, outputs["embedding"][is_text], strict=True
-            )
+        vectors = outputs["embedding"][is_text].tolist()
+        found = [
+            {"text": text, "embedding": list(map(number, vector))}
+            for text, vector in zip(texts, vectors, strict=True)
         ]
+        lines = [json.dumps(line, ensure_ascii=False) for line in found]
         self.write_lines(EMBEDDINGS, lines)
         return EMBEDDINGS
 

@@ -139,12 +139,10 @@ class Answered(NamedTuple):
 
         By the rules of 2.0 no answer is right where there is none.
         """
-        places = {
-            key: found.span.piece
-            for key, found in self.chosen.items()
-            if found.text
-        }
         answers = self.texts
+        places = {
+            key: self.chosen[key].span.piece for key in answers if answers[key]
+        }
         scores = squad_scores.score_each(data, answers)
         if sign := signs.same_span(answers, places, scores.exact):
             return sign

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tasks.rows import Row
+from tasks.rows import Unit
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import windows as squad_windows
@@ -155,17 +155,13 @@ class QuestionAnswering(Task):
                     listed = nbest[: self.options.num_answers]
                     answer["nbest"] = [_entry("text", one) for one in listed]
                 if self.settings.teacher:
-                    answer["windows"] = [
-                        self._window(unit[0], found)
-                        for unit, found in zip(
-                            encoded.units[part], outputs[part], strict=True
-                        )
-                    ]
+                    own = zip(encoded.units[part], outputs[part], strict=True)
+                    answer["windows"] = [self._window(*pair) for pair in own]
                 yield answer
 
-    def _window(self, row: Row, found: Outputs) -> dict[str, Any]:
+    def _window(self, unit: Unit, found: Outputs) -> dict[str, Any]:
         """Return what a student learns from a window."""
-        ids = row.input_ids.tolist()
+        ids = unit[0].input_ids.tolist()
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         logits = {
             name: list(map(number, found[name][: len(ids)].tolist()))
