@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import rows
-from tasks.graph import IDS, TaskGraph
+from tasks.graph import IDS, INPUT_NAMES, TaskGraph
 from tasks.task import Encoded, Input, Model, Outputs, Prediction, Task, number
 
 TASKS = ("classifier", "multi_label_classification")
@@ -69,9 +69,8 @@ def explaining(
     padding = vocab.get("[PAD]", 0)
     table = model.bert.embeddings.word_embeddings
 
-    ids = ("input_ids", "input_mask", "segment_ids")
     specs = [
-        {name: IDS for name in ids},
+        dict.fromkeys(INPUT_NAMES, IDS),
         tf.TensorSpec([None], tf.int32),
         tf.TensorSpec([], tf.float32),
     ]
@@ -108,7 +107,10 @@ def explaining(
             """Return F(a) [rows] and its derivatives [rows, S]."""
             check()
             found = step(
-                {name: tf.constant(features[name][rows]) for name in ids},
+                {
+                    name: tf.constant(features[name][rows])
+                    for name in INPUT_NAMES
+                },
                 tf.constant(classes[rows]),
                 tf.constant(a, tf.float32),
             )

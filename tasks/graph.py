@@ -15,10 +15,9 @@ import tensorflow as tf
 import modeling
 from ops import recurrence
 from tasks import graph_tokenizer
+from tasks.rows import INPUT_NAMES
 from tasks.task import Task
 from training.task_model import TaskModel
-
-INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -91,11 +91,8 @@ def what_is_read(source: Checkpoint, sizes: Sequence[tuple[int, int]]) -> str:
     share = lost.sum() / max(1, used.sum() + lost.sum())
     found = f"none longer than {source.row_length} tokens"
     if num_cut := np.count_nonzero(lost):
-        where = "at the end"
-        if source.long_texts.how == HEAD_TAIL:
-            where = "in the middle"
-        elif source.long_texts.how == TAIL:
-            where = "at the beginning"
+        places = {HEAD_TAIL: "in the middle", TAIL: "at the beginning"}
+        where = places.get(source.long_texts.how, "at the end")
         more = "a larger --max_seq_length reads more"
         if source.row_length >= source.config.max_position_embeddings:
             more = f"--long_texts={WINDOWS} reads more of single texts"

@@ -15,6 +15,8 @@ from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
 from records import tfrecord
 from records.lengths import bucket_lengths
 
+INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")  # of a model's ids
+
 _SHOWN = 8  # names whose counts a message has
 
 
@@ -151,9 +153,7 @@ def schema(max_seq_length: int, **others: str) -> dict[str, tfrecord.Feature]:
     # The original writes every feature as int64, ids and masks too.
     sequence = tfrecord.Feature("int64", max_seq_length)
     return {
-        "input_ids": sequence,
-        "input_mask": sequence,
-        "segment_ids": sequence,
+        **dict.fromkeys(INPUT_NAMES, sequence),
         **{name: tfrecord.Feature(kind, 1) for name, kind in others.items()},
     }
 

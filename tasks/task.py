@@ -407,7 +407,7 @@ class Task(abc.ABC):
     def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
         """Return a record's ids without padding."""
         arrays = []
-        for name in ("input_ids", "input_mask", "segment_ids"):
+        for name in rows.INPUT_NAMES:
             if name not in features:
                 raise UserError(
                     f"no feature {name!r}; it has "

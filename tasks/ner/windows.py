@@ -141,8 +141,8 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
     that classifies the word, and IGNORED elsewhere. Read record by record,
     the others are the words of the file in their order.
     """
-    names = ("input_ids", "input_mask", "segment_ids", "label_ids")
-    return {name: tfrecord.Feature("int64", max_seq_length) for name in names}
+    label_ids = tfrecord.Feature("int64", max_seq_length)
+    return rows.schema(max_seq_length) | {"label_ids": label_ids}
 
 
 class Converter:
