@@ -106,14 +106,9 @@ def explaining(
         def at(a, rows):
             """Return F(a) [rows] and its derivatives [rows, S]."""
             check()
-            found = step(
-                {
-                    name: tf.constant(features[name][rows])
-                    for name in INPUT_NAMES
-                },
-                tf.constant(classes[rows]),
-                tf.constant(a, tf.float32),
-            )
+            taken = {n: tf.constant(features[n][rows]) for n in INPUT_NAMES}
+            point = tf.constant(a, tf.float32)
+            found = step(taken, tf.constant(classes[rows]), point)
             return [value.numpy().astype(np.float64) for value in found]
 
         todo = np.arange(count)
