@@ -297,6 +297,26 @@ class Dense(Layer):
         return elementwise.add_bias(self.product(x), self.bias)
 
 
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+    """Return (x - mean) / deviation * gamma + beta along the last axis.
+
+    Ba et al., arXiv:1607.06450. Computed in float32, returned in the dtype
+    of x.
+    """
+    wide = tf.cast(x, tf.float32)  # [..., H]
+    # The mean is subtracted first: E[x^2] - E[x]^2 loses its digits where the
+    # mean is large. For 10,000 and 10,001 both terms are 100,010,000 in
+    # float32, and the variance is 0 instead of 0.25.
+    wide -= tf.reduce_mean(wide, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(
+        tf.square(wide), axis=-1, keepdims=True
+    )  # [..., 1]
+    # 1e-12 as in the original (a Keras default is 1e-3): it matters only where
+    # all numbers of a row are equal.
+    wide *= tf.math.rsqrt(variance + 1e-12)
+    return tf.cast(wide * gamma + beta, x.dtype)
+
+
 class LayerNorm(Layer):
     """Layer normalization; variables gamma and beta [H]."""
 
@@ -311,9 +331,9 @@ class LayerNorm(Layer):
         )
 
     def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
-        """Return (x - mean) / deviation * gamma + beta for each row of x."""
+        """Return layer_norm(x)."""
         return elementwise.apply(
-            elementwise.layer_norm, x, self.gamma, self.beta, fuse=compute.fuse
+            layer_norm, x, self.gamma, self.beta, fuse=compute.fuse
         )
 
 
@@ -346,6 +366,18 @@ def sinusoids(rows: int, width: int) -> np.ndarray:
     frequencies = 1e4 ** (-np.arange((width + 1) // 2) * 2 / width)
     angles = np.arange(rows)[:, None] * frequencies
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)[:, :width]
+
+
+def norm_dropout(
+    x: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    seed: tf.Tensor | None = None,
+    *,
+    rate: float,
+) -> tf.Tensor:
+    """Return dropout(layer_norm(x)), the last step of the embeddings."""
+    return elementwise.dropout(layer_norm(x, gamma, beta), seed, rate)
 
 
 class Embeddings(Layer):
@@ -413,7 +445,7 @@ class Embeddings(Layer):
             position_ids = tf.reshape(position_ids, [-1])  # [B * S]
             x += tf.gather(self.position_embeddings, position_ids)
         x = elementwise.apply(
-            elementwise.norm_dropout,
+            norm_dropout,
             x,
             self.norm.gamma,
             self.norm.beta,
@@ -425,6 +457,26 @@ class Embeddings(Layer):
 
 
 # --- Transformer layers (section 3, "Model Architecture") --------------------
+
+
+def attention_probs(
+    scores: tf.Tensor,
+    bias: tf.Tensor,
+    seed: tf.Tensor | None = None,
+    *,
+    scale: float,
+    rate: float,
+) -> tf.Tensor:
+    """Return dropout(softmax(scores * scale + bias)), [B, N, F, T].
+
+    The softmax is over keys, in float32. Dropout of probabilities drops whole
+    keys for a query, and leaves a row that does not sum to 1 (Vaswani et al.
+    and the original do the same).
+    """
+    wide = tf.cast(scores, tf.float32) * scale + bias
+    return elementwise.dropout(
+        tf.cast(tf.nn.softmax(wide), scores.dtype), seed, rate
+    )
 
 
 def attention(
@@ -451,7 +503,7 @@ def attention(
         return recompute.attention(query, key, value, bias, seed, scale, rate)
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
     probs = elementwise.apply(
-        elementwise.attention_probs,
+        attention_probs,
         scores,
         bias,
         seed,
@@ -515,6 +567,24 @@ class SelfAttention(Layer):
         )  # [B * F, H]
 
 
+def add_norm(
+    x: tf.Tensor,
+    bias: tf.Tensor,
+    residual: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    seed: tf.Tensor | None = None,
+    *,
+    rate: float,
+) -> tf.Tensor:
+    """Return layer_norm(residual + dropout(x + bias)).
+
+    The last step of attention and of feed-forward, after their dense layers.
+    """
+    x = elementwise.dropout(elementwise.add_bias(x, bias), seed, rate)
+    return layer_norm(residual + x, gamma, beta)
+
+
 class ResidualOutput(Layer):
     """The end of both sublayers: norm(residual + dropout(dense(x))).
 
@@ -542,7 +612,7 @@ class ResidualOutput(Layer):
     ) -> tf.Tensor:
         """Return what `call` does of dense.product(x), [B * S, H]."""
         return elementwise.apply(
-            elementwise.add_norm,
+            add_norm,
             product,
             self.dense.bias,
             residual,

@@ -51,7 +51,7 @@ from finetuning import flags as finetuning_flags
 from finetuning import runner
 from finetuning.runner import Work
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
+from tasks.classifier import task_files
 from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
 from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
@@ -178,7 +178,7 @@ class Flags:
     for all parts."""
 
 
-define(Flags, words={"tasks": ", ".join(glue.TASK_NAMES)})
+define(Flags, words={"tasks": ", ".join(task_files.TASK_NAMES)})
 define(Options)
 define(LongTextFlags)
 define(DistillationFlags)
@@ -242,18 +242,18 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
             folds.check_not_seen(files.train, own, prefix)
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(settings, source, files, read(Options, FLAGS))
-    wrapper = tune = None
+    wrapper = calibration = None
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
         check_calibration(files, settings.folder)
-        tune = functools.partial(calibrate, job)
+        calibration = functools.partial(calibrate, job)
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
         from extras.distillation.classes import ClassifierDistillation
 
         wrapper = ClassifierDistillation(job, learned)
-    return Work(job, wrapper, tune)
+    return Work(job, wrapper, calibration)
 
 
 def needed_parts() -> dict[str, str]:
@@ -268,7 +268,7 @@ def needed_parts() -> dict[str, str]:
 
 def read_files(
     model: Checkpoint | None, processor: Processor | None
-) -> glue.TaskFiles:
+) -> task_files.TaskFiles:
     """Return the task; its labels are those of a model that is used as it is.
 
     Raises:
@@ -279,7 +279,7 @@ def read_files(
         needed = needed_parts().values()
         files = processor.files([part for part in METHODS if part in needed])
     elif FLAGS.task_name.lower() == "tsv":
-        columns = glue.Columns(
+        columns = task_files.Columns(
             FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
         )
         files = classifier_data.own_files(
@@ -291,18 +291,18 @@ def read_files(
             given={part: FLAGS[f"{part}_file"].value for part in METHODS},
         )
     else:
-        task = glue.find(FLAGS.task_name, FLAGS.xnli_language)
+        task = task_files.find(FLAGS.task_name, FLAGS.xnli_language)
         files = task.in_folder(FLAGS.data_dir)
     if model:
         own = model.trained_for
-        files = glue.with_labels_of(files, labels, model.prefix)
-        glue.check_pairs(files, own.sentence_pairs, model.prefix)
+        files = task_files.with_labels_of(files, labels, model.prefix)
+        task_files.check_pairs(files, own.sentence_pairs, model.prefix)
         if files.labels is None:
             return files._replace(output_activation=own.output_activation)
     return files
 
 
-def check_calibration(files: glue.TaskFiles, folder: RunFolder) -> None:
+def check_calibration(files: task_files.TaskFiles, folder: RunFolder) -> None:
     """Check that there are classes, and a fine-tuned model to calibrate.
 
     Raises:

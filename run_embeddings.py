@@ -38,7 +38,7 @@ from finetuning.runner import Work
 from tasks.embeddings.data import Columns
 from tasks.embeddings.job import EmbeddingsJob, Options
 from tasks.embeddings.learning import Learning
-from tasks.embeddings.task import Prompts
+from tasks.embeddings.task import Prompts, compared_by
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
 
@@ -75,12 +75,19 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
         learning=read(Learning, FLAGS),
         prompts=read(Prompts, FLAGS),
     )
-    job, wrapper = EmbeddingsJob(settings, source, options), None
-    if job.is_taught:
+    wrapper, similarity, why = None, None, "which the losses use"
+    is_taught = settings.do_train and options.teacher_answers
+    if is_taught:
         # Only runs that ask for an extra import it.
-        from extras.distillation.vectors import VectorDistillation
+        from extras.distillation import vectors
 
-        wrapper = VectorDistillation(job)
+        similarity = vectors.similarity_of(options.teacher_answers)
+        why = "as its teacher"
+    if settings.do_train:
+        source = compared_by(source, similarity, why)
+    job = EmbeddingsJob(settings, source, options)
+    if is_taught:
+        wrapper = vectors.VectorDistillation(job)
     return Work(job, wrapper)
 
 

@@ -100,6 +100,23 @@ def _json_value(place: str, text: str | bytes) -> Any:
         raise UserError(f"{place and f'{place}: '}not JSON: {error}") from error
 
 
+def read_numbers(path: str, mend: str = "") -> dict[str, float]:
+    """Return {name: number} of the lines of a file, such as eval_results.txt.
+
+    A line is `name = number`. `mend` is how to mend a damaged file, for the
+    error.
+
+    Raises:
+        UserError: a line is another one.
+    """
+    lines = read_text(path).splitlines()
+    try:
+        pairs = [line.split(" = ") for line in lines]
+        return {n: int(x) if x.isdecimal() else float(x) for n, x in pairs}
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}){mend}") from error
+
+
 def read_own_json(path: str) -> dict[str, Any]:
     """Return the JSON object in a file that this project writes.
 

@@ -9,7 +9,7 @@ is never changed.
 import os
 import re
 
-from base import file_system, logs
+from base import file_system, logs, text_files
 
 import tensorflow as tf
 from absl import logging
@@ -76,11 +76,9 @@ def _scores(prefix: str) -> str:
     path = lookup.beside(prefix, "eval_results.txt")
     if not path:
         return ""
-    with tf.io.gfile.GFile(path) as file:
-        pairs = [line.split(" = ", 1) for line in file.read().splitlines()]
-    scores = dict(pair for pair in pairs if len(pair) == 2)
+    scores = text_files.read_numbers(path)
     rows = [
-        f"| {name} | {_rounded(score)} |"
+        f"| {name} | {_rounded(str(score))} |"
         for name, score in scores.items()
         # The original's second name of a score is left out.
         if not (name.startswith("eval_") and name[5:] in scores)
@@ -89,7 +87,7 @@ def _scores(prefix: str) -> str:
         return ""
     lines = ["## Scores", "", "On the evaluation data of the run:", ""]
     lines += ["| score | value |", "|---|---|", *rows]
-    if ["degenerate", "1"] in pairs:
+    if scores.get("degenerate"):
         lines += ["", "The run failed: it has learned next to nothing."]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from base.errors import UserError
 
 # What is read of a text that is longer than a row: LongTexts.how.
-CUT, HEAD_TAIL, TAIL, WINDOWS = "cut", "head_tail", "tail", "windows"
+HOWS = CUT, HEAD_TAIL, TAIL, WINDOWS = "cut", "head_tail", "tail", "windows"
 
 POOLINGS = ("mean", "max")  # of windows
 
@@ -61,7 +61,7 @@ class LongTexts(NamedTuple):
             found = cls(**json_object)
             numbers = (found.doc_stride, found.max_windows)
             if (
-                found.how in (CUT, HEAD_TAIL, TAIL, WINDOWS)
+                found.how in HOWS
                 and found.pooling in POOLINGS
                 and all(type(n) is int and 1 <= n < 2**16 for n in numbers)
             ):

@@ -46,7 +46,7 @@ def convert_examples_to_features(
     """Return the features of all lines, padded to seq_length."""
     found = []
     for example in examples:
-        row, _ = rows.row_of_texts(
+        row = rows.row_of_texts(
             example.text_a, example.text_b, seq_length, tokenizer
         )
         # input_ids, input_mask and segment_ids, the original's input_type_ids.

@@ -140,7 +140,7 @@ def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
             _variable(each, [input_tensor.shape[-1]], 0)
             for each in ("beta", "gamma")
         )
-    return elementwise.layer_norm(input_tensor, gamma, beta)
+    return modeling.layer_norm(input_tensor, gamma, beta)
 
 
 def layer_norm_and_dropout(

@@ -17,7 +17,7 @@ from compat import gone
 from compat.modeling import dropout, output_layer
 from records import tfrecord
 from tasks import rows
-from tasks.classifier import data, glue
+from tasks.classifier import data, task_files
 
 _SHOWN = 5  # examples in the log
 
@@ -88,7 +88,7 @@ class DataProcessor:
 
 
 class _GlueProcessor(DataProcessor):
-    """A task of tasks/classifier/glue.py."""
+    """A task of tasks/classifier/task_files.py."""
 
     task_name: str
     language = "zh"  # of XNLI; an attribute in the original, too
@@ -99,23 +99,23 @@ class _GlueProcessor(DataProcessor):
 
     def get_dev_examples(self, data_dir: str) -> list[InputExample]:
         """Return the examples of the first development set."""
-        title, split = next(iter(self._files().dev.items()))
-        return self._examples(data_dir, title, split)
+        title, file = next(iter(self._files().dev.items()))
+        return self._examples(data_dir, title, file)
 
     def get_test_examples(self, data_dir: str) -> list[InputExample]:
         """Return the examples of the first test set; all have one label."""
-        split = next(iter(self._files().test.values()))
-        return self._examples(data_dir, "test", split)
+        file = next(iter(self._files().test.values()))
+        return self._examples(data_dir, "test", file)
 
     def get_labels(self) -> list[str]:
         """Return the labels; the place of a label is its class id."""
         return list(self._files().labels)
 
-    def _files(self) -> glue.TaskFiles:
-        return glue.find(self.task_name, self.language)
+    def _files(self) -> task_files.TaskFiles:
+        return task_files.find(self.task_name, self.language)
 
     def _examples(
-        self, data_dir: str, title: str, split: glue.Split
+        self, data_dir: str, title: str, file: task_files.DataFile
     ) -> list[InputExample]:
         files = self._files()
         return [
@@ -125,7 +125,7 @@ class _GlueProcessor(DataProcessor):
                 x.text_b,
                 x.label or files.labels[0],
             )
-            for x in data.read_examples(split.in_folder(data_dir), files)
+            for x in data.read_examples(file.in_folder(data_dir), files)
         ]
 
 
@@ -167,7 +167,7 @@ def convert_single_example(
     if isinstance(example, PaddingInputExample):
         zeros = [0] * max_seq_length
         return InputFeatures(zeros, list(zeros), list(zeros), 0, False)
-    row, _ = rows.row_of_texts(
+    row = rows.row_of_texts(
         example.text_a, example.text_b, max_seq_length, tokenizer
     )
     columns = rows.pad([row], max_seq_length)

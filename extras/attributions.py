@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import rows
-from tasks.graph import IDS, TaskGraph
+from tasks.graph import IDS, INPUT_NAMES, TaskGraph
 from tasks.task import Encoded, Input, Model, Outputs, Prediction, Task, number
 
 TASKS = ("classifier", "multi_label_classification")
@@ -69,9 +69,8 @@ def explaining(
     padding = vocab.get("[PAD]", 0)
     table = model.bert.embeddings.word_embeddings
 
-    ids = ("input_ids", "input_mask", "segment_ids")
     specs = [
-        {name: IDS for name in ids},
+        dict.fromkeys(INPUT_NAMES, IDS),
         tf.TensorSpec([None], tf.int32),
         tf.TensorSpec([], tf.float32),
     ]
@@ -107,11 +106,9 @@ def explaining(
         def at(a, rows):
             """Return F(a) [rows] and its derivatives [rows, S]."""
             check()
-            found = step(
-                {name: tf.constant(features[name][rows]) for name in ids},
-                tf.constant(classes[rows]),
-                tf.constant(a, tf.float32),
-            )
+            taken = {n: tf.constant(features[n][rows]) for n in INPUT_NAMES}
+            point = tf.constant(a, tf.float32)
+            found = step(taken, tf.constant(classes[rows]), point)
             return [value.numpy().astype(np.float64) for value in found]
 
         todo = np.arange(count)
@@ -152,10 +149,10 @@ def explaining_task(task: Task) -> Task:
     found = copy.copy(task)
 
     def decode(
-        inputs: Sequence[Input], encoded: Encoded, outputs: Sequence[Outputs]
+        encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
-        plain = task.decode(inputs, encoded, outputs)
-        for item, one, own in zip(inputs, plain, outputs, strict=True):
+        plain = task.decode(encoded, outputs)
+        for item, one, own in zip(encoded.inputs, plain, outputs, strict=True):
             if not isinstance(one, str):
                 one["attributions"] = _attributions(task, item, own)
             yield one

@@ -27,50 +27,44 @@ FILES = {
 Table = tuple[Sequence[str], Sequence[Sequence[str | int | float]]]
 
 
-def tables(job: Any, found: np.ndarray, labels: np.ndarray) -> dict[str, Table]:
-    """Return {file name: table}, empty for a regression.
+def tables_and_pictures(
+    job: Any, found: np.ndarray, labels: np.ndarray, temperature: float
+) -> tuple[dict[str, Table], dict[str, Callable[[str], None]]]:
+    """Return {file name: table} and {file name: what draws it to a path}.
+
+    A regression has none, and any number of labels have no picture.
 
     Args:
         job: of a classifier.
         found: logits [n, K]; of any number of labels, probabilities.
         labels: class ids [n]; of any number of labels, 0 or 1, [n, K].
+        temperature: what the logits were divided by to calibrate them.
     """
-    names = job.files.labels
-    if names is None:
-        return {}
-    if labels.ndim == 2:
-        return {_SCORES: _label_scores(job, found, labels)}
-    return {_MATRIX: confusion_table(_confusion(found, labels), names)}
-
-
-def pictures_of(
-    job: Any, found: np.ndarray, labels: np.ndarray, temperature: float
-) -> dict[str, Callable[[str], None]]:
-    """Return {name: what draws it to a path}; there are some of classes alone.
-
-    The first arguments are those of `tables`; the logits were divided by the
-    temperature to calibrate them.
-    """
-    names = job.files.names
-    if names is None or labels.ndim == 2:
-        return {}
-    drawn = {}
-    if len(names) <= _MAX_DRAWN:
-        counts = _confusion(found, labels)
-        drawn[_PICTURE] = functools.partial(draw_confusion, counts, names)
-    drawn[_RELIABILITY] = functools.partial(
-        draw_reliability, found, labels, temperature
-    )
-    return drawn
-
-
-def _confusion(logits: np.ndarray, label_ids: np.ndarray) -> np.ndarray:
-    """Return the numbers of examples [K, K]: right class, predicted class."""
     from sklearn import metrics  # takes a second to import
 
-    return metrics.confusion_matrix(
-        label_ids, logits.argmax(-1), labels=range(logits.shape[1])
-    )
+    files = job.files
+    if files.labels is None:
+        return {}, {}
+    if labels.ndim == 2:
+        columns = metrics.precision_recall_fscore_support(
+            labels, job.predicted(found), average=None, zero_division=0.0
+        )
+        cells = (x.tolist() for x in (job.task.thresholds, *columns))
+        header = ("label", "threshold", "precision", "recall", "f1", "examples")
+        rows = list(zip(files.labels, *cells, strict=True))
+        return {_SCORES: (header, rows)}, {}
+    counts = metrics.confusion_matrix(
+        labels, found.argmax(-1), labels=range(found.shape[1])
+    )  # [K, K]: right class, predicted class
+    drawn = {
+        _PICTURE: functools.partial(draw_confusion, counts, files.names),
+        _RELIABILITY: functools.partial(
+            draw_reliability, found, labels, temperature
+        ),
+    }
+    if len(files.names) > _MAX_DRAWN:
+        del drawn[_PICTURE]
+    return {_MATRIX: confusion_table(counts, files.labels)}, drawn
 
 
 def confusion_table(counts: np.ndarray, names: Sequence[str]) -> Table:
@@ -80,19 +74,6 @@ def confusion_table(counts: np.ndarray, names: Sequence[str]) -> Table:
     """
     rows = zip(names, counts.tolist(), strict=True)
     return ("truth / prediction", *names), [(name, *row) for name, row in rows]
-
-
-def _label_scores(job: Any, probs: np.ndarray, labels: np.ndarray) -> Table:
-    """Return label_scores.tsv, the scores of every label."""
-    from sklearn import metrics
-
-    columns = metrics.precision_recall_fscore_support(
-        labels, job.predicted(probs), average=None, zero_division=0.0
-    )
-    columns = [job.task.thresholds, *columns]
-    cells = (column.tolist() for column in columns)
-    header = ("label", "threshold", "precision", "recall", "f1", "examples")
-    return header, list(zip(job.files.labels, *cells, strict=True))
 
 
 # --- Pictures ----------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from checkpoints import lookup
 from checkpoints.run_folder import RUN_NAME, RunFolder, differing
 from tasks.classifier import data
-from tasks.classifier.glue import Example, Split, TaskFiles
+from tasks.classifier.task_files import DataFile, Example, TaskFiles
 
 # --- Parts -------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def held_out(
         what = f", {len(units):,} groups and {len(single):,} others,"
         raise UserError(
             f"--heldout_fraction={fraction:g} of the "
-            f"{counted(len(examples), 'row')} of {files.train.file}"
+            f"{counted(len(examples), 'row')} of {files.train.path}"
             f"{what * bool(units)} is {len(own)}: wanted one row or more to "
             "score, and one or more to train on"
         )
@@ -163,7 +163,7 @@ def units_of(
         logs.say(
             "%s: %s of %s repeat the text of another one, but for case and "
             "white space; copies are held out together, or not at all",
-            files.train.file,
+            files.train.path,
             f"{copies:,}",
             counted(len(keys), "row"),
         )
@@ -187,7 +187,7 @@ def units_of(
 
 
 def groups_of(
-    train: Split, examples: Sequence[Example], column: str | None
+    train: DataFile, examples: Sequence[Example], column: str | None
 ) -> list[str]:
     """Return the group of each row; [] without a column.
 
@@ -198,7 +198,7 @@ def groups_of(
     rows = data.rows_by_guid(train) if column else {}
     for example in examples if column else ():
         line, row = rows[example.guid]
-        at, kinds = f"{train.file}, line {line}", (str, int, float, bool)
+        at, kinds = f"{train.path}, line {line}", (str, int, float, bool)
         found.append(str(tables.require(row, column, kinds, at, hint)))
         if not found[-1].strip():
             raise UserError(
@@ -219,7 +219,9 @@ def rows_of_run(prefix: str | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def check_not_seen(train: Split, own: Mapping[str, Any], prefix: str) -> None:
+def check_not_seen(
+    train: DataFile, own: Mapping[str, Any], prefix: str
+) -> None:
     """Check that a command holds out the rows that a run has held out.
 
     `own` is what the run of the checkpoint says of its rows.
@@ -235,7 +237,7 @@ def check_not_seen(train: Split, own: Mapping[str, Any], prefix: str) -> None:
             found = differing(name, own.get(name), value)
             what = f"was trained with {found}"
         raise UserError(
-            f"{prefix} {what}: it would be scored on rows of {train.file} that "
+            f"{prefix} {what}: it would be scored on rows of {train.path} that "
             "it may have learned; give what its training had, name a "
             "--dev_file, or --do_train a model that has not seen them"
         )

@@ -19,7 +19,6 @@ from absl import logging
 
 from extras import classes
 from tasks.classifier.data import rows_by_guid
-from tasks.classifier.glue import Example, Split
 from tasks.classifier.scores import confidence
 from tasks.embeddings.data import Collection
 from tasks.embeddings.scores import DEPTH
@@ -86,11 +85,11 @@ def write(job: FineTuningJob, scored: Scored) -> None:
         write_errors(settings, mistakes_of(job, data, found), name)
         if job.task_name not in classes.FILES:
             continue
-        for name, table in classes.tables(job, *found).items():
+        temperature = scored.results.get("temperature", 1.0)
+        tables, drawn = classes.tables_and_pictures(job, *found, temperature)
+        for name, table in tables.items():
             _write_table(settings, _name(name, job, data), *table)
         if settings.training.pictures and cluster.is_chief():
-            temperature = scored.results.get("temperature", 1.0)
-            drawn = classes.pictures_of(job, *found, temperature)
             for name, draw_to in drawn.items():
                 name = _name(name, job, data)
                 pictures.draw(os.path.join(settings.output_dir, name), draw_to)
@@ -166,13 +165,8 @@ def mistakes_of(job: Any, data: DataSet, found: Any) -> Mistakes:
     `found` are Scored.predictions of the set.
     """
     match job.task_name:
-        case "classifier":
-            labels = job.files.labels
-            wrong = wrong_classes(job.examples(data), labels, *found)
-            return _with_lines(wrong, data.source)
-        case "multi_label_classification":
-            wrong = wrong_labels(job, job.examples(data), *found)
-            return _with_lines(wrong, data.source)
+        case "classifier" | "multi_label_classification":
+            return wrong_examples(job, data, *found)
         case "multiple_choice":
             return wrong_choices(job.examples(data), *found)
         case "token_classification":
@@ -211,69 +205,41 @@ def worst(
     return Mistakes(header, wrong, len(rows), what)
 
 
-def wrong_classes(
-    examples: Sequence[Example],
-    labels: Sequence[str] | None,
-    logits: np.ndarray,
-    label_ids: np.ndarray,
+def wrong_examples(
+    job: Any, data: DataSet, found: np.ndarray, labels: np.ndarray
 ) -> Mistakes:
-    """Return the wrong classes, the surest first; the most wrong numbers.
+    """Return a classifier's mistakes.
 
-    Logits are [n, K]; without labels they are numbers [n].
+    Wrong classes, of logits [n, K], begin with the surest; numbers [n] with the
+    most wrong one; any number of labels, of probabilities [n, K], with the most
+    wrong labels. A mistake has the line of its file, or the id that it has
+    there.
     """
-    if labels is None:
-        sizes = np.abs(logits - label_ids)
-        return _of_examples("difference", examples, label_ids, logits, sizes)
-    names = np.array(labels, object)
-    truths, given = names[label_ids], names[logits.argmax(-1)]
-    sure = confidence(logits)
-    return _of_examples("confidence", examples, truths, given, sure)
-
-
-def wrong_labels(
-    job: Any,
-    examples: Sequence[Example],
-    probs: np.ndarray,
-    labels: np.ndarray,
-) -> Mistakes:
-    """Return the examples with the most wrong labels first, of [n, K]."""
-    predicted = job.predicted(probs)
-    truths, given = (
-        np.array([job.names(row) for row in rows], object)
-        for rows in (labels, predicted)
-    )
-    counts = (predicted != labels).sum(axis=1)
-    return _of_examples("wrong_labels", examples, truths, given, counts)
-
-
-def _of_examples(
-    size: str,
-    examples: Sequence[Example],
-    truths: np.ndarray,
-    predictions: np.ndarray,
-    sizes: np.ndarray,
-) -> Mistakes:
-    """Return `worst` of a classifier's examples; `size` names the sizes."""
+    size, names = "confidence", np.array(job.files.labels, object)
+    if labels.ndim == 2:
+        predicted = job.predicted(found)
+        truths, given = (
+            np.array([job.names(row) for row in rows], object)
+            for rows in (labels, predicted)
+        )
+        size, sizes = "wrong_labels", (predicted != labels).sum(axis=1)
+    elif job.is_regression:
+        truths, given = labels, found
+        size, sizes = "difference", np.abs(found - labels)
+    else:
+        truths, given = names[labels], names[found.argmax(-1)]
+        sizes = confidence(found)
+    examples, name = job.examples(data), "guid"
+    places = [example.guid for example in examples]
+    if data.source.columns.guid is None:
+        rows, name = rows_by_guid(data.source), "line"
+        places = [rows[guid][0] for guid in places]
     return worst(
-        ("guid", size, "text_a", "text_b"),
-        [example.guid for example in examples],
-        (truths, predictions, sizes),
+        (name, size, "text_a", "text_b"),
+        places,
+        (truths, given, sizes),
         [(example.text_a, example.text_b) for example in examples],
     )
-
-
-def _with_lines(found: Mistakes, split: Split) -> Mistakes:
-    """Return mistakes with lines of a file in place of guids.
-
-    Where the file, such as MNLI's, has ids of its own, these are the guids and
-    stay.
-    """
-    if split.columns.guid is not None:
-        return found
-    rows = rows_by_guid(split)
-    header = ("line", *found.header[1:])
-    lines = [(rows[guid][0], *cells) for guid, *cells in found.rows]
-    return found._replace(header=header, rows=lines)
 
 
 def wrong_choices(
@@ -281,11 +247,10 @@ def wrong_choices(
 ) -> Mistakes:
     """Return the wrong choices, the surest first, of scores [n, C]."""
     predicted = scores.argmax(-1)
+    answered = zip(questions, labels, predicted, strict=True)
     texts = [
         (question.context, question.choices[truth], question.choices[given])
-        for question, truth, given in zip(
-            questions, labels, predicted, strict=True
-        )
+        for question, truth, given in answered
     ]
     header = ("guid", "confidence", "context", "right_choice")
     return worst(

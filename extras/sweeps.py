@@ -238,7 +238,10 @@ def run_all(
                     "are not repeated"
                 )
             file_system.write_text(marker, json.dumps(made_of))
-        results[run] = read_scores(folder)
+        results[run] = text_files.read_numbers(
+            reporting.results_path(folder),
+            f": remove {folder}, and the run is made again",
+        )
         if number == 1:
             sweep = _with_type_of(folder, sweep)
     path = os.path.join(output_dir, RESULTS_NAME)
@@ -282,20 +285,6 @@ def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
 
 
 # --- Results -----------------------------------------------------------------
-
-
-def read_scores(folder: str) -> dict[str, float]:
-    """Return the scores in a run's eval_results.txt."""
-    path = os.path.join(folder, "eval_results.txt")
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            pairs = [line.split(" = ") for line in file.read().splitlines()]
-        return {key: float(value) for key, value in pairs}
-    except ValueError as error:
-        raise UserError(
-            f"{path} is damaged ({error}): remove {folder}, and the run is "
-            "made again"
-        ) from error
 
 
 def _is_failed(scores: Mapping[str, float]) -> bool:

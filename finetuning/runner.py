@@ -50,13 +50,13 @@ class Work(NamedTuple):
     Attributes:
         job: what the task reads, scores and writes.
         wrapper: what else is learned from, such as answers; None: nothing.
-        tune: changes the weights that are kept, which have been scored, and
-            returns the scores that they have then; None: nothing does.
+        calibrate: changes the weights that are kept, which have been scored,
+            and returns the scores that they have then; None: nothing does.
     """
 
     job: FineTuningJob
     wrapper: Wrapper | None = None
-    tune: Callable[[LoadedModel, Scored], Scored] | None = None
+    calibrate: Callable[[LoadedModel, Scored], Scored] | None = None
 
 
 # Settings, and the model that a run starts from or uses -> what the flags of a
@@ -324,12 +324,12 @@ class FineTuningRun(Run):
         # If an earlier command has scores, its best weights stay, unless this
         # command has trained further without --eval_steps: then the last
         # weights are kept. What is there already may have been tuned since;
-        # only a command that tunes begins with the weights as trained.
+        # only a command that calibrates begins with the weights as trained.
         scores, eval_steps = self.scores.by_step, self.plan.settings.eval_steps
         if not eval_steps and (not scores or done > max(scores)):
             kept = self.plan.folder.kept
             is_there = kept and weight_files.global_step(kept) == done
-            if self.work.tune or not is_there:
+            if self.work.calibrate or not is_there:
                 fine_tuned.write_model(self.job, self.loaded.model, done)
             self.scores.forget_from(0)
         elif eval_steps and done not in scores:
@@ -389,8 +389,8 @@ class FineTuningRun(Run):
             loaded = self.loaded._replace(prefix=prefix)
             if scores_best:
                 scored = job.evaluate(loaded)
-                if self.work.tune:
-                    scored = self.work.tune(loaded, scored)
+                if self.work.calibrate:
+                    scored = self.work.calibrate(loaded, scored)
                 failure = scored.failure
                 for data, part in zip(job.dev, scored.predictions, strict=True):
                     counts[f"{job.prefix(data)}accuracy"] = part.count

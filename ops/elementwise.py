@@ -2,12 +2,12 @@
 
 Between two matrix products a Transformer adds biases, drops out, normalizes
 and applies activations. Each of these does little arithmetic per number, so
-its time goes into reading and writing memory. A function of this module is one
-such group of operations, for instance `add_norm`: bias, dropout, residual and
-norm. `apply` can have XLA compile the group into one or two passes. That is for
+its time goes into reading and writing memory. modeling.py has a function for
+each such group, for instance `add_norm`: bias, dropout, residual and norm.
+`apply` can have XLA compile the group into one or two passes. That is for
 training with static shapes on a CPU (modeling.Compute).
 
-modeling.py explains the letters in shapes.
+What the groups are made of is here; modeling.py explains the letters in shapes.
 """
 
 import functools
@@ -199,7 +199,7 @@ def dropout(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
     return tf.where(keep, x * (1.0 / (1.0 - rate)), tf.zeros([], x.dtype))
 
 
-# --- Activation and norm -----------------------------------------------------
+# --- Bias and activation -----------------------------------------------------
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
@@ -267,56 +267,6 @@ def add_bias_activate(
     return activate(add_bias(x, bias), activation)
 
 
-def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """Return (x - mean) / deviation * gamma + beta along the last axis.
-
-    Ba et al., arXiv:1607.06450. Computed in float32, returned in the dtype
-    of x.
-    """
-    wide = tf.cast(x, tf.float32)  # [..., H]
-    # The mean is subtracted first: E[x^2] - E[x]^2 loses its digits where the
-    # mean is large. For 10,000 and 10,001 both terms are 100,010,000 in
-    # float32, and the variance is 0 instead of 0.25.
-    wide -= tf.reduce_mean(wide, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(
-        tf.square(wide), axis=-1, keepdims=True
-    )  # [..., 1]
-    # 1e-12 as in the original (a Keras default is 1e-3): it matters only where
-    # all numbers of a row are equal.
-    wide *= tf.math.rsqrt(variance + 1e-12)
-    return tf.cast(wide * gamma + beta, x.dtype)
-
-
-def norm_dropout(
-    x: tf.Tensor,
-    gamma: tf.Tensor,
-    beta: tf.Tensor,
-    seed: tf.Tensor | None = None,
-    *,
-    rate: float,
-) -> tf.Tensor:
-    """Return dropout(layer_norm(x)), the last step of the embeddings."""
-    return dropout(layer_norm(x, gamma, beta), seed, rate)
-
-
-def add_norm(
-    x: tf.Tensor,
-    bias: tf.Tensor,
-    residual: tf.Tensor,
-    gamma: tf.Tensor,
-    beta: tf.Tensor,
-    seed: tf.Tensor | None = None,
-    *,
-    rate: float,
-) -> tf.Tensor:
-    """Return layer_norm(residual + dropout(x + bias)).
-
-    The last step of attention and of feed-forward, after their dense layers.
-    """
-    x = dropout(add_bias(x, bias), seed, rate)
-    return layer_norm(residual + x, gamma, beta)
-
-
 # --- Attention ---------------------------------------------------------------
 
 
@@ -340,24 +290,6 @@ def merge_heads(x: tf.Tensor) -> tf.Tensor:
     """Return the heads side by side: [B, N, S, D] to [B * S, H]."""
     _, heads, _, size = x.shape
     return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [-1, heads * size])
-
-
-def attention_probs(
-    scores: tf.Tensor,
-    bias: tf.Tensor,
-    seed: tf.Tensor | None = None,
-    *,
-    scale: float,
-    rate: float,
-) -> tf.Tensor:
-    """Return dropout(softmax(scores * scale + bias)), [B, N, F, T].
-
-    The softmax is over keys, in float32. Dropout of probabilities drops whole
-    keys for a query, and leaves a row that does not sum to 1 (Vaswani et al.
-    and the original do the same).
-    """
-    wide = tf.cast(scores, tf.float32) * scale + bias
-    return dropout(tf.cast(tf.nn.softmax(wide), scores.dtype), seed, rate)
 
 
 # --- Shapes ------------------------------------------------------------------

@@ -17,20 +17,9 @@ from tasks.task import Task
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
-# Flag -> the one task that reads it.
+# Flags that are no options of these names -> the one task that reads them.
 _OF_TASK = {
-    "num_answers": "question_answering",
-    "doc_stride": "question_answering",
-    "max_query_length": "question_answering",
-    "max_answer_length": "question_answering",
-    "n_best_size": "question_answering",
     "null_score_diff_threshold": "question_answering",
-    "top_k": "masked_lm",
-    "score_whole_words": "sentence_score",
-    "token_scores": "sentence_score",
-    "vectors": "encoder",
-    "embedding_size": "embeddings",
-    "prompt_name": "embeddings",
     "query_prompt": "embeddings",
     "document_prompt": "embeddings",
     "sentence_pairs": "classifier",
@@ -119,7 +108,7 @@ def define_model_options() -> None:
 
 
 def model_options(values: FlagValues) -> dict[str, Any]:
-    """Return the options of a model as fields of TaskSettings.
+    """Return the options of a model by name, see registry.with_options.
 
     A value is None where the model's own is taken.
     """
@@ -130,7 +119,7 @@ def model_options(values: FlagValues) -> dict[str, Any]:
 
 
 def text_options(values: FlagValues) -> dict[str, Any]:
-    """Return TextOptions as fields of Settings; --vectors without repeats."""
+    """Return TextOptions by name; --vectors without repeats."""
     found = dataclasses.asdict(read(TextOptions, values))
     return found | {"vectors": tuple(dict.fromkeys(values.vectors))}
 
@@ -155,7 +144,7 @@ def warn_of_ignored(
 
     `used` are flags of these names that the script itself reads.
     """
-    for name, own in _OF_TASK.items():
+    for name, own in (registry.task_of_options() | _OF_TASK).items():
         if name in used:
             continue
         is_of_windows = name == "doc_stride" and "long_texts" in values

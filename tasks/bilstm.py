@@ -7,7 +7,7 @@ modeling.py, and U: units of one direction.
 """
 
 import zlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import machine
 from base.errors import UserError, counted
@@ -157,15 +157,13 @@ class Direction(Layer):
             name="recurrent_kernel",
         )
         # 1 for the forget gates, which then keep most of the state at first
-        # (Jozefowicz et al. 2015).
+        # (Jozefowicz et al. 2015), else 0.
+        is_forget = tf.range(width) // self.units == 1
         cell.bias = cell.add_weight(
-            shape=[width], initializer=self._first_bias, name="bias"
+            shape=[width],
+            initializer=lambda *_, **__: tf.cast(is_forget, tf.float32),
+            name="bias",
         )
-
-    def _first_bias(self, shape: list[int], dtype: Any = None) -> tf.Tensor:
-        """Return the initial bias: 1 for the forget gates, else 0."""
-        place = tf.range(shape[0]) // self.units
-        return tf.cast(place == 1, dtype or tf.float32)
 
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, training: bool

@@ -164,7 +164,7 @@ def restore(job: FineTuningJob, model: TaskModel) -> tuple[str, int]:
         registry.check_task(
             trained_for.task, job.trained_for().task, prefix, "this script"
         )
-    job.use_tuned(trained_for)
+    job.restored(trained_for)
     weight_files.restore_weights(model.variables, prefix, model.required)
     return prefix, weight_files.global_step(prefix)
 

@@ -15,10 +15,9 @@ import tensorflow as tf
 import modeling
 from ops import recurrence
 from tasks import graph_tokenizer
+from tasks.rows import INPUT_NAMES
 from tasks.task import Task
 from training.task_model import TaskModel
-
-INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -31,7 +30,7 @@ class TaskGraph(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
 
     The model says numbers (`TaskModel.outputs`). Subclasses define outputs that
-    are strings with `answers`, and inputs of other shapes with `text_specs`.
+    are strings with `outputs_of`, and inputs of other shapes with `text_specs`.
 
     Attributes:
         ids: shape and dtype of the inputs of `ids`; None: the model reads no
@@ -104,15 +103,14 @@ class TaskGraph(tf.Module):
         ]
         return tf.function(numbers, specs, autograph=False)
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the outputs, names of labels and tokens among them."""
         return numbers
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the features of strings [n]."""
-        settings = self.task.settings
-        if settings.prompt:
-            texts = tuple(settings.prompt + text for text in texts)
+        if self.task.prompt:
+            texts = tuple(self.task.prompt + text for text in texts)
         checkpoint = self.task.checkpoint
         return self.tokenizer.features(
             *map(self.tokenizer, texts),
@@ -122,7 +120,7 @@ class TaskGraph(tf.Module):
 
     def from_texts(self, *texts: tf.Tensor) -> Outputs:
         """Return the outputs for strings [n]."""
-        return self.answers(self.numbers(self.features(*texts)))
+        return self.outputs_of(self.numbers(self.features(*texts)))
 
     def text_specs(self) -> list[tf.TensorSpec]:
         """Return shape and dtype of the inputs of `serving_default`."""
@@ -160,7 +158,7 @@ class TaskGraph(tf.Module):
                     shape,
                     f"input_ids and {name} must have the same shape",
                 )
-            return self.answers(self.numbers(features))
+            return self.outputs_of(self.numbers(features))
 
         return concrete(from_ids, dict.fromkeys(INPUT_NAMES, self.ids))
 

@@ -4,9 +4,11 @@ import keras
 import tensorflow as tf
 
 from modeling import BertConfig, BertOutput, Seed
+from ops.elementwise import shape_of
 from records.streaming import Batch
 from tasks import bilstm
 from tasks.bilstm import NO_BILSTM, BiLstm, BiLstmSize
+from tasks.rows import INPUT_NAMES
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel, project
@@ -98,6 +100,16 @@ class HeadModel(TaskModel):
     def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return x after the dropout of a head; that of a BiLSTM is inside."""
         return bilstm.head_dropout(x, seed, "classifier/dropout", self.compute)
+
+
+def in_rows(
+    features: dict[str, tf.Tensor],
+) -> tuple[list, dict[str, tf.Tensor]]:
+    """Return the shape [...] of sequences [..., S], and them as rows [R, S]."""
+    *leading, length = shape_of(features["input_ids"])
+    names = [name for name in INPUT_NAMES if name in features]
+    rows = {name: tf.reshape(features[name], [-1, length]) for name in names}
+    return leading, rows
 
 
 # --- Objective: one mean loss over labels ------------------------------------

@@ -199,9 +199,9 @@ class FineTuningJob(abc.ABC):
             UserError: there is no data to score.
         """
 
-    def options(self) -> dict[str, Any]:
-        """Return the fields of TaskSettings that the flags decide."""
-        return {}
+    def options(self) -> Any:
+        """Return the options of the task, as the flags decide them."""
+        return registry.find(self.task_name).options_type()
 
     @abc.abstractmethod
     def read(self, data: DataSet) -> Sequence[Any]:
@@ -224,6 +224,14 @@ class FineTuningJob(abc.ABC):
         Logs the first examples, and what had to be cut.
         """
 
+    def tune(self, data: DataSet, outputs: Outputs, prefix: str | None) -> None:
+        """Choose what predictions depend on beside the weights.
+
+        Chosen is what is best for the outputs for a data set of `dev`; `prefix`
+        is the checkpoint of the weights, None while training changes them.
+        """
+        del data, outputs, prefix
+
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of the outputs for a data set of `dev`."""
         raise NotImplementedError
@@ -241,7 +249,7 @@ class FineTuningJob(abc.ABC):
     def task(self) -> Task:
         """The task as predictions and exports know it, as tuned so far."""
         model = dataclasses.replace(self.source, trained_for=self.trained_for())
-        settings = TaskSettings(model, self.task_name, **self.options())
+        settings = TaskSettings(model, self.task_name, self.options())
         if settings != self._task_settings:
             self._task_settings = settings
             self._task = registry.create_task(settings)
@@ -362,6 +370,7 @@ class FineTuningJob(abc.ABC):
         for data in self.dev:  # MNLI has two: matched and mismatched
             size = self.settings.eval_batch_size
             outputs = self.outputs(loaded, data, size)
+            self.tune(data, outputs, loaded.prefix)
             scored = self.score(data, outputs)
             what = f"{data.title}: " if len(self.dev) > 1 else ""
             prefix = self.prefix(data)
@@ -414,7 +423,7 @@ class FineTuningJob(abc.ABC):
             **{name: getattr(source, name) for name in self.kept},
         )
 
-    def use_tuned(self, trained_for: TrainedFor) -> None:
+    def restored(self, trained_for: TrainedFor) -> None:
         """Take what was tuned for the weights that are used from now on."""
         del trained_for
 

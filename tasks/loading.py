@@ -23,7 +23,7 @@ from checkpoints import lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
-from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
+from checkpoints.trained_for import TAIL, LongTexts
 from tasks import long_texts, registry, saved_model
 from tasks.embeddings.task import Embeddings
 from tasks.graph import TaskGraph
@@ -31,8 +31,8 @@ from tasks.task import Model, TaskSettings
 from tokenization import Vocabulary
 from training import prediction
 
-# Flags of the files of a checkpoint, and fields of TaskSettings that are fixed
-# when a SavedModel is exported.
+# Flags of the files of a checkpoint, and options that are fixed when a
+# SavedModel is exported.
 _FILES = ("bert_config_file", "vocab_file", "do_lower_case")
 _OF_EXPORT = (
     "max_seq_length",
@@ -87,20 +87,7 @@ def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
             f"--task={task}, but {path} was exported with --task="
             f"{settings.task}: export it with --task={task}"
         )
-    return with_options(settings, given)
-
-
-def with_options(
-    settings: TaskSettings, given: Mapping[str, Any]
-) -> TaskSettings:
-    """Return the settings with the options that the user gave.
-
-    They are fields of TaskSettings and of its checkpoint's `trained_for`.
-    """
-    given = dict(given)
-    own = {n: given.pop(n) for n in TrainedFor._fields if n in given}
-    checkpoint = settings.checkpoint.changed(**own)
-    return settings._replace(checkpoint=checkpoint, **given)
+    return registry.with_options(settings, given)
 
 
 def describe(
@@ -139,7 +126,8 @@ def describe(
     found["long_texts"] = long_texts.checked(
         found.get("long_texts", own), length
     )
-    settings = with_options(TaskSettings(checkpoint, task), found)
+    settings = TaskSettings(checkpoint, task, task_class.options_type())
+    settings = registry.with_options(settings, found)
     settings = task_class.completed(settings)
     if checkpoint.trained_for.document_context:
         logging.warning(

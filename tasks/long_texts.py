@@ -20,14 +20,7 @@ _WINDOWS = {f"long_texts={WINDOWS}": ""}
 class LongTextFlags:
     """What is read of a long text."""
 
-    long_texts: str | None = flag(
-        choices=(
-            trained_for.CUT,
-            trained_for.HEAD_TAIL,
-            trained_for.TAIL,
-            WINDOWS,
-        )
-    )
+    long_texts: str | None = flag(choices=trained_for.HOWS)
     """What is read of a text with more than max_seq_length tokens. cut: its
     beginning. head_tail: a quarter of these tokens from its beginning, the rest
     from its end (Sun et al., arXiv:1905.05583). tail: its end. windows: all of
@@ -83,8 +76,7 @@ def check_single(found: LongTexts, sentence_pairs: bool) -> None:
     if sentence_pairs and found.how == WINDOWS:
         raise UserError(
             f"--long_texts={WINDOWS} is for single texts: pairs are cut, or "
-            f"read with --long_texts={trained_for.HEAD_TAIL} or "
-            f"{trained_for.TAIL}"
+            f"read with --long_texts={HEAD_TAIL} or {TAIL}"
         )
 
 
@@ -99,11 +91,8 @@ def what_is_read(source: Checkpoint, sizes: Sequence[tuple[int, int]]) -> str:
     share = lost.sum() / max(1, used.sum() + lost.sum())
     found = f"none longer than {source.row_length} tokens"
     if num_cut := np.count_nonzero(lost):
-        where = "at the end"
-        if source.long_texts.how == HEAD_TAIL:
-            where = "in the middle"
-        elif source.long_texts.how == TAIL:
-            where = "at the beginning"
+        places = {HEAD_TAIL: "in the middle", TAIL: "at the beginning"}
+        where = places.get(source.long_texts.how, "at the end")
         more = "a larger --max_seq_length reads more"
         if source.row_length >= source.config.max_position_embeddings:
             more = f"--long_texts={WINDOWS} reads more of single texts"

@@ -51,7 +51,7 @@ def predict(
     """
     encoded = task.encode(inputs)
     outputs = run_units(task, run, encoded.units, batch_size)
-    found = list(task.decode(inputs, encoded, outputs))
+    found = list(task.decode(encoded, outputs))
     for result, left_out in zip(found, encoded.left_out, strict=True):
         if left_out and not isinstance(result, str):
             result["truncated"] = True

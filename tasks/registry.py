@@ -42,6 +42,35 @@ def create_task(settings: TaskSettings) -> Task:
     return find(settings.task)(settings)
 
 
+def task_of_options() -> dict[str, str]:
+    """Return {name of an option: the task that alone has it}."""
+    return {
+        name: task for task in TASKS for name in find(task).options_type._fields
+    }
+
+
+def with_options(
+    settings: TaskSettings, given: Mapping[str, Any]
+) -> TaskSettings:
+    """Return the settings with the options that the user gave.
+
+    They are fields of the settings, of their task's options and of their
+    checkpoint's `trained_for`; the options of other tasks are left out.
+    """
+    known = {*settings._fields, *TrainedFor._fields, *task_of_options()}
+    if unknown := given.keys() - known:
+        raise TypeError(f"no task has the options {unknown}")
+
+    def fields(value: Any) -> dict[str, Any]:
+        return {name: given[name] for name in value._fields if name in given}
+
+    return settings._replace(
+        checkpoint=settings.checkpoint.changed(**fields(TrainedFor)),
+        options=settings.options._replace(**fields(settings.options)),
+        **fields(settings),
+    )
+
+
 def described(
     found: Mapping[str, Any], place: str, path: str, vocabulary: Vocabulary
 ) -> TaskSettings:
@@ -61,9 +90,10 @@ def described(
         raise UserError(
             f"{place}: task is {task!r}, wanted one of {', '.join(TASKS)}"
         )
-    names = {*find(task).described, *TokenizerSettings._fields} & found.keys()
+    options, known = find(task).options_type, find(task).described
+    names = {*known, *TokenizerSettings._fields} & found.keys()
     kinds = (
-        get_type_hints(TaskSettings)
+        get_type_hints(options)
         | get_type_hints(TokenizerSettings)
         | {"max_seq_length": int, "labels": tuple[str, ...] | None}
     )
@@ -83,7 +113,7 @@ def described(
         known=TokenizerSettings.of(**parts(TokenizerSettings)),
     )
     checkpoint = Checkpoint(path, None, trained_for, files)
-    return TaskSettings(checkpoint, **parts(TaskSettings))
+    return TaskSettings(checkpoint, task, options(**parts(options)))
 
 
 def check_types(

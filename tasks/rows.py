@@ -15,6 +15,8 @@ from checkpoints.trained_for import CUT, HEAD_TAIL, TAIL
 from records import tfrecord
 from records.lengths import bucket_lengths
 
+INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")  # of a model's ids
+
 _SHOWN = 8  # names whose counts a message has
 
 
@@ -23,6 +25,7 @@ class Row(NamedTuple):
 
     input_ids: np.ndarray  # int32 [tokens], with [CLS] and [SEP]
     segment_ids: np.ndarray  # int32 [tokens]
+    left_out: int = 0  # pieces of its texts that have no place in it
 
 
 # The rows that one output is about: one row, or one for each choice.
@@ -32,10 +35,13 @@ Unit = list[Row]
 Record = tuple[Row, dict[str, Any]]
 
 
-def make_row(input_ids: Sequence[int], second_start: int) -> Row:
+def make_row(
+    input_ids: Sequence[int], second_start: int, left_out: int = 0
+) -> Row:
     """Return a row whose segment 1 begins at `second_start`."""
     ids = np.asarray(input_ids, np.int32)
-    return Row(ids, (np.arange(len(ids)) >= second_start).astype(np.int32))
+    segments = (np.arange(len(ids)) >= second_start).astype(np.int32)
+    return Row(ids, segments, left_out)
 
 
 def kept_lengths(
@@ -88,8 +94,8 @@ def row_of_ids(
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
     how: str = CUT,
-) -> tuple[Row, int]:
-    """Return the row of one or two texts, and how many pieces were left out.
+) -> Row:
+    """Return the row of the ids of one or two texts.
 
     Segment 1 is b with its [SEP]; without b there is no second [SEP]:
 
@@ -109,7 +115,7 @@ def row_of_ids(
     # If nothing is left of the second text it gets no [SEP] either.
     if len(b):
         ids += [*b, vocab["[SEP]"]]
-    return make_row(ids, second_start), left_out
+    return make_row(ids, second_start, left_out)
 
 
 def row_of_texts(
@@ -118,8 +124,8 @@ def row_of_texts(
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
     how: str = CUT,
-) -> tuple[Row, int]:
-    """Return the row of one or two texts, and how many pieces were left out."""
+) -> Row:
+    """Return the row of one or two texts."""
     a, b = tokenizer.text_to_ids(text_a), tokenizer.text_to_ids(text_b or "")
     return row_of_ids(a, b, max_seq_length, tokenizer, how)
 
@@ -147,9 +153,7 @@ def schema(max_seq_length: int, **others: str) -> dict[str, tfrecord.Feature]:
     # The original writes every feature as int64, ids and masks too.
     sequence = tfrecord.Feature("int64", max_seq_length)
     return {
-        "input_ids": sequence,
-        "input_mask": sequence,
-        "segment_ids": sequence,
+        **dict.fromkeys(INPUT_NAMES, sequence),
         **{name: tfrecord.Feature(kind, 1) for name, kind in others.items()},
     }
 

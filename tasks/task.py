@@ -48,6 +48,10 @@ Model = Callable[[Mapping[str, np.ndarray]], Outputs]
 Prediction = dict[str, Any]
 
 
+class NoOptions(NamedTuple):
+    """The options of a task that has none of its own."""
+
+
 class TaskSettings(NamedTuple):
     """The model and the options that predictions depend on; picklable.
 
@@ -55,18 +59,7 @@ class TaskSettings(NamedTuple):
         checkpoint: the model. What its `trained_for` says is used: length,
             labels, pooling and the like.
         task: a key of registry.TASKS.
-        doc_stride, max_query_length, max_answer_length, n_best_size: as for
-            run_squad.py; without max_query_length, the default for the length.
-        num_answers: answers of a question to list; 1: the best one alone.
-        null_threshold: for no answer; None if every question has one.
-        top_k: tokens for each [MASK].
-        score_whole_words: whether a sentence is scored word by word.
-        token_scores: whether a sentence's score is also given by tokens.
-        vectors: names of an encoder's outputs to write.
-        embedding_size: how many numbers of an embedding to keep, from the
-            first, before it is normalized; None: all.
-        prompt_name: name of one of the model's prompts; None: the default.
-        prompt: the text of that prompt, which is put before each text.
+        options: what that task alone needs, see Task.options_type.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
         output_format: of predictions: jsonl, or csv, which has the inputs, too.
@@ -79,19 +72,7 @@ class TaskSettings(NamedTuple):
 
     checkpoint: Checkpoint
     task: str
-    doc_stride: int = 128
-    max_query_length: int | None = None
-    max_answer_length: int = 30
-    n_best_size: int = 20
-    num_answers: int = 1
-    null_threshold: float | None = None
-    top_k: int = 5
-    score_whole_words: bool = False
-    token_scores: bool = False
-    vectors: tuple[str, ...] = ("mean_output",)
-    embedding_size: int | None = None
-    prompt_name: str | None = None
-    prompt: str = ""
+    options: Any
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
     output_format: str = "jsonl"
@@ -102,8 +83,12 @@ class TaskSettings(NamedTuple):
     def fingerprint(self) -> dict[str, Any]:
         """Return all that predictions depend on, but for the model's files."""
         checkpoint = self.checkpoint
-        fields = self._asdict() | checkpoint.tokenizer_settings.to_dict()
-        return fields | {"checkpoint": checkpoint.trained_for.to_dict()}
+        return {
+            **self._asdict(),
+            **checkpoint.tokenizer_settings.to_dict(),
+            "checkpoint": checkpoint.trained_for.to_dict(),
+            "options": self.options._asdict(),
+        }
 
 
 class Place(NamedTuple):
@@ -138,11 +123,13 @@ class Encoded(NamedTuple):
     """The rows of inputs.
 
     Attributes:
+        inputs: whose rows they are.
         units: what the model runs on; one or more per input, in order.
         left_out: for each input, the pieces of its texts that no row has.
         state: what `decode` needs besides.
     """
 
+    inputs: Sequence[Input]
     units: list[Unit]
     left_out: list[int]
     state: Any = None
@@ -180,8 +167,9 @@ class Task(abc.ABC):
         model: the class of its model below tasks/, whose `for_task` creates
             one; imported when it is needed, since it has TensorFlow.
         graph: the class that has strings in and answers out; see `model`.
-        described: fields of TaskSettings that an exported model's export.json
-            has, beside the settings of its tokenizer.
+        options_type: a named tuple of the options that this task alone has.
+        described: fields of settings, options and TrainedFor that an exported
+            model's export.json has, beside the settings of its tokenizer.
         head: path of a variable that only models with its head have; None: it
             needs the encoder alone.
         trained_as: `TrainedFor.task` of its models, the one that fine-tuning
@@ -193,11 +181,13 @@ class Task(abc.ABC):
         takes_long_texts: whether it reads texts as Checkpoint.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
         predicted: the fields of every prediction.
+        prompt: what is put before each text.
     """
 
     name: str
     model: str
     graph: str = "graph.TaskGraph"
+    options_type: type = NoOptions
     described: tuple[str, ...] = ("task", "max_seq_length")
     head: str | None = None
     trained_as: tuple[str | None, ...] = ()
@@ -207,9 +197,11 @@ class Task(abc.ABC):
     takes_long_texts = False
     totals: tuple[str, ...] = ()
     predicted: tuple[str, ...]
+    prompt = ""
 
     def __init__(self, settings: TaskSettings):
-        self.settings, self.checkpoint = settings, settings.checkpoint
+        self.settings, self.options = settings, settings.options
+        self.checkpoint = settings.checkpoint
         self.tokenizer = self.checkpoint.tokenizer
         self.labels = self.checkpoint.trained_for.labels
         self.names = settings.text_columns or self.text_names
@@ -220,10 +212,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input, or why there is none.
 
@@ -269,6 +258,7 @@ class Task(abc.ABC):
         known = {
             **checkpoint.trained_for._asdict(),
             **self.settings._asdict(),
+            **self.options._asdict(),
             "labels": self.labels,
         }
         described = {name: known[name] for name in self.described}
@@ -279,8 +269,8 @@ class Task(abc.ABC):
         rules = {"normalized_tokens", "whole_words"}
         return described | {n: x for n, x in tokenizer if x or n not in rules}
 
-    def answers(self, numbers: Outputs) -> Outputs:
-        """Return a graph's `answers` from its `numbers`, [B, ...] each.
+    def outputs_of(self, numbers: Outputs) -> Outputs:
+        """Return a graph's outputs from its `numbers`, [B, ...] each.
 
         LiteRT files need this: they compute numbers alone.
         """
@@ -322,10 +312,12 @@ class Task(abc.ABC):
         except UnicodeDecodeError as error:
             byte = data[error.start]
             raise UserError(f"not UTF-8 (byte 0x{byte:02x})") from error
-        if kind != "text":
-            return self._parse_object(place, line, kind)
-        texts = self.checked(self.texts_of_line(line.split("\t")))
-        return Input(str(place), place, texts)
+        if kind == "text":
+            texts = self.checked(self.texts_of_line(line.split("\t")))
+            return Input(str(place), place, texts)
+        value = text_files.json_object("", line)
+        item = self._input(place, value, kind)
+        return item._replace(texts=self.checked(self.texts_of_object(value)))
 
     def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
         """Return the texts of a line, by name; tabs separate the cells."""
@@ -361,12 +353,6 @@ class Task(abc.ABC):
         for name, column in zip(self.text_names, self.names, strict=True):
             if not texts[name].strip():
                 raise UserError(f"{column} is empty")
-
-    def _parse_object(self, place: Place, line: str, kind: str) -> Input:
-        """Return the input of a line of JSON, or of a row as JSON."""
-        value = text_files.json_object("", line)
-        item = self._input(place, value, kind)
-        return item._replace(texts=self.checked(self.texts_of_object(value)))
 
     def unread(self, place: Place, text: str, kind: str) -> Input:
         """Return what there is of an input that `parse` refuses."""
@@ -420,18 +406,19 @@ class Task(abc.ABC):
 
     def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
         """Return a record's ids without padding."""
-        names = ("input_ids", "input_mask", "segment_ids")
-        lacking = [name for name in names if name not in features]
-        if lacking:
-            raise UserError(
-                f"no feature {lacking[0]!r}; it has "
-                f"{', '.join(sorted(features)) or 'none'}"
-            )
-        ids, mask, segments = (np.asarray(features[name]) for name in names)
-        for name, values in zip(names, (ids, mask, segments), strict=True):
+        arrays = []
+        for name in rows.INPUT_NAMES:
+            if name not in features:
+                raise UserError(
+                    f"no feature {name!r}; it has "
+                    f"{', '.join(sorted(features)) or 'none'}"
+                )
+            values = np.asarray(features[name])
             if len(values) and not np.issubdtype(values.dtype, np.integer):
                 kind = "floats" if values.dtype.kind == "f" else "bytes"
                 raise UserError(f"{name} holds {kind}, wanted whole numbers")
+            arrays.append(values)
+        ids, mask, segments = arrays
         if not len(ids) == len(mask) == len(segments):
             raise UserError(
                 f"{len(ids)} input_ids, {len(mask)} input_mask, "
@@ -440,9 +427,9 @@ class Task(abc.ABC):
         size = int((mask != 0).sum())
         if not size or not mask[:size].all():
             raise UserError("input_mask is not ones followed by zeros")
-        limits = (len(self.tokenizer.vocab), "tokens of the vocabulary")
+        count = len(self.tokenizer.vocab)
         for name, values, limit, what in (
-            ("input_ids", ids, *limits),
+            ("input_ids", ids, count, "tokens of the vocabulary"),
             ("segment_ids", segments, 2, "segments"),
         ):
             bad = values[:size][(values[:size] < 0) | (values[:size] >= limit)]
@@ -467,25 +454,27 @@ def is_record(item: Input) -> bool:
     return "row" in item.texts
 
 
-# --- Tasks with one row per input --------------------------------------------
+# --- Tasks with one unit per input -------------------------------------------
 
 
 class RowTask(Task):
-    """Base class of tasks with one row per input."""
+    """Base class of tasks with one unit per input, most often a row."""
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
-        """Return one row for each input."""
-        pairs = [self._row(item) for item in inputs]
-        return Encoded([[row] for row, _ in pairs], [lost for _, lost in pairs])
+        """Return a unit for each input."""
+        units = [self.unit(item) for item in inputs]
+        left_out = [sum(row.left_out for row in unit) for unit in units]
+        return Encoded(inputs, units, left_out)
 
-    def _row(self, item: Input) -> tuple[Row, int]:
-        """Return the row of an input, and how many pieces were left out."""
+    def unit(self, item: Input) -> Unit:
+        """Return the row of an input."""
         if is_record(item):
-            return item.texts["row"], 0
-        return self.row(*(item.texts[name] for name in self.text_names))
+            return [item.texts["row"]]
+        texts = (self.prompt + item.texts[name] for name in self.text_names)
+        return [self.row(*texts)]
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
-        """Return the row of one or two texts, and how much was left out."""
+    def row(self, text_a: str, text_b: str | None = None) -> Row:
+        """Return the row of one or two texts."""
         return rows.row_of_texts(
             text_a,
             text_b,
@@ -495,16 +484,12 @@ class RowTask(Task):
         )
 
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input."""
         for unit, output in zip(encoded.units, outputs, strict=True):
             arrays = map(np.asarray, output.values())
-            numbers = [values for values in arrays if values.dtype.kind == "f"]
-            if all(np.isfinite(values).all() for values in numbers):
+            if all(np.isfinite(x).all() for x in arrays if x.dtype.kind == "f"):
                 yield self.prediction(unit, output)
             else:
                 yield NOT_FINITE

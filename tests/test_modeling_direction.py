@@ -95,7 +95,7 @@ def test_fused_attention_with_a_row_of_biases_for_each_query(dtype):
         with tf.GradientTape() as tape:
             tape.watch(scores)
             probs = elementwise.apply(
-                elementwise.attention_probs,
+                modeling.attention_probs,
                 scores,
                 bias,
                 seed,

@@ -54,6 +54,11 @@ class TaskModel(tf.Module):
         self.config = config
         self.bert = BertModel(config, dtype=dtype)
 
+    @classmethod
+    def for_task(cls, task: Any, dtype: str) -> "TaskModel":
+        """Return a new model of a task (tasks/task.py)."""
+        return cls(task, dtype)
+
     def computing(self, compute: Compute) -> "TaskModel":
         """Return a model of the same variables that computes in this way."""
         model = copy.copy(self)

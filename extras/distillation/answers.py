@@ -83,7 +83,7 @@ class Answers:
         UserError: a part of them matches no file.
     """
 
-    def __init__(self, places: Sequence[str], output_dir: str):
+    def __init__(self, places: Sequence[str], output_dir: str = ""):
         self.places, self.output_dir = ",".join(places), output_dir
         patterns = [
             os.path.join(place, "predictions-*.jsonl")

@@ -23,9 +23,9 @@ from extras.distillation.students import LABEL_WEIGHTS, SOFT_TARGETS
 from ops import losses
 from records.in_memory import ShortRecords
 from records.streaming import Batch
-from tasks.classifier.glue import Example
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.model import squared_error
+from tasks.classifier.task_files import Example
 from tasks.job import DataSet
 from training.objective import example_weights
 

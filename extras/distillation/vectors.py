@@ -4,7 +4,7 @@ The teacher reads the texts with a vocabulary, prompt and length of its own;
 what it makes of a text is a vector as long as the student's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from base import tables
@@ -18,6 +18,12 @@ from tasks.embeddings.job import EmbeddingsJob
 from tasks.job import Learned
 
 
+def similarity_of(places: Sequence[str]) -> str | None:
+    """Return how the vectors of --teacher_answers are compared."""
+    _, first = next(Answers(places).lines(), ("", {}))
+    return first.get("similarity_fn_name")
+
+
 class VectorDistillation:
     """What a job learns from the vectors of a teacher: the job's wrapper."""
 
@@ -25,8 +31,6 @@ class VectorDistillation:
         self.job, self.width = job, job.task.width
         places = job.flags.teacher_answers
         self.answers = Answers(places, job.settings.output_dir)
-        _, first = next(self.answers.lines(), ("", {}))
-        job.compare_by(first.get("similarity_fn_name"), "as its teacher")
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run is resumed: the vectors."""

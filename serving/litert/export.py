@@ -15,7 +15,7 @@ import tokenization
 from checkpoints.trained_for import HEAD_TAIL, TAIL
 from serving.litert import convert, metadata
 from tasks.graph import TaskGraph
-from tasks.task import TaskSettings
+from tasks.task import Task
 
 
 def write(graph: TaskGraph, path: str, quantize: str) -> None:
@@ -53,7 +53,11 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     files[metadata.DESCRIPTION] = text.encode()
     data = metadata.with_files(data, files)
     file_system.write_bytes(path, data)
+<<<<<<< HEAD
     _warn_of_mediapipe(task.settings)
+=======
+    _log_mediapipe(task)
+>>>>>>> tasks
     logs.say(
         "Wrote %s: %s, weights %s, %.1f MB",
         path,
@@ -63,19 +67,38 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     )
 
 
+<<<<<<< HEAD
 def _warn_of_mediapipe(settings: TaskSettings) -> None:
     """Warn if MediaPipe runs the file and makes other ids of a text."""
     checkpoint = settings.checkpoint
+=======
+def _log_mediapipe(task: Task) -> None:
+    """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
+    checkpoint = task.checkpoint
+>>>>>>> tasks
     trained_for, text = checkpoint.trained_for, checkpoint.tokenizer_settings
-    if settings.task not in ("classifier", "encoder", "embeddings") or (
-        settings.task == "classifier" and trained_for.labels is None
+    if task.name not in ("classifier", "encoder", "embeddings") or (
+        task.name == "classifier" and trained_for.labels is None
     ):
+<<<<<<< HEAD
         return  # MediaPipe has no task for this model
+=======
+        logging.info(
+            "MediaPipe has no task for this model: run it with litert_model.py "
+            "or LiteRT's own interface"
+        )
+        return
+    logging.info(
+        "MediaPipe's %s runs the file. It lower-cases ASCII letters alone, "
+        "keeps accents and splits special tokens, whatever the vocabulary",
+        "TextClassifier" if task.name == "classifier" else "TextEmbedder",
+    )
+>>>>>>> tasks
     differences = {
         "was fine-tuned on pairs, of which it gets one text": (
             trained_for.sentence_pairs
         ),
-        f"begins each text with {settings.prompt!r}": settings.prompt,
+        f"begins each text with {task.prompt!r}": task.prompt,
         f"reads long texts with --long_texts={checkpoint.long_texts.how}": (
             checkpoint.long_texts.how in (HEAD_TAIL, TAIL)
         ),

@@ -39,7 +39,7 @@ class LiteRtModel:
         batch_size: rows of max_seq_length tokens in a batch; a batch of shorter
             rows holds more. None: as many as make 512 tokens, whose activations
             stay in the processor's cache.
-        **options: fields of Settings that do not depend on the model:
+        **options: fields of settings and options that the file leaves open:
             num_answers, n_best_size, vectors, text_columns, id_column.
     """
 
@@ -55,7 +55,7 @@ class LiteRtModel:
         place = f"--model={path}: {metadata.DESCRIPTION} inside"
         vocabulary = Vocabulary(f"{metadata.VOCAB} inside", vocab)
         settings = registry.described(details, place, path, vocabulary)
-        self.settings = settings._replace(**options)
+        self.settings = registry.with_options(settings, options)
         longest = settings.checkpoint.max_seq_length
         positions = details["max_position_embeddings"]
         # The table of positions is in the file.
@@ -174,4 +174,4 @@ class LiteRtModel:
                     f"{len(labels)} labels inside"
                 )
         # The file computes `numbers` of the task's graph.
-        return self.task.answers(outputs)
+        return self.task.outputs_of(outputs)

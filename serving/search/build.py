@@ -61,7 +61,8 @@ def task_for(settings: TaskSettings, use: str) -> Task:
     """
     if settings.task == Embeddings.name:
         prompt = prompt_of(settings.checkpoint.trained_for, use)
-        settings = settings._replace(prompt=prompt)
+        own = settings.options._replace(prompt=prompt)
+        settings = settings._replace(options=own)
     return registry.create_task(settings)
 
 

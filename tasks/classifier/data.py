@@ -15,8 +15,14 @@ from base.errors import UserError, counted
 import numpy as np
 from absl import logging
 
-from tasks.classifier import glue
-from tasks.classifier.glue import Columns, Example, Split, TaskFiles
+from tasks.classifier import task_files
+from tasks.classifier.task_files import (
+    Columns,
+    DataFile,
+    Example,
+    TaskFiles,
+    split_labels,
+)
 
 # XNLI's training files have another name for this label than its other files.
 _SYNONYMS = {"contradictory": "contradiction"}
@@ -58,7 +64,7 @@ def own_files(
     Raises:
         UserError: there is no file, or too few or too many labels.
     """
-    splits = {}
+    parts = {}
     for part in ("train", "dev", "test"):
         names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
         own = columns._replace(label=None) if part == "test" else columns
@@ -66,8 +72,8 @@ def own_files(
         if not file and data_dir:
             file = tables.find_one_file(data_dir, names)
         if file:
-            splits[part] = Split(os.path.join(data_dir, file), own)
-    if not splits:
+            parts[part] = DataFile(os.path.join(data_dir, file), own)
+    if not parts:
         raise UserError(
             f"--data_dir={data_dir} holds no train, dev or test file "
             "(.tsv, .csv or .jsonl)"
@@ -78,8 +84,8 @@ def own_files(
         metrics = ("pearson", "spearman")
     else:
         metrics = ("accuracy", "macro_f1")
-    files = glue.of_parts(
-        labels or (), splits, metrics, multi_label=multi_label, is_own=True
+    files = task_files.of_parts(
+        labels or (), parts, metrics, multi_label=multi_label, is_own=True
     )
     if is_regression:
         return files._replace(labels=None)
@@ -91,14 +97,14 @@ def own_files(
 def _read_labels(files: TaskFiles) -> tuple[str, ...]:
     """Return the different labels of the training or the development file."""
     # A command that only scores may have a development file alone.
-    split = files.train or files.dev.get("dev")
-    if not split:
+    file = files.train or files.dev.get("dev")
+    if not file:
         raise UserError(
             "there is no training or development file to take the labels "
             "from (--train_file, --dev_file, or those in --data_dir), and the "
             "model's configuration has none (id2label)"
         )
-    examples = read_examples(split, files, any_label=True)
+    examples = read_examples(file, files, any_label=True)
     labels = {example.label for example in examples}
     if files.multi_label:
         labels = {name for label in labels for name in split_labels(label)}
@@ -111,14 +117,14 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
         if {*map(float, labels)} == {*range(-1, len(labels) - 1)}:
             missing = min(labels, key=float)
     if none := [x.guid for x in examples if x.label == missing in labels]:
-        of, (line, _) = counted(len(none), "row"), rows_by_guid(split)[none[0]]
+        of, (line, _) = counted(len(none), "row"), rows_by_guid(file)[none[0]]
         raise UserError(
-            f"{split.file}: the label {missing!r} of {of} (first: line {line}) "
+            f"{file.path}: the label {missing!r} of {of} (first: line {line}) "
             "may be a class, or say that there is none: give the class a name, "
             "or delete the rows"
         )
     found = (
-        f"{split.file}: column {split.columns.label!r} has {len(labels)} "
+        f"{file.path}: column {file.columns.label!r} has {len(labels)} "
         "different labels"
     )
     if len(labels) < 2:
@@ -176,31 +182,11 @@ def _is_finite(text: str, dtype: type = np.float64) -> bool:
         return False
 
 
-def split_labels(text: str) -> tuple[str, ...]:
-    """Return the labels of an example with several, or none.
-
-    They are separated by commas, or a JSON list of strings.
-
-    >>> split_labels("sport, politics"), split_labels('["a, b"]')
-    (('sport', 'politics'), ('a, b',))
-
-    Raises:
-        ValueError: it begins like a JSON list and is none of strings.
-    """
-    text = text.strip()
-    if not text.startswith("["):
-        return tuple(name.strip() for name in text.split(",") if name.strip())
-    found = text_files.parse_json(text)
-    if not all(isinstance(name, str) for name in found):
-        raise ValueError("wanted a list of strings")
-    return tuple(found)
-
-
 # --- Files to examples -------------------------------------------------------
 
 
 def read_examples(
-    split: Split, files: TaskFiles, any_label: bool = False
+    file: DataFile, files: TaskFiles, any_label: bool = False
 ) -> list[Example]:
     """Return the examples of a file; warn of lines that are left out.
 
@@ -214,7 +200,7 @@ def read_examples(
     """
     columns = {
         part: column
-        for part, column in split.columns._asdict().items()
+        for part, column in file.columns._asdict().items()
         if column is not None and part != "has_header"
     }
     spellings = {} if any_label else None
@@ -222,18 +208,18 @@ def read_examples(
     damaged: list[str] = []
     needed = ["text_a"]
     # Of a test file, GLUE wants an answer to every pair.
-    if "text_b" in columns and (files.is_own or split.skips_damaged):
+    if "text_b" in columns and (files.is_own or file.skips_damaged):
         needed.append("text_b")
     if "label" in columns and not files.multi_label:
         needed.append("label")
     is_answered = files.is_own and "label" not in columns
     empty: dict[str, list[str]] = {}  # part of an example: lines without it
     found = tables.rows(
-        split.file,
+        file.path,
         {column: _FLAGS.get(part, "") for part, column in columns.items()},
         "" if files.is_own else _HINT,
-        has_header=split.columns.has_header,
-        damaged=damaged if split.skips_damaged else None,
+        has_header=file.columns.has_header,
+        damaged=damaged if file.skips_damaged else None,
         whole=is_answered,
     )
     for number, (at, row) in enumerate(found):
@@ -246,7 +232,7 @@ def read_examples(
             for part, column in columns.items()
         }
         lacking = next((n for n in needed if not values[n].strip()), None)
-        if lacking in ("text_a", "text_b") and split.skips_damaged:
+        if lacking in ("text_a", "text_b") and file.skips_damaged:
             damaged.append(f"{at}: column {columns[lacking]!r} is empty")
             continue
         if lacking:
@@ -267,7 +253,7 @@ def read_examples(
         examples.append(Example(**values))
     for part, lines in empty.items():
         problem = (
-            f"{split.file}: column {columns[part]!r} is empty in "
+            f"{file.path}: column {columns[part]!r} is empty in "
             f"{len(lines):,} of {number + 1:,} rows (first: line {lines[0]}): "
         )
         if not is_answered or len(lines) == len(examples):
@@ -276,7 +262,7 @@ def read_examples(
     if not examples:
         of = f" in language {files.language!r}" if files.language else ""
         raise UserError(
-            damaged[0] if damaged else f"{split.file} holds no example{of}"
+            damaged[0] if damaged else f"{file.path} holds no example{of}"
         )
     if damaged:  # a run reads some files twice
         logs.warn_once(
@@ -285,10 +271,10 @@ def read_examples(
     return examples
 
 
-def rows_by_guid(split: Split) -> dict[str, tuple[int, tables.Row]]:
+def rows_by_guid(file: DataFile) -> dict[str, tuple[int, tables.Row]]:
     """Return {guid of an example: (line, all columns)} of a file's rows."""
-    has_header, guid = split.columns.has_header, split.columns.guid
-    found = tables.rows(split.file, has_header=has_header, damaged=[])
+    has_header, guid = file.columns.has_header, file.columns.guid
+    found = tables.rows(file.path, has_header=has_header, damaged=[])
     return {
         row.get(guid) or str(number): (int(at.rpartition(" ")[2]), row)
         for number, (at, row) in enumerate(found)

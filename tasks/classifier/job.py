@@ -19,16 +19,16 @@ from checkpoints.trained_for import TrainedFor, id2label_of
 from records import tfrecord
 from tasks import long_texts, rows, signs
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
-from tasks.classifier.glue import Example
+from tasks.classifier import task_files
 from tasks.classifier.task import (
     THRESHOLD,
     MultiLabel,
     joined,
     thresholds_of,
 )
+from tasks.classifier.task_files import Example
 from tasks.job import DataSet, FineTuningJob, Learned, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
@@ -75,7 +75,7 @@ class ClassifierJob(FineTuningJob):
         self,
         settings: RunSettings,
         source: Checkpoint,
-        files: glue.TaskFiles,
+        files: task_files.TaskFiles,
         options: Options,
     ):
         names = files.names
@@ -108,7 +108,7 @@ class ClassifierJob(FineTuningJob):
         test = _data_sets("predict", files.test)
         for data in test:
             names = [_results_name(data), _results_name(data, "csv")]
-            folder, file = os.path.split(data.source.file)
+            folder, file = os.path.split(data.source.path)
             folders = map(os.path.realpath, (folder, settings.output_dir))
             if len(set(folders)) == 2:
                 names.append(f"{data.title}.tsv")
@@ -142,10 +142,6 @@ class ClassifierJob(FineTuningJob):
 
     # --- Data ----------------------------------------------------------------
 
-    def label_id(self, label: str | None) -> Any:
-        """Return the number of a label; None stands for a missing one."""
-        return self.files.label_id(label)
-
     def read(self, data: DataSet) -> Sequence[Example]:
         """Return the examples of a data set."""
         return data.source.examples or classifier_data.read_examples(
@@ -161,6 +157,7 @@ class ClassifierJob(FineTuningJob):
             "labels": self.files.labels,
             # Earlier versions left out rows of empty cells.
             **({"rows": "all"} if data in self.test else {}),
+            **({"multi_label": True} if self.files.multi_label else {}),
         }
 
     def convert(
@@ -169,8 +166,8 @@ class ClassifierJob(FineTuningJob):
         """Yield the record of every example; log the first ones."""
         task, sizes = self.task, []
         for number, example in enumerate(examples):
-            row, lost = task.row(example.text_a, example.text_b)
-            label_id = self.label_id(example.label)
+            row = task.row(example.text_a, example.text_b)
+            label_id = self.files.label_id(example.label)
             if number < _SHOWN:
                 label = f"{example.label} (id = {label_id})"
                 rows.log_example(
@@ -180,7 +177,7 @@ class ClassifierJob(FineTuningJob):
                     # A test file has none.
                     *([] if example.label is None else [("label", label)]),
                 )
-            sizes.append((len(row.input_ids), lost))
+            sizes.append((len(row.input_ids), row.left_out))
             yield rows.labeled(row, label_id)
         logs.say(
             "%s: %s %s%s; %s",
@@ -197,7 +194,7 @@ class ClassifierJob(FineTuningJob):
             return ""
         labels = [x.label for x in examples if x.label is not None]
         if self.files.multi_label:
-            found = map(classifier_data.split_labels, labels)
+            found = map(task_files.split_labels, labels)
             labels = itertools.chain.from_iterable(found)
         return rows.counts_of(labels)
 
@@ -213,10 +210,10 @@ class ClassifierJob(FineTuningJob):
             logs.say(
                 "Held out %s of %s, to score the model on: %s",
                 counted(len(held_out), "row"),
-                dev.source.file,
+                dev.source.path,
                 self.path(HELD_OUT),
             )
-            self.write_table(HELD_OUT, held_out, dev.source.file)
+            self.write_table(HELD_OUT, held_out, dev.source.path)
         learned = super().learned(loaded)
         labels, ids = self.files.labels, learned.data.features["label_ids"]
         if labels is None:
@@ -301,7 +298,7 @@ class ClassifierJob(FineTuningJob):
         lines, submission = classifier_scores.prediction_lines(
             found,
             [example.guid for example in self.examples(data)],
-            self.answers(found),
+            self.submitted(found),
         )
         task, table = self.task, []
         for place, example in enumerate(self.examples(data)):
@@ -316,7 +313,7 @@ class ClassifierJob(FineTuningJob):
         self.write_lines(_results_name(data), lines)
         self.write_lines(f"{data.title}.tsv", submission)
         name = _results_name(data, "csv")
-        self.write_table(name, table, data.source.file)
+        self.write_table(name, table, data.source.path)
         return name
 
     def write_table(
@@ -326,7 +323,7 @@ class ClassifierJob(FineTuningJob):
         text = tables.csv_text(table, like)
         self.write_lines(name, text.split("\n")[:-1])
 
-    def answers(self, outputs: np.ndarray) -> list[str]:
+    def submitted(self, outputs: np.ndarray) -> list[str]:
         """Return the answers of a submission, of outputs [n] or [n, K]."""
         if self.is_regression:
             return [f"{value:.3f}" for value in outputs]
@@ -347,16 +344,16 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 
 
 def _data_sets(
-    name: str, splits: Mapping[str, glue.Split | None]
+    name: str, files: Mapping[str, task_files.DataFile | None]
 ) -> list[DataSet]:
     """Return the data sets of {title: file}; those after the first get titles.
 
     A file is None if the task has no training file.
     """
     found: list[DataSet] = []
-    for title, split in splits.items():
-        own = [name, title if found else "", split.part if split else ""]
-        found.append(DataSet("_".join(filter(None, own)), title, split))
+    for title, file in files.items():
+        own = [name, title if found else "", file.part if file else ""]
+        found.append(DataSet("_".join(filter(None, own)), title, file))
     return found
 
 
@@ -379,65 +376,51 @@ class MultiLabelJob(ClassifierJob):
     """Labels of each sentence or pair."""
 
     task_name = MultiLabel.name
-    # The probability [K] from which on a label is predicted: those of the
-    # model, else tuned on the development set when it is scored.
+    # The probability [K] from which on a label is predicted, and whether a
+    # model that is used as it is has decided that.
     thresholds: tuple[float, ...] | None = None
-    tunes = True
-
-    def fingerprint(self, data: DataSet) -> dict[str, Any]:
-        """Return everything that the records of a file depend on."""
-        return super().fingerprint(data) | {"multi_label": True}
+    are_fixed = False
 
     def trained_for(self) -> TrainedFor:
         """Return also the thresholds."""
         return super().trained_for()._replace(thresholds=self.thresholds)
 
-    def use_tuned(self, trained_for: TrainedFor) -> None:
+    def restored(self, trained_for: TrainedFor) -> None:
         """Take the thresholds of the weights, if they have some."""
         found = trained_for.thresholds
-        self.tunes = self.settings.do_train or not found
         self.thresholds = tuple(found) if found else None
-
-    # --- Data ----------------------------------------------------------------
-
-    def label_id(self, label: str | None) -> np.ndarray:
-        """Return 1 for each label of an example, else 0, [K]."""
-        found = classifier_data.split_labels(label or "")
-        return np.array([int(name in found) for name in self.files.labels])
+        self.are_fixed = bool(found) and not self.settings.do_train
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score the development set, at the thresholds of the model.
+    def tune(self, data: DataSet, outputs: Outputs, prefix: str | None) -> None:
+        """Choose the thresholds, after training or if the model has none.
 
-        After training, or if the model has no thresholds, they are tuned on
-        this set first; those of the weights to keep are stored with the model.
+        Those of the weights to keep are stored with the model.
         """
-        scored = super().evaluate(loaded)
-        folder = lookup.folder_of(loaded.prefix) if loaded.prefix else ""
-        path = os.path.join(folder, published.BERT_CONFIG_NAME)
-        if self.tunes and folder == self.settings.output_dir.rstrip("/"):
-            if cluster.is_chief() and file_system.exists(path):
-                config = text_files.read_json_object(path)
-                config["thresholds"] = self.thresholds
-                text_files.write_json(path, config, ensure_ascii=False)
-        return scored
+        if self.are_fixed:
+            return
+        labels = self.records(data).features["label_ids"]
+        best = best_thresholds(labels, outputs["probabilities"])
+        self.thresholds = tuple(best.tolist())
+        shown = zip(self.files.labels, self.thresholds, strict=True)
+        logging.info(
+            "Thresholds with the best F1 of each label on %d texts of %s: %s",
+            len(labels),
+            data.title,
+            ", ".join(f"{name} {value:.3f}" for name, value in shown),
+        )
+        path = self.path(published.BERT_CONFIG_NAME)
+        is_kept = prefix and lookup.folder_of(prefix) == os.path.dirname(path)
+        if is_kept and cluster.is_chief() and file_system.exists(path):
+            config = text_files.read_json_object(path)
+            config["thresholds"] = self.thresholds
+            text_files.write_json(path, config, ensure_ascii=False)
 
     def score(self, data: DataSet, outputs: Outputs) -> Scored:
         """Return the scores of a development set."""
         probs = outputs["probabilities"]
         labels = self.records(data).features["label_ids"]
-        if self.tunes:
-            tuned = tune_thresholds(labels, probs)
-            self.thresholds = tuple(tuned.tolist())
-            shown = zip(self.files.labels, self.thresholds, strict=True)
-            logging.info(
-                "Thresholds with the best F1 of each label on %d texts of %s: "
-                "%s",
-                len(labels),
-                data.title,
-                ", ".join(f"{name} {value:.3f}" for name, value in shown),
-            )
         predicted = self.predicted(probs)
         found = classifier_scores.label_scores(
             outputs["logits"], labels, predicted
@@ -453,12 +436,12 @@ class MultiLabelJob(ClassifierJob):
         """Return the labels of a row [K] as a file of predictions has them."""
         return joined([self.files.labels[k] for k in np.flatnonzero(row)])
 
-    def answers(self, outputs: np.ndarray) -> list[str]:
+    def submitted(self, outputs: np.ndarray) -> list[str]:
         """Return the predicted labels, of probabilities [n, K]."""
         return [self.names(row) for row in self.predicted(outputs)]
 
 
-def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
+def best_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
     """Return the threshold of each label, [K], with the best F1 of that label.
 
     It lies in the middle between two probabilities of the data, so that a

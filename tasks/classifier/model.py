@@ -180,7 +180,7 @@ class ClassifierGraph(TaskGraph):
     `score` is the probability of the label; a regression has only `value`.
     """
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return also the likeliest label of n texts."""
         labels = self.task.labels
         if labels is None:
@@ -195,7 +195,7 @@ class ClassifierGraph(TaskGraph):
 class MultiLabelGraph(TaskGraph):
     """Outputs probabilities [n, K] and labels [n, K], "" if not predicted."""
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return also the predicted labels of n texts."""
         thresholds = self.task.thresholds.astype(np.float32)  # [K]
         is_predicted = numbers["probabilities"] >= thresholds  # [n, K]

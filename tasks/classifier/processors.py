@@ -14,8 +14,8 @@ from base.errors import UserError
 from absl import logging
 
 import tokenization
-from tasks.classifier import glue
-from tasks.classifier.glue import Example
+from tasks.classifier import task_files
+from tasks.classifier.task_files import Example
 
 # Part -> the method of a processor that returns its examples.
 METHODS = {part: f"get_{part}_examples" for part in ("train", "dev", "test")}
@@ -99,7 +99,7 @@ class Processor:
             )
         return Example(guid, text_a, text_b, label)
 
-    def files(self, parts: Sequence[str]) -> glue.TaskFiles:
+    def files(self, parts: Sequence[str]) -> task_files.TaskFiles:
         """Return the task of the processor; `parts` are what a run needs."""
         examples = {part: self.examples(part) for part in parts}
         is_pair = any(x.text_b for found in examples.values() for x in found)
@@ -110,14 +110,14 @@ class Processor:
                     "--processor=%s: of %s, %d of %d have no text_b",
                     *(self.name, METHODS[part], count, len(found)),
                 )
-        columns = glue.Columns(
+        columns = task_files.Columns(
             "text_a", "text_b" if is_pair else None, "label", "guid"
         )
-        splits = {}
+        parts = {}
         for part, found in examples.items():
             text = json.dumps(found).encode()
             drawn = {"data": hashlib.sha256(text).hexdigest()}
-            splits[part] = glue.Split(
+            parts[part] = task_files.DataFile(
                 part, columns, examples=found, drawn=drawn
             )
-        return glue.of_parts(self.labels, splits, ("accuracy", "macro_f1"))
+        return task_files.of_parts(self.labels, parts, ("accuracy", "macro_f1"))

@@ -1,5 +1,6 @@
 """Scores of classifiers and regressions, and the lines of prediction files."""
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -29,21 +30,16 @@ def score(
     from scipy import stats
     from sklearn import metrics
 
+    f1 = functools.partial(metrics.f1_score, zero_division=0.0)
     functions = {
-        "accuracy": lambda: metrics.accuracy_score(labels, predictions),
-        "f1": lambda: metrics.f1_score(
-            labels, predictions, pos_label=positive_id, zero_division=0.0
-        ),
-        "macro_f1": lambda: metrics.f1_score(
-            labels, predictions, average="macro", zero_division=0.0
-        ),
-        "matthews_correlation": lambda: metrics.matthews_corrcoef(
-            labels, predictions
-        ),
-        "pearson": lambda: _correlation(stats.pearsonr, labels, predictions),
-        "spearman": lambda: _correlation(stats.spearmanr, labels, predictions),
+        "accuracy": metrics.accuracy_score,
+        "f1": functools.partial(f1, pos_label=positive_id),
+        "macro_f1": functools.partial(f1, average="macro"),
+        "matthews_correlation": metrics.matthews_corrcoef,
+        "pearson": functools.partial(_correlation, stats.pearsonr),
+        "spearman": functools.partial(_correlation, stats.spearmanr),
     }
-    return float(functions[name]())
+    return float(functions[name](labels, predictions))
 
 
 def _correlation(
@@ -111,15 +107,13 @@ def label_scores(
     with warnings.catch_warnings():
         # For a label that no example has and that is never predicted.
         warnings.simplefilter("ignore")
-        f1 = {
-            f"{kind}_f1": float(
-                metrics.f1_score(
-                    labels, predicted, average=kind, zero_division=0.0
-                )
-            )
+        micro, macro = (
+            metrics.f1_score(labels, predicted, average=kind, zero_division=0.0)
             for kind in ("micro", "macro")
-        }
-    return f1 | {
+        )
+    return {
+        "micro_f1": float(micro),
+        "macro_f1": float(macro),
         "accuracy": float((predicted == labels).all(axis=1).mean()),
         "mean_average_precision": float(precision),
         "loss": float(loss.mean()),

@@ -113,7 +113,7 @@ class MultiLabel(Classification):
 
 
 def joined(labels: Sequence[str]) -> str:
-    """Return several labels as a file has them, see data.split_labels."""
+    """Return several labels as a file has them, see task_files.split_labels."""
     if any("," in label for label in labels):
         return json.dumps(labels, ensure_ascii=False)
     return ",".join(labels)

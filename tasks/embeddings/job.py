@@ -28,6 +28,7 @@ from tasks.embeddings.task import (
     prompt_of,
     with_prompts,
 )
+from tasks.embeddings.task import Options as VectorOptions
 from tasks.job import DataSet, FineTuningJob, Scored
 from tasks.settings import RunSettings
 from tasks.task import number
@@ -134,8 +135,6 @@ class EmbeddingsJob(FineTuningJob):
         check_size(size, self.config.hidden_size, "embedding_size")
         for dim in options.learning.matryoshka_dims:
             check_size(dim, self.task.width, "matryoshka_dims")
-        if settings.do_train and not self.is_taught:
-            self.compare_by(None, "which the losses use")
         dev = [
             DataSet("eval", "dev", options.dev_file),
             DataSet("eval_retrieval", "retrieval", options.retrieval_dir),
@@ -156,39 +155,24 @@ class EmbeddingsJob(FineTuningJob):
                     f"--max_score={own.max_score:g}: no file has scores, in a "
                     f"column {own.score_column!r} (--score_column)"
                 )
-        if settings.do_train:
-            self._choose_learning()
-
-    @property
-    def similarity(self) -> str | None:
-        """How vectors are compared; None: by the cosine."""
-        return self.source.trained_for.similarity_fn_name
-
-    def compare_by(self, similarity: str | None, why: str) -> None:
-        """Set the similarity by which the trained model compares vectors."""
-        own = self.similarity
-        self.source = self.source.changed(similarity_fn_name=similarity)
-        if similarity != own:
-            logging.warning(
-                "The model compares vectors by similarity_fn_name %s. It is "
-                "trained for %s, %s, and written with that",
-                own or "cosine",
-                similarity or "cosine",
-                why,
-            )
-
-    def _choose_learning(self) -> None:
-        """Set what is learned, which follows from the training file."""
+        if not settings.do_train:
+            return
+        # What is learned follows from the training file.
         examples, kind = self.examples(self.train), learning.RANKING
         if self.is_taught:
             kind = learning.DISTILLATION
         elif has_scores(examples):
             kind = learning.SCORES
-        self.learning = dataclasses.replace(self.flags.learning, kind=kind)
+        self.learning = dataclasses.replace(options.learning, kind=kind)
         self.objective = learning.objective(self.learning)
         # All examples have as many rows as the longest.
         self.group = max(len(example.texts) for example in examples)
         logging.info("Learning by %s: %s", kind, self.learning)
+
+    @property
+    def similarity(self) -> str | None:
+        """How vectors are compared; None: by the cosine."""
+        return self.source.trained_for.similarity_fn_name
 
     def deciding_metric(self) -> str:
         """Return the key of the first score of the first development set."""
@@ -200,12 +184,12 @@ class EmbeddingsJob(FineTuningJob):
 
     # --- Model ---------------------------------------------------------------
 
-    def options(self) -> dict[str, Any]:
-        """Return pooling, normalization, size and prompt of the vectors."""
-        return {
-            "embedding_size": self.flags.embedding_size,
-            "prompt": prompt_of(self.source.trained_for, None),
-        }
+    def options(self) -> VectorOptions:
+        """Return size and prompt of the vectors."""
+        return VectorOptions(
+            embedding_size=self.flags.embedding_size,
+            prompt=prompt_of(self.source.trained_for, None),
+        )
 
     # --- Data ----------------------------------------------------------------
 
@@ -292,14 +276,8 @@ class EmbeddingsJob(FineTuningJob):
         numbers: dict[str | None, int] = {None: 0}
         sizes = []
         for at, (prompt, text) in enumerate(texts):
-            row, lost = rows.row_of_texts(
-                "" if text is None else prompt + text,
-                None,
-                self.source.row_length,
-                self.tokenizer,
-                self.source.long_texts.how,
-            )
-            sizes.append((len(row.input_ids), lost))
+            row = self.task.row("" if text is None else prompt + text)
+            sizes.append((len(row.input_ids), row.left_out))
             if at < _SHOWN:
                 tokens = self.tokens_of(row.input_ids)
                 rows.log_example(at, ("tokens", tokens))
@@ -350,15 +328,12 @@ class EmbeddingsJob(FineTuningJob):
             text for example in self.examples(data) for text in example.texts
         ]
         is_text = self.records(data).features[learning.TEXT_IDS] > 0
-        lines = [
-            json.dumps(
-                {"text": text, "embedding": [number(x) for x in row.tolist()]},
-                ensure_ascii=False,
-            )
-            for text, row in zip(
-                texts, outputs["embedding"][is_text], strict=True
-            )
+        vectors = outputs["embedding"][is_text].tolist()
+        found = [
+            {"text": text, "embedding": list(map(number, vector))}
+            for text, vector in zip(texts, vectors, strict=True)
         ]
+        lines = [json.dumps(line, ensure_ascii=False) for line in found]
         self.write_lines(EMBEDDINGS, lines)
         return EMBEDDINGS
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import modeling
 from ops import windows as ops_windows
-from ops.elementwise import shape_of
 from tasks.embeddings.task import Embeddings
+from tasks.heads import in_rows
 from training.task_model import TaskModel
 
 
@@ -36,23 +36,14 @@ class SentenceEncoder(TaskModel):
         own = task.checkpoint.trained_for
         self.pooling, self.normalize = own.pooling, own.normalize
         self.windows = task.checkpoint.windows
-        self.size = task.settings.embedding_size
+        self.size = task.options.embedding_size
         self.width = task.width
-
-    @classmethod
-    def for_task(cls, task: Embeddings, dtype: str) -> "SentenceEncoder":
-        """Return a new model of a task."""
-        return cls(task, dtype)
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: modeling.Seed = None
     ) -> tf.Tensor:
         """Return float32 vectors [..., D] of rows [..., S]."""
-        *leading, length = shape_of(features["input_ids"])
-        rows = {
-            name: tf.reshape(features[name], [-1, length])
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }  # [R, S]
+        leading, rows = in_rows(features)  # [R, S]
         rows, is_there = ops_windows.split(rows, self.windows)
         output = self.bert(**self.encoder_inputs(rows, seed))
         x = pool(

@@ -1,14 +1,17 @@
 """The vector of a text, by the pooling, length and prompt of its model."""
 
 import dataclasses
+from typing import NamedTuple
 
 from base import logs
 from base.errors import UserError
 from base.flags import flag
 
+from absl import logging
+
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from tasks.rows import Row, Unit
+from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
 
@@ -26,11 +29,27 @@ class Prompts:
     none."""
 
 
+class Options(NamedTuple):
+    """How much of a vector is kept, and what is put before its text.
+
+    Attributes:
+        embedding_size: how many numbers to keep, from the first, before the
+            vector is normalized; None: all.
+        prompt_name: name of one of the model's prompts; None: the default.
+        prompt: the text of that prompt.
+    """
+
+    embedding_size: int | None = None
+    prompt_name: str | None = None
+    prompt: str = ""
+
+
 class Embeddings(RowTask):
     """A vector for each text."""
 
     name = "embeddings"
     model = "embeddings.model.SentenceEncoder"
+    options_type = Options
     described = (
         *RowTask.described,
         "pooling",
@@ -44,9 +63,10 @@ class Embeddings(RowTask):
     takes_long_texts = True
     predicted = ("embedding",)
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
-        """Return the row of a text with its prompt, and how much was cut."""
-        return super().row(self.settings.prompt + text_a, text_b)
+    @property
+    def prompt(self) -> str:
+        """The prompt of the options."""
+        return self.options.prompt
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the vector; for students also how vectors are compared."""
@@ -61,7 +81,7 @@ class Embeddings(RowTask):
         """The numbers of a vector, D."""
         sizes = (
             self.checkpoint.config.hidden_size,
-            self.settings.embedding_size,
+            self.options.embedding_size,
             self.checkpoint.trained_for.truncate_dim,
         )
         return min(filter(None, sizes))
@@ -71,9 +91,9 @@ class Embeddings(RowTask):
     @classmethod
     def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return also what vectors are made of, and how they are compared."""
-        model, size = settings.checkpoint, settings.embedding_size
+        model, options = settings.checkpoint, settings.options
+        size, own = options.embedding_size, model.trained_for
         check_size(size, model.config.hidden_size, "embedding_size")
-        own = model.trained_for
         return settings._replace(
             checkpoint=model.changed(
                 pooling=own.pooling or "mean",
@@ -81,7 +101,9 @@ class Embeddings(RowTask):
                 # The given size takes its place.
                 truncate_dim=None if size else own.truncate_dim,
             ),
-            prompt=prompt_of(own, settings.prompt_name),
+            options=options._replace(
+                prompt=prompt_of(own, options.prompt_name)
+            ),
         )
 
 
@@ -128,3 +150,19 @@ def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
             ", ".join(found),
         )
     return model
+
+
+def compared_by(
+    model: Checkpoint, similarity: str | None, why: str
+) -> Checkpoint:
+    """Return a model that is trained to have vectors of a similarity."""
+    own = model.trained_for.similarity_fn_name
+    if similarity != own:
+        logging.warning(
+            "The model compares vectors by similarity_fn_name %s. It is "
+            "trained for %s, %s, and written with that",
+            own or "cosine",
+            similarity or "cosine",
+            why,
+        )
+    return model.changed(similarity_fn_name=similarity)

@@ -91,7 +91,10 @@ class Reader:
         """
         self.began = time.monotonic()
         try:
-            with self._open() as file:
+            opened = contextlib.nullcontext(sys.stdin.buffer)
+            if self.path != "-":
+                opened = file_system.open_for_reading(self.path)
+            with opened as file:
                 for index, data in enumerate(file):
                     self.num_lines += 1
                     row = self._encode(index, data)
@@ -132,11 +135,6 @@ class Reader:
             self.num_tokens / seconds,
         )
 
-    def _open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
-        if self.path == "-":
-            return contextlib.nullcontext(sys.stdin.buffer)
-        return file_system.open_for_reading(self.path)
-
     def _encode(self, index: int, data: bytes) -> Row:
         """Return the row of a sentence, or of a pair `first ||| second`.
 
@@ -156,11 +154,11 @@ class Reader:
                 f"{at}: a pair, and --long_texts={WINDOWS} is for single "
                 "texts; leave it out"
             )
-        row, left_out = row_of_texts(
+        row = row_of_texts(
             first, second, self.row_length, self.tokenizer, self.how
         )
-        self.num_cut += left_out > 0
-        self.num_left_out += left_out
+        self.num_cut += row.left_out > 0
+        self.num_left_out += row.left_out
         self.num_blank += not text
         self.num_tokens += len(row.input_ids)
         return row

@@ -154,7 +154,7 @@ class TextEncoder(TaskModel):
     def for_task(cls, task: Task, dtype: str) -> "TextEncoder":
         """Return a new encoder; a vector of the pooler needs its weights."""
         found = cls(task.checkpoint.config, dtype)
-        found.uses_pooler = "pooled_output" in task.settings.vectors
+        found.uses_pooler = "pooled_output" in task.options.vectors
         found.windows = task.checkpoint.windows
         return found
 

@@ -18,22 +18,16 @@ class BertForMaskedLM(BertForPreTraining):
     Pooler and next sentence head may be missing: they are not used.
 
     Args:
-        task: has configuration, vocabulary and top_k, the tokens for each
-            [MASK].
+        task: has configuration, vocabulary and options.
         dtype: type of the matrix products.
     """
 
     def __init__(self, task: Task, dtype: str):
         config, vocab = task.checkpoint.config, task.tokenizer.vocab
         super().__init__(config, dtype, predicts_next_sentence=False)
-        self.mask_id, self.top_k = vocab["[MASK]"], task.settings.top_k
+        self.mask_id, self.options = vocab["[MASK]"], task.options
         # Some models have more rows of embeddings than there are tokens.
         self.num_tokens = len(vocab)
-
-    @classmethod
-    def for_task(cls, task: Task, dtype: str) -> "BertForMaskedLM":
-        """Return a new model of a task."""
-        return cls(task, dtype)
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return token_ids and scores [n, M, top_k], ids of -1 for no mask.
@@ -51,7 +45,7 @@ class BertForMaskedLM(BertForPreTraining):
         found = tf.math.top_k(is_mask * left, most)  # [n, M]
         output = self(features | {"masked_lm_positions": found.indices})
         logits = output.masked_lm_logits[..., : self.num_tokens]  # [n, M, V]
-        scores, best = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
+        scores, best = tf.math.top_k(tf.nn.softmax(logits), self.options.top_k)
         is_found = tf.expand_dims(found.values > 0, -1)  # [n, M, 1]
         return {
             "token_ids": tf.where(is_found, best, -1),
@@ -87,7 +81,7 @@ class MaskedLmGraph(TaskGraph):
         ids = between.with_values(ids).merge_dims(1, 2)[:, :-1]
         return self.tokenizer.features(ids, max_seq_length=self.max_seq_length)
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the most probable tokens for every [MASK]."""
         ids = numbers["token_ids"]  # [n, M, top_k]
         tokens = tf.gather(self.tokens, tf.maximum(ids, 0))
@@ -113,7 +107,7 @@ class SentenceScorer(BertForMaskedLM):
 
     def __init__(self, task: Task, dtype: str):
         super().__init__(task, dtype)
-        vocab, joins = task.tokenizer.vocab, task.settings.score_whole_words
+        vocab, joins = task.tokenizer.vocab, self.options.score_whole_words
         self.cls_id, self.sep_id = vocab["[CLS]"], vocab["[SEP]"]
         # Whether a token, in the order of ids, is masked with the one before.
         self.is_joined = tf.constant(

@@ -13,7 +13,7 @@ from its other pieces, so these can be masked together (score_whole_words).
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from base.errors import UserError
 
@@ -68,10 +68,10 @@ class MaskedLmTask(RowTask):
             self.tokenizer.vocab, ["[MASK]"], self.tokenizer.vocab_file
         )
 
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, int]:
+    def row(self, text_a: str, text_b: str | None = None) -> Row:
         """Return the row of a text, with [MASK] as one token."""
         ids = sentence_to_ids(text_a, self.tokenizer)
-        return rows.make_row(ids, len(ids)), 0
+        return rows.make_row(ids, len(ids))
 
     def check_size(self, size: int, why: str) -> None:
         """Raise a UserError for more tokens than are read."""
@@ -108,19 +108,26 @@ class MaskedLmTask(RowTask):
             )
 
 
+class FillingOptions(NamedTuple):
+    """How many tokens there are for each [MASK]."""
+
+    top_k: int = 5
+
+
 class MaskedTokens(MaskedLmTask):
     """The likeliest tokens for every [MASK] of a text."""
 
     name = "masked_lm"
     model = "masked_lm.model.BertForMaskedLM"
     graph = "masked_lm.model.MaskedLmGraph"
+    options_type = FillingOptions
     described = (*MaskedLmTask.described, "top_k")
     predicted = ("tokens", "scores")
 
     def __init__(self, settings: TaskSettings):
-        super().__init__(settings)
-        top_k = min(settings.top_k, len(self.tokenizer.vocab))
-        self.settings = settings._replace(top_k=top_k)
+        count = len(settings.checkpoint.tokenizer.vocab)
+        own = FillingOptions(min(settings.options.top_k, count))
+        super().__init__(settings._replace(options=own))
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise UserError for a text without [MASK]."""
@@ -150,7 +157,7 @@ class MaskedTokens(MaskedLmTask):
             ],
         }
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the tokens of ids; those of -1 are empty."""
         # In the order of ids.
         tokens = np.array([t.encode() for t in self.tokenizer.vocab], object)
@@ -193,11 +200,24 @@ def format_total(found: Sequence[Prediction]) -> str:
     )
 
 
+class ScoreOptions(NamedTuple):
+    """How a sentence is scored.
+
+    Attributes:
+        score_whole_words: whether it is scored word by word.
+        token_scores: whether the score is also given by tokens.
+    """
+
+    score_whole_words: bool = False
+    token_scores: bool = False
+
+
 class SentenceScore(MaskedLmTask):
     """The pseudo-log-likelihood of a text, and its pseudo-perplexity."""
 
     name = "sentence_score"
     model = "masked_lm.model.SentenceScorer"
+    options_type = ScoreOptions
     described = (*MaskedLmTask.described, "score_whole_words")
     totals = ("score", "num_tokens")
     why_no_records = "a record may have masks: give text or JSON lines"
@@ -205,9 +225,7 @@ class SentenceScore(MaskedLmTask):
     @property
     def predicted(self) -> tuple[str, ...]:
         """The fields of a sentence, and of its tokens if they are asked for."""
-        tokens = (
-            ("tokens", "token_scores") if self.settings.token_scores else ()
-        )
+        tokens = ("tokens", "token_scores") if self.options.token_scores else ()
         return ("score", "num_tokens", "perplexity", *tokens)
 
     def check(self, texts: Mapping[str, Any]) -> None:
@@ -226,7 +244,7 @@ class SentenceScore(MaskedLmTask):
             "num_tokens": int(outputs["num_tokens"]),
             "perplexity": number(outputs["perplexity"]),
         }
-        if self.settings.token_scores:
+        if self.options.token_scores:
             ids = unit[0].input_ids.tolist()[1:-1]
             scores = outputs["token_scores"][1 : len(ids) + 1]
             found["tokens"] = self.tokenizer.convert_ids_to_tokens(ids)

@@ -291,10 +291,9 @@ class NerJob(FineTuningJob):
         self, loaded: LoadedModel, data: DataSet, batch_size: int
     ) -> Outputs:
         """Return the logits of every word of a file, [words, K]."""
+        records = self.records(data)
         if self._layers:
             records = self._activations(loaded, data)
-        else:
-            records = self.records(data)
         shape = [len(self.label_ids(data)), len(self.labels)]
         logits = np.zeros(shape, np.float32)
         for first, values in word_outputs(

@@ -159,7 +159,7 @@ class TaggerGraph(TaskGraph):
             ]
         )
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
         probs = numbers["probabilities"]  # [n, S, K]
         found = {

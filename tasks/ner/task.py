@@ -111,28 +111,25 @@ class Entities(Task):
         units = [[row] for row, _ in records]
         # Of the words in each row.
         positions = [np.flatnonzero(labels >= 0) for _, labels in records]
-        return Encoded(units, [0] * len(inputs), (positions, counts))
+        return Encoded(inputs, units, [0] * len(inputs), (positions, counts))
 
     # --- Tags ----------------------------------------------------------------
 
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the tags of each text's words, and their entities."""
         positions, num_words = encoded.state
-        tags: list[bytes] = []
-        scores: list[float] = []
-        shares: list[list[float]] = []  # of all tags, for students
-        for found, at in zip(outputs, positions, strict=True):
-            tags += found["tags"][at].tolist()
-            scores += found["scores"][at].tolist()
-            if self.settings.teacher:
-                shares += found["probabilities"][at].tolist()
+
+        def of_words(name: str) -> list:
+            pairs = zip(outputs, positions, strict=True)
+            return [x for found, at in pairs for x in found[name][at].tolist()]
+
+        tags, scores = of_words("tags"), of_words("scores")
+        if self.settings.teacher:
+            shares = of_words("probabilities")  # of all tags, for students
         first = 0
-        for item, count in zip(inputs, num_words, strict=True):
+        for item, count in zip(encoded.inputs, num_words, strict=True):
             part = slice(first, first + count)
             first += count
             if not np.isfinite(scores[part]).all():
@@ -142,12 +139,10 @@ class Entities(Task):
             names = ner_data.normalized_tags(names)
             prediction = _prediction(item, names, scores[part])
             if self.settings.teacher:
-                of_words = zip(*shares[part], strict=True)
+                own = zip(*shares[part], strict=True)
+                by_label = zip(self.labels, own, strict=True)
                 prediction["probabilities"] = {
-                    label: list(map(number, of_word))
-                    for label, of_word in zip(
-                        self.labels, of_words, strict=True
-                    )
+                    label: list(map(number, own)) for label, own in by_label
                 }
             yield prediction
 
@@ -184,7 +179,7 @@ class Entities(Task):
             return "ner.feature_based.BertForFeatureTagging"
         return "ner.model.BertForTokenClassification"
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
         shares = numbers["probabilities"]  # [B, S, K]
         names = np.array([x.encode() for x in self.labels], object)

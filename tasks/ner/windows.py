@@ -141,8 +141,8 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
     that classifies the word, and IGNORED elsewhere. Read record by record,
     the others are the words of the file in their order.
     """
-    names = ("input_ids", "input_mask", "segment_ids", "label_ids")
-    return {name: tfrecord.Feature("int64", max_seq_length) for name in names}
+    label_ids = tfrecord.Feature("int64", max_seq_length)
+    return rows.schema(max_seq_length) | {"label_ids": label_ids}
 
 
 class Converter:
@@ -214,7 +214,5 @@ class Converter:
                 # no first piece to classify: no record.
                 if (targets != IGNORED).any():
                     seen = ids[window.start : window.end]
-                    row, _ = rows.row_of_ids(
-                        seen, (), self.length, self.tokenizer
-                    )
+                    row = rows.row_of_ids(seen, (), self.length, self.tokenizer)
                     yield row, targets

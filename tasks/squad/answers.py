@@ -139,12 +139,10 @@ class Answered(NamedTuple):
 
         By the rules of 2.0 no answer is right where there is none.
         """
-        places = {
-            key: found.span.piece
-            for key, found in self.chosen.items()
-            if found.text
-        }
         answers = self.texts
+        places = {
+            key: self.chosen[key].span.piece for key in answers if answers[key]
+        }
         scores = squad_scores.score_each(data, answers)
         if sign := signs.same_span(answers, places, scores.exact):
             return sign
@@ -249,34 +247,27 @@ def null_threshold(
     It is the given one, else the one tuned for the same weights in the first of
     the folders that has one, else 0.
     """
-    found = given, "--null_score_diff_threshold"
+    threshold, whose = given or 0.0, "--null_score_diff_threshold"
     if given is None:
-        found = _stored_threshold(weights, folders) or (0.0, "the default")
+        whose = "the default"
+        for folder in filter(None, folders):
+            path = os.path.join(folder, THRESHOLD)
+            if not file_system.exists(path):
+                continue
+            found = text_files.read_own_json(path)
+            try:
+                tuned, its_weights = float(found["threshold"]), found["weights"]
+            except (KeyError, OverflowError, TypeError, ValueError):
+                logging.warning("%s is damaged: not used", path)
+                continue
+            if its_weights == weights:
+                threshold, whose = tuned, path
+                break
+            logging.warning("%s is of other weights: not used", path)
     # Weights in training, which have no file, are scored again and again.
     say = logs.say if weights else logging.info
-    say("Threshold for no answer: %.4g, %s", *found)
-    return found[0]
-
-
-def _stored_threshold(
-    weights: Any, folders: Sequence[str | None]
-) -> tuple[float, str] | None:
-    """Return the threshold tuned for weights and its file; None: none."""
-    for folder in filter(None, folders):
-        path = os.path.join(folder, THRESHOLD)
-        if not file_system.exists(path):
-            continue
-        found = text_files.read_own_json(path)
-        try:
-            threshold, its_weights = float(found["threshold"]), found["weights"]
-        except (KeyError, OverflowError, TypeError, ValueError):
-            logging.warning("%s is damaged: not used", path)
-            continue
-        if its_weights != weights:
-            logging.warning("%s is of other weights: not used", path)
-            continue
-        return threshold, path
-    return None
+    say("Threshold for no answer: %.4g, %s", threshold, whose)
+    return threshold
 
 
 def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:

@@ -24,6 +24,7 @@ from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import model as squad_model
 from tasks.squad import scores as squad_scores
+from tasks.squad import task as squad_task
 from tasks.squad import triviaqa
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
@@ -128,14 +129,14 @@ class SquadJob(FineTuningJob):
             )
         return "tuned_f1" if self.is_version_2 else "f1"
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> squad_task.Options:
         """Return the windows, and how answers are found."""
-        return {
-            "doc_stride": self.flags.lengths.doc_stride,
-            "max_query_length": self.flags.lengths.max_query_length,
-            "max_answer_length": self.flags.answers.max_answer_length,
-            "null_threshold": self.null_threshold,
-        }
+        return squad_task.Options(
+            doc_stride=self.flags.lengths.doc_stride,
+            max_query_length=self.flags.lengths.max_query_length,
+            max_answer_length=self.flags.answers.max_answer_length,
+            null_threshold=self.null_threshold,
+        )
 
     def adjustable(self) -> dict[str, Any]:
         """Return what an epoch counts."""

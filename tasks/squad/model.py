@@ -22,16 +22,6 @@ from training.task_model import OutputLayer
 # --- Model -------------------------------------------------------------------
 
 
-class SquadHead(Layer):
-    """The start vector and the end vector, variables cls/squad/output_*."""
-
-    def __init__(self, inputs: int):
-        super().__init__("cls")
-        # The original draws it with deviation 0.02, not initializer_range.
-        self.squad = OutputLayer(inputs, 2, "squad")
-        self.build()
-
-
 class BertForQuestionAnswering(HeadModel):
     """Computes the start and the end logit of every token.
 
@@ -41,8 +31,14 @@ class BertForQuestionAnswering(HeadModel):
     """
 
     def create_head(self, num_outputs: int, width: int) -> None:
-        """Create the variables of cls/squad/, [2, width] and [2]."""
-        self.cls = SquadHead(width)
+        """Create the start and the end vector, variables cls/squad/output_*.
+
+        They are [2, width], and the biases [2].
+        """
+        self.cls = Layer("cls")
+        # The original draws it with deviation 0.02, not initializer_range.
+        self.cls.squad = OutputLayer(width, 2, "squad")
+        self.cls.build()
 
     def __call__(
         self, features: dict[str, tf.Tensor], seed: modeling.Seed = None
@@ -185,7 +181,7 @@ class QuestionAnsweringGraph(TaskGraph):
             count,
         )
         outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
-        threshold = self.task.settings.null_threshold
+        threshold = self.task.options.null_threshold
         if threshold is not None:
             odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
             outputs["null_odds"] = odds
@@ -249,7 +245,7 @@ class QuestionAnsweringGraph(TaskGraph):
         starts = tf.where(may_start, starts, _NEVER)
         ends = tf.where(in_doc, ends, _NEVER)
         # sums[w, s, i] is the score of the span from s to s + i.
-        length = self.task.settings.max_answer_length
+        length = self.task.options.max_answer_length
         padded = tf.pad(ends, [[0, 0], [0, length]], constant_values=_NEVER)
         sums = tf.stack(
             [starts + padded[:, i : i + width] for i in range(length)], -1

@@ -6,11 +6,11 @@ tasks/squad/decoding.py), so the answers are the same.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tasks.rows import Row
+from tasks.rows import Unit
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import windows as squad_windows
@@ -29,12 +29,31 @@ from tasks.task import (
 _NO_TOKEN = "the context has no token"
 
 
+class Options(NamedTuple):
+    """How contexts are read, and answers found.
+
+    Attributes:
+        doc_stride, max_query_length, max_answer_length, n_best_size: as for
+            run_squad.py; without max_query_length, the default for the length.
+        num_answers: answers of a question to list; 1: the best one alone.
+        null_threshold: for no answer; None if every question has one.
+    """
+
+    doc_stride: int = 128
+    max_query_length: int | None = None
+    max_answer_length: int = 30
+    n_best_size: int = 20
+    num_answers: int = 1
+    null_threshold: float | None = None
+
+
 class QuestionAnswering(Task):
     """A part of the context for each question."""
 
     name = "question_answering"
     model = "squad.model.BertForQuestionAnswering"
     graph = "squad.model.QuestionAnsweringGraph"
+    options_type = Options
     described = (
         *Task.described,
         "doc_stride",
@@ -50,12 +69,13 @@ class QuestionAnswering(Task):
     )
 
     def __init__(self, settings: TaskSettings):
-        length = settings.checkpoint.max_seq_length
-        query = settings.max_query_length or squad_windows.query_length(length)
-        super().__init__(settings._replace(max_query_length=query))
-        self.lengths = squad_windows.Lengths(length, settings.doc_stride, query)
-        self.options = squad_decoding.AnswerOptions(
-            settings.n_best_size, settings.max_answer_length
+        length, own = settings.checkpoint.max_seq_length, settings.options
+        query = own.max_query_length or squad_windows.query_length(length)
+        own = own._replace(max_query_length=query)
+        super().__init__(settings._replace(options=own))
+        self.lengths = squad_windows.Lengths(length, own.doc_stride, query)
+        self.decoding = squad_decoding.AnswerOptions(
+            own.n_best_size, own.max_answer_length
         )
 
     @property
@@ -63,8 +83,8 @@ class QuestionAnswering(Task):
         """The fields of an answer, and what the settings add to it."""
         return (
             *("answer", "start", "end", "probability", "score"),
-            *["null_odds"] * (self.settings.null_threshold is not None),
-            *["nbest"] * (self.settings.num_answers > 1),
+            *["null_odds"] * (self.options.null_threshold is not None),
+            *["nbest"] * (self.options.num_answers > 1),
             *["windows"] * bool(self.settings.teacher),
         )
 
@@ -72,7 +92,7 @@ class QuestionAnswering(Task):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return the windows of all questions, each a unit."""
-        is_version_2 = self.settings.null_threshold is not None
+        is_version_2 = self.options.null_threshold is not None
         data = squad_data.SquadData([], [], is_version_2=is_version_2)
         for item in inputs:
             context = item.texts["context"]
@@ -89,20 +109,17 @@ class QuestionAnswering(Task):
         windows = squad_windows.convert(data, self.tokenizer, self.lengths)
         records = squad_windows.records(windows, self.tokenizer.vocab)
         units = [[row] for row, _ in records]
-        return Encoded(units, windows.left_out.tolist(), windows)
+        return Encoded(inputs, units, windows.left_out.tolist(), windows)
 
     # --- Answers -------------------------------------------------------------
 
     def decode(
-        self,
-        inputs: Sequence[Input],
-        encoded: Encoded,
-        outputs: Sequence[Outputs],
+        self, encoded: Encoded, outputs: Sequence[Outputs]
     ) -> Iterator[Prediction | str]:
         """Yield the answer to each question."""
         windows = encoded.state
         if not len(windows):  # there is nothing to decode
-            yield from [_NO_TOKEN] * len(inputs)
+            yield from [_NO_TOKEN] * len(encoded.inputs)
             return
         width = max(len(found["start_logits"]) for found in outputs)
         starts, ends = np.zeros([2, len(windows), width], np.float32)
@@ -115,11 +132,13 @@ class QuestionAnswering(Task):
             starts,
             ends,
             self.tokenizer,
-            self.options,
+            self.decoding,
             has_bar=False,
         )
-        chosen = decoded.chosen(self.settings.null_threshold or 0.0)
-        bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
+        chosen = decoded.chosen(self.options.null_threshold or 0.0)
+        bounds = np.searchsorted(
+            windows.example, np.arange(len(encoded.inputs) + 1)
+        )
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
             part = slice(bounds[place], bounds[place + 1])
             if part.start == part.stop:
@@ -132,21 +151,17 @@ class QuestionAnswering(Task):
                 answer = _entry("answer", chosen[key])
                 if key in decoded.null_odds:
                     answer["null_odds"] = number(decoded.null_odds[key])
-                if self.settings.num_answers > 1:
-                    listed = nbest[: self.settings.num_answers]
+                if self.options.num_answers > 1:
+                    listed = nbest[: self.options.num_answers]
                     answer["nbest"] = [_entry("text", one) for one in listed]
                 if self.settings.teacher:
-                    answer["windows"] = [
-                        self._window(unit[0], found)
-                        for unit, found in zip(
-                            encoded.units[part], outputs[part], strict=True
-                        )
-                    ]
+                    own = zip(encoded.units[part], outputs[part], strict=True)
+                    answer["windows"] = [self._window(*pair) for pair in own]
                 yield answer
 
-    def _window(self, row: Row, found: Outputs) -> dict[str, Any]:
+    def _window(self, unit: Unit, found: Outputs) -> dict[str, Any]:
         """Return what a student learns from a window."""
-        ids = row.input_ids.tolist()
+        ids = unit[0].input_ids.tolist()
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         logits = {
             name: list(map(number, found[name][: len(ids)].tolist()))
@@ -161,11 +176,13 @@ class QuestionAnswering(Task):
         """Return also the threshold for no answer; None for SQuAD 1.1."""
         from tasks.squad import answers
 
-        model, threshold = settings.checkpoint, settings.null_threshold
-        if model.trained_for.version_2_with_negative and threshold is None:
+        model, own = settings.checkpoint, settings.options
+        is_version_2 = model.trained_for.version_2_with_negative
+        if is_version_2 and own.null_threshold is None:
             weights, folder = answers.weights_of(model.prefix)
             threshold = answers.null_threshold(None, weights, folder)
-        return settings._replace(null_threshold=threshold)
+            own = own._replace(null_threshold=threshold)
+        return settings._replace(options=own)
 
 
 def window_digest(tokens: Sequence[str]) -> str:

@@ -79,12 +79,12 @@ class SwagJob(FineTuningJob):
                     ("guid", question.guid),
                     *(
                         ("tokens", self.tokens_of(row.input_ids))
-                        for row, _ in found
+                        for row in found
                     ),
                     ("label", question.label),
                 )
-            for row, lost in found:
-                sizes.append((len(row.input_ids), lost))
+            for row in found:
+                sizes.append((len(row.input_ids), row.left_out))
                 # A choice's label is its question's; a test file has none.
                 yield rows.labeled(row, question.label or 0)
         logs.say(

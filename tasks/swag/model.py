@@ -10,9 +10,8 @@ import tensorflow as tf
 
 from modeling import Seed
 from ops import losses
-from ops.elementwise import shape_of
 from tasks.graph import TEXTS, Outputs, TaskGraph
-from tasks.heads import CLASSIFICATION, HeadModel
+from tasks.heads import CLASSIFICATION, HeadModel, in_rows
 
 
 class BertForMultipleChoice(HeadModel):
@@ -36,12 +35,7 @@ class BertForMultipleChoice(HeadModel):
         The leading dimensions are [B, C] for questions with C choices, or [R]
         for choices in a row.
         """
-        *leading, length = shape_of(features["input_ids"])
-        rows = {
-            name: tf.reshape(features[name], [-1, length])
-            for name in ("input_ids", "input_mask", "segment_ids")
-            if name in features
-        }  # [R, S]
+        leading, rows = in_rows(features)  # [R, S]
         output = self.bert(**self.encoder_inputs(rows, seed))
         scores = self.project(self.text_vectors(output, rows, seed))  # [R, 1]
         return tf.reshape(scores, leading)
@@ -98,7 +92,7 @@ class MultipleChoiceGraph(TaskGraph):
             for name, value in rows.items()
         }
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
         probs = tf.nn.softmax(numbers["logits"])  # [n, C]
         answer = tf.argmax(probs, -1, tf.int32)

@@ -20,7 +20,6 @@ from base.errors import UserError
 from tasks.rows import Unit
 from tasks.task import (
     TEXT_COLUMNS,
-    Encoded,
     Input,
     Outputs,
     Prediction,
@@ -201,15 +200,10 @@ class MultipleChoice(RowTask):
         if problem := _problem(texts["context"], texts["choices"]):
             raise UserError(problem)
 
-    def encode(self, inputs: Sequence[Input]) -> Encoded:
-        """Return a unit of several rows for each question."""
-        units, left_out = [], []
-        for item in inputs:
-            context = item.texts["context"]
-            found = [self.row(context, c) for c in item.texts["choices"]]
-            units.append([row for row, _ in found])
-            left_out.append(sum(lost for _, lost in found))
-        return Encoded(units, left_out)
+    def unit(self, item: Input) -> Unit:
+        """Return a row for each choice of a question."""
+        context, choices = item.texts["context"], item.texts["choices"]
+        return [self.row(context, choice) for choice in choices]
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the number of the likeliest choice, and probabilities."""
@@ -219,7 +213,7 @@ class MultipleChoice(RowTask):
             "probabilities": [number(share) for share in shares.tolist()],
         }
 
-    def answers(self, numbers: Outputs) -> Outputs:
+    def outputs_of(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""
         shares = softmax(numbers["logits"])  # [B, C]
         return {"probabilities": shares, "answer": shares.argmax(-1)}

@@ -57,3 +57,16 @@ def test_own_json_that_is_damaged_counts_as_missing(tmp_path):
         assert text_files.read_own_json(str(path)) == {}
     path.write_text('{"a": [1]}')
     assert text_files.read_own_json(str(path)) == {"a": [1]}
+
+
+def test_numbers_by_name(tmp_path):
+    path = tmp_path / "eval_results.txt"
+    path.write_text("f1 = 0.5\nglobal_step = 12\nloss = nan\nsmall = 1e-05\n")
+    found = text_files.read_numbers(str(path))
+    assert str(found) == (
+        "{'f1': 0.5, 'global_step': 12, 'loss': nan, 'small': 1e-05}"
+    )
+    for damaged in ("a = b\n", "a\n", "a = 1 = 2\n"):
+        path.write_text(damaged)
+        with pytest.raises(UserError, match="txt is damaged .*: make it again"):
+            text_files.read_numbers(str(path), ": make it again")

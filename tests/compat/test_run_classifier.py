@@ -17,7 +17,7 @@ from tiny import results_of
 
 import optimization
 import tokenization
-from tasks.classifier import glue, processors
+from tasks.classifier import processors, task_files
 
 run_classifier = scripts.load("run_classifier")
 v1 = tf.compat.v1
@@ -260,7 +260,9 @@ def test_the_originals_processors(tmp_path):
     assert [(x.guid, x.label) for x in test] == [("test-7", "0")]
     for name in ("Mnli", "Mrpc", "Cola", "Xnli"):
         processor = getattr(run_classifier, f"{name}Processor")()
-        assert processor.get_labels() == list(glue.find(name, "zh").labels)
+        assert processor.get_labels() == list(
+            task_files.find(name, "zh").labels
+        )
     quoted = tmp_path / "q.tsv"
     quoted.write_text('"a\tb"\tc\n')
     read = run_classifier.DataProcessor._read_tsv

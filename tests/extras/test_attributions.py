@@ -51,7 +51,7 @@ def explained(task, function, vectors, *texts) -> tuple[dict, dict]:
     batch = pad([Row(row.input_ids[:3], row.segment_ids[:3]), row], len(row[0]))
     outputs = {name: values[1] for name, values in model(batch).items()}
     task = attributions.explaining_task(task)
-    found = task.decode([Input(1, Place("x", 1), named)], encoded, [outputs])
+    found = task.decode(encoded, [outputs])
     return outputs, next(found)
 
 

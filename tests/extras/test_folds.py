@@ -7,7 +7,7 @@ import pytest
 
 from extras import folds
 from tasks.classifier import data
-from tasks.classifier.glue import Columns, Example, Split, TaskFiles
+from tasks.classifier.task_files import Columns, DataFile, Example, TaskFiles
 
 
 def task_of(
@@ -15,7 +15,7 @@ def task_of(
     labels: tuple[str, ...] | None = ("no", "yes"),
 ) -> TaskFiles:
     drawn = {"data": "of a test"}
-    train = Split("all.csv", Columns("text"), examples=examples, drawn=drawn)
+    train = DataFile("all.csv", Columns("text"), examples=examples, drawn=drawn)
     return TaskFiles(labels, train, {}, {})
 
 
@@ -113,7 +113,7 @@ def test_groups_are_on_one_side_with_their_copies(monkeypatch, tmp_path):
     path.write_text("\n".join(lines))
     columns = Columns("sentence", None, "label")
     files = task_of(None)
-    files = files._replace(train=Split(str(path), columns))
+    files = files._replace(train=DataFile(str(path), columns))
     author_of = [line.rpartition(",")[2] for line in lines[1:]]
 
     def authors(examples: list[Example]) -> set[str]:

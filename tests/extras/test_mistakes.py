@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from extras import mistakes
 from extras.mistakes import Mistakes
-from tasks.classifier.glue import Example
+from tasks.classifier.task_files import Columns, DataFile, Example
+from tasks.job import DataSet
 from tasks.ner.data import File, Sentence
 from tasks.squad.data import SquadData, SquadExample, make_paragraph
 from tasks.squad.decoding import Candidate, Span
@@ -106,9 +107,13 @@ def test_wrong_classes():
         Example("3", "d"),
     ]
     logits = np.log([[0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.1, 0.8, 0.1]])
-    found = mistakes.wrong_classes(
-        examples, ("no", "yes", "maybe"), logits, np.array([1, 1, 1])
+    job = SimpleNamespace(
+        files=SimpleNamespace(labels=("no", "yes", "maybe")),
+        is_regression=False,
+        examples=lambda data: examples,
     )
+    data = DataSet("eval", "dev", DataFile("dev.tsv", Columns("a", guid="id")))
+    found = mistakes.wrong_examples(job, data, logits, np.array([1, 1, 1]))
     assert found.header == (
         *("guid", "truth", "prediction", "confidence"),
         *("text_a", "text_b"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from base import text_files
 from base.errors import UserError
 from base.jobs import run as jobs_run
 
@@ -45,7 +46,6 @@ from checkpoints import (
     published,
 )
 from checkpoints.run_folder import Identity, RunFolder
-from extras import sweeps
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
@@ -53,7 +53,7 @@ from records import tfrecord
 from serving.litert.model import LiteRtModel
 from tasks import loading, reading, registry, rows
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
+from tasks.classifier import task_files
 from tasks.encoder import lines as encoder_lines
 from tasks.ner import data as ner_data
 from tasks.ner import scores as ner_scores
@@ -325,7 +325,7 @@ def own_tables(folder):
 
 
 def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
-    columns = glue.Columns("sentence", None, "label")
+    columns = task_files.Columns("sentence", None, "label")
     files = classifier_data.own_files(
         folder, columns, is_regression, None, multi_label
     )
@@ -336,10 +336,10 @@ def _own_table(folder: str, is_regression: bool, multi_label: bool) -> None:
 
 @_reader({"a.tsv": "language\ta\tb\n" + "en\tx y\tz\t1\n" * 3})
 def glue_files(folder):
-    for files in map(glue.find, ("cola", "sts-b", "mnli", "xnli")):
-        splits = (files.train, *files.dev.values(), *files.test.values())
-        for split in splits:
-            split = split._replace(file=str(folder / "a.tsv"))
+    for files in map(task_files.find, ("cola", "sts-b", "mnli", "xnli")):
+        data_files = (files.train, *files.dev.values(), *files.test.values())
+        for split in data_files:
+            split = split._replace(path=str(folder / "a.tsv"))
             _each(classifier_data.read_examples, split, files)
 
 
@@ -558,7 +558,7 @@ def runs(folder):
     _each(run.claim, identity)
     _each(run.pinned, "hf://a/b")
     _each(lambda: run.scores)
-    _each(sweeps.read_scores, out)
+    _each(text_files.read_numbers, f"{out}/eval_results.txt")
     _each(curves.read, out, 10, ["loss"])
     scalars.forget_after(out, 100)
 

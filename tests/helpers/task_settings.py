@@ -6,6 +6,7 @@ from typing import Any
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
+from tasks import registry
 from tasks.task import TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
 
@@ -17,7 +18,7 @@ def settings_of(
     config: Any = None,
     **values,
 ) -> TaskSettings:
-    """Return the settings of a task; values are also those of TrainedFor.
+    """Return the settings of a task; values are options, or of TrainedFor.
 
     With a BertConfig models of the task can be created.
     """
@@ -29,6 +30,7 @@ def settings_of(
     files = TokenizerFiles(
         vocabulary=Vocabulary(vocab_file), known=TokenizerSettings.of()
     )
-    return TaskSettings(
-        Checkpoint("", config, trained_for, files), name, **values
-    )
+    checkpoint = Checkpoint("", config, trained_for, files)
+    options = registry.find(name).options_type()
+    settings = TaskSettings(checkpoint, name, options)
+    return registry.with_options(settings, values)

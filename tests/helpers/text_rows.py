@@ -16,5 +16,5 @@ def features(
 ) -> tuple[dict[str, np.ndarray], list[int]]:
     """Return the features [n, S] of texts, and the pieces left out of each."""
     found = [rows.row_of_texts(*pair, length, tokenizer, how) for pair in texts]
-    features = rows.pad([row for row, _ in found], length)
-    return features, [left_out for _, left_out in found]
+    features = rows.pad(found, length)
+    return features, [row.left_out for row in found]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import modeling
 from ops import elementwise
 
 # --- Dropout -----------------------------------------------------------------
@@ -96,13 +97,13 @@ def test_layer_norm_of_large_numbers_keeps_the_variance():
     """Where E[x^2] - E[x]^2 is 0 in float32."""
     x = np.float32([10_000, 10_001])
     assert np.mean(x * x) - np.mean(x) ** 2 == 0
-    found = elementwise.layer_norm(tf.constant([x]), tf.ones(2), tf.zeros(2))
+    found = modeling.layer_norm(tf.constant([x]), tf.ones(2), tf.zeros(2))
     np.testing.assert_allclose(found, [[-1, 1]], rtol=1e-6)
 
 
 def test_layer_norm_of_equal_numbers_is_beta():
     beta = tf.constant([1.0, 2.0, 3.0])
-    found = elementwise.layer_norm(tf.fill([1, 3], 7.0), tf.ones(3), beta)
+    found = modeling.layer_norm(tf.fill([1, 3], 7.0), tf.ones(3), beta)
     np.testing.assert_array_equal(found, [beta])
 
 
@@ -145,11 +146,11 @@ def test_softmax_and_norm_of_float16_are_computed_in_float32():
     """The mask of -10,000 leaves 0; a norm of small numbers does not vanish."""
     scores = tf.constant([[[[300.0, 300.0, 300.0]]]], tf.float16)
     bias = tf.constant([[[[0.0, 0.0, -10_000.0]]]])
-    found = elementwise.attention_probs(scores, bias, scale=1.0, rate=0.0)
+    found = modeling.attention_probs(scores, bias, scale=1.0, rate=0.0)
     assert found.dtype == tf.float16
     np.testing.assert_array_equal(found, [[[[0.5, 0.5, 0]]]])
     x = tf.constant([[1e-4, -1e-4], [7, 7]], tf.float16)
-    found = elementwise.layer_norm(x, tf.ones([2]), tf.zeros([2]))
+    found = modeling.layer_norm(x, tf.ones([2]), tf.zeros([2]))
     np.testing.assert_allclose(found, [[1, -1], [0, 0]], atol=1e-3)
 
 
@@ -171,7 +172,7 @@ def test_fused_and_plain_give_the_same_values_and_gradients():
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             y = elementwise.apply(
-                elementwise.add_norm,
+                modeling.add_norm,
                 *inputs,
                 seed,
                 fuse=fuse,

@@ -65,8 +65,8 @@ class PageModel:
 
     def __init__(self, name: str, settings: TaskSettings):
         self.name = name
-        self.settings = settings._replace(
-            num_answers=NUM_ANSWERS, token_scores=True
+        self.settings = registry.with_options(
+            settings, {"num_answers": NUM_ANSWERS, "token_scores": True}
         )
         self.task: Task = registry.create_task(self.settings)
         self._graph = loading.load_graph(self.settings)
@@ -79,7 +79,9 @@ class PageModel:
             self.heads += (REASONS,)
         self.vector_settings, self.run_vectors = self.settings, self.run
         if settings.task not in OUTPUTS:
-            self.vector_settings = settings._replace(task="encoder")
+            self.vector_settings = settings._replace(
+                task="encoder", options=registry.find("encoder").options_type()
+            )
             encoder = registry.create_task(self.vector_settings)
             graph = encoder.create_graph(TextEncoder.of(self.model))
             self.run_vectors = limits.checked(loading.run_graph(graph))
@@ -137,10 +139,8 @@ class PageModel:
         inputs = [_parsed(task, text=text) for text in texts]
         return vectors_of(task, self.run_vectors, inputs)
 
-    def row(
-        self, text_a: str, text_b: str = "", at_once: bool = False
-    ) -> tuple[Row, int]:
-        """Return [CLS] text_a [SEP] text_b [SEP], and how much was left out.
+    def row(self, text_a: str, text_b: str = "", at_once: bool = False) -> Row:
+        """Return [CLS] text_a [SEP] text_b [SEP].
 
         A masked LM reads "[MASK]" as one token, other models as any text.
 

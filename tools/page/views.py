@@ -130,14 +130,14 @@ def follows(model: PageModel, text: str, second: str) -> Shown:
     Raises:
         UserError: the second text has no word.
     """
-    row, left_out = model.row(text, second)
+    row = model.row(text, second)
     if not row.segment_ids.any():
         raise UserError(
             "the second text has no word: write one that may follow"
         )
     names = ("The second text follows", "It is from another document")
     pairs = zip(names, model.next_sentence(row), strict=True)
-    return _probabilities("answer", pairs, _cut(left_out))
+    return _probabilities("answer", pairs, _cut(row.left_out))
 
 
 def classes(model: PageModel, *texts: str) -> Shown:
@@ -209,7 +209,7 @@ def answers(model: PageModel, question: str, context: str) -> Shown:
     found = model.predict(question=question, context=context)
     notes = [_cut(found.get("truncated"))]
     if "null_odds" in found:
-        odds, limit = found["null_odds"], model.settings.null_threshold
+        odds, limit = found["null_odds"], model.settings.options.null_threshold
         notes.append(
             f"The null odds are {odds:.4g}. The context has an answer if they "
             f"are {limit:.4g} or less."
@@ -257,13 +257,13 @@ def entities(model: PageModel, text: str) -> Shown:
 
 def pieces(model: PageModel, text: str, second: str = "") -> Shown:
     """Return the word pieces that are read, with their ids."""
-    row, left_out = model.row(text, second)
+    row = model.row(text, second)
     tokens = model.tokens(row)
     length = model.task.checkpoint.row_length
     notes = [f"{len(tokens):,} of {length:,} places are used."]
-    if left_out:
+    if row.left_out:
         notes.append(
-            f"Pieces without a place, which are not read: {left_out:,}."
+            f"Pieces without a place, which are not read: {row.left_out:,}."
         )
     if unknown := tokens.count("[UNK]"):
         notes.append(f"Words that the vocabulary lacks: {unknown:,}.")
@@ -291,12 +291,12 @@ def attention_of(
         layer: a number from 1.
         head: a number from 1; or MEAN of the layer's heads.
     """
-    row, left_out = model.row(text, second, at_once=True)
+    row = model.row(text, second, at_once=True)
     layers = [*attention.attention_heads(model.model, features_of(row))]
     probs = layers[int(layer) - 1]
     chosen = probs.mean(axis=0) if head == MEAN else probs[int(head) - 1]
     figure = attention.heat_map(model.tokens(row), chosen)
-    return Shown(notes=[_cut(left_out)], figure=figure)
+    return Shown(notes=[_cut(row.left_out)], figure=figure)
 
 
 # --- Vectors -----------------------------------------------------------------

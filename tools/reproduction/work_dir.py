@@ -18,7 +18,6 @@ began the directory.
 import functools
 import os
 import pathlib
-import re
 import string
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -168,8 +167,7 @@ class WorkDir(NamedTuple):
         path = os.path.join(self.output(step), "eval_results.txt")
         if (marker and "finished" not in marker) or not os.path.exists(path):
             return {}
-        pairs = re.findall("(.+) = (.+)", text_files.read_text(path))
-        return {key: float(value) for key, value in pairs}
+        return text_files.read_numbers(path)
 
     def remove_weights(self, step: Step) -> None:
         """Remove the large files of a fine-tuned model."""

@@ -15,7 +15,7 @@ from paths import GOLDEN
 import tokenization
 from tasks import rows
 from tasks.classifier import data as classifier_data
-from tasks.classifier import glue
+from tasks.classifier import task_files
 from tasks.classifier.data import Example
 
 GLUE = Path(os.environ.get("GLUE_DIR", "/nonexistent"))
@@ -45,13 +45,13 @@ def tabs(*cells: str) -> str:
     return "\t".join(cells)
 
 
-def read(folder: Path, files: glue.TaskFiles, split) -> list[Example]:
+def read(folder: Path, files: task_files.TaskFiles, split) -> list[Example]:
     return classifier_data.read_examples(split.in_folder(str(folder)), files)
 
 
 def own(folder: Path, text: str = "text", label: str = "label", **more):
     """Return the task of a user's own files of single texts."""
-    columns = glue.Columns(text, None, label)
+    columns = task_files.Columns(text, None, label)
     return classifier_data.own_files(str(folder), columns, **more)
 
 
@@ -60,7 +60,7 @@ def own(folder: Path, text: str = "text", label: str = "label", **more):
 
 def test_each_layout_of_the_original_is_read(tmp_path):
     """One line of each layout the original reads, and the newer ones."""
-    task = glue.TASKS["cola"]
+    task = task_files.TASKS["cola"]
     write(tmp_path, "train.tsv", tabs("gj04", "1", "", 'He said "no".'))
     write(tmp_path, "test.tsv", tabs("index", "sentence"), tabs("0", "Why?"))
     assert read(tmp_path, task, task.train) == [
@@ -69,13 +69,13 @@ def test_each_layout_of_the_original_is_read(tmp_path):
     assert read(tmp_path, task, task.test["CoLA"]) == [
         Example("0", "Why?", None, None)
     ]
-    task = glue.TASKS["mrpc"]
+    task = task_files.TASKS["mrpc"]
     header = tabs("\ufeffQuality", "#1 ID", "#2 ID", "#1 String", "#2 String")
     write(tmp_path, "dev.tsv", header, tabs("0", "7", "8", "A .", '" B ."'))
     assert read(tmp_path, task, task.dev["dev"]) == [
         Example("0", "A .", '" B ."', "0")
     ]
-    task = glue.TASKS["mnli"]
+    task = task_files.TASKS["mnli"]
     names = ["index", "promptID", "sentence1", "sentence2", "label1"]
     write(
         tmp_path,
@@ -86,7 +86,7 @@ def test_each_layout_of_the_original_is_read(tmp_path):
     assert read(tmp_path, task, task.dev["dev_mismatched"]) == [
         Example("31", "P", "H", "entailment")
     ]
-    task = glue.TASKS["sts-b"]
+    task = task_files.TASKS["sts-b"]
     write(
         tmp_path,
         "dev.tsv",
@@ -97,7 +97,7 @@ def test_each_layout_of_the_original_is_read(tmp_path):
 
 
 def test_xnli_keeps_its_language(tmp_path):
-    task = glue.find("xnli", "de")
+    task = task_files.find("xnli", "de")
     write(
         tmp_path,
         "multinli/multinli.train.de.tsv",
@@ -143,7 +143,7 @@ def test_own_files_of_each_kind_hold_the_same(tmp_path, kind):
 
 def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
     """Line 97,931 of the published train.tsv of QQP has 3 of 6 columns."""
-    task = glue.TASKS["qqp"]
+    task = task_files.TASKS["qqp"]
     names = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
     lines = [
         tabs(*names),
@@ -173,7 +173,7 @@ def test_a_pair_lacks_neither_text(tmp_path, caplog):
     lines += [tabs("2", "C", "", "0"), tabs("3", "D", " ", "0")]
     lines += [tabs("", "", "", ""), tabs("5", "", "E", "1")]
     write(tmp_path, "train.tsv", *lines)
-    columns = glue.Columns("q1", "q2", "label")
+    columns = task_files.Columns("q1", "q2", "label")
     with pytest.raises(
         UserError, match="'q2' is empty in 2 of 4 rows .*line 3"
     ):
@@ -189,7 +189,10 @@ def test_a_pair_lacks_neither_text(tmp_path, caplog):
         ("4", "", "E"),
     ]
     assert "'q2' is empty in 2 of 5 rows (first: line 3): their" in caplog.text
-    task, names = glue.TASKS["qqp"], ["question1", "question2", "is_duplicate"]
+    task, names = (
+        task_files.TASKS["qqp"],
+        ["question1", "question2", "is_duplicate"],
+    )
     write(tmp_path, "dev.tsv", tabs(*names), tabs("A", "", "0"), tabs(*"AB0"))
     assert len(read(tmp_path, task, task.dev["dev"])) == 1
     assert "dev.tsv, line 2: column 'question2' is empty; such" in caplog.text
@@ -204,14 +207,14 @@ def test_rows_on_which_annotators_did_not_agree(tmp_path, caplog):
     labels = ["entailment", "-", "neutral", "-", "contradiction"]
     lines = [tabs("A", "B", label) for label in labels]
     write(tmp_path, "train.tsv", tabs(*names), *lines)
-    columns = glue.Columns(*names)
+    columns = task_files.Columns(*names)
     task = classifier_data.own_files(str(tmp_path), columns)
-    assert task.labels == glue.TASKS["mnli"].labels
-    for files in task, glue.TASKS["mnli"]:
+    assert task.labels == task_files.TASKS["mnli"].labels
+    for files in task, task_files.TASKS["mnli"]:
         found = read(
             tmp_path,
             files,
-            files.train._replace(file="train.tsv", columns=columns),
+            files.train._replace(path="train.tsv", columns=columns),
         )
         assert [x.label for x in found] == labels[::2]
     assert (
@@ -238,7 +241,7 @@ def test_rows_on_which_annotators_did_not_agree(tmp_path, caplog):
 
 def test_a_test_file_of_glue_has_to_be_whole(tmp_path):
     """GLUE's server wants an answer for every line."""
-    task = glue.TASKS["qqp"]
+    task = task_files.TASKS["qqp"]
     lines = [tabs("id", "question1", "question2"), tabs("0", "A", "B")]
     write(tmp_path, "test.tsv", *lines, tabs("1", "C"))
     line = error(tmp_path, task, task.test["QQP"])
@@ -250,9 +253,9 @@ def test_a_test_file_of_glue_has_to_be_whole(tmp_path):
 def test_distributed_files_have_the_published_sizes(name):
     """GLUE as it is distributed: every example of every file."""
     folder, counts, test_count = GLUE_FOLDERS[name]
-    task = glue.TASKS[name]
-    splits = [task.train, *task.dev.values()] if task.train else []
-    found = [len(read(GLUE / folder, task, split)) for split in splits]
+    task = task_files.TASKS[name]
+    data_files = [task.train, *task.dev.values()] if task.train else []
+    found = [len(read(GLUE / folder, task, split)) for split in data_files]
     assert found == counts
     (split,) = task.test.values()
     assert len(read(GLUE / folder, task, split)) == test_count
@@ -320,7 +323,7 @@ def test_features_of_a_pair_and_of_a_sentence(tokenizer):
 def test_features_of_records_with_a_label(tokenizer, kind, label):
     schema = rows.schema(9, label_ids=kind, is_real_example="int64")
     records = [
-        rows.labeled(rows.row_of_texts(text, None, 9, tokenizer)[0], value)
+        rows.labeled(rows.row_of_texts(text, None, 9, tokenizer), value)
         for text, value in (("the dog", label), ("a", 0))
     ]
     features = rows.features(records, schema)
@@ -342,12 +345,12 @@ def test_the_originals_features(tokenizer, name, folder, length):
     golden = np.load(
         Path(os.environ["GLUE_GOLDEN"]) / f"classifier_{name}_dev_{length}.npz"
     )
-    task = glue.TASKS[name]
+    task = task_files.TASKS[name]
     examples = read(GLUE / folder, task, task.dev["dev"])
     schema = rows.schema(length, label_ids="int64", is_real_example="int64")
     records = [
         rows.labeled(
-            rows.row_of_texts(x.text_a, x.text_b, length, tokenizer)[0],
+            rows.row_of_texts(x.text_a, x.text_b, length, tokenizer),
             task.label_id(x.label),
         )
         for x in examples
@@ -397,14 +400,14 @@ def error(folder: Path, task, split) -> str:
     ],
 )
 def test_damaged_lines_are_named(tmp_path, lines, words):
-    task = glue.TASKS["rte"]
+    task = task_files.TASKS["rte"]
     write(tmp_path, "train.tsv", *lines)
     line = error(tmp_path, task, task.train)
     assert all(word in line for word in words), line
 
 
 def test_damaged_files_are_named(tmp_path):
-    task = glue.TASKS["sts-b"]
+    task = task_files.TASKS["sts-b"]
     assert "cannot be read" in error(tmp_path, task, task.train)
     header = tabs("index", "sentence1", "sentence2", "score")
     write(tmp_path, "train.tsv", header, tabs("0", "a", "b", "nan"))
@@ -521,8 +524,8 @@ def test_a_column_in_another_case_is_named_with_its_flag(tmp_path):
     ],
 )
 def test_an_example_in_place_of_a_header(tmp_path, name, line, column):
-    task = glue.find(name)
-    path = tmp_path / task.train.file
+    task = task_files.find(name)
+    path = tmp_path / task.train.path
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"{line}\n{line}\n")
     with pytest.raises(UserError, match=f"line 1: no column '{column}'"):

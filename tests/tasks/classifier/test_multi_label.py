@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tasks.classifier import data as classifier_data
 from tasks.classifier import job as classifier_job
 from tasks.classifier import scores as classifier_scores
+from tasks.classifier import task_files
 from tasks.classifier.task import joined
 
 
@@ -13,7 +13,7 @@ def test_no_other_threshold_has_a_better_f1():
     rng = np.random.default_rng(1)
     labels = (rng.random((60, 4)) < [0.1, 0.5, 0.9, 0]).astype(int)
     probs = np.clip(labels * 0.3 + rng.random((60, 4)) * 0.7, 0, 1).round(2)
-    found = classifier_job.tune_thresholds(labels, probs)
+    found = classifier_job.best_thresholds(labels, probs)
     for number in range(3):
         right, shares = labels[:, number], probs[:, number]
 
@@ -51,9 +51,9 @@ def test_a_label_without_examples_counts_in_macro_f1_alone():
     ],
 )
 def test_labels_of_a_cell(cell, labels):
-    assert classifier_data.split_labels(cell) == labels
+    assert task_files.split_labels(cell) == labels
 
 
 @pytest.mark.parametrize("labels", [(), ("a", "b c"), ("a, b", "\u00fc")])
 def test_labels_that_are_written_are_read_again(labels):
-    assert classifier_data.split_labels(joined(labels)) == labels
+    assert task_files.split_labels(joined(labels)) == labels

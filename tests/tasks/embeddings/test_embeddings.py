@@ -65,7 +65,7 @@ def test_vectors_are_those_of_sentence_transformers(name, change):
         "embeddings",
         256,
     )
-    settings = loading.with_options(settings, change)
+    settings = registry.with_options(settings, change)
     task = registry.create_task(settings)
     inputs = [
         Input(row, Place("", row), {"text": str(text)})

@@ -83,7 +83,7 @@ def test_they_are_the_softmax_of_the_paper(model):
 
 def test_a_row_of_a_fine_tuned_model(model_of):
     model = model_of("pairs")
-    row, _ = model.row("good film", "bad")
+    row = model.row("good film", "bad")
     features = models.features_of(row)
     (probs,) = attention.attention_heads(model.model, features)
     assert probs.shape == (2, 6, 6)  # [CLS] good film [SEP] bad [SEP]

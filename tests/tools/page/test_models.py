@@ -21,7 +21,7 @@ WORDS = st.lists(st.sampled_from("good bad film nofilm the. <x>".split()))
 def test_the_encoder_of_a_classifier_is_that_of_its_head(tmp_path):
     """A weight that changes changes both."""
     model = page_models.made_once(tmp_path)("classifier")
-    row, _ = model.row("good film")
+    row = model.row("good film")
     batch = models.features_of(row)
     before = model.run(batch)["probabilities"]
     vectors = model.run_vectors(batch)["mean_output"]
@@ -99,18 +99,17 @@ def test_a_row_is_that_of_the_scripts(model_of, text_a, text_b):
     model = model_of("pairs")
     if not text_a:
         return
-    row, left_out = model.row(text_a, text_b)
-    wanted, wanted_left_out = model.task.row(text_a, text_b)
+    row, wanted = model.row(text_a, text_b), model.task.row(text_a, text_b)
     assert row.input_ids.tolist() == wanted.input_ids.tolist()
     assert row.segment_ids.tolist() == wanted.segment_ids.tolist()
-    assert left_out == wanted_left_out
+    assert row.left_out == wanted.left_out
 
 
 def test_a_mask_is_one_token_of_a_masked_lm(model_of):
     found = []
     for kind in ("masked_lm", "classifier"):
         model = model_of(kind)
-        row, _ = model.row("a [MASK]")
+        row = model.row("a [MASK]")
         found.append(model.tokens(row))
     assert found[0] == ["[CLS]", "a", "[MASK]", "[SEP]"]
     assert found[1] == ["[CLS]", "a", *["[UNK]"] * 3, "[SEP]"]

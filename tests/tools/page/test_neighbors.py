@@ -18,7 +18,7 @@ def model(model_of):
 
 def vector_of(model, text: str) -> np.ndarray:
     """Compute a vector with the encoder itself."""
-    row, _ = model.row(text)
+    row = model.row(text)
     features = models.features_of(row)
     features = {name: tf.constant(v) for name, v in features.items()}
     output = model.model.bert(**model.model.encoder_inputs(features))

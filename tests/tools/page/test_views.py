@@ -66,7 +66,7 @@ def test_a_sentence_has_its_score(model_of):
 def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     """Computed here from the checkpoint: softmax(W tanh(K [CLS] + b) + c)."""
     model = model_of("masked_lm")
-    row, _ = model.row("the cat sat", "on a mat .")
+    row = model.row("the cat sat", "on a mat .")
     features = features_of(row)
     assert features["segment_ids"].tolist() == [[0] * 5 + [1] * 5]
     output = model.model.bert(**model.model.encoder_inputs(features))

@@ -1,4 +1,4 @@
-"""The files, columns, labels and scores of GLUE's tasks and of XNLI.
+"""The files, columns, labels and scores of a classification task.
 
 `TaskFiles` names the training, development and test files of a task, and for
 each the columns of the texts and of the label. data.py reads the files.
@@ -9,9 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system
+from base import file_system, text_files
 from base.errors import UserError
 
+import numpy as np
 from absl import logging
 
 
@@ -37,11 +38,31 @@ class Example(NamedTuple):
     label: str | None = None
 
 
-class Split(NamedTuple):
+def split_labels(text: str) -> tuple[str, ...]:
+    """Return the labels of an example with several, or none.
+
+    They are separated by commas, or a JSON list of strings.
+
+    >>> split_labels("sport, politics"), split_labels('["a, b"]')
+    (('sport', 'politics'), ('a, b',))
+
+    Raises:
+        ValueError: it begins like a JSON list and is none of strings.
+    """
+    text = text.strip()
+    if not text.startswith("["):
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+    found = text_files.parse_json(text)
+    if not all(isinstance(name, str) for name in found):
+        raise ValueError("wanted a list of strings")
+    return tuple(found)
+
+
+class DataFile(NamedTuple):
     """A file, relative to the data directory, and its columns.
 
     Attributes:
-        file: its path; of TASKS its name in their folder.
+        path: of the file; of TASKS its name in their folder.
         columns: of the texts and of the label.
         skips_damaged: leave out lines with too many or too few columns, or
             without a first text, and warn. Otherwise they are errors.
@@ -51,7 +72,7 @@ class Split(NamedTuple):
             of the file.
     """
 
-    file: str
+    path: str
     columns: Columns
     skips_damaged: bool = False
     examples: Sequence[Example] | None = None
@@ -62,13 +83,13 @@ class Split(NamedTuple):
     def identity(self) -> Mapping[str, Any]:
         """What decides the examples: the content and the columns of a file."""
         return self.drawn or {
-            "data": file_system.sha256(self.file),
+            "data": file_system.sha256(self.path),
             "columns": self.columns._asdict(),
         }
 
-    def in_folder(self, folder: str) -> "Split":
+    def in_folder(self, folder: str) -> "DataFile":
         """Return the file in a folder."""
-        return self._replace(file=os.path.join(folder, self.file))
+        return self._replace(path=os.path.join(folder, self.path))
 
 
 class TaskFiles(NamedTuple):
@@ -93,9 +114,9 @@ class TaskFiles(NamedTuple):
     """
 
     labels: tuple[str, ...] | None
-    train: Split | None
-    dev: Mapping[str, Split]
-    test: Mapping[str, Split]
+    train: DataFile | None
+    dev: Mapping[str, DataFile]
+    test: Mapping[str, DataFile]
     metrics: tuple[str, ...] = ("accuracy",)
     language: str | None = None
     positive: str | None = None
@@ -107,7 +128,7 @@ class TaskFiles(NamedTuple):
     def in_folder(self, folder: str) -> "TaskFiles":
         """Return the task of the files in a folder."""
         dev, test = (
-            {name: split.in_folder(folder) for name, split in part.items()}
+            {name: file.in_folder(folder) for name, file in part.items()}
             for part in (self.dev, self.test)
         )
         train = self.train and self.train.in_folder(folder)
@@ -121,12 +142,17 @@ class TaskFiles(NamedTuple):
     @property
     def positive_id(self) -> int:
         """The class id of `positive`; 1 without one."""
-        if self.labels is None or self.positive is None:
-            return 1
-        return self.labels.index(self.positive)
+        has_one = self.labels and self.positive
+        return self.labels.index(self.positive) if has_one else 1
 
-    def label_id(self, label: str | None) -> float:
-        """Return the class id or number of a label; 0 if there is none."""
+    def label_id(self, label: str | None) -> Any:
+        """Return the class id or number of a label; 0 if there is none.
+
+        Of several labels it is 1 for each label of an example, else 0, [K].
+        """
+        if self.multi_label:
+            own = split_labels(label or "")
+            return np.array([int(name in own) for name in self.labels])
         if label is None:
             return 0
         if self.labels is None:
@@ -134,29 +160,23 @@ class TaskFiles(NamedTuple):
         return self.labels.index(label)
 
     @property
-    def splits(self) -> list[Split]:
-        """The files that there are, of training, development and test."""
-        found = [self.train, *self.dev.values(), *self.test.values()]
-        return [split for split in found if split]
-
-    @property
     def takes_pairs(self) -> bool:
         """Whether the texts come in pairs."""
-        return self.splits[0].columns.text_b is not None
+        files = self.train, *self.dev.values(), *self.test.values()
+        return next(filter(None, files)).columns.text_b is not None
 
 
 def of_parts(
     labels: tuple[str, ...],
-    splits: Mapping[str, Split],
+    parts: Mapping[str, DataFile],
     metrics: tuple[str, ...],
     **more: Any,
 ) -> TaskFiles:
     """Return the task of the files train, dev and test that there are."""
     dev, test = (
-        {name: splits[name]} if name in splits else {}
-        for name in ("dev", "test")
+        {name: parts[name]} if name in parts else {} for name in ("dev", "test")
     )
-    return TaskFiles(labels, splits.get("train"), dev, test, metrics, **more)
+    return TaskFiles(labels, parts.get("train"), dev, test, metrics, **more)
 
 
 # The original's order: the place of a label is its class id, which decides the
@@ -182,9 +202,9 @@ def _glue(
     test_columns = test_columns or columns._replace(label=None, guid="index")
     return TaskFiles(
         labels,
-        Split("train.tsv", columns, skips_damaged=True),
-        {n: Split(f"{n}.tsv", columns, skips_damaged=True) for n in devs},
-        {name: Split(file, test_columns) for name, file in tests.items()},
+        DataFile("train.tsv", columns, skips_damaged=True),
+        {n: DataFile(f"{n}.tsv", columns, skips_damaged=True) for n in devs},
+        {name: DataFile(file, test_columns) for name, file in tests.items()},
         **more,
     )
 
@@ -250,7 +270,7 @@ TASKS: dict[str, TaskFiles] = {
         None,
         {},
         {
-            "AX": Split(
+            "AX": DataFile(
                 "diagnostic.tsv",
                 Columns("sentence1", "sentence2", guid="index"),
             )
@@ -279,9 +299,9 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
         train = f"multinli/multinli.train.{xnli_language}.tsv"
         return TaskFiles(
             _NLI,
-            Split(train, Columns("premise", "hypo", "label"), True),
-            {"dev": Split("xnli.dev.tsv", columns, True)},
-            {f"XNLI-{xnli_language}": Split("xnli.test.tsv", columns)},
+            DataFile(train, Columns("premise", "hypo", "label"), True),
+            {"dev": DataFile("xnli.dev.tsv", columns, True)},
+            {f"XNLI-{xnli_language}": DataFile("xnli.test.tsv", columns)},
             language=xnli_language,
         )
     if name not in TASKS:
