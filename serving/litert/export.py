@@ -53,11 +53,7 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     files[metadata.DESCRIPTION] = text.encode()
     data = metadata.with_files(data, files)
     file_system.write_bytes(path, data)
-<<<<<<< HEAD
-    _warn_of_mediapipe(task.settings)
-=======
-    _log_mediapipe(task)
->>>>>>> tasks
+    _warn_of_mediapipe(task)
     logs.say(
         "Wrote %s: %s, weights %s, %.1f MB",
         path,
@@ -67,33 +63,14 @@ def write(graph: TaskGraph, path: str, quantize: str) -> None:
     )
 
 
-<<<<<<< HEAD
-def _warn_of_mediapipe(settings: TaskSettings) -> None:
+def _warn_of_mediapipe(task: Task) -> None:
     """Warn if MediaPipe runs the file and makes other ids of a text."""
-    checkpoint = settings.checkpoint
-=======
-def _log_mediapipe(task: Task) -> None:
-    """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
     checkpoint = task.checkpoint
->>>>>>> tasks
     trained_for, text = checkpoint.trained_for, checkpoint.tokenizer_settings
     if task.name not in ("classifier", "encoder", "embeddings") or (
         task.name == "classifier" and trained_for.labels is None
     ):
-<<<<<<< HEAD
         return  # MediaPipe has no task for this model
-=======
-        logging.info(
-            "MediaPipe has no task for this model: run it with litert_model.py "
-            "or LiteRT's own interface"
-        )
-        return
-    logging.info(
-        "MediaPipe's %s runs the file. It lower-cases ASCII letters alone, "
-        "keeps accents and splits special tokens, whatever the vocabulary",
-        "TextClassifier" if task.name == "classifier" else "TextEmbedder",
-    )
->>>>>>> tasks
     differences = {
         "was fine-tuned on pairs, of which it gets one text": (
             trained_for.sentence_pairs
