@@ -27,7 +27,7 @@ to those before them; or every previous token (rtl).
 import contextlib
 import dataclasses
 
-from base import lazy, script
+from base import lazy, logs, script
 from base.errors import UserError
 from base.flags import check, define, flag, read
 
@@ -271,14 +271,15 @@ def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
         train_hours=FLAGS.train_hours,
         new_head=FLAGS.new_head,
     )
-    if not FLAGS.do_train:
-        return plan
-    plan.check_source()
-    plan = plan.identified()
-    if FLAGS.train_hours and not pretraining_flags.known_steps(runs):
-        steps = plan.steps_that_fit()
-        settings = pretraining_flags.with_steps(FLAGS, settings, steps, runs)
-        plan = plan.with_settings(settings)
+    if FLAGS.do_train:
+        plan.check_source()
+        plan = plan.identified()
+        if FLAGS.train_hours and not pretraining_flags.known_steps(runs):
+            steps = plan.steps_that_fit()
+            plan = plan.with_settings(
+                pretraining_flags.with_steps(FLAGS, settings, steps, runs)
+            )
+    logs.say("Model: %s", source.in_words())
     return plan
 
 

@@ -181,7 +181,9 @@ def answer_together() -> int:
 
 def read_settings() -> RunSettings:
     """Return the flags of a command that runs no model."""
-    return finetuning_flags.read(FLAGS, RunFolder.read(FLAGS.output_dir))
+    return finetuning_flags.read_settings(
+        FLAGS, RunFolder.read(FLAGS.output_dir)
+    )
 
 
 def write_scores(

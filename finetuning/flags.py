@@ -19,7 +19,7 @@ from tasks import long_texts, saved_model
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
 from training.devices import DeviceChoice
-from training.settings import OF_PRE_TRAINING, TrainingSettings
+from training.settings import TrainingFlags
 
 absl_flags.disclaim_key_flags()  # --help of a script shows what it defines
 
@@ -93,10 +93,9 @@ def define(
         **words,
     }
     own = {"bias_correction": True, **(defaults or {})}
-    without = (*OF_PRE_TRAINING, *without)
     for cls in (
         RunSettings,
-        TrainingSettings,
+        TrainingFlags,
         DeviceChoice,
         BiLstmFlags,
         sweeps.Flags,
@@ -106,20 +105,23 @@ def define(
         )
 
 
-def read(f: FlagValues, folder: RunFolder) -> RunSettings:
+def read_settings(f: FlagValues, folder: RunFolder) -> RunSettings:
     """Return the flags as plain values.
 
-    The numbers of steps are 0: they follow from the training data
-    (runner.with_steps).
+    A repeated command finds the export of its first run. That is no error:
+    runner.write_saved_model keeps it if it is of the same weights. A sweep that
+    was killed while it copied the best run has no model.
+
+    Raises:
+        UserError: a SavedModel of something else is where --do_export writes.
     """
     export_dir = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
+    export_dir = export_dir.rstrip("/")
+    has_model = folder.weights or folder.is_sweep
+    if f.do_export and not (f.do_train and has_model):
+        saved_model.check_new(export_dir)
     init_checkpoint = folder.pinned(f.init_checkpoint)
-    training = flags.read(
-        TrainingSettings,
-        f,
-        num_train_steps=0,
-        init_checkpoint=init_checkpoint,
-    )
+    training = flags.read(TrainingFlags, f, init_checkpoint=init_checkpoint)
     bilstm = None  # no flag of it was given
     if any(name in f and f[name].present for name in BiLstmSize._fields):
         size = BiLstmSize(f.bilstm_layers, f.bilstm_units)
@@ -128,7 +130,7 @@ def read(f: FlagValues, folder: RunFolder) -> RunSettings:
         RunSettings,
         f,
         records_dir=f.records_dir or f.output_dir,
-        export_dir=export_dir.rstrip("/"),
+        export_dir=export_dir,
         init_checkpoint=init_checkpoint,
         folder=folder,
         # run_squad.py scores what it predicts.
@@ -146,7 +148,7 @@ def read(f: FlagValues, folder: RunFolder) -> RunSettings:
     )
 
 
-def check(f: FlagValues) -> None:
+def check_flags(f: FlagValues) -> None:
     """Check what can be checked before any file is read.
 
     Raises:
@@ -167,15 +169,3 @@ def check(f: FlagValues) -> None:
                 f"--{name}={size} does not divide by "
                 f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
             )
-
-
-def check_export(settings: RunSettings) -> None:
-    """Check that no SavedModel of something else is where --do_export writes.
-
-    A repeated command finds the export of its first run. That is no error:
-    runner.write_saved_model keeps it if it is of the same weights. A sweep that
-    was killed while it copied the best run has no model.
-    """
-    has_model = settings.folder.weights or settings.folder.is_sweep
-    if settings.do_export and not (settings.do_train and has_model):
-        saved_model.check_new(settings.export_dir)

@@ -18,11 +18,15 @@ from checkpoints import run_folder, weight_files
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import Identity, RunFolder
 from extras import mistakes, sweeps
-from finetuning import flags as finetuning_flags
-from finetuning.flags import ENOUGH_STEPS, FEW_STEPS
+from finetuning.flags import (
+    ENOUGH_STEPS,
+    FEW_STEPS,
+    check_flags,
+    read_settings,
+)
 from tasks import bilstm, fine_tuned, saved_model
 from tasks.fine_tuned import find_source
-from tasks.job import FineTuningJob, LoadedModel, Scored, Wrapper
+from tasks.job import FineTuningJob, Learned, LoadedModel, Scored, Wrapper
 from tasks.settings import RunSettings, usual_rate
 from training import (
     compilation,
@@ -37,7 +41,7 @@ from training import (
     train_step,
 )
 from training.plan import Plan, Run, carry_out
-from training.settings import TrainingSettings
+from training.settings import TrainingFlags, TrainingSettings
 
 # By how much an accuracy on the examples of the training has to be above that
 # on others to be told.
@@ -58,6 +62,20 @@ class Work(NamedTuple):
     wrapper: Wrapper | None = None
     calibrate: Callable[[LoadedModel, Scored], Scored] | None = None
 
+    @property
+    def usual_rate(self) -> tuple[float, str] | None:
+        """The rate where no flag gives it, and for what; None: its default."""
+        is_given = self.job.settings.is_rate_given
+        return None if is_given else usual_rate(self.job.source)
+
+    @property
+    def training(self) -> TrainingFlags:
+        """How to train: as the flags say, else with the usual rate."""
+        training = self.job.settings.training
+        if usual := self.usual_rate:
+            return dataclasses.replace(training, learning_rate=usual[0])
+        return training
+
 
 # Settings, and the model that a run starts from or uses -> what the flags of a
 # script describe.
@@ -70,13 +88,12 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
     A sweep trains and scores each of its runs, and predicts and exports with
     the best one. Returns the exit status.
     """
-    finetuning_flags.check(f)
+    check_flags(f)
     with contextlib.ExitStack() as stack:
         if f.do_train or ("calibrate" in f and f.calibrate):
             stack.enter_context(run_folder.locked(f.output_dir))
         folder = RunFolder.read(f.output_dir)
-        settings = finetuning_flags.read(f, folder)
-        finetuning_flags.check_export(settings)
+        settings = read_settings(f, folder)
         if sweep := sweeps.read(f, script, folder):
             run_sweep(settings, create_work, sweep)
             if not settings.do_predict and not settings.do_export:
@@ -87,17 +104,9 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
                 do_eval=False,
                 folder=RunFolder.read(folder.path),
             )
-        restarts = settings.do_train and settings.restart
-        if restarts:
-            empty = RunFolder(folder.path)
-            settings = dataclasses.replace(settings, folder=empty)
-        plan = make_plan(settings, create_work)
-        if restarts:
-            folder.check_no_sweep()
-            folder.move_aside()
-            stack.enter_context(run_folder.locked(folder.path))
+        plan = make_plan(settings, create_work, stack)
         status = carry_out(plan)
-        if restarts and status:
+        if status and settings.restart:
             logs.say("To go on, leave --restart out: it would begin anew")
         return status
 
@@ -106,49 +115,81 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
 class FineTuningPlan(Plan):
     """A fine-tuning, or the use of a fine-tuned model.
 
-    The numbers of steps follow from the records of the training data, which are
-    written when the run has begun.
-
     Attributes:
         work: what the flags ask for.
+        learned: the training data and the objective; None: nothing is trained,
+            or the training has ended early before.
+        settings: how to train, and how long; None like `learned`.
     """
 
     work: Work
+    learned: Learned | None = None
+    settings: TrainingSettings | None = None
 
     def start(self) -> "FineTuningRun":
         """Return the plan with a new model in memory."""
         return FineTuningRun(self)
 
+    def with_data(self) -> "FineTuningPlan":
+        """Return the plan with the training data, whose number makes the steps.
 
-def make_plan(settings: RunSettings, create_work: CreateWork) -> FineTuningPlan:
+        Their records are written to records_dir, unless they are there.
+        """
+        job, settings = self.work.job, self.work.job.settings
+        file_system.make_directory(settings.records_dir, "records_dir")
+        learned = job.learned()
+        if self.work.wrapper:
+            learned = self.work.wrapper.learned(learned)
+        count = job.num_examples(learned.data)
+        training = with_steps(self.work.training, settings, count)
+        if usual := self.work.usual_rate:
+            logs.say(
+                "Learning rate %g, that of %s; --learning_rate=5e-5 overrides "
+                "this",
+                *usual,
+            )
+        return dataclasses.replace(self, learned=learned, settings=training)
+
+
+def make_plan(
+    settings: RunSettings, create_work: CreateWork, stack: contextlib.ExitStack
+) -> FineTuningPlan:
     """Return what the settings ask for, all files checked.
+
+    With --restart the run in output_dir is moved aside, once all is checked.
+    The stack gets the lock of the folder that takes its place.
 
     Raises:
         UserError: a file or a flag cannot work, or output_dir holds something
             else.
     """
-    folder = settings.folder
+    folder, restarts = settings.folder, settings.do_train and settings.restart
+    if restarts:
+        empty = RunFolder(folder.path)
+        settings = dataclasses.replace(settings, folder=empty)
     strategy = devices.create_strategy(settings.devices)
-    continued = [folder] if settings.do_train else ()
+    continued = [settings.folder] if settings.do_train else ()
     training = start.with_dtype(settings.training, strategy, continued)
     settings = dataclasses.replace(settings, training=training)
     work = create_work(settings, find_source(settings))
-    job, identity = work.job, None
-    if settings.training.eval_steps:
-        job.deciding_metric()  # raises an error without data to score
+    if training.eval_steps:
+        work.job.deciding_metric()  # raises an error without data to score
+    identity = None
     if settings.do_train:
         identity = identity_of(work)
         # An output_dir that holds another run keeps its records and scores.
         folder.check_no_sweep()
-        start.check_output_dir(strategy, folder, identity)
-    return FineTuningPlan(
-        folder=folder,
-        strategy=strategy,
-        source=job.source,
-        settings=job.settings.training,
-        identity=identity,
-        work=work,
+        start.check_output_dir(strategy, settings.folder, identity)
+    if restarts:
+        folder.move_aside()
+        stack.enter_context(run_folder.locked(folder.path))
+    logs.say("Model: %s", work.job.source.in_words())
+    plan = FineTuningPlan(
+        folder=settings.folder, strategy=strategy, identity=identity, work=work
     )
+    patience = settings.early_stopping_patience
+    is_over = fine_tuned.Scores(plan.folder).end_early(patience)
+    return plan.with_data() if identity and not is_over else plan
 
 
 def identity_of(work: Work) -> Identity:
@@ -178,14 +219,16 @@ def identity_of(work: Work) -> Identity:
         ]
     results = {
         **flags.recorded(settings, "results"),
-        **settings.training.adjustable(),
+        **work.training.adjustable(),
         **job.adjustable(),
     }
     return Identity(fixed, results, settings.training.execution())
 
 
-def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
-    """Return the training settings with steps from epochs, as the original.
+def with_steps(
+    training: TrainingFlags, settings: RunSettings, num_examples: int
+) -> TrainingSettings:
+    """Return how to train, and how many steps by the epochs, as the original.
 
     Without --num_train_epochs there are 3 epochs, as in the original, or if
     these are few steps as many as make ENOUGH_STEPS.
@@ -193,7 +236,7 @@ def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
     Raises:
         UserError: there are too few examples for one step, or too many epochs.
     """
-    size, epochs = settings.training.train_batch_size, settings.num_train_epochs
+    size, epochs = training.train_batch_size, settings.num_train_epochs
     few = int(num_examples / size * 3) < FEW_STEPS
     enough = math.ceil(ENOUGH_STEPS * size / num_examples) if few else 3.0
     if epochs is None:
@@ -232,8 +275,8 @@ def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
             enough,
             int(num_examples / size * enough),
         )
-    return dataclasses.replace(
-        settings.training,
+    return TrainingSettings(
+        **vars(training),
         num_train_steps=steps,
         num_warmup_steps=math.floor(steps * settings.warmup_proportion),
     )
@@ -251,16 +294,17 @@ class FineTuningRun(Run):
         self.scores = fine_tuned.Scores(plan.folder)
         # New variables are drawn from Keras' global seed, on every machine
         # alike.
-        tf.keras.utils.set_random_seed(plan.settings.random_seed)
+        training = self.settings.training
+        tf.keras.utils.set_random_seed(training.random_seed)
         with plan.strategy.scope():
             model = self.job.create_model()
         run = prediction.on_devices(
-            plan.strategy, model.outputs, plan.settings.jit_compile
+            plan.strategy, model.outputs, training.jit_compile
         )
         self.loaded = LoadedModel(model, run)
 
     def training(self) -> loop.Training | None:
-        """Return the training, whose records are made; None if it is over.
+        """Return the training; None if it has ended early before.
 
         A run that stopped early has steps left, which would be trained.
 
@@ -268,26 +312,15 @@ class FineTuningRun(Run):
         each length, batches have few lengths.
         """
         job, plan, model = self.job, self.plan, self.loaded.model
-        if self.scores.end_early(self.settings.early_stopping_patience):
+        if not plan.learned:
             plan.folder.check_finished(plan.identity)
             logs.say("%s ended early: nothing to train", plan.folder.path)
             return None
         if not plan.folder.listed:
             # A run that was killed before its first checkpoint begins again.
             self.scores.forget_from(0)
-        file_system.make_directory(self.settings.records_dir, "records_dir")
-        learned = job.learned(self.loaded)
-        if self.work.wrapper:
-            learned = self.work.wrapper.learned(learned)
-        data = learned.data
-        settings = with_steps(self.settings, job.num_examples(data))
-        usual = usual_rate(job.source)
-        if usual and not self.settings.is_rate_given:
-            logs.say(
-                "Learning rate %g, that of %s; --learning_rate=5e-5 overrides "
-                "this",
-                *usual,
-            )
+        settings = plan.settings
+        data = job.begin(self.loaded, plan.learned.data)
         size, config = settings.train_batch_size, job.config
         row = job.row_cost()
         batches = data.training(size, settings.random_seed, is_fine=True)
@@ -303,7 +336,7 @@ class FineTuningRun(Run):
         start.say_plan(data.num_examples, settings, plan.strategy)
         return loop.Training(
             train_step.Step(
-                plan.strategy, model, learned.objective, settings, compiles
+                plan.strategy, model, plan.learned.objective, settings, compiles
             ),
             batches.make,
             batches.length,
@@ -325,7 +358,8 @@ class FineTuningRun(Run):
         # command has trained further without --eval_steps: then the last
         # weights are kept. What is there already may have been tuned since;
         # only a command that calibrates begins with the weights as trained.
-        scores, eval_steps = self.scores.by_step, self.plan.settings.eval_steps
+        scores = self.scores.by_step
+        eval_steps = self.settings.training.eval_steps
         if not eval_steps and (not scores or done > max(scores)):
             kept = self.plan.folder.kept
             is_there = kept and weight_files.global_step(kept) == done
@@ -424,7 +458,7 @@ class FineTuningRun(Run):
                     if do_train
                     else "The run that fine-tuned this model",
                     failure,
-                    _way_out(step, job),
+                    _way_out(step, self.work),
                 )
             elif do_train:
                 _say_what_was_learned_by_heart(output_dir, results)
@@ -441,7 +475,7 @@ class FineTuningRun(Run):
         output_dir = self.plan.folder.path
         drawn = curves.read(
             output_dir,
-            self.plan.settings.log_steps,
+            self.settings.training.log_steps,
             ("loss",),
             self.job.deciding_metric() if is_scored else None,
         )
@@ -473,13 +507,13 @@ def _say_what_was_learned_by_heart(
         )
 
 
-def _way_out(steps: int, job: FineTuningJob) -> str:
+def _way_out(steps: int, work: Work) -> str:
     """Return what to try after a failed run of so many steps."""
     # Small models need larger rates, docs/fine_tuning.md; Base and Large fail
     # at rates that are too large.
-    is_base = job.config.hidden_size >= 768
-    rate, _ = usual_rate(job.source) or (2e-5 if is_base else 2e-4, "")
-    training = job.settings.training
+    is_base = work.job.config.hidden_size >= 768
+    rate, _ = usual_rate(work.job.source) or (2e-5 if is_base else 2e-4, "")
+    training = work.training
     is_tried = rate == training.learning_rate
     what = (
         f"What usually helps is {'another ' * is_tried}--learning_rate"

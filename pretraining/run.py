@@ -223,10 +223,10 @@ _REACHED = {570: 138, 1138: 48, 2898: 26, 5796: 20}
 class PretrainingPlan(Plan):
     """A pre-training, or the evaluation of a pre-trained model.
 
-    Its source is a checkpoint, or a configuration and a vocabulary, which are
-    written beside the weights.
-
     Attributes:
+        source: a checkpoint, or a configuration and a vocabulary, which are
+            written beside the weights.
+        settings: how to train.
         runs: what output_dir and the folder of resume_from hold.
         config: the configuration in this run, whose dropout and deviation of
             new weights may be others.
@@ -240,6 +240,8 @@ class PretrainingPlan(Plan):
         new_head: whether a head that the source lacks has new weights.
     """
 
+    source: Checkpoint
+    settings: TrainingSettings
     runs: Runs
     config: modeling.BertConfig
     objective: PretrainingObjective

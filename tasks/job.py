@@ -7,8 +7,10 @@ reading early, record files, running the model, writing files. The runner
 
     the constructor                  reads and checks the files asked for
     data_fingerprint                 compared with an earlier run's
+    learned                          what the plan trains on
     create_model                     under the strategy's scope
-    learned, evaluate                while training
+    begin                            when the training begins
+    evaluate                         while training
     evaluate                         with the weights to keep
     predict, create_graph
 
@@ -35,7 +37,7 @@ from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import bilstm, graph, predict, registry, rows
 from tasks.rows import Record
-from tasks.settings import RunSettings, usual_rate
+from tasks.settings import RunSettings
 from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
@@ -146,12 +148,6 @@ class FineTuningJob(abc.ABC):
     def __init__(self, settings: RunSettings, source: Checkpoint):
         self.settings, self.source = settings, source
         self.config, self.tokenizer = source.config, source.tokenizer
-        usual = usual_rate(source)
-        if usual and not settings.is_rate_given:
-            training = dataclasses.replace(
-                settings.training, learning_rate=usual[0]
-            )
-            self.settings = dataclasses.replace(settings, training=training)
         self.train: DataSet | None = None
         self.dev: Sequence[DataSet] = ()
         self.test: Sequence[DataSet] = ()
@@ -326,12 +322,21 @@ class FineTuningJob(abc.ABC):
         """Return everything the training records depend on."""
         return self.fingerprint(self.train)
 
-    def learned(self, loaded: LoadedModel) -> Learned:
+    def learned(self) -> Learned:
         """Return what the model learns; writes the records that are missing."""
-        del loaded
         data = self.records(self.train)
         data.group = self.group
         return Learned(data, self.objective)
+
+    def begin(
+        self, loaded: LoadedModel, data: in_memory.ShortRecords
+    ) -> in_memory.ShortRecords:
+        """Return what the training reads of the records that are learned.
+
+        Writes what belongs to a run before its first step.
+        """
+        del loaded
+        return data
 
     # --- Scores and predictions ----------------------------------------------
 

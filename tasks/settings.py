@@ -10,7 +10,7 @@ from checkpoints.trained_for import LongTexts
 from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
 from training.flags import ModelFlags
-from training.settings import FROZEN, MAX_BATCH_SIZE, TrainingSettings
+from training.settings import FROZEN, MAX_BATCH_SIZE, TrainingFlags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,9 +87,7 @@ class RunSettings(ModelFlags):
     is_rate_given: bool
     bilstm: BiLstmSize | None  # None: no flag of it is given
     long_texts: LongTexts | None  # None: no flag of them is given
-    training: (
-        TrainingSettings  # without steps until the training data have been read
-    )
+    training: TrainingFlags
     devices: DeviceChoice
 
 

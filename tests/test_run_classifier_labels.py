@@ -196,11 +196,11 @@ def test_a_class_without_examples_has_no_weight(
     flags |= {"do_train": True, "max_seq_length": 40}
     flags |= {"class_weights": "balanced"}
     folder, f = RunFolder(""), scripts.parse(run_classifier, **flags)
-    settings = finetuning_flags.read(f, folder)
+    settings = finetuning_flags.read_settings(f, folder)
     with caplog.at_level("INFO", logger="absl"):
         source = find_source(settings)
         job = run_classifier.create_work(settings, source).job
-        job.learned(None)
+        job.learned()
     assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text
     assert "No training example has the label neutral: " in caplog.text
 

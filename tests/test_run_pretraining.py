@@ -476,7 +476,7 @@ def test_two_phases_continue_weights_moments_and_step(
     assert caplog.text.count(missed) == 1
     assert (tmp_path / "2" / "step-10" / "bert_model.ckpt.index").exists()
     prefix = str(tmp_path / "1" / "model.ckpt-6")
-    settings = TrainingSettings("", 12, 4, keep_steps=(3, 5))
+    settings = TrainingSettings("", num_train_steps=12, keep_steps=(3, 5))
     runs = pretraining_run.Runs.read("", prefix)
     pretraining_run.warn_of_missed_steps(settings, runs)
     assert caplog.text.count(missed) == 2

@@ -218,7 +218,7 @@ def test_a_default_length_is_no_more_than_the_models_positions(
     flags = scripts.parse(module, **known)
     caplog.set_level("INFO", logger="absl")
     folder = RunFolder("")
-    settings = finetuning_flags.read(flags, folder)
+    settings = finetuning_flags.read_settings(flags, folder)
     source = find_source(settings)
     job = module.create_work(settings, source).job
     assert job.source.max_seq_length == 64

@@ -106,7 +106,8 @@ class State(NamedTuple):
 def pace(**settings) -> Any:
     """Return what a ledger asks of the pace of a run."""
     return SimpleNamespace(
-        saves=False, settings=TrainingSettings("out", 200, **settings)
+        saves=False,
+        settings=TrainingSettings("out", num_train_steps=200, **settings),
     )
 
 

@@ -11,10 +11,8 @@ from base import file_system, logs
 
 import tensorflow as tf
 
-from checkpoints.model import Checkpoint
 from checkpoints.run_folder import Identity, RunFolder
 from training import agreement, loop
-from training.settings import TrainingSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,15 +22,11 @@ class Plan(abc.ABC):
     Attributes:
         folder: what output_dir holds.
         strategy: the devices.
-        source: what the model begins with; without training, the model.
-        settings: how to train.
         identity: of the run that begins or goes on; None: nothing is trained.
     """
 
     folder: RunFolder
     strategy: tf.distribute.Strategy
-    source: Checkpoint
-    settings: TrainingSettings
     identity: Identity | None
 
     @abc.abstractmethod
@@ -70,7 +64,6 @@ def carry_out(plan: Plan) -> int:
     if plan.identity:
         plan.folder.claim(plan.identity)
     file_system.make_directory(plan.folder.path)
-    logs.say("Model: %s", plan.source.in_words())
     logs.write_to(plan.folder.path)
     if plan.identity and (training := run.training()):
         done = loop.train(training)

@@ -15,14 +15,7 @@ AUTO = "auto"  # --dtype: the type that is fast on this machine
 
 MAX_BATCH_SIZE = 2**17
 
-# Flags of TrainingSettings that pre-training alone has, and fine-tuning alone.
-OF_PRE_TRAINING = (
-    "num_train_steps",
-    "num_warmup_steps",
-    "stop_after_steps",
-    "keep_steps",
-    "resume_from",
-)
+# Flags of TrainingFlags that fine-tuning alone has.
 OF_FINE_TUNING = ("layer_decay", "freeze_layers", "ema_decay")
 
 # The points of the curves of a short run.
@@ -45,38 +38,17 @@ def scalar_steps(log_steps: int, last_step: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingSettings:
-    """How a model is trained, with the original's defaults."""
+class TrainingFlags:
+    """How a model is trained, but for how long; the original's defaults."""
 
     output_dir: str = flag(is_output=True, alias="output")
     """Directory for {records}checkpoints, curves and results."""
 
-    num_train_steps: int = flag(100000, low=1)
-    """Number of steps."""
-
     train_batch_size: int = flag(32, 1, MAX_BATCH_SIZE, resumed="fixed")
     """Examples in a step, summed over all devices and micro-batches."""
 
-    num_warmup_steps: int = flag(0, low=0)
-    """Steps in which the learning rate rises from 0."""
-
-    stop_after_steps: int = flag(0, low=0)
-    """End after this many steps, while the learning rate is scheduled for
-    num_train_steps: the first phase of two. 0: at num_train_steps."""
-
     # Weights to start from, None for new ones: a flag of the model.
     init_checkpoint: str | None = None
-
-    resume_from: str | None = flag(
-        excludes={
-            "init_checkpoint": "that has weights alone, and steps from 0; this "
-            "has weights, moments and step"
-        }
-    )
-    """Another run (its output_dir or a model.ckpt-<step> in it) whose weights,
-    optimizer moments and step this run continues, on other records: the second
-    phase of two. Its steps and warm-up stay, if no flag gives others. Read only
-    when output_dir holds no run yet."""
 
     learning_rate: float = flag(5e-5, low=0, resumed="results")
     """Peak learning rate.{usual_rate}"""
@@ -201,12 +173,6 @@ class TrainingSettings:
     keep_checkpoint_max: int = flag(5, low=0)
     """Number of training checkpoints to keep; 0 keeps all."""
 
-    keep_steps: tuple[int, ...] = flag((), low=1)
-    """Keep the weights alone after each of these steps, such as 1000,2000:
-    output_dir/step-1000 is a model that every script takes as
-    --init_checkpoint. They have a third of a checkpoint's size, and
-    --keep_checkpoint_max does not delete them."""
-
     iterations_per_loop: int = flag(1000, low=1)
     """Largest number of steps that run without a return to Python."""
 
@@ -225,21 +191,6 @@ class TrainingSettings:
     pictures: bool = flag(True)
     """Draw the curves of the training (curves.png) when it ends, and pictures
     that explain the scores. Needs matplotlib."""
-
-    @property
-    def last_step(self) -> int:
-        """The step this run ends at; the schedule may end later."""
-        stop = self.stop_after_steps or self.num_train_steps
-        return min(stop, self.num_train_steps)
-
-    @property
-    def cooldown_start(self) -> int | None:
-        """The step from which the rate of schedule=wsd falls; None: linear."""
-        if self.schedule != "wsd":
-            return None
-        return optimization.cooldown_start(
-            self.num_train_steps, self.cooldown_proportion
-        )
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the settings that may not change when a run is resumed."""
@@ -274,3 +225,53 @@ class TrainingSettings:
                 "loss_scale_backoff": self.loss_scale_backoff,
             }
         return values
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings(TrainingFlags):
+    """How a model is trained, and how long: flags of pre-training.
+
+    In fine-tuning the steps follow from the training data.
+    """
+
+    num_train_steps: int = flag(100000, low=1)
+    """Number of steps."""
+
+    num_warmup_steps: int = flag(0, low=0)
+    """Steps in which the learning rate rises from 0."""
+
+    stop_after_steps: int = flag(0, low=0)
+    """End after this many steps, while the learning rate is scheduled for
+    num_train_steps: the first phase of two. 0: at num_train_steps."""
+
+    resume_from: str | None = flag(
+        excludes={
+            "init_checkpoint": "that has weights alone, and steps from 0; this "
+            "has weights, moments and step"
+        }
+    )
+    """Another run (its output_dir or a model.ckpt-<step> in it) whose weights,
+    optimizer moments and step this run continues, on other records: the second
+    phase of two. Its steps and warm-up stay, if no flag gives others. Read only
+    when output_dir holds no run yet."""
+
+    keep_steps: tuple[int, ...] = flag((), low=1)
+    """Keep the weights alone after each of these steps, such as 1000,2000:
+    output_dir/step-1000 is a model that every script takes as
+    --init_checkpoint. They have a third of a checkpoint's size, and
+    --keep_checkpoint_max does not delete them."""
+
+    @property
+    def last_step(self) -> int:
+        """The step this run ends at; the schedule may end later."""
+        stop = self.stop_after_steps or self.num_train_steps
+        return min(stop, self.num_train_steps)
+
+    @property
+    def cooldown_start(self) -> int | None:
+        """The step from which the rate of schedule=wsd falls; None: linear."""
+        if self.schedule != "wsd":
+            return None
+        return optimization.cooldown_start(
+            self.num_train_steps, self.cooldown_proportion
+        )

@@ -16,7 +16,7 @@ from absl import logging
 from checkpoints import lookup, published
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import tfrecord
+from records import in_memory, tfrecord
 from tasks import long_texts, rows, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
@@ -198,10 +198,12 @@ class ClassifierJob(FineTuningJob):
             labels = itertools.chain.from_iterable(found)
         return rows.counts_of(labels)
 
-    def learned(self, loaded: LoadedModel) -> Learned:
-        """Return the training records, and the objective that they decide.
+    def begin(
+        self, loaded: LoadedModel, data: in_memory.ShortRecords
+    ) -> in_memory.ShortRecords:
+        """Return the training records.
 
-        Of a training set from which rows were held out, these are written down.
+        Writes down the rows that were held out of the training set, if any.
         """
         if HELD_OUT in self.result_files:
             dev = self.dev[0]
@@ -214,7 +216,11 @@ class ClassifierJob(FineTuningJob):
                 self.path(HELD_OUT),
             )
             self.write_table(HELD_OUT, held_out, dev.source.path)
-        learned = super().learned(loaded)
+        return super().begin(loaded, data)
+
+    def learned(self) -> Learned:
+        """Return the training records, and the objective that they decide."""
+        learned = super().learned()
         labels, ids = self.files.labels, learned.data.features["label_ids"]
         if labels is None:
             return learned

@@ -21,7 +21,6 @@ from tasks.encoder.model import layer_choice
 from tasks.job import (
     DataSet,
     FineTuningJob,
-    Learned,
     LoadedModel,
     Scored,
     check_finite,
@@ -193,17 +192,24 @@ class NerJob(FineTuningJob):
             )
         logs.say("%s: %s", data.title, "; ".join(parts))
 
-    def learned(self, loaded: LoadedModel) -> Learned:
+    def num_examples(self, data: in_memory.ShortRecords) -> int:
+        """Return the number of windows, or of sentences of activations."""
+        if not self._layers:
+            return super().num_examples(data)
+        return len(self.examples(self.train).sentences)
+
+    def begin(
+        self, loaded: LoadedModel, data: in_memory.ShortRecords
+    ) -> in_memory.ShortRecords:
         """Return the training records, or the activations of their words."""
         if not self._layers:
-            return super().learned(loaded)
+            return data
         # The training loop restores the encoder, but the activations are
         # computed before it begins.
         weight_files.restore_weights(
             loaded.model.bert.variables, self.source.prefix
         )
-        data = self._activations(loaded, self.train)
-        return Learned(data, self.objective)
+        return self._activations(loaded, self.train)
 
     def row_cost(self) -> memory.RowCost:
         """Return the sizes that the memory of a window depends on.

@@ -22,11 +22,7 @@ def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:
 
 
 def read(f: flags.FlagValues) -> RunSettings:
-    return finetuning_flags.read(f, RunFolder.read(f.output_dir))
-
-
-def check_export(*arguments: str) -> None:
-    finetuning_flags.check_export(read(parsed(*arguments)))
+    return finetuning_flags.read_settings(f, RunFolder.read(f.output_dir))
 
 
 @pytest.mark.parametrize("script", ["run_classifier", "run_squad"])
@@ -50,10 +46,10 @@ def test_fine_tuning_corrects_by_default_and_pretraining_does_not(script):
 def test_all_batches_divide_into_micro_batches(argument, problem):
     f = parsed("--do_train", "--gradient_accumulation_steps=5", argument)
     if problem is None:
-        finetuning_flags.check(f)
+        finetuning_flags.check_flags(f)
         return
     with pytest.raises(UserError, match=problem):
-        finetuning_flags.check(f)
+        finetuning_flags.check_flags(f)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +73,11 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
     (tmp_path / "saved_model" / "1").mkdir(parents=True)
     given = [f"--output_dir={tmp_path}", "--do_export"]
     with pytest.raises(UserError, match="saved_model/1 exists already"):
-        check_export(*given, "--do_train")
+        read(parsed(*given, "--do_train"))
     (tmp_path / "sweep_results.txt").write_text("")
-    check_export(*given, "--do_train", "--num_restarts=2")
+    read(parsed(*given, "--do_train", "--num_restarts=2"))
     with pytest.raises(UserError, match="saved_model/1 exists already"):
-        check_export(*given)
+        read(parsed(*given))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +102,7 @@ def test_few_examples_get_more_epochs(
     num_examples, given, steps, warning, caplog
 ):
     settings = read(parsed("--do_train", *given))
-    training = runner.with_steps(settings, num_examples)
+    training = runner.with_steps(settings.training, settings, num_examples)
     assert training.num_train_steps == steps
     assert training.num_warmup_steps == steps // 10
     assert warning in caplog.text if warning else not caplog.text

@@ -168,10 +168,10 @@ def distilled_data(script, **flags) -> tuple[in_memory.ShortRecords, Wrapper]:
 
     `wrapper.job` is the job.
     """
-    settings = finetuning_flags.read(
+    settings = finetuning_flags.read_settings(
         scripts.parse(script, **flags), RunFolder("")
     )
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
     source = find_source(settings)
     job, wrapper, _ = script.create_work(settings, source)
-    return wrapper.learned(job.learned(None)).data, wrapper
+    return wrapper.learned(job.learned()).data, wrapper

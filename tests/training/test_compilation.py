@@ -22,7 +22,9 @@ def kind(request, monkeypatch) -> str:
 
 
 def decide(jit=True, replicas=1, steps=10_000, dtype="float32", lengths=()):
-    settings = TrainingSettings("", steps, dtype=dtype, jit_compile=jit)
+    settings = TrainingSettings(
+        "", num_train_steps=steps, dtype=dtype, jit_compile=jit
+    )
     strategy = FakeStrategy(replicas)
     return compilation.for_training(strategy, settings, *lengths)
 

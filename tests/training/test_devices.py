@@ -48,7 +48,7 @@ def test_two_logical_devices(data, tmp_path):
 
 
 def test_batch_has_to_divide_among_devices(tmp_path):
-    settings = TrainingSettings("", 1, 8, gradient_accumulation_steps=2)
+    settings = TrainingSettings("", 8, gradient_accumulation_steps=2)
     with pytest.raises(UserError, match="8 does not divide by 3 devices times"):
         train_step.check_batch_size(settings, 3)
 

@@ -35,7 +35,9 @@ def sizes_of(config, trained, length=40, frozen=0, **changes) -> memory.Sizes:
     return memory.Sizes(
         True,
         config,
-        dataclasses.replace(TrainingSettings("", 10, 16), **changes),
+        dataclasses.replace(
+            TrainingSettings("", 16, num_train_steps=10), **changes
+        ),
         length,
         memory.RowCost(),
         trained + frozen,

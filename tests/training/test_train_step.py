@@ -38,8 +38,8 @@ def test_whole_step_is_one_program(parts, choice):
             objectives.OBJECTIVES["mlm_nsp"].objective,
             TrainingSettings(
                 "",
-                10,
                 8,
+                num_train_steps=10,
                 learning_rate=1e-3,
                 gradient_accumulation_steps=parts,
                 recompute=choice,
@@ -85,7 +85,7 @@ def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
             tf.distribute.get_strategy(),
             model,
             classifier_model.CLASSIFICATION,
-            TrainingSettings("", 10, 4, learning_rate=1e-3),
+            TrainingSettings("", 4, num_train_steps=10, learning_rate=1e-3),
             Compilation(elementwise=fuses, update=True),
         )
         data = tf.data.Dataset.from_generator(

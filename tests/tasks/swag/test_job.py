@@ -53,7 +53,7 @@ def test_a_row_for_every_choice(tmp_path, monkeypatch):
         {"context": "a b c d e f g h", "choices": ["a b c d", "h"], "label": 1},
     ]
     write_questions(tmp_path / "train.jsonl", lines)
-    found = create_job(tmp_path).learned(None).data
+    found = create_job(tmp_path).learned().data
     assert (found.num_examples, found.group) == (3, 2)
     wanted = [
         "[CLS] a b [SEP] c d [SEP]",
@@ -91,7 +91,7 @@ def test_batches_hold_whole_questions(tmp_path):
             {"context": context, "choices": choices, "label": label}
         )
     write_questions(tmp_path / "train.jsonl", questions)
-    found = create_job(tmp_path, 32).learned(None).data
+    found = create_job(tmp_path, 32).learned().data
     batches = found.training(5, seed=1, is_fine=True)
     seen = []
     for step in range(8):
