@@ -40,7 +40,7 @@ from pretraining import objectives
 from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
 from pretraining.run import PretrainingPlan, Runs, with_casing
 from records import streaming
-from training import devices, start, train_step
+from training import devices, dtypes, train_step
 from training.devices import DeviceChoice
 from training.plan import carry_out
 from training.settings import (
@@ -237,9 +237,9 @@ def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
     strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
     if FLAGS.do_train:
         source = with_casing(source, runs.resume_from)
-    settings = start.with_dtype(
-        settings, strategy, runs.both if FLAGS.do_train else ()
-    )
+    continued = runs.both if FLAGS.do_train else ()
+    dtype = dtypes.resolve(settings.dtype, strategy, continued)
+    settings = dataclasses.replace(settings, dtype=dtype)
     train_step.check_batch_size(settings, strategy.num_replicas_in_sync)
     data, eval_data = pretraining_flags.open_records(FLAGS, source)
     for files in filter(None, (eval_data, data)):

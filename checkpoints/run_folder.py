@@ -309,9 +309,7 @@ class RunFolder:
         if not self.has_settings:
             self.check_free()
         elif self.is_begun:
-            # Through JSON tuples become lists, as in the file.
-            now = json.loads(json.dumps(identity.fixed))
-            for name, old, value in _differences(self.fixed, now):
+            for name, old, value in _differences(self.fixed, identity.fixed):
                 way_out = identity.hints.get(
                     name,
                     "use another --output_dir, or the command that began this "
@@ -356,14 +354,15 @@ class RunFolder:
         """Warn of settings that change within a run that goes on."""
         if not self.is_begun:
             return
-        now = json.loads(json.dumps(identity.adjustable))
         done = self.resumed.rpartition("-")[2] if self.resumed else "0"
         goes_on = (
             f"the run in {self.path} goes on with it after its {done} steps; "
             "for a new run give another --output_dir (or --restart, in "
             "fine-tuning)"
         )
-        for name, old, value in _differences(self.adjustable, now):
+        for name, old, value in _differences(
+            self.adjustable, identity.adjustable
+        ):
             logging.warning(
                 "%s changes from %s to %s: %s",
                 name,
@@ -516,6 +515,8 @@ def _differences(
 
     Those in IF_KNOWN differ only where both values are known.
     """
+    # Through JSON tuples become lists, as in the file.
+    now = json.loads(json.dumps(now))
     for name in {**now, **before}:
         old, value = before.get(name), now.get(name)
         is_known = name not in IF_KNOWN or None not in (old, value)

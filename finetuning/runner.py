@@ -32,6 +32,7 @@ from training import (
     compilation,
     curves,
     devices,
+    dtypes,
     layers,
     loop,
     prediction,
@@ -169,7 +170,8 @@ def make_plan(
         settings = dataclasses.replace(settings, folder=empty)
     strategy = devices.create_strategy(settings.devices)
     continued = [settings.folder] if settings.do_train else ()
-    training = start.with_dtype(settings.training, strategy, continued)
+    dtype = dtypes.resolve(settings.training.dtype, strategy, continued)
+    training = dataclasses.replace(settings.training, dtype=dtype)
     settings = dataclasses.replace(settings, training=training)
     work = create_work(settings, find_source(settings))
     if training.eval_steps:
@@ -436,7 +438,16 @@ class FineTuningRun(Run):
             if settings.do_predict:
                 job.predict(loaded)
         if do_train and settings.training.pictures:
-            self.draw_curves(bool(scores_best), is_degenerate=bool(failure))
+            drawn = curves.read(
+                output_dir,
+                settings.training.log_steps,
+                ("loss",),
+                job.deciding_metric() if scores_best else None,
+                is_degenerate=bool(failure),
+                # Without scores on the way the last weights are kept.
+                kept=self.scores.best if self.scores.by_step else 0,
+            )
+            curves.write(output_dir, drawn)
         try:
             if settings.do_export:
                 # After all else, since an export that exists may be an error.
@@ -469,25 +480,6 @@ class FineTuningRun(Run):
                     folder,
                     folder,
                 )
-
-    def draw_curves(self, is_scored: bool, is_degenerate: bool) -> None:
-        """Draw the curves of a finished run, with scores where it has some."""
-        output_dir = self.plan.folder.path
-        drawn = curves.read(
-            output_dir,
-            self.settings.training.log_steps,
-            ("loss",),
-            self.job.deciding_metric() if is_scored else None,
-        )
-        if drawn:
-            scores = self.scores
-            drawn = drawn._replace(
-                # Without scores on the way the last weights are kept.
-                best=scores.best if scores.by_step else max(drawn.loss),
-                best_name="weights kept",
-                is_degenerate=is_degenerate,
-            )
-        curves.write(output_dir, drawn)
 
 
 def _say_what_was_learned_by_heart(

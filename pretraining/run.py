@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import file_system, hashing, logs
 from base.errors import UserError
@@ -342,13 +342,13 @@ class PretrainingPlan(Plan):
             heldout = hashing.hash64(*digests)
         # Other held-out data are scored, and the model is the same.
         execution = {"heldout_data": heldout, **settings.execution()}
-        identity = Identity(fixed, _results_of(settings), execution, _HINTS)
+        identity = Identity(fixed, settings.adjustable(), execution, _HINTS)
         start.check_output_dir(self.strategy, self.folder, identity)
         return dataclasses.replace(self, identity=identity)
 
     def with_settings(self, settings: TrainingSettings) -> "PretrainingPlan":
         """Return the plan with other numbers of steps."""
-        identity = self.identity._replace(results=_results_of(settings))
+        identity = self.identity._replace(results=settings.adjustable())
         return dataclasses.replace(self, settings=settings, identity=identity)
 
     def warn_of_training_files(self, records: Collection[str]) -> None:
@@ -418,15 +418,6 @@ class PretrainingPlan(Plan):
         if self.config.hidden_size > modeling.NAMED_SIZES["tiny"][1]:
             ways.append("a smaller model")
         return f"{', or '.join(ways)} (docs/small_budgets.md)"
-
-
-def _results_of(settings: TrainingSettings) -> dict[str, Any]:
-    """Return the settings that may change, and change the model."""
-    return {
-        "num_train_steps": settings.num_train_steps,
-        "num_warmup_steps": settings.num_warmup_steps,
-        **settings.adjustable(),
-    }
 
 
 class PretrainingRun(Run):
@@ -601,9 +592,8 @@ class PretrainingRun(Run):
                 # If there are several losses, their sum is minimized.
                 ("loss", loss),
                 accuracy,
+                is_degenerate="degenerate" in self.results,
             )
-            if plot:
-                plot = plot._replace(is_degenerate="degenerate" in self.results)
             curves.write(self.settings.output_dir, plot)
         if self.results:
             files = plan.eval_data.files

@@ -15,7 +15,7 @@ from absl import logging
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# training/devices.py, _avoid_broken_amx, would cost each process its probe.
+# training/devices.py, avoid_broken_products, would cost each process its probe.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 # A slow machine is no failure, and every run tries the same examples: a failure

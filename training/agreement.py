@@ -115,19 +115,18 @@ def check_same_run(
     if machines.count == 1:
         return
     names = sorted(values)
-    place = machines.first_to_differ([checksum(names)])
-    if place:
-        raise UserError(
-            f"{_name(place[0])} trains another kind of run than "
-            f"{_name(0)}: start the same command on all machines, with the "
-            "same version of the program"
-        )
-    place = machines.first_to_differ([checksum(values[n]) for n in names])
-    if place:
+    parts = [names, *(values[name] for name in names)]
+    if place := machines.first_to_differ([*map(checksum, parts)]):
         number, position = place
+        if position == 0:
+            raise UserError(
+                f"{_name(number)} trains another kind of run than {_name(0)}: "
+                "start the same command on all machines, with the same version "
+                "of the program"
+            )
         raise UserError(
-            f"{_name(number)} has another {names[position]} than {_name(0)} "
-            f"(here: {str(values[names[position]])[:80]}): start the same "
+            f"{_name(number)} has another {names[position - 1]} than "
+            f"{_name(0)} (here: {str(parts[position])[:80]}): start the same "
             "command on all machines"
         )
 

@@ -65,12 +65,15 @@ def read(
     log_steps: int,
     dev_loss_names: Sequence[str],
     metric_name: str | None = None,
+    is_degenerate: bool = False,
+    kept: int | None = None,
 ) -> Curves | None:
     """Return the curves of a run in all its parts; None without a report.
 
-    `best` is the step of the lowest loss on held-out data, None if it was
-    evaluated once or never. `dev_loss_names` are names of an evaluation's loss;
-    the first one that was written counts.
+    The step to mark is that of the weights that are `kept`, 0 for the last; or
+    with None that of the lowest loss on held-out data, if it was evaluated more
+    than once. `dev_loss_names` are names of an evaluation's loss; the first one
+    that was written counts.
     """
     reports = scalars.windows(output_dir)
     if not reports:
@@ -80,9 +83,15 @@ def read(
     width = settings.scalar_steps(log_steps, reports[-1].step)
     loss = merged(reports, width)
     dev_loss = next((scores[n] for n in dev_loss_names if n in scores), {})
-    best = min(dev_loss, key=dev_loss.get) if len(dev_loss) > 1 else None
     metric = scores.get(metric_name, {})
-    return Curves(loss, dev_loss, metric_name, metric, rate, best)
+    best, name = None, "lowest evaluation loss"
+    if kept is not None:
+        best, name = kept or max(loss), "weights kept"
+    elif len(dev_loss) > 1:
+        best = min(dev_loss, key=dev_loss.get)
+    return Curves(
+        loss, dev_loss, metric_name, metric, rate, best, name, is_degenerate
+    )
 
 
 def merged(reports: Sequence[scalars.Window], width: int) -> Curve:

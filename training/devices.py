@@ -72,45 +72,33 @@ def avoid_broken_products(dtype: str) -> None:
     They turn off AMX and Triton where these are known to fail. A variable or
     flag that the user has set stays. Call this before other TensorFlow work.
     """
-    if dtype != "float32":
-        _avoid_broken_amx()
-        _avoid_triton()
-
-
-def _avoid_broken_amx() -> None:
-    """Turn off AMX where using it would kill the process.
-
-    Some virtual machines report AMX although its instructions fail (SIGILL).
-    Where AMX is reported, one product is tried in another process.
-    """
+    if dtype == "float32":
+        return
+    # Some virtual machines report AMX although its instructions fail (SIGILL).
+    # Where AMX is reported, one product is tried in another process.
     is_reported = any(name.startswith("amx_") for name in machine.cpu_flags())
-    if AMX_SETTING in os.environ or not is_reported:
-        return
-    probe = subprocess.run(
-        [sys.executable, "-c", _PROBE], capture_output=True, check=False
-    )
-    if probe.returncode == -signal.SIGILL:
-        os.environ[AMX_SETTING] = WITHOUT_AMX
-        logging.warning(
-            "This processor reports AMX, but its instructions fail, as on "
-            "virtual machines that do not pass them on: set %s=%s, which "
-            "does without AMX",
-            AMX_SETTING,
-            WITHOUT_AMX,
+    if AMX_SETTING not in os.environ and is_reported:
+        probe = subprocess.run(
+            [sys.executable, "-c", _PROBE], capture_output=True, check=False
         )
-
-
-def _avoid_triton() -> None:
-    """Turn off XLA's Triton products on GPUs, before XLA reads its flags."""
+        if probe.returncode == -signal.SIGILL:
+            os.environ[AMX_SETTING] = WITHOUT_AMX
+            logging.warning(
+                "This processor reports AMX, but its instructions fail, as on "
+                "virtual machines that do not pass them on: set %s=%s, which "
+                "does without AMX",
+                AMX_SETTING,
+                WITHOUT_AMX,
+            )
+    # Before XLA reads its flags.
     flags = os.environ.get("XLA_FLAGS", "")
-    if TRITON_FLAG in flags or not tf.config.list_physical_devices("GPU"):
-        return
-    os.environ["XLA_FLAGS"] = f"{flags} {TRITON_FLAG}=false".strip()
-    logging.info(
-        "XLA_FLAGS has %s=false now: these products of 16-bit types gave nan "
-        "on an H200",
-        TRITON_FLAG,
-    )
+    if TRITON_FLAG not in flags and tf.config.list_physical_devices("GPU"):
+        os.environ["XLA_FLAGS"] = f"{flags} {TRITON_FLAG}=false".strip()
+        logging.info(
+            "XLA_FLAGS has %s=false now: these products of 16-bit types gave "
+            "nan on an H200",
+            TRITON_FLAG,
+        )
 
 
 # --- Strategies --------------------------------------------------------------

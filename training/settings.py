@@ -275,3 +275,11 @@ class TrainingSettings(TrainingFlags):
         return optimization.cooldown_start(
             self.num_train_steps, self.cooldown_proportion
         )
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return those that may change, and change what the model learns."""
+        return {
+            "num_train_steps": self.num_train_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+            **super().adjustable(),
+        }

@@ -1,7 +1,6 @@
 """Begin or resume a run: what output_dir holds, its type and its weights."""
 
-import dataclasses
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from base import logs
 from base.errors import UserError
@@ -14,24 +13,6 @@ from checkpoints.run_folder import Identity, RunFolder
 from training import agreement, devices
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
-
-
-def with_dtype(
-    settings: TrainingSettings,
-    strategy: tf.distribute.Strategy,
-    continued: Sequence[RunFolder] = (),
-) -> TrainingSettings:
-    """Return the settings with the type that --dtype=auto is, and log it.
-
-    The first run of `continued` that has a type gives it.
-
-    Raises:
-        UserError: the machines of a cluster were given different types.
-    """
-    from training import dtypes  # measures what this machine can do
-
-    dtype = dtypes.resolve(settings.dtype, strategy, continued)
-    return dataclasses.replace(settings, dtype=dtype)
 
 
 def check_output_dir(
@@ -57,6 +38,10 @@ def say_plan(
     """Say how much there is to train, and how."""
     size, steps = settings.train_batch_size, settings.last_step
     epochs = size * steps / num_records  # 2.98, if 3 end within a batch
+    how = f" with {settings.optimizer}" * (settings.optimizer != "adamw")
+    if settings.schedule != "linear":
+        warmup = settings.num_warmup_steps or 0
+        how += f", {settings.schedule} after {warmup:,} steps of warm-up"
     logs.say(
         "Plan: %s steps of %d examples (%s epochs of %s), learning rate %g%s, "
         "%s on %s",
@@ -65,21 +50,10 @@ def say_plan(
         f"{epochs:.2g}" if epochs < 10 else f"{epochs:,.0f}",
         f"{num_records:,}",
         settings.learning_rate,
-        _other_than_usual(settings),
+        how,  # what is no default of it
         settings.dtype,
         devices.describe(strategy),
     )
-
-
-def _other_than_usual(settings: TrainingSettings) -> str:
-    """Return the optimizer and the schedule, if they are no defaults."""
-    words = ""
-    if settings.optimizer != "adamw":
-        words = f" with {settings.optimizer}"
-    if settings.schedule != "linear":
-        warmup = settings.num_warmup_steps or 0
-        words += f", {settings.schedule} after {warmup:,} steps of warm-up"
-    return words
 
 
 def resume_or_start(

@@ -65,18 +65,13 @@ class Ledger(Hook):
         lines = read(self.state.output_dir)
         kept = [line for line in lines if line["step"] <= first]
         self.again = {line["step"] for line in lines[len(kept) :]}
-        settings = self.pace.settings
         kept.append(
             {
                 "step": first,
                 **self.state.digests(),
                 "command": sys.argv,
                 "folder": os.getcwd(),
-                "settings": {
-                    "num_train_steps": settings.num_train_steps,
-                    "num_warmup_steps": settings.num_warmup_steps,
-                    **settings.adjustable(),
-                },
+                "settings": self.pace.settings.adjustable(),
                 "machine": _machine(),
             }
         )
