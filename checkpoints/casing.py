@@ -12,7 +12,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from base import logs
 from base.errors import UserError, naming
@@ -21,10 +21,8 @@ from absl import logging
 
 import tokenization
 from checkpoints.published import TOKENIZER_CONFIG_NAME, repository_of
+from checkpoints.tokenizer_folder import Folder
 from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
-
-if TYPE_CHECKING:
-    from checkpoints.tokenizer_folder import Folder
 
 # A vocabulary in which more than this share of the tokens has capitals is
 # taken for a cased one.
@@ -197,14 +195,6 @@ def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
 # --- The tokenizer of a model ------------------------------------------------
 
 
-def read_folder(path: str) -> "Folder":
-    """Return the tokenizer's files in a folder."""
-    # Not every command has a model or a vocabulary beside others.
-    from checkpoints import tokenizer_folder
-
-    return tokenizer_folder.Folder(path)
-
-
 @dataclasses.dataclass(frozen=True)
 class TokenizerFiles:
     """Vocabulary and settings of a model's tokenizer, read once when needed.
@@ -217,7 +207,7 @@ class TokenizerFiles:
         known: settings that no file has to tell, if any.
     """
 
-    folder: "Folder | None" = None
+    folder: Folder | None = None
     vocabulary: Vocabulary | None = None
     do_lower_case: bool | None = None
     prefix: str = ""
@@ -269,7 +259,7 @@ class TokenizerFiles:
         beside = os.path.dirname(place or "")
         if place and not (self.folder and beside == self.folder.path):
             with naming(f"read because it lies beside {place}"):
-                said = dict(read_folder(beside).said) | said
+                said = dict(Folder(beside).said) | said
         vocab = vocabulary.tokens if vocabulary else {}
         names = "special_tokens", "normalized_tokens"
         added = {token for name in names for token in said.get(name, ())}

@@ -13,7 +13,7 @@ import itertools
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from base import cluster, file_system, machine, text_files
 from base.errors import UserError, naming
@@ -24,15 +24,13 @@ from absl import logging
 
 import modeling
 from checkpoints import lookup, published, weight_files
-from checkpoints.casing import TokenizerFiles, read_folder
+from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import WEIGHTS_NAME
+from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
 from tokenization import FullTokenizer, Vocabulary
-
-if TYPE_CHECKING:
-    from checkpoints.tokenizer_folder import Folder
 
 
 def open_checkpoint(
@@ -53,7 +51,7 @@ def open_checkpoint(
             not its own.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
-    folder = read_folder(lookup.folder_of(prefix)) if prefix else None
+    folder = Folder(lookup.folder_of(prefix)) if prefix else None
     config, trained_for = _read_config(prefix, bert_config_file, folder)
     vocabulary = own = folder and folder.vocabulary
     if vocab_file and not (own and own.path == vocab_file):
@@ -159,7 +157,7 @@ def load(
 
 
 def _read_config(
-    prefix: str, bert_config_file: str | None, folder: "Folder | None"
+    prefix: str, bert_config_file: str | None, folder: Folder | None
 ) -> tuple[BertConfig, TrainedFor]:
     """Return the configuration that a flag names or a checkpoint has.
 

@@ -27,9 +27,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-# The key, in a checkpoint of tf.train.Checkpoint, of what was saved: objects,
-# their variables, and the names of these.
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+from checkpoints.published import OBJECT_GRAPH
 
 # What is raised where that is no message, or no text.
 _DAMAGED = DecodeError, TypeError

@@ -24,6 +24,10 @@ ADDED_TOKENS_NAME = "added_tokens.json"
 # The settings that name tokenization.SPECIAL_TOKENS, in this order.
 TOKEN_KEYS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
+# The key, in a checkpoint of tf.train.Checkpoint, of what was saved: objects,
+# their variables, and the names of these.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
 # What to say where a model lacks the masked LM's head.
 WITH_MASKED_LM = (
     "models that have it are hf://google-bert/bert-base-uncased, "

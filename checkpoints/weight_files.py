@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, model_garden
+from checkpoints import lookup
+from checkpoints.published import OBJECT_GRAPH
 from checkpoints.run_folder import RUN_NAME, RunFolder
 
 # First part of the names of the loss scale's variables (runs in float16).
@@ -185,7 +186,9 @@ class Reader:
                 self._reader = huggingface.Reader(prefix)
             else:
                 self._reader = tf.train.load_checkpoint(prefix)
-                if self._reader.has_tensor(model_garden.OBJECT_GRAPH):
+                if self._reader.has_tensor(OBJECT_GRAPH):
+                    from checkpoints import model_garden  # likewise
+
                     model_garden.check_order(prefix)
                     self._reader = model_garden.Reader(self._reader)
             # Fails for names of other bytes.

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import casing, lookup, published, weight_files
+from checkpoints import lookup, published, weight_files
 from checkpoints.checkpoint import (
     open_checkpoint,
     read_trained_for,
@@ -26,6 +26,7 @@ from checkpoints.checkpoint import (
 )
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import Identity, RunFolder, differing
+from checkpoints.tokenizer_folder import Folder
 from pretraining import records as pretraining_records
 from pretraining.model import BertForPreTraining, PreTrainingHeads
 from pretraining.objectives import PretrainingObjective
@@ -123,7 +124,7 @@ def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
             )
         return source
     if resume_from and not source.prefix:
-        folder = casing.read_folder(lookup.folder_of(resume_from))
+        folder = Folder(lookup.folder_of(resume_from))
         files = dataclasses.replace(files, folder=folder, prefix=resume_from)
     if "do_lower_case" not in files.said:
         # The vocabulary decides, also for a model of the hub.
