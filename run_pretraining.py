@@ -38,7 +38,12 @@ from checkpoints import published, run_folder
 from pretraining import flags as pretraining_flags
 from pretraining import objectives
 from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
-from pretraining.run import PretrainingPlan, Runs, with_casing
+from pretraining.run import (
+    PretrainingPlan,
+    PretrainingRun,
+    Runs,
+    with_casing,
+)
 from records import streaming
 from training import devices, dtypes, train_step
 from training.devices import DeviceChoice
@@ -224,7 +229,7 @@ def main(_: list[str]) -> int:
     with locked if FLAGS.do_train else contextlib.nullcontext():
         runs = Runs.read(FLAGS.output_dir, FLAGS.resume_from)
         with contextlib.ExitStack() as stack:
-            return carry_out(make_plan(runs, stack))
+            return carry_out(PretrainingRun(make_plan(runs, stack)))
 
 
 def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
@@ -274,10 +279,17 @@ def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
     if FLAGS.do_train:
         plan.check_source()
         plan = plan.identified()
-        if FLAGS.train_hours and not pretraining_flags.known_steps(runs):
+        if (
+            FLAGS.train_hours
+            and "num_train_steps" not in runs.folder.adjustable
+        ):
             steps = plan.steps_that_fit()
-            plan = plan.with_settings(
-                pretraining_flags.with_steps(FLAGS, settings, steps, runs)
+            settings = pretraining_flags.with_steps(
+                FLAGS, settings, steps, runs
+            )
+            identity = plan.identity._replace(results=settings.adjustable())
+            plan = dataclasses.replace(
+                plan, settings=settings, identity=identity
             )
     logs.say("Model: %s", source.in_words())
     return plan

@@ -72,7 +72,7 @@ class Name(NamedTuple):
 # --- Names -------------------------------------------------------------------
 
 
-def parse(text: str, flag: str = "init_checkpoint") -> Name:
+def name_of(text: str, flag: str = "init_checkpoint") -> Name:
     """Return the repository and the revision in hf://owner/name[@revision]."""
     # The hub's own addresses have refs%2Fpr%2F1.
     match = _NAME.fullmatch(urllib.parse.unquote(text))
@@ -88,7 +88,7 @@ def parse(text: str, flag: str = "init_checkpoint") -> Name:
 def with_commit(text: str) -> str:
     """Return a name whose revision is the commit that is used; fetch it."""
     commit = fetch(text).rpartition("/snapshots/")[2].partition("/")[0]
-    return str(parse(text)._replace(revision=commit))
+    return str(name_of(text)._replace(revision=commit))
 
 
 # --- Fetching ----------------------------------------------------------------
@@ -101,7 +101,7 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     It is a Hugging Face directory in the client's cache, named after the
     commit.
     """
-    name = parse(text, flag)
+    name = name_of(text, flag)
     what = f"--{flag}={name}"
     root = _snapshot(name, _SMALL, what)
     commit = Name(name.repository, os.path.basename(root))

@@ -43,7 +43,7 @@ def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
     began = run.adjustable.get("init_checkpoint")
     base = published.repository_of(prefix)
     if published.is_of_hub(began):
-        base = hub.parse(began).repository
+        base = hub.name_of(began).repository
     header = ModelCardData(
         library_name="transformers", base_model=base, tags=["bert"]
     )

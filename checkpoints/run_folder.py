@@ -69,6 +69,15 @@ class Identity(NamedTuple):
         """All that may change."""
         return {**self.results, **self.execution}
 
+    @property
+    def of_machines(self) -> dict[str, Any]:
+        """What machines that train together share.
+
+        They score held-out data together. A resumed run may have others.
+        """
+        heldout = self.execution.get("heldout_data")
+        return {"heldout_data": heldout, **self.fixed}
+
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
@@ -434,14 +443,14 @@ class RunFolder:
             return init_checkpoint
         from checkpoints import hub  # where a model is of the hub
 
-        asked = hub.parse(init_checkpoint)
+        asked = hub.name_of(init_checkpoint)
         if asked.revision:
             return init_checkpoint
         for run in (self, *self.runs):
             commit = run.adjustable.get("init_checkpoint")
             if not published.is_of_hub(commit):
                 continue
-            if hub.parse(commit).repository == asked.repository:
+            if hub.name_of(commit).repository == asked.repository:
                 logging.info(
                     "The run in %s began with %s, which is used again",
                     run.path,

@@ -29,6 +29,7 @@ from tasks.fine_tuned import find_source
 from tasks.job import FineTuningJob, Learned, LoadedModel, Scored, Wrapper
 from tasks.settings import RunSettings, usual_rate
 from training import (
+    agreement,
     compilation,
     curves,
     devices,
@@ -106,7 +107,7 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
                 folder=RunFolder.read(folder.path),
             )
         plan = make_plan(settings, create_work, stack)
-        status = carry_out(plan)
+        status = carry_out(FineTuningRun(plan))
         if status and settings.restart:
             logs.say("To go on, leave --restart out: it would begin anew")
         return status
@@ -126,10 +127,6 @@ class FineTuningPlan(Plan):
     work: Work
     learned: Learned | None = None
     settings: TrainingSettings | None = None
-
-    def start(self) -> "FineTuningRun":
-        """Return the plan with a new model in memory."""
-        return FineTuningRun(self)
 
     def with_data(self) -> "FineTuningPlan":
         """Return the plan with the training data, whose number makes the steps.
@@ -181,7 +178,8 @@ def make_plan(
         identity = identity_of(work)
         # An output_dir that holds another run keeps its records and scores.
         folder.check_no_sweep()
-        start.check_output_dir(strategy, settings.folder, identity)
+        agreement.check_same_run(strategy, identity.of_machines)
+        settings.folder.check_same(identity)
     if restarts:
         folder.move_aside()
         stack.enter_context(run_folder.locked(folder.path))

@@ -79,7 +79,7 @@ def read_settings(f: FlagValues, runs: Runs) -> TrainingSettings:
     if f.cooldown:
         steps = steps_of_cooldown(f, runs)
     elif f.train_hours:
-        steps = known_steps(runs) or 1
+        steps = runs.folder.adjustable.get("num_train_steps", 1)
     elif not f["num_train_steps"].present:
         steps = runs.continued.adjustable.get("num_train_steps", steps)
     settings = flags.read(
@@ -154,11 +154,6 @@ def _warn_of_second_fall(settings: TrainingSettings, runs: Runs) -> None:
             place.rpartition("-")[0],
             begin,
         )
-
-
-def known_steps(runs: Runs) -> int:
-    """Return the steps of the run in output_dir; 0 before it begins."""
-    return runs.folder.adjustable.get("num_train_steps", 0)
 
 
 def with_steps(

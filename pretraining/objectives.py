@@ -160,8 +160,9 @@ class PretrainingObjective(NamedTuple):
         entropy = -sum(n * math.log(n / total) for n in counts.values()) / total
         return entropy + (len(counts) - 1) / (2 * total)
 
+    @property
     def trained_for(self) -> TrainedFor:
-        """Return what the configuration beside the weights says of them.
+        """What the configuration beside the weights says of them.
 
         It has the objective's name if pooler and next sentence head were not
         trained, which users of the weights have to know.

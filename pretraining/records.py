@@ -168,8 +168,8 @@ def find_data(
     for the embedding of an id beyond the vocabulary, without an error.
 
     Raises:
-        UserError: a file has records of other features or lengths, or none of
-            them has masks and there is no vocabulary.
+        UserError: a file has records of other features or lengths than the
+            first, or none has masks and there is no vocabulary.
     """
     first = tfrecord.describe_first_record(files[0])
     length, packs = instances.max_seq_length, first.get(PACKED_FEATURE, 0)
@@ -189,40 +189,7 @@ def find_data(
     )
     if packs:
         schema = pretraining_schema.packed_schema(length, predictions, packs)
-    _check_same_kind(files, first)
-    bounds = _bounds(config, length, packs)
-    return PretrainingFiles(files, schema, bounds, masks)
-
-
-def _bounds(
-    config: modeling.BertConfig, max_seq_length: int, max_sequences: int
-) -> dict[str, Bound]:
-    """Return the range of each feature; `max_sequences` is 0 if not packed."""
-    ids = Bound(config.vocab_size, "vocab_size of the configuration")
-    places = Bound(max_seq_length, "max_seq_length")
-    return {
-        "input_ids": ids,
-        "masked_lm_ids": ids,
-        "masked_lm_positions": places,
-        "segment_ids": Bound(
-            config.type_vocab_size, "type_vocab_size of the configuration"
-        ),
-        # Those of packed rows.
-        "sequence_ids": Bound(max_sequences + 1, "sequences of a row"),
-        "position_ids": places,
-        PACKED_FEATURE: places,
-    }
-
-
-def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
-    """Check that all files are of the kind of the first, whose record is given.
-
-    The error of a single file would not name the cause, that two kinds of files
-    are mixed.
-
-    Raises:
-        UserError: names two files of two kinds.
-    """
+    # The error of a single file would not name the cause, two kinds of files.
     wanted = _kind_of(first)
     for path in files[1:]:
         found = _kind_of(tfrecord.describe_first_record(path))
@@ -231,6 +198,21 @@ def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
                 f"{files[0]} has {wanted}, and {path} has {found}: name files "
                 "of one kind, made by one command"
             )
+    ids = Bound(config.vocab_size, "vocab_size of the configuration")
+    places = Bound(length, "max_seq_length")
+    bounds = {
+        "input_ids": ids,
+        "masked_lm_ids": ids,
+        "masked_lm_positions": places,
+        "segment_ids": Bound(
+            config.type_vocab_size, "type_vocab_size of the configuration"
+        ),
+        # Those of packed rows.
+        "sequence_ids": Bound(packs + 1, "sequences of a row"),
+        "position_ids": places,
+        PACKED_FEATURE: places,
+    }
+    return PretrainingFiles(files, schema, bounds, masks)
 
 
 def _kind_of(features: Mapping[str, int]) -> str:

@@ -32,7 +32,7 @@ from pretraining.model import BertForPreTraining, PreTrainingHeads
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from tokenization import Vocabulary
-from training import compilation, loop, reporting, start, train_step
+from training import agreement, compilation, loop, reporting, start, train_step
 from training.plan import Plan, Run
 from training.settings import TrainingSettings
 from training.task_model import RowCost
@@ -254,10 +254,6 @@ class PretrainingPlan(Plan):
     train_hours: float | None = None
     new_head: bool = False
 
-    def start(self) -> "PretrainingRun":
-        """Return the plan with its model in memory."""
-        return PretrainingRun(self)
-
     def check_heads(self, prefix: str) -> None:
         """Check that a checkpoint has the heads that the objective needs.
 
@@ -344,13 +340,9 @@ class PretrainingPlan(Plan):
         # Other held-out data are scored, and the model is the same.
         execution = {"heldout_data": heldout, **settings.execution()}
         identity = Identity(fixed, settings.adjustable(), execution, _HINTS)
-        start.check_output_dir(self.strategy, self.folder, identity)
+        agreement.check_same_run(self.strategy, identity.of_machines)
+        self.folder.check_same(identity)
         return dataclasses.replace(self, identity=identity)
-
-    def with_settings(self, settings: TrainingSettings) -> "PretrainingPlan":
-        """Return the plan with other numbers of steps."""
-        identity = self.identity._replace(results=settings.adjustable())
-        return dataclasses.replace(self, settings=settings, identity=identity)
 
     def warn_of_training_files(self, records: Collection[str]) -> None:
         """Warn if files to evaluate on have the content of these records."""
@@ -370,7 +362,7 @@ class PretrainingPlan(Plan):
         settings = dataclasses.replace(
             self.settings, num_train_steps=1, num_warmup_steps=0
         )
-        run = dataclasses.replace(self, settings=settings).start()
+        run = PretrainingRun(dataclasses.replace(self, settings=settings))
         seconds = loop.seconds_per_step(run.all_steps())
         # Reference cycles keep the moments, which are as large as two models.
         # The training has its own.
@@ -517,7 +509,7 @@ class PretrainingRun(Run):
             folder,
             self.model,
             dataclasses.replace(
-                self.plan.source, trained_for=self.objective.trained_for()
+                self.plan.source, trained_for=self.objective.trained_for
             ),
             step,
         )

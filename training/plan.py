@@ -16,7 +16,7 @@ from training import agreement, loop
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan(abc.ABC):
+class Plan:
     """A command that trains a model, or uses one.
 
     Attributes:
@@ -29,13 +29,14 @@ class Plan(abc.ABC):
     strategy: tf.distribute.Strategy
     identity: Identity | None
 
-    @abc.abstractmethod
-    def start(self) -> "Run":
-        """Return the plan with its model in memory; writes nothing."""
-
 
 class Run(abc.ABC):
-    """A plan that is being carried out: with its model, and what it learns."""
+    """A plan with its model in memory, and what it learns.
+
+    To make it writes nothing.
+    """
+
+    plan: Plan
 
     @abc.abstractmethod
     def training(self) -> loop.Training | None:
@@ -54,13 +55,13 @@ class Run(abc.ABC):
         """Score, predict, draw and export the weights that are kept."""
 
 
-def carry_out(plan: Plan) -> int:
-    """Train, score, predict and export as a plan says; return the exit status.
+def carry_out(run: Run) -> int:
+    """Train, score, predict and export as planned; return the exit status.
 
     It is 1 after a training that was told to stop; the same command then goes
     on with it.
     """
-    run = plan.start()
+    plan = run.plan
     if plan.identity:
         plan.folder.claim(plan.identity)
     file_system.make_directory(plan.folder.path)

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import file_system, text_files
 
@@ -52,21 +52,18 @@ def read(folder: str) -> list[dict[str, float]]:
                 point = text_files.parse_json(line)
             except ValueError:
                 continue
-            if _is_point(point):
+            # A step with its finite numbers.
+            if (
+                isinstance(point, dict)
+                and "step" in point
+                and all(
+                    type(number) in (int, float)
+                    and abs(number) <= sys.float_info.max
+                    for number in point.values()
+                )
+            ):
                 points[point["step"]] = point
     return [points[step] for step in sorted(points)]
-
-
-def _is_point(value: Any) -> bool:
-    """Whether a value of JSON is a step with its finite numbers."""
-    return (
-        isinstance(value, dict)
-        and "step" in value
-        and all(
-            type(number) in (int, float) and abs(number) <= sys.float_info.max
-            for number in value.values()
-        )
-    )
 
 
 def read_curves(folder: str) -> dict[str, Curve]:

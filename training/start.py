@@ -9,25 +9,10 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, training_state, weight_files
-from checkpoints.run_folder import Identity, RunFolder
-from training import agreement, devices
+from checkpoints.run_folder import RunFolder
+from training import devices
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
-
-
-def check_output_dir(
-    strategy: tf.distribute.Strategy, folder: RunFolder, identity: Identity
-) -> None:
-    """Check that a run may begin in output_dir, or that it is the one there.
-
-    Raises:
-        UserError: output_dir holds another run, or the machines of a cluster
-            differ.
-    """
-    # Machines score held-out data together. A resumed run may have others.
-    heldout = {"heldout_data": identity.execution.get("heldout_data")}
-    agreement.check_same_run(strategy, heldout | identity.fixed)
-    folder.check_same(identity)
 
 
 def say_plan(

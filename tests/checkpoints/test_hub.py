@@ -101,9 +101,9 @@ def test_names():
         "hf://a/b@refs%2Fpr%2F1": ("a/b", "refs/pr/1"),
         f"hf://a/b@{'0' * 40}": ("a/b", "0" * 40),
     }.items():
-        name = hub.parse(text)
+        name = hub.name_of(text)
         assert name == wanted
-        assert hub.parse(str(name)) == name
+        assert hub.name_of(str(name)) == name
 
 
 @pytest.mark.parametrize(

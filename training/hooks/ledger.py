@@ -65,6 +65,7 @@ class Ledger(Hook):
         lines = read(self.state.output_dir)
         kept = [line for line in lines if line["step"] <= first]
         self.again = {line["step"] for line in lines[len(kept) :]}
+        flags = machine.cpu_flags()
         kept.append(
             {
                 "step": first,
@@ -72,7 +73,15 @@ class Ledger(Hook):
                 "command": sys.argv,
                 "folder": os.getcwd(),
                 "settings": self.pace.settings.adjustable(),
-                "machine": _machine(),
+                # What decides the last bits of the weights, too.
+                "machine": {
+                    "architecture": platform.machine(),
+                    "instructions": [n for n in _INSTRUCTIONS if n in flags],
+                    "tensorflow": tf.__version__,
+                    "devices": [
+                        d.device_type for d in tf.config.list_logical_devices()
+                    ],
+                },
             }
         )
         lines = [json.dumps(line) + "\n" for line in kept]
@@ -158,14 +167,3 @@ def _digest(values: Iterable[Any]) -> bytes:
     for value in values:
         digest.update(value if isinstance(value, bytes) else value.tobytes())
     return digest.digest()
-
-
-def _machine() -> dict[str, Any]:
-    """Return what the last bits of the weights depend on, but the command."""
-    flags = machine.cpu_flags()
-    return {
-        "architecture": platform.machine(),
-        "instructions": [name for name in _INSTRUCTIONS if name in flags],
-        "tensorflow": tf.__version__,
-        "devices": [d.device_type for d in tf.config.list_logical_devices()],
-    }
