@@ -15,7 +15,7 @@ from absl.flags import FlagValues
 from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import LongTexts
 from extras import sweeps
-from tasks import long_texts, saved_model
+from tasks import long_texts
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
 from training.devices import DeviceChoice
@@ -119,6 +119,8 @@ def read_settings(f: FlagValues, folder: RunFolder) -> RunSettings:
     export_dir = export_dir.rstrip("/")
     has_model = folder.weights or folder.is_sweep
     if f.do_export and not (f.do_train and has_model):
+        from tasks import saved_model  # where one is written
+
         saved_model.check_new(export_dir)
     init_checkpoint = folder.pinned(f.init_checkpoint)
     training = flags.read(TrainingFlags, f, init_checkpoint=init_checkpoint)

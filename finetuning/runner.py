@@ -24,7 +24,7 @@ from finetuning.flags import (
     check_flags,
     read_settings,
 )
-from tasks import bilstm, fine_tuned, saved_model
+from tasks import bilstm, fine_tuned
 from tasks.fine_tuned import find_source
 from tasks.job import FineTuningJob, Learned, LoadedModel, Scored, Wrapper
 from tasks.settings import RunSettings, usual_rate
@@ -528,6 +528,8 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
     Raises:
         UserError: there is one of other weights, or something else.
     """
+    from tasks import saved_model  # where one is written
+
     directory = job.settings.export_dir
     graph = job.create_graph(loaded)
     if not cluster.is_chief():

@@ -1,10 +1,13 @@
-"""What a run of fine-tuning minimizes is what its flags ask for."""
+"""What a run of fine-tuning minimizes, and how long, is what flags ask for."""
 
 import classifier_runs
 import pytest
 import scripts
 import tiny
 from prediction_runs import write_lines
+
+from checkpoints.run_folder import RunFolder
+from finetuning import runner
 
 run_classifier = scripts.load("run_classifier")
 
@@ -37,3 +40,29 @@ def test_weights_of_classes_and_answers_reach_the_training(
         found[name] = weights["output_weights"]
     for name in ("weighted", "taught"):
         assert abs(found[name] - found["plain"]).max() > 1e-4, name
+
+
+@pytest.mark.slow
+def test_a_plan_is_whole_before_the_run_begins(
+    encoder_dir, tmp_path, monkeypatch
+):
+    """Steps and rate are known while output_dir holds records at most."""
+    classifier_runs.write_data(tmp_path)
+    flags = classifier_runs.flags_for(encoder_dir, tmp_path, tmp_path / "out")
+    del flags["learning_rate"]
+    flags |= {"do_eval": False, "num_train_epochs": 2, "train_batch_size": 16}
+
+    def look(run: runner.FineTuningRun) -> int:
+        settings = run.plan.settings
+        assert (settings.num_train_steps, settings.num_warmup_steps) == (25, 2)
+        assert settings.learning_rate == 5e-4  # of a narrow model
+        return 0
+
+    monkeypatch.setattr(runner, "carry_out", look)
+    assert scripts.run(run_classifier, **flags) == 0
+    line = scripts.error_of(run_classifier, **flags | {"num_train_epochs": 0})
+    assert "for 0 epochs make no step" in line
+    assert RunFolder.read(str(tmp_path / "out")).names == {
+        "train.tf_record",
+        "train.tf_record.json",
+    }
