@@ -330,13 +330,12 @@ class RunFolder:
                 )
 
     def claim(self, identity: Identity) -> None:
-        """Write the settings of a run that begins here.
+        """Write the settings of a run that begins here; the folder is there.
 
         Those of a run that is resumed stay: it may be finished, and then it
         keeps the settings that it was trained with. See `write_settings`. Of
         several processes only the chief writes.
         """
-        file_system.make_directory(self.path)
         if cluster.is_chief() and not (self.has_settings and self.is_begun):
             self.write_settings(identity)
 

@@ -128,6 +128,7 @@ def test_the_runs_of_a_sweep_have_one_commit(
     assert command(2).count(wanted) == 1
     folder = tmp_path / "runs" / "seed1"
     recorded = {"init_checkpoint": f"hf://a/swept@{commit}"}
+    folder.mkdir(parents=True)
     RunFolder(str(folder)).claim(Identity({}, recorded, {}))
     training_state.TrainingState(RunFolder.read(str(folder)), [], {}).save(1)
     replace(server, "a/swept", files | {"README.md": b"new"})

@@ -62,9 +62,9 @@ def carry_out(run: Run) -> int:
     on with it.
     """
     plan = run.plan
+    file_system.make_directory(plan.folder.path)
     if plan.identity:
         plan.folder.claim(plan.identity)
-    file_system.make_directory(plan.folder.path)
     logs.write_to(plan.folder.path)
     if plan.identity and (training := run.training()):
         done = loop.train(training)

@@ -285,6 +285,7 @@ def test_a_run_keeps_its_commit(model, tmp_path):
     """Also one of a sweep."""
     one, two = (digit * 40 for digit in "12")
     folder = tmp_path / "runs" / "seed1"
+    folder.mkdir(parents=True)
     run = RunFolder(str(folder))
     run.claim(Identity({}, {"init_checkpoint": f"hf://a/b@{one}"}, {}))
     # No step yet.

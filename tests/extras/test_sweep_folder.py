@@ -85,6 +85,7 @@ def test_a_run_does_not_mix_with_a_sweep(is_finished, tmp_path):
 
 def test_a_sweep_whose_run_never_began_is_no_sweep(tmp_path):
     seed = tmp_path / "runs" / "seed1"
+    seed.mkdir(parents=True)
     RunFolder(str(seed)).claim(Identity({}, {"learning_rate": 1.0}, {}))
     (tmp_path / "runs" / "notes.txt").write_text("")
     RunFolder.read(str(tmp_path)).check_no_sweep()
