@@ -226,7 +226,7 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
         prefix = is_used and weights or source.prefix
         own = folds.rows_of_run(prefix)
         # What a model that is used as it is has learned is decided already.
-        chosen = {"heldout_seed": settings.training.random_seed}
+        chosen = {"heldout_seed": settings.random_seed}
         chosen |= own if is_used else {}
         group = FLAGS.group_column or chosen.get("group_column")
         if FLAGS.num_folds:

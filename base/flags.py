@@ -118,11 +118,14 @@ def define(
             default = list(default)
         _define(name, types[name], default, text, declared)
         more = {needs[name]: ""} if name in (needs or {}) else {}
+        owners = (
+            c for c in cls.__mro__ if name in c.__dict__["__annotations__"]
+        )
         flags.FLAGS[name].declared = declared = dataclasses.replace(
             declared,
             required=declared.required or name in required,
             needs={**declared.needs, **more},
-            place=inspect.getfile(cls),
+            place=inspect.getfile(next(owners)),
         )
         if declared.alias:
             flags.DEFINE_alias(declared.alias, name)

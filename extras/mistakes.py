@@ -89,7 +89,7 @@ def write(job: FineTuningJob, scored: Scored) -> None:
         tables, drawn = classes.tables_and_pictures(job, *found, temperature)
         for name, table in tables.items():
             _write_table(settings, _name(name, job, data), *table)
-        if settings.training.pictures and cluster.is_chief():
+        if settings.pictures and cluster.is_chief():
             for name, draw_to in drawn.items():
                 name = _name(name, job, data)
                 pictures.draw(os.path.join(settings.output_dir, name), draw_to)

@@ -18,8 +18,6 @@ from extras import sweeps
 from tasks import long_texts
 from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
 from tasks.settings import RunSettings
-from training.devices import DeviceChoice
-from training.settings import TrainingFlags
 
 absl_flags.disclaim_key_flags()  # --help of a script shows what it defines
 
@@ -93,13 +91,7 @@ def define(
         **words,
     }
     own = {"bias_correction": True, **(defaults or {})}
-    for cls in (
-        RunSettings,
-        TrainingFlags,
-        DeviceChoice,
-        BiLstmFlags,
-        sweeps.Flags,
-    ):
+    for cls in (RunSettings, BiLstmFlags, sweeps.Flags):
         flags.define(
             cls, without=without, defaults=own, needs=needs, words=words
         )
@@ -122,8 +114,6 @@ def read_settings(f: FlagValues, folder: RunFolder) -> RunSettings:
         from tasks import saved_model  # where one is written
 
         saved_model.check_new(export_dir)
-    init_checkpoint = folder.pinned(f.init_checkpoint)
-    training = flags.read(TrainingFlags, f, init_checkpoint=init_checkpoint)
     bilstm = None  # no flag of it was given
     if any(name in f and f[name].present for name in BiLstmSize._fields):
         size = BiLstmSize(f.bilstm_layers, f.bilstm_units)
@@ -133,7 +123,7 @@ def read_settings(f: FlagValues, folder: RunFolder) -> RunSettings:
         f,
         records_dir=f.records_dir or f.output_dir,
         export_dir=export_dir,
-        init_checkpoint=init_checkpoint,
+        init_checkpoint=folder.pinned(f.init_checkpoint),
         folder=folder,
         # run_squad.py scores what it predicts.
         eval_batch_size=(
@@ -145,8 +135,6 @@ def read_settings(f: FlagValues, folder: RunFolder) -> RunSettings:
         is_length_given=f["max_seq_length"].present > 0,
         is_rate_given=not f["learning_rate"].using_default_value,
         long_texts=long_texts.read(f) if "long_texts" in f else LongTexts(),
-        training=training,
-        devices=flags.read(DeviceChoice, f),
     )
 
 

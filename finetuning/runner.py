@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from base import cluster, file_system, flags, logs
+from base import cluster, file_system, logs
 from base.errors import UserError
 
 import tensorflow as tf
@@ -71,12 +71,12 @@ class Work(NamedTuple):
         return None if is_given else usual_rate(self.job.source)
 
     @property
-    def training(self) -> TrainingFlags:
-        """How to train: as the flags say, else with the usual rate."""
-        training = self.job.settings.training
+    def settings(self) -> RunSettings:
+        """The settings of the job, with the usual rate where none is given."""
+        settings = self.job.settings
         if usual := self.usual_rate:
-            return dataclasses.replace(training, learning_rate=usual[0])
-        return training
+            return dataclasses.replace(settings, learning_rate=usual[0])
+        return settings
 
 
 # Settings, and the model that a run starts from or uses -> what the flags of a
@@ -133,13 +133,13 @@ class FineTuningPlan(Plan):
 
         Their records are written to records_dir, unless they are there.
         """
-        job, settings = self.work.job, self.work.job.settings
+        job, settings = self.work.job, self.work.settings
         file_system.make_directory(settings.records_dir, "records_dir")
         learned = job.learned()
         if self.work.wrapper:
             learned = self.work.wrapper.learned(learned)
         count = job.num_examples(learned.data)
-        training = with_steps(self.work.training, settings, count)
+        training = with_steps(settings, count)
         if usual := self.work.usual_rate:
             logs.say(
                 "Learning rate %g, that of %s; --learning_rate=5e-5 overrides "
@@ -165,13 +165,12 @@ def make_plan(
     if restarts:
         empty = RunFolder(folder.path)
         settings = dataclasses.replace(settings, folder=empty)
-    strategy = devices.create_strategy(settings.devices)
+    strategy = devices.create_strategy(settings)
     continued = [settings.folder] if settings.do_train else ()
-    dtype = dtypes.resolve(settings.training.dtype, strategy, continued)
-    training = dataclasses.replace(settings.training, dtype=dtype)
-    settings = dataclasses.replace(settings, training=training)
+    dtype = dtypes.resolve(settings.dtype, strategy, continued)
+    settings = dataclasses.replace(settings, dtype=dtype)
     work = create_work(settings, find_source(settings))
-    if training.eval_steps:
+    if settings.eval_steps:
         work.job.deciding_metric()  # raises an error without data to score
     identity = None
     if settings.do_train:
@@ -199,35 +198,28 @@ def identity_of(work: Work) -> Identity:
     --bert_config_file and --vocab_file a run is resumed without it.
     """
     job, wrapper = work.job, work.wrapper
-    settings, size = job.settings, bilstm.size_in(job.source.trained_for)
+    settings, size = work.settings, bilstm.size_in(job.source.trained_for)
     fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
         # The best weights are chosen by scores of one development set.
         "heldout_data": [job.fingerprint(data) for data in job.dev]
-        if settings.training.eval_steps
+        if settings.eval_steps
         else None,
         "long_texts": job.trained_for().to_dict().get("long_texts"),
         **(size._asdict() if size.bilstm_layers else {}),
         **(wrapper.fingerprint() if wrapper else {}),
-        **flags.recorded(settings, "fixed"),
-        **settings.training.fingerprint(),
+        **settings.fingerprint(),
     }
     if prefix := job.source.prefix:
         fixed["init_checkpoint"] = [
             file_system.sha256(path) for path in weight_files.files_of(prefix)
         ]
-    results = {
-        **flags.recorded(settings, "results"),
-        **work.training.adjustable(),
-        **job.adjustable(),
-    }
-    return Identity(fixed, results, settings.training.execution())
+    results = settings.adjustable() | job.adjustable()
+    return Identity(fixed, results, settings.execution())
 
 
-def with_steps(
-    training: TrainingFlags, settings: RunSettings, num_examples: int
-) -> TrainingSettings:
+def with_steps(settings: RunSettings, num_examples: int) -> TrainingSettings:
     """Return how to train, and how many steps by the epochs, as the original.
 
     Without --num_train_epochs there are 3 epochs, as in the original, or if
@@ -236,7 +228,7 @@ def with_steps(
     Raises:
         UserError: there are too few examples for one step, or too many epochs.
     """
-    size, epochs = training.train_batch_size, settings.num_train_epochs
+    size, epochs = settings.train_batch_size, settings.num_train_epochs
     few = int(num_examples / size * 3) < FEW_STEPS
     enough = math.ceil(ENOUGH_STEPS * size / num_examples) if few else 3.0
     if epochs is None:
@@ -276,7 +268,10 @@ def with_steps(
             int(num_examples / size * enough),
         )
     return TrainingSettings(
-        **vars(training),
+        **{
+            field.name: getattr(settings, field.name)
+            for field in dataclasses.fields(TrainingFlags)
+        },
         num_train_steps=steps,
         num_warmup_steps=math.floor(steps * settings.warmup_proportion),
     )
@@ -294,12 +289,11 @@ class FineTuningRun(Run):
         self.scores = fine_tuned.Scores(plan.folder)
         # New variables are drawn from Keras' global seed, on every machine
         # alike.
-        training = self.settings.training
-        tf.keras.utils.set_random_seed(training.random_seed)
+        tf.keras.utils.set_random_seed(self.settings.random_seed)
         with plan.strategy.scope():
             model = self.job.create_model()
         run = prediction.on_devices(
-            plan.strategy, model.outputs, training.jit_compile
+            plan.strategy, model.outputs, self.settings.jit_compile
         )
         self.loaded = LoadedModel(model, run)
 
@@ -359,7 +353,7 @@ class FineTuningRun(Run):
         # weights are kept. What is there already may have been tuned since;
         # only a command that calibrates begins with the weights as trained.
         scores = self.scores.by_step
-        eval_steps = self.settings.training.eval_steps
+        eval_steps = self.settings.eval_steps
         if not eval_steps and (not scores or done > max(scores)):
             kept = self.plan.folder.kept
             is_there = kept and weight_files.global_step(kept) == done
@@ -416,7 +410,7 @@ class FineTuningRun(Run):
         counts: dict[str, int] = {}  # of the examples of an accuracy
         # With --eval_steps the scores written last are those of the last
         # weights, which need not be the best: the best ones are scored again.
-        scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
+        scores_best = do_eval or (do_train and settings.eval_steps > 0)
         if scores_best or settings.do_predict or settings.do_export:
             file_system.make_directory(settings.records_dir, "records_dir")
             prefix, step = fine_tuned.restore(job, self.loaded.model)
@@ -435,10 +429,10 @@ class FineTuningRun(Run):
                 mistakes.write(job, scored)
             if settings.do_predict:
                 job.predict(loaded)
-        if do_train and settings.training.pictures:
+        if do_train and settings.pictures:
             drawn = curves.read(
                 output_dir,
-                settings.training.log_steps,
+                settings.log_steps,
                 ("loss",),
                 job.deciding_metric() if scores_best else None,
                 is_degenerate=bool(failure),
@@ -503,12 +497,12 @@ def _way_out(steps: int, work: Work) -> str:
     # at rates that are too large.
     is_base = work.job.config.hidden_size >= 768
     rate, _ = usual_rate(work.job.source) or (2e-5 if is_base else 2e-4, "")
-    training = work.training
-    is_tried = rate == training.learning_rate
+    settings = work.settings
+    is_tried = rate == settings.learning_rate
     what = (
         f"What usually helps is {'another ' * is_tried}--learning_rate"
         f"{'' if is_tried else f'={rate:g}'}, "
-        f"{'' if training.bias_correction else '--bias_correction, '}or "
+        f"{'' if settings.bias_correction else '--bias_correction, '}or "
         "several runs (--num_restarts=5), of which the best is kept"
     )
     if steps < FEW_STEPS:

@@ -73,7 +73,7 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
     if is_training:
         for flag, count in (
             ("reinit_top_layers", settings.reinit_top_layers),
-            ("freeze_layers", settings.training.freeze_layers),
+            ("freeze_layers", settings.freeze_layers),
         ):
             layers.check(flag, count, checkpoint.config)
     elif own.max_seq_length and not is_given:

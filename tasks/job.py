@@ -176,7 +176,7 @@ class FineTuningJob(abc.ABC):
             self.settings.pad_to_max_length,
         )
         wanted = [train] if self.settings.do_train else []
-        if self.settings.do_eval or self.settings.training.eval_steps:
+        if self.settings.do_eval or self.settings.eval_steps:
             wanted += dev
         if self.settings.do_predict:
             wanted += test
@@ -253,7 +253,7 @@ class FineTuningJob(abc.ABC):
 
     def create_model(self) -> TaskModel:
         """Return a new model; call it inside the strategy's scope."""
-        return self.task.create_model(self.settings.training.dtype)
+        return self.task.create_model(self.settings.dtype)
 
     def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""

@@ -14,7 +14,7 @@ from training.settings import FROZEN, MAX_BATCH_SIZE, TrainingFlags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunSettings(ModelFlags):
+class RunSettings(ModelFlags, TrainingFlags, DeviceChoice):
     """A fine-tuning command, with the original's defaults."""
 
     do_train: bool = flag(False)
@@ -29,7 +29,6 @@ class RunSettings(ModelFlags):
     do_export: bool = flag(False)
     """Write a SavedModel that tokenizes by itself, for TF Serving."""
 
-    output_dir: str
     folder: RunFolder  # what output_dir holds when the command begins
 
     export_dir: str = flag(is_output=True)
@@ -87,8 +86,6 @@ class RunSettings(ModelFlags):
     is_rate_given: bool
     bilstm: BiLstmSize | None  # None: no flag of it is given
     long_texts: LongTexts | None  # None: no flag of them is given
-    training: TrainingFlags
-    devices: DeviceChoice
 
 
 def usual_rate(source: Checkpoint) -> tuple[float, str] | None:

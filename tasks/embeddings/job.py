@@ -147,7 +147,7 @@ class EmbeddingsJob(FineTuningJob):
             [DataSet("predict", "test", options.test_file)],
         )
         own, read = options.columns, [self.train] * settings.do_train
-        if settings.do_eval or settings.training.eval_steps:
+        if settings.do_eval or settings.eval_steps:
             read += self.dev
         if own.max_score != 1 and read:
             if not any(has_scores(self.examples(data)) for data in read):

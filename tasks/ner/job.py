@@ -239,11 +239,10 @@ class NerJob(FineTuningJob):
         path = os.path.join(
             self.settings.records_dir, f"{data.name}_{layers}.npy"
         )
-        training = self.settings.training
         encoder = {
             "weights": _encoder_hash(loaded.model),
             "config": self.config.to_dict(),
-            "dtype": training.dtype,
+            "dtype": self.settings.dtype,
             "layers": self._layers,
         }
 
@@ -252,7 +251,7 @@ class NerJob(FineTuningJob):
             run = prediction.on_devices(
                 loaded.run.strategy,
                 lambda batch: {"logits": loaded.model.activations(batch)},
-                training.jit_compile,
+                self.settings.jit_compile,
             )
             size = self.settings.predict_batch_size
             shape = (len(labels), len(self._layers), self.config.hidden_size)

@@ -112,7 +112,7 @@ class SquadJob(FineTuningJob):
         if settings.do_train and options.strict:
             # The records that are there may be of a run without --strict.
             self.examples(self.train)
-        is_scored = settings.do_eval or settings.training.eval_steps
+        is_scored = settings.do_eval or settings.eval_steps
         if is_scored and not self.questions.data.has_answers():
             raise UserError(
                 f"--predict_file={','.join(asked.source)} has no answers: "
@@ -286,7 +286,7 @@ class SquadJob(FineTuningJob):
             "weights": weights,
             "config": self.config.to_dict(),
             "pad_to_max_length": self.settings.pad_to_max_length,
-            "dtype": self.settings.training.dtype,
+            "dtype": self.settings.dtype,
         }
         logits = squad_answers.kept_logits(
             output_dir, fingerprint, len(windows)

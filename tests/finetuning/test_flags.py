@@ -29,7 +29,7 @@ def read(f: flags.FlagValues) -> RunSettings:
 def test_fine_tuning_corrects_by_default_and_pretraining_does_not(script):
     for arguments, corrects in (((), True), (("--nobias_correction",), False)):
         settings = read(parsed(*arguments, script=script))
-        assert settings.training.bias_correction is corrects
+        assert settings.bias_correction is corrects
     pretraining = scripts.load("run_pretraining").FLAGS
     assert pretraining["bias_correction"].default is False
 
@@ -102,7 +102,7 @@ def test_few_examples_get_more_epochs(
     num_examples, given, steps, warning, caplog
 ):
     settings = read(parsed("--do_train", *given))
-    training = runner.with_steps(settings.training, settings, num_examples)
+    training = runner.with_steps(settings, num_examples)
     assert training.num_train_steps == steps
     assert training.num_warmup_steps == steps // 10
     assert warning in caplog.text if warning else not caplog.text

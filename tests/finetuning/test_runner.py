@@ -61,7 +61,7 @@ def test_a_plan_is_whole_before_the_run_begins(
     monkeypatch.setattr(runner, "carry_out", look)
     assert scripts.run(run_classifier, **flags) == 0
     line = scripts.error_of(run_classifier, **flags | {"num_train_epochs": 0})
-    assert "for 0 epochs make no step" in line
+    assert "for 0.0 epochs make no step" in line
     assert RunFolder.read(str(tmp_path / "out")).names == {
         "train.tf_record",
         "train.tf_record.json",
