@@ -277,7 +277,6 @@ def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
         new_head=FLAGS.new_head,
     )
     if FLAGS.do_train:
-        plan.check_source()
         plan = plan.identified()
         if (
             FLAGS.train_hours

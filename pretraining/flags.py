@@ -25,7 +25,12 @@ from training.settings import TrainingSettings
 
 
 def open_source(f: FlagValues, runs: Runs) -> Checkpoint:
-    """Return the checkpoint, or the files, that the flags name; check them."""
+    """Return the checkpoint, or the files, that the flags name; check them.
+
+    Raises:
+        UserError: a file is damaged, or the run of --resume_from has another
+            objective or vocabulary, as far as they are known.
+    """
     if f.size:
         vocabulary = Vocabulary(f.vocab_file)
         source = Checkpoint(
@@ -49,10 +54,22 @@ def open_source(f: FlagValues, runs: Runs) -> Checkpoint:
         vocab = vocabulary.tokens
         source.check_vocab(len(vocab))
         tokenization.validate_special_tokens(vocab, vocab_file=vocabulary.path)
-    if runs.before:
-        pretraining_run.check_continues(
-            runs.before, f.resume_from, f.objective, vocabulary
+    if before := runs.before:
+        what = f"--resume_from={f.resume_from}"
+        pretraining_run.check_same_objective(
+            before,
+            f.objective,
+            what,
+            "its weights alone can be given as --init_checkpoint",
         )
+        trained = before.fixed.get("vocabulary")
+        given = pretraining_run.vocabulary_digest(vocabulary)
+        if trained and given and trained != given:
+            raise UserError(
+                f"{what} is a run with another vocabulary than "
+                f"{vocabulary.path}, whose ids stand for other tokens: give "
+                "the records and the --vocab_file of that vocabulary"
+            )
     return source
 
 

@@ -133,7 +133,7 @@ def with_casing(source: Checkpoint, resume_from: str | None) -> Checkpoint:
     return dataclasses.replace(source, files=files)
 
 
-def _vocabulary_digest(vocabulary: Vocabulary | None) -> str | None:
+def vocabulary_digest(vocabulary: Vocabulary | None) -> str | None:
     """Return a digest of the tokens, in whatever form a file has them."""
     if not vocabulary:
         return None
@@ -150,40 +150,11 @@ _HINTS = {
     "heldout_data": "scores from here on are of other held-out records",
 }
 
-# What a phase of a run has of its own, besides what `check_continues` checks.
+# What a phase of a run has of its own, besides what open_source checks.
 _OF_A_PHASE = (
     "records file_order max_seq_length max_predictions_per_seq packing "
     "vocabulary num_train_steps train_hours"
 ).split()
-
-
-def check_continues(
-    run: RunFolder,
-    resume_from: str,
-    objective: str,
-    vocabulary: Vocabulary | None,
-) -> None:
-    """Check that a run continues another one of its objective and vocabulary.
-
-    It is not checked where either is unknown.
-
-    Raises:
-        UserError: the other run has another objective, or the ids of the
-            records would stand for other tokens.
-    """
-    check_same_objective(
-        run,
-        objective,
-        f"--resume_from={resume_from}",
-        "its weights alone can be given as --init_checkpoint",
-    )
-    trained, given = run.fixed.get("vocabulary"), _vocabulary_digest(vocabulary)
-    if trained and given and trained != given:
-        raise UserError(
-            f"--resume_from={resume_from} is a run with another vocabulary "
-            f"than {vocabulary.path}, whose ids stand for other tokens: give "
-            "the records and the --vocab_file of that vocabulary"
-        )
 
 
 def check_same_objective(
@@ -287,25 +258,6 @@ class PretrainingPlan(Plan):
                 ways.append("--new_head trains a new one")
             raise UserError(f"{problem}; {'; '.join(ways)}")
 
-    def check_source(self) -> None:
-        """Check what a new run begins with; warn of heads without training.
-
-        Raises:
-            UserError: it lacks a head of the objective.
-        """
-        prefix = self.source.prefix
-        if not prefix or self.folder.resumed:
-            return
-        self.check_heads(prefix)
-        name = self.source.trained_for.objective
-        if name and self.objective.predicts_next_sentence:
-            logging.warning(
-                "%s was pre-trained with --objective=%s, which leaves pooler "
-                "and next sentence head as they were",
-                prefix,
-                name,
-            )
-
     def eval_batches(
         self, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
@@ -317,10 +269,22 @@ class PretrainingPlan(Plan):
     def identified(self) -> "PretrainingPlan":
         """Return the plan with what may change when the run is resumed, or not.
 
+        Warns of heads without training that a new run begins with.
+
         Raises:
-            UserError: output_dir holds another run, or the machines of a
-                cluster differ.
+            UserError: output_dir holds another run, the machines of a cluster
+                differ, or what a new run begins with lacks a head.
         """
+        prefix, name = self.source.prefix, self.source.trained_for.objective
+        if prefix and not self.folder.resumed:
+            self.check_heads(prefix)
+            if name and self.objective.predicts_next_sentence:
+                logging.warning(
+                    "%s was pre-trained with --objective=%s, which leaves "
+                    "pooler and next sentence head as they were",
+                    prefix,
+                    name,
+                )
         files, settings = self.data.files, self.settings
         digests = map(file_system.content_digest, files)
         names = pretraining_records.names_of(files)
@@ -330,7 +294,7 @@ class PretrainingPlan(Plan):
             **self.data.describe(),
             **settings.fingerprint(),
             "train_hours": self.train_hours,
-            "vocabulary": _vocabulary_digest(self.source.files.vocabulary),
+            "vocabulary": vocabulary_digest(self.source.files.vocabulary),
             "records": dict(zip(names, digests, strict=True)),
         }
         heldout = None
