@@ -33,7 +33,7 @@ import tensorflow as tf
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import published, weight_files
+from checkpoints import hub, published, weight_files
 from checkpoints.run_folder import (
     RESULTS_NAME,
     RUN_NAME,
@@ -147,8 +147,6 @@ def read(f: FlagValues, path: str, folder: RunFolder) -> Sweep | None:
     # All runs start from one commit, whatever happens on the hub meanwhile.
     checkpoint = folder.pinned(f.init_checkpoint)
     if published.is_of_hub(checkpoint):
-        from checkpoints import hub
-
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
     if "heldout_fraction" in f and f.heldout_fraction:
