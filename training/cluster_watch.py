@@ -196,19 +196,16 @@ class Watch:
         time.sleep(_SECONDS_TO_LEAVE)
 
     def _watch(self, peer: Peer) -> None:
-        """Ask one machine again and again, until it fails."""
+        """Ask one machine again and again; if it fails, end this process."""
         while not self._has_left:
             peer.check()
             if self._has_met and peer.problem():
-                self._abort()
-                return
+                break
             time.sleep(_SECONDS_BETWEEN_CHECKS)
-
-    def _abort(self) -> None:
-        """Wake this process where it waits for the others; end it later."""
         if self._has_left:
             return
         line = self.failure()
+        # Wakes this process where it waits for the others.
         abort_sums("another machine has failed")
         time.sleep(GRACE_SECONDS)
         while self.machines.is_saving:
@@ -238,7 +235,14 @@ def create_strategy() -> tf.distribute.Strategy:
         logging.warning("%s", warning)
     # TensorFlow's information lines describe each sum over the machines twice.
     tf.get_logger().setLevel("WARNING")
-    _turn_off_tensorflows_watching()
+    # TensorFlow's two ways to watch machines have no public switch. A
+    # configuration without a type of service is taken as a decision of the
+    # user, and starts none.
+    context.context().configure_coordination_service(service_type="")
+    # The strategy's health check waits for all machines without a word, and
+    # looks every 30 s.
+    extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
+    extended._enable_check_health = False
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except tf.errors.OpError as error:
@@ -303,14 +307,3 @@ def _program() -> dict[str, str]:
         for path in files
     }
     return {"tensorflow": tf.__version__, **digests}
-
-
-def _turn_off_tensorflows_watching() -> None:
-    """Keep TensorFlow's two ways to watch machines from being started."""
-    # Neither has a public switch. A configuration without a type of service
-    # is taken as a decision of the user, and starts none.
-    context.context().configure_coordination_service(service_type="")
-    # The strategy's health check waits for all machines without a word, and
-    # looks every 30 s.
-    extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
-    extended._enable_check_health = False
