@@ -62,7 +62,8 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
 
 def _find_in_directory(directory: str, flag: str) -> str:
     folder = RunFolder.read(directory)
-    if not _has_safetensors(folder):
+    safetensors = {published.WEIGHTS_NAME, published.INDEX_NAME}
+    if not folder.names & safetensors:
         check_is_no_pattern(directory, flag)
     if folder.weights:
         return folder.weights
@@ -71,7 +72,7 @@ def _find_in_directory(directory: str, flag: str) -> str:
 
     directory = sentence_transformers.encoder_folder(directory)
     huggingface.check_is_bert(directory)
-    if _has_safetensors(RunFolder.read(directory)):
+    if RunFolder.read(directory).names & safetensors:
         return directory
     huggingface.refuse_other_weights(directory)
     if folder.has_settings:
@@ -99,11 +100,6 @@ def _find_in_directory(directory: str, flag: str) -> str:
         "checkpoint that its file `checkpoint` lists, or "
         f"{published.WEIGHTS_NAME}{hint * bool(others)}"
     )
-
-
-def _has_safetensors(folder: RunFolder) -> bool:
-    names = {published.WEIGHTS_NAME, published.INDEX_NAME}
-    return bool(folder.names & names)
 
 
 def find_training_checkpoint(path: str) -> str:
