@@ -1,5 +1,6 @@
 """Training checkpoints: saved, kept, resumed; and whose output_dir it is."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def claim(folder: str, fixed: dict, adjustable: dict) -> None:
     identity = Identity(fixed, adjustable, {})
     run = RunFolder.read(folder)
     run.check_same(identity)
+    os.makedirs(folder, exist_ok=True)
     run.claim(identity)
 
 
