@@ -29,7 +29,7 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         do_train=True,
         do_eval=False,
         do_predict=False,
-        training=SimpleNamespace(eval_steps=0),
+        eval_steps=0,
     )
     source = settings_of(
         "multiple_choice",
