@@ -43,6 +43,7 @@ from checkpoints.checkpoint import (
     read_weights,
     write_checkpoint,
     write_tokenizer,
+    write_tokenizer_json,
 )
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
@@ -140,6 +141,7 @@ def main(_: list[str]) -> None:
             files = dataclasses.replace(files, known=known)
             checkpoint = dataclasses.replace(checkpoint, files=files)
         write_tokenizer(FLAGS.output, checkpoint)
+        write_tokenizer_json(FLAGS.output, checkpoint)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
     if settings:
