@@ -41,7 +41,7 @@ from serving import flags as prediction_flags
 from serving.flags import ModelOptions
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
-from tasks import loading, reading
+from tasks import loading, openvino_files, reading
 from tasks.embeddings.task import Embeddings, Prompts, with_prompts
 from tasks.reading import Window
 from tasks.task import Input, Task, TaskSettings
@@ -139,6 +139,9 @@ def main(_: list[str]) -> None:
 
 def describe_model() -> TaskSettings:
     """Return the settings and the task of the model that the flags name."""
+    dtype = dtypes.resolve_here(FLAGS.dtype)
+    if FLAGS.init_checkpoint.endswith(openvino_files.SUFFIX):
+        return describe_file(dtype)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
@@ -151,9 +154,32 @@ def describe_model() -> TaskSettings:
         {
             "max_seq_length": FLAGS.max_seq_length,
             "embedding_size": FLAGS.embedding_size,
-            "dtype": dtypes.resolve_here(FLAGS.dtype),
+            "dtype": dtype,
         },
     )
+
+
+def describe_file(dtype: str) -> TaskSettings:
+    """Return the settings of the ONNX file that --init_checkpoint names."""
+    settings = loading.find(
+        FLAGS.init_checkpoint,
+        max_seq_length=FLAGS.max_seq_length,
+        embedding_size=FLAGS.embedding_size,
+        bert_config_file=FLAGS.bert_config_file,
+        vocab_file=FLAGS.vocab_file,
+        do_lower_case=FLAGS.do_lower_case,
+        dtype=dtype,
+    )
+    if settings.task not in build.OUTPUTS:
+        raise UserError(
+            f"--init_checkpoint={FLAGS.init_checkpoint} does {settings.task}: "
+            "search needs vectors; export it with --task=encoder"
+        )
+    prediction_flags.warn_of_ignored(FLAGS, settings.task, used=["top_k"])
+    checkpoint = settings.checkpoint
+    if settings.task == Embeddings.name:
+        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
+    return settings._replace(checkpoint=checkpoint)
 
 
 def read_queries(task: Task) -> Iterator[Window]:
