@@ -78,13 +78,10 @@ def write(graph: TaskGraph, path: str, quantize: bool = False) -> None:
     task = graph.task
     with progress.clock("Writing ONNX"):
         model = _model(graph)
-        own = task.checkpoint.trained_for
-        described = {
-            **task.description(),
-            # search.py puts them before queries and documents.
-            "prompts": own.prompts,
-            "default_prompt_name": own.default_prompt_name,
-        }
+        own = task.checkpoint.trained_for._asdict()
+        # What a program does before and behind the file.
+        names = "prompts", "default_prompt_name", "output_activation"
+        described = task.description() | {name: own[name] for name in names}
         properties = {
             "export.json": json.dumps(described, ensure_ascii=False),
             "vocab.txt": task.tokenizer.vocabulary.content.decode(),
