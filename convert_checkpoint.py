@@ -146,16 +146,14 @@ def main(_: list[str]) -> None:
         model_card.write(FLAGS.output, checkpoint, architecture)
     if settings:
         graph = loading.load_graph(settings)
-        file_system.make_directory(os.path.join(FLAGS.output, "onnx"))
-        onnx_file.write(graph, onnx_path("model"))
+        folder = os.path.join(FLAGS.output, "onnx")
+        file_system.make_directory(folder)
+        # Where transformers.js looks for them.
+        onnx_file.write(graph, os.path.join(folder, "model.onnx"))
         if FLAGS.quantize == "int8":
-            onnx_file.write(graph, onnx_path("model_quantized"), quantize=True)
+            path = os.path.join(folder, "model_quantized.onnx")
+            onnx_file.write(graph, path, quantize=True)
     logs.say("Wrote the weights of %s to %s", prefix, FLAGS.output)
-
-
-def onnx_path(name: str) -> str:
-    """Return the path of an ONNX file, where transformers.js looks for it."""
-    return os.path.join(FLAGS.output, "onnx", f"{name}.onnx")
 
 
 def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
@@ -174,11 +172,8 @@ def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
             "or use export_saved_model.py --format=onnx"
         )
     onnx_file.check(settings, "--onnx")
-    for name in ("model", "model_quantized"):
-        if file_system.exists(path := onnx_path(name)):
-            raise UserError(
-                f"--onnx: {path} exists already; name a new --output"
-            )
+    if file_system.exists(folder := os.path.join(FLAGS.output, "onnx")):
+        raise UserError(f"--onnx: {folder} exists already; name a new --output")
     return settings
 
 

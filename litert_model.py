@@ -17,7 +17,7 @@ writes the vectors of all lines as one matrix, the fastest way to make many.
 
 It needs ai-edge-litert and no TensorFlow: pip install -r
 requirements-litert.txt; for ONNX files requirements-openvino.txt. In a program:
-from litert_model import LiteRtModel, OnnxModel.
+from litert_model import LiteRtModel.
 """
 
 import dataclasses
@@ -35,10 +35,11 @@ from absl import flags, logging
 
 from serving import flags as prediction_flags
 from serving import run
-from serving.file_model import FileModel, OnnxModel
 from serving.flags import TextOptions
 from serving.litert.model import LiteRtModel
 from tasks import openvino_files, predict, reading
+from tasks.file_model import FileModel
+from tasks.openvino_files import OpenVinoModel
 from tasks.reading import Window
 
 FLAGS = flags.FLAGS
@@ -88,12 +89,15 @@ def main(_: list[str]) -> int:
     inputs = [("model", FLAGS.model), ("input_file", FLAGS.input_file)]
     file_system.prepare_output_file(FLAGS.output_file, inputs)
     options = prediction_flags.text_options(FLAGS)
-    kind = LiteRtModel
+    sizes = FLAGS.num_threads, FLAGS.batch_size
     if FLAGS.model.endswith(openvino_files.SUFFIX):
-        kind, options["dtype"] = OnnxModel, FLAGS.dtype
+        settings = openvino_files.settings_of(FLAGS.model)
+        settings = settings._replace(dtype=FLAGS.dtype, **options)
+        model = OpenVinoModel(settings, *sizes)
     elif FLAGS["dtype"].present:
         raise UserError("--dtype is for ONNX files; leave it out")
-    model = kind(FLAGS.model, FLAGS.num_threads, FLAGS.batch_size, **options)
+    else:
+        model = LiteRtModel(FLAGS.model, *sizes, **options)
     prediction_flags.warn_of_ignored(FLAGS, model.settings.task)
     prediction_flags.check_text_columns(FLAGS.text_columns, model.task)
     num_predicted = num_problems = 0

@@ -139,47 +139,33 @@ def main(_: list[str]) -> None:
 
 def describe_model() -> TaskSettings:
     """Return the settings and the task of the model that the flags name."""
-    dtype = dtypes.resolve_here(FLAGS.dtype)
-    if FLAGS.init_checkpoint.endswith(openvino_files.SUFFIX):
-        return describe_file(dtype)
-    checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    own = loading.choose_task(checkpoint, needs_rows=False)
+    given = {
+        "max_seq_length": FLAGS.max_seq_length,
+        "embedding_size": FLAGS.embedding_size,
+        "dtype": dtypes.resolve_here(FLAGS.dtype),
+    }
+    path = FLAGS.init_checkpoint
+    is_onnx = path.endswith(openvino_files.SUFFIX)
+    if is_onnx:
+        names = "bert_config_file", "vocab_file", "do_lower_case"
+        files = {name: FLAGS[name].value for name in names}
+        settings = loading.find(path, **given, **files)
+        checkpoint, own = settings.checkpoint, settings.task
+    else:
+        checkpoint = training_flags.open_init_checkpoint(FLAGS)
+        own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
+    if is_onnx and task != own:
+        raise UserError(
+            f"--init_checkpoint={path} does {own}, which gives no vectors: "
+            "export it with --task=encoder"
+        )
     prediction_flags.warn_of_ignored(FLAGS, task, used=["top_k"])
     if task == Embeddings.name:
         checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
-    return loading.describe(
-        checkpoint,
-        task,
-        {
-            "max_seq_length": FLAGS.max_seq_length,
-            "embedding_size": FLAGS.embedding_size,
-            "dtype": dtype,
-        },
-    )
-
-
-def describe_file(dtype: str) -> TaskSettings:
-    """Return the settings of the ONNX file that --init_checkpoint names."""
-    settings = loading.find(
-        FLAGS.init_checkpoint,
-        max_seq_length=FLAGS.max_seq_length,
-        embedding_size=FLAGS.embedding_size,
-        bert_config_file=FLAGS.bert_config_file,
-        vocab_file=FLAGS.vocab_file,
-        do_lower_case=FLAGS.do_lower_case,
-        dtype=dtype,
-    )
-    if settings.task not in build.OUTPUTS:
-        raise UserError(
-            f"--init_checkpoint={FLAGS.init_checkpoint} does {settings.task}: "
-            "search needs vectors; export it with --task=encoder"
-        )
-    prediction_flags.warn_of_ignored(FLAGS, settings.task, used=["top_k"])
-    checkpoint = settings.checkpoint
-    if settings.task == Embeddings.name:
-        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
-    return settings._replace(checkpoint=checkpoint)
+    if is_onnx:
+        return settings._replace(checkpoint=checkpoint)
+    return loading.describe(checkpoint, task, given)
 
 
 def read_queries(task: Task) -> Iterator[Window]:

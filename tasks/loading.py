@@ -230,7 +230,7 @@ def load(settings: TaskSettings) -> Model:
         return run_graph(load_graph(settings))
     path = settings.checkpoint.prefix
     if path.endswith(openvino_files.SUFFIX):
-        return OpenVinoModel(registry.create_task(settings))
+        return OpenVinoModel(settings)
     # Registers the operations of the text signatures.
     packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:

@@ -14,7 +14,8 @@ from base.errors import UserError
 import numpy as np
 
 from tasks import registry
-from tasks.task import Outputs, Task, TaskSettings, softmax
+from tasks.file_model import FileModel
+from tasks.task import Outputs, TaskSettings, softmax
 from tokenization import Vocabulary
 
 SUFFIX = ".onnx"
@@ -70,20 +71,24 @@ def settings_of(path: str) -> TaskSettings:
     return registry.described(described, place, path, vocabulary)
 
 
-class OpenVinoModel:
-    """A model in an ONNX file, as a function of the features of a batch.
+class OpenVinoModel(FileModel):
+    """A model in an ONNX file: `OpenVinoModel(settings_of("mrpc.onnx"))`.
 
     Args:
-        task: what it does; its settings have the path and the dtype.
+        settings: see FileModel; dtype is the type of the matrix products.
         num_threads: None: all cores that the process may use.
+        batch_size: see FileModel.
     """
 
     any_length = True  # no need to round lengths up
 
-    def __init__(self, task: Task, num_threads: int | None = None):
-        import openvino
-
-        self.task, self.path = task, task.checkpoint.prefix
+    def __init__(
+        self,
+        settings: TaskSettings,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+    ):
+        super().__init__(settings, batch_size)
         model = _read(self.path)
         # What no prediction has need not be stored.
         outputs = [
@@ -91,9 +96,11 @@ class OpenVinoModel:
             for output in model.outputs
             if output.any_name != "last_hidden_state"
         ]
+        import openvino
+
         model = openvino.Model(outputs, model.get_parameters())
         options = {
-            "INFERENCE_PRECISION_HINT": _PRECISION[task.settings.dtype],
+            "INFERENCE_PRECISION_HINT": _PRECISION[settings.dtype],
             "INFERENCE_NUM_THREADS": num_threads or machine.num_cores(),
             "PERFORMANCE_HINT": "LATENCY",
         }
@@ -128,19 +135,14 @@ class OpenVinoModel:
         if task.name == "masked_lm":
             vocab = task.tokenizer.vocab
             is_mask = ids == vocab["[MASK]"]  # [B, S]
-            most = is_mask.sum(1).max()
-            places = np.argsort(~is_mask, axis=1, kind="stable")[:, :most]
-            at = places[..., None]  # [B, M, 1]
+            # The masks of each row come first, in order.
+            at = np.argsort(~is_mask, axis=1, kind="stable")[..., None]
+            at = at[:, : is_mask.sum(1).max()]  # [B, M, 1]
             shares = np.take_along_axis(logits, at, 1)[..., : len(vocab)]
-            shares = softmax(shares)
             best = np.argsort(-shares, axis=-1, kind="stable")
             best = best[..., : task.settings.top_k]
-            is_found = np.take_along_axis(is_mask, places, 1)[..., None]
-            scores = np.take_along_axis(shares, best, -1)
-            return {
-                "token_ids": np.where(is_found, best, -1),
-                "scores": np.where(is_found, scores, np.float32(0)),
-            }
+            scores = np.take_along_axis(softmax(shares), best, -1)
+            return {"token_ids": best, "scores": scores}
         if task.labels is None:
             name = task.checkpoint.trained_for.output_activation
             function = _ACTIVATIONS.get(name, np.asarray)

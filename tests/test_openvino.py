@@ -11,7 +11,7 @@ import scripts
 from exports import export_saved_model
 from fine_tuned_models import changed
 
-from litert_model import OnnxModel
+from tasks.openvino_files import OpenVinoModel, settings_of
 
 litert_model = scripts.load("litert_model")
 search = scripts.load("search")
@@ -48,7 +48,7 @@ def test_predictions_are_the_checkpoints(tmp_path, kind, more):
     for found in (
         prediction_runs.predict(path, texts, tmp_path / "b"),
         by_files,
-        OnnxModel(str(path)).predict(litert_files.TEXTS[kind]),
+        OpenVinoModel(settings_of(str(path))).predict(litert_files.TEXTS[kind]),
     ):
         for one, other in zip(found, wanted, strict=True):
             for name in other.keys() - {"id"}:

@@ -22,9 +22,9 @@ from base.errors import UserError
 
 import numpy as np
 
-from serving.file_model import FileModel
 from serving.litert import metadata
 from tasks import predict, registry
+from tasks.file_model import FileModel
 from tasks.task import Input, Outputs, Place
 from tokenization import Vocabulary
 
@@ -63,7 +63,7 @@ class LiteRtModel(FileModel):
                 f"max_seq_length {longest} and max_position_embeddings "
                 f"{positions}, more than the file holds"
             )
-        super().__init__(path, settings._replace(**options), batch_size)
+        super().__init__(settings._replace(**options), batch_size)
         self.longest = positions
         runtime = packages.load(
             "ai_edge_litert.interpreter",

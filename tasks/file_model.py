@@ -5,39 +5,29 @@ from typing import Any
 
 from base.errors import UserError, naming
 
-import numpy as np
-
-from tasks import openvino_files, predict, registry
-from tasks.openvino_files import OpenVinoModel
-from tasks.task import Input, Outputs, Place, TaskSettings
+from tasks import predict, registry
+from tasks.task import Input, Place, TaskSettings
 
 _BATCH_TOKENS = 512
 
 
 class FileModel:
-    """A model in a file; subclasses run it on the features of a batch.
+    """A model in a file; subclasses are functions of the features of a batch.
 
     Args:
-        path: of the file.
         settings: what the file says of the model, with the user's options.
         batch_size: rows of max_seq_length tokens in a batch; a batch of shorter
             rows holds more. None: as many as make 512 tokens, whose activations
             stay in the processor's cache.
     """
 
-    def __init__(
-        self, path: str, settings: TaskSettings, batch_size: int | None
-    ):
-        self.path, self.settings = path, settings
-        with naming(f"--model={path}"):
+    def __init__(self, settings: TaskSettings, batch_size: int | None):
+        self.path, self.settings = settings.checkpoint.prefix, settings
+        with naming(f"--model={self.path}"):
             self.task = registry.create_task(settings)
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // settings.checkpoint.row_length
         )
-
-    def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:
-        """Return the model's outputs for the features of a batch."""
-        raise NotImplementedError
 
     def predict(
         self, texts: Sequence[str | Mapping[str, Any]]
@@ -72,32 +62,3 @@ class FileModel:
             if isinstance(result, str):
                 raise UserError(f"text {number}: {result}")
         return found
-
-
-class OnnxModel(FileModel):
-    """A model in an ONNX file of this project, which OpenVINO runs.
-
-    Args:
-        path: of the file.
-        num_threads: None: all cores that the process may use.
-        batch_size: see FileModel.
-        **options: fields of TaskSettings that do not depend on the model; dtype
-            is the type of the matrix products.
-    """
-
-    any_length = OpenVinoModel.any_length
-
-    def __init__(
-        self,
-        path: str,
-        num_threads: int | None = None,
-        batch_size: int | None = None,
-        **options: Any,
-    ):
-        settings = openvino_files.settings_of(path)._replace(**options)
-        super().__init__(path, settings, batch_size)
-        self._run = OpenVinoModel(self.task, num_threads)
-
-    def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:
-        """Return the model's outputs, those of a SavedModel's `ids`."""
-        return self._run(features)
