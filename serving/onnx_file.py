@@ -291,7 +291,7 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
             found["pooled_output"] = pooled()
         return found
     vector = pool(own.pooling)
-    if size := task.settings.embedding_size:
+    if size := task.options.embedding_size:
         vector = made.Slice(vector, [0], [size], [1])
     if own.normalize:
         square = made.ReduceSum(made.Mul(vector, vector), [1])

@@ -123,7 +123,7 @@ class OpenVinoModel(FileModel):
             logits = outputs["logits"]
             logits = logits.reshape(*leading, *logits.shape[1:])
             outputs = self._of_logits(logits, features["input_ids"])
-        return self.task.answers(outputs)
+        return self.task.outputs_of(outputs)
 
     def _of_logits(self, logits: np.ndarray, ids: np.ndarray) -> Outputs:
         """Return `numbers` of the task's graph for the logits of a file."""
@@ -140,7 +140,7 @@ class OpenVinoModel(FileModel):
             at = at[:, : is_mask.sum(1).max()]  # [B, M, 1]
             shares = np.take_along_axis(logits, at, 1)[..., : len(vocab)]
             best = np.argsort(-shares, axis=-1, kind="stable")
-            best = best[..., : task.settings.top_k]
+            best = best[..., : task.options.top_k]
             scores = np.take_along_axis(softmax(shares), best, -1)
             return {"token_ids": best, "scores": scores}
         if task.labels is None:

@@ -63,7 +63,7 @@ class LiteRtModel(FileModel):
                 f"max_seq_length {longest} and max_position_embeddings "
                 f"{positions}, more than the file holds"
             )
-        super().__init__(settings._replace(**options), batch_size)
+        super().__init__(settings, batch_size)
         self.longest = positions
         runtime = packages.load(
             "ai_edge_litert.interpreter",
