@@ -53,7 +53,7 @@ class LiteRtModel(FileModel):
         place = f"--model={path}: {metadata.DESCRIPTION} inside"
         vocabulary = Vocabulary(f"{metadata.VOCAB} inside", vocab)
         settings = registry.described(details, place, path, vocabulary)
-        self.settings = registry.with_options(settings, options)
+        settings = registry.with_options(settings, options)
         longest = settings.checkpoint.max_seq_length
         positions = details["max_position_embeddings"]
         # The table of positions is in the file.
