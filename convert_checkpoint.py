@@ -4,6 +4,8 @@ r"""Convert a BERT checkpoint to the original's format or Hugging Face's.
         --output=/tmp/bert-hf --output_format=huggingface
     python convert_checkpoint.py --input=/tmp/bert-hf \
         --output=/tmp/bert-tf --output_format=original
+    python convert_checkpoint.py --input=sst2 --output=/tmp/sst2-hf \
+        --output_format=huggingface --onnx --quantize=int8
 
 The input may be a checkpoint prefix, a released directory, one of TensorFlow's
 Model Garden, an output_dir of this project or a Hugging Face directory. The
@@ -11,10 +13,12 @@ output holds the weights of the encoder and of its heads, pre-trained or
 fine-tuned, with configuration, vocabulary and settings of the tokenizer, which
 are read from beside the input. Adam's slots and the step are left out, so that
 a training checkpoint shrinks to a third. A Hugging Face directory gets a model
-card, README.md, unless there is one.
+card, README.md, unless there is one, and with --onnx the files that
+transformers.js, fastembed and OpenVINO run.
 """
 
 import dataclasses
+import os
 import re
 from collections.abc import Mapping
 
@@ -39,9 +43,13 @@ from checkpoints.checkpoint import (
     read_weights,
     write_checkpoint,
     write_tokenizer,
+    write_tokenizer_json,
 )
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
+from serving import onnx_file
+from tasks import loading
+from tasks.task import TaskSettings
 from training.flags import ModelFlags
 
 FLAGS = flags.FLAGS
@@ -63,6 +71,14 @@ class Flags:
     """Format to write. original: bert_model.ckpt with the names of the 2018
     release and bert_config.json; huggingface: model.safetensors, config.json
     and a model card."""
+
+    onnx: bool = flag(False, needs={"output_format=huggingface": ""})
+    """Write the model as onnx/model.onnx, too, for programs without PyTorch;
+    needs requirements-onnx.txt."""
+
+    quantize: str = flag("none", choices=("none", "int8"), needs={"onnx": ""})
+    """int8: also write onnx/model_quantized.onnx, a quarter of the size, faster
+    and less exact."""
 
 
 define(Flags)
@@ -96,7 +112,9 @@ def main(_: list[str]) -> None:
         flag="input",
     )
     prefix = checkpoint.prefix
-    weights = read_weights(checkpoint)
+    weights, settings = read_weights(checkpoint), None
+    if FLAGS.onnx:
+        settings = onnx_settings(checkpoint)
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
@@ -123,9 +141,40 @@ def main(_: list[str]) -> None:
             files = dataclasses.replace(files, known=known)
             checkpoint = dataclasses.replace(checkpoint, files=files)
         write_tokenizer(FLAGS.output, checkpoint)
+        write_tokenizer_json(FLAGS.output, checkpoint)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
+    if settings:
+        graph = loading.load_graph(settings)
+        folder = os.path.join(FLAGS.output, "onnx")
+        file_system.make_directory(folder)
+        # Where transformers.js looks for them.
+        onnx_file.write(graph, os.path.join(folder, "model.onnx"))
+        if FLAGS.quantize == "int8":
+            path = os.path.join(folder, "model_quantized.onnx")
+            onnx_file.write(graph, path, quantize=True)
     logs.say("Wrote the weights of %s to %s", prefix, FLAGS.output)
+
+
+def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
+    """Return what --onnx writes: the model as programs of others call it.
+
+    Raises:
+        UserError: they have no way to call it, or a file is there already.
+    """
+    if checkpoint.windows:  # others read one row, of which a warning tells
+        checkpoint = checkpoint.changed(long_texts=None)
+    settings = loading.describe(checkpoint)
+    if settings.task in ("multiple_choice", "multi_label_classification"):
+        raise UserError(
+            f"--onnx: {checkpoint.prefix} does {settings.task}, for which "
+            "programs that read ONNX files have no layout; leave --onnx out, "
+            "or use export_saved_model.py --format=onnx"
+        )
+    onnx_file.check(settings, "--onnx")
+    if file_system.exists(folder := os.path.join(FLAGS.output, "onnx")):
+        raise UserError(f"--onnx: {folder} exists already; name a new --output")
+    return settings
 
 
 def architecture_of(checkpoint: Checkpoint) -> str:

@@ -32,9 +32,9 @@ encoders as they are.
     python export_saved_model.py --format=onnx --init_checkpoint=mrpc \
         --output=mrpc.onnx
 
-writes an ONNX file, for ONNX Runtime, with the same inputs. Its properties have
-the vocabulary and the settings. pip install -r requirements-onnx.txt brings the
-converter.
+writes an ONNX file, for ONNX Runtime, OpenVINO and browsers. Inputs and outputs
+have the names that transformers gives them; properties have the vocabulary and
+the settings. It takes pip install -r requirements-onnx.txt.
 """
 
 import dataclasses
@@ -103,8 +103,6 @@ def main(_: list[str]) -> None:
     saved_model.check_new(path)
     if FLAGS.format == "litert":
         convert.check_converter()
-    elif FLAGS.format == "onnx":
-        onnx_file.check_converter()
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(
         checkpoint,
@@ -112,6 +110,8 @@ def main(_: list[str]) -> None:
         prediction_flags.model_options(FLAGS) | {"dtype": FLAGS.dtype},
         needs_rows=FLAGS.format != "saved_model",
     )
+    if FLAGS.format == "onnx":
+        onnx_file.check(settings, "--format=onnx")
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":
         checkpoint.warn_of_untrained_pooler()

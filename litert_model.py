@@ -1,4 +1,4 @@
-r"""Predict texts with a LiteRT file, without TensorFlow.
+r"""Predict texts with a LiteRT or an ONNX file, without TensorFlow.
 
     python litert_model.py --model=mrpc.tflite --input_file=pairs.jsonl
     echo "I loved it." | python litert_model.py --model=sst2.tflite
@@ -10,8 +10,14 @@ writes a JSON object per line of the input, with the fields of batch_predict.py:
 --output_file writes to a file instead. A line that cannot be predicted is named
 on standard error and has an empty answer; the exit status is then 1.
 
+    python litert_model.py --model=minilm.onnx --input_file=corpus.txt \
+        --output_file=vectors.npy --dtype=bfloat16
+
+writes the vectors of all lines as one matrix, the fastest way to make many.
+
 It needs ai-edge-litert and no TensorFlow: pip install -r
-requirements-litert.txt. In a program: from litert_model import LiteRtModel.
+requirements-litert.txt; for ONNX files requirements-openvino.txt. In a program:
+from litert_model import LiteRtModel.
 """
 
 import dataclasses
@@ -24,13 +30,16 @@ from base import file_system, logs, progress, script
 from base.errors import UserError
 from base.flags import define, flag
 
+import numpy as np
 from absl import flags, logging
 
 from serving import flags as prediction_flags
 from serving import run
 from serving.flags import TextOptions
 from serving.litert.model import LiteRtModel
-from tasks import reading
+from tasks import openvino_files, predict, reading, registry
+from tasks.file_model import FileModel
+from tasks.openvino_files import OpenVinoModel
 from tasks.reading import Window
 
 FLAGS = flags.FLAGS
@@ -42,7 +51,12 @@ class Flags:
 
     # Model
     model: str = flag(required=True)
-    """The file that export_saved_model.py --format=litert has written."""
+    """The file that export_saved_model.py --format=litert or onnx has
+    written; an ONNX file's name ends in .onnx."""
+
+    dtype: str = flag("float32", choices=("float32", "bfloat16"))
+    """Type of an ONNX file's matrix products: bfloat16 is the faster one on
+    processors that multiply it."""
 
     num_threads: int | None = flag(low=1, high=1024)
     """Threads that compute; default: all cores."""
@@ -61,7 +75,7 @@ class Flags:
 
     output_file: str = flag("-", is_output=True, alias="output")
     """File to write the predictions to, in place of an older one; -: standard
-    output."""
+    output. A name in .npy gets the vectors of all texts, float32 [n, D]."""
 
 
 define(Flags)
@@ -74,16 +88,23 @@ def main(_: list[str]) -> int:
     """Write a line for every input; return the exit status."""
     inputs = [("model", FLAGS.model), ("input_file", FLAGS.input_file)]
     file_system.prepare_output_file(FLAGS.output_file, inputs)
-    model = LiteRtModel(
-        FLAGS.model,
-        FLAGS.num_threads,
-        FLAGS.batch_size,
-        **prediction_flags.text_options(FLAGS),
-    )
+    options = prediction_flags.text_options(FLAGS)
+    sizes = FLAGS.num_threads, FLAGS.batch_size
+    if FLAGS.model.endswith(openvino_files.SUFFIX):
+        settings = openvino_files.settings_of(FLAGS.model)
+        options["dtype"] = FLAGS.dtype
+        settings = registry.with_options(settings, options)
+        model = OpenVinoModel(settings, *sizes)
+    elif FLAGS["dtype"].present:
+        raise UserError("--dtype is for ONNX files; leave it out")
+    else:
+        model = LiteRtModel(FLAGS.model, *sizes, **options)
     prediction_flags.warn_of_ignored(FLAGS, model.settings.task)
     prediction_flags.check_text_columns(FLAGS.text_columns, model.task)
     num_predicted = num_problems = 0
     began = time.monotonic()
+    if FLAGS.output_file.endswith(".npy"):
+        return write_vectors(model)
     with file_system.atomic_file(FLAGS.output_file) as file:
         for window in windows(model):
             result = run.predict_window(
@@ -119,7 +140,30 @@ def main(_: list[str]) -> int:
     return int(num_problems > 0)
 
 
-def windows(model: LiteRtModel) -> Iterator[Window]:
+def write_vectors(model: FileModel) -> int:
+    """Write the vectors of all inputs to --output_file."""
+    task, found = model.task, []
+    if task.name not in ("encoder", "embeddings") or len(task.predicted) > 1:
+        raise UserError(
+            f"--output_file={FLAGS.output_file}: a .npy file has one vector "
+            f"for each text; the model gives {', '.join(task.predicted)}"
+        )
+    (name,) = task.predicted
+    for window in windows(model):
+        for problem in window.problems:
+            raise UserError(f"{problem.place}: {problem.reason}")
+        units = task.encode(window.inputs).units
+        outputs = predict.run_units(task, model, units, model.batch_size)
+        found += [output[name] for output in outputs]
+    if not found:
+        raise UserError(f"--input_file={FLAGS.input_file}: it is empty")
+    with file_system.atomic_file(FLAGS.output_file) as file:
+        np.save(file, np.stack(found))
+    logs.say("Wrote %s: %d vectors", FLAGS.output_file, len(found))
+    return 0
+
+
+def windows(model: FileModel) -> Iterator[Window]:
     """Yield the inputs and the bad lines of --input_file, in parts."""
     if FLAGS.input_file == "-":
         return reading.read_stream(

@@ -41,7 +41,7 @@ from serving import flags as prediction_flags
 from serving.flags import ModelOptions
 from serving.search import build
 from serving.search.index import METHODS, load_usearch
-from tasks import loading, reading
+from tasks import loading, openvino_files, reading
 from tasks.embeddings.task import Embeddings, Prompts, with_prompts
 from tasks.reading import Window
 from tasks.task import Input, Task, TaskSettings
@@ -139,21 +139,33 @@ def main(_: list[str]) -> None:
 
 def describe_model() -> TaskSettings:
     """Return the settings and the task of the model that the flags name."""
-    checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    own = loading.choose_task(checkpoint, needs_rows=False)
+    given = {
+        "max_seq_length": FLAGS.max_seq_length,
+        "embedding_size": FLAGS.embedding_size,
+        "dtype": dtypes.resolve_here(FLAGS.dtype),
+    }
+    path = FLAGS.init_checkpoint
+    is_onnx = path.endswith(openvino_files.SUFFIX)
+    if is_onnx:
+        names = "bert_config_file", "vocab_file", "do_lower_case"
+        files = {name: FLAGS[name].value for name in names}
+        settings = loading.find(path, **given, **files)
+        checkpoint, own = settings.checkpoint, settings.task
+    else:
+        checkpoint = training_flags.open_init_checkpoint(FLAGS)
+        own = loading.choose_task(checkpoint, needs_rows=False)
     task = own if own in build.OUTPUTS else "encoder"
+    if is_onnx and task != own:
+        raise UserError(
+            f"--init_checkpoint={path} does {own}, which gives no vectors: "
+            "export it with --task=encoder"
+        )
     prediction_flags.warn_of_ignored(FLAGS, task, used=["top_k"])
     if task == Embeddings.name:
         checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
-    return loading.describe(
-        checkpoint,
-        task,
-        {
-            "max_seq_length": FLAGS.max_seq_length,
-            "embedding_size": FLAGS.embedding_size,
-            "dtype": dtypes.resolve_here(FLAGS.dtype),
-        },
-    )
+    if is_onnx:
+        return settings._replace(checkpoint=checkpoint)
+    return loading.describe(checkpoint, task, given)
 
 
 def read_queries(task: Task) -> Iterator[Window]:

@@ -10,6 +10,7 @@ beside a checkpoint.
 """
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -289,6 +290,68 @@ def write_tokenizer(directory: str, checkpoint: Checkpoint) -> None:
         keys["truncation_side"] = "left"
     path = os.path.join(directory, published.TOKENIZER_CONFIG_NAME)
     text_files.write_json(path, keys, sort_keys=True)
+
+
+def write_tokenizer_json(directory: str, checkpoint: Checkpoint) -> None:
+    """Write tokenizer.json for programs that read no vocab.txt.
+
+    The model's own file is kept where it says the same. Without a vocabulary,
+    or without [UNK], [CLS] and [SEP] in it, nothing is written.
+    """
+    files, settings = checkpoint.files, checkpoint.tokenizer_settings
+    _, unknown, first, last, _ = settings.token_names
+    ids = files.vocabulary.tokens if files.vocabulary else {}
+    if not {unknown, first, last} <= ids.keys():
+        return
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+    from tokenizers.processors import TemplateProcessing
+
+    made = tokenizers.Tokenizer(
+        models.WordPiece(
+            ids,
+            unk_token=unknown,
+            max_input_chars_per_word=settings.max_input_chars_per_word,
+        )
+    )
+    lower, strips = settings.do_lower_case, settings.strip_accents
+    made.normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=settings.tokenize_chinese_chars,
+        strip_accents=None if strips == lower else strips,
+        lowercase=lower,
+    )
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.post_processor = TemplateProcessing(
+        single=f"{first} $A {last}",
+        pair=f"{first} $A {last} $B:1 {last}:1",
+        special_tokens=[(token, ids[token]) for token in (first, last)],
+    )
+    made.decoder = decoders.WordPiece()
+    special, normalized = settings.special_tokens, settings.normalized_tokens
+    made.add_tokens(
+        [
+            tokenizers.AddedToken(
+                token,
+                single_word=token in settings.whole_words,
+                normalized=token in normalized,
+                special=token in special,
+            )
+            for token in ids
+            if token in special or token in normalized
+        ]
+    )
+    side = "left" if checkpoint.long_texts.how == TAIL else "right"
+    made.enable_truncation(checkpoint.max_seq_length, direction=side)
+    text = made.to_str()
+    own, parts = (files.folder and files.folder.whole) or {}, json.loads(text)
+    unlike = {name for name in parts if own.get(name) != parts[name]}
+    # Where it cuts no texts, programs do as tokenizer_config.json says.
+    may_differ = {"version", "decoder"}
+    may_differ |= {"truncation"} if own.get("truncation") is None else set()
+    if unlike <= may_differ:
+        text = text_files.read_text(files.folder.file(published.TOKENIZER_NAME))
+    path = os.path.join(directory, published.TOKENIZER_NAME)
+    file_system.write_text(path, text)
 
 
 def write_model(

@@ -1,141 +1,342 @@
-"""Write a model as an ONNX file, for ONNX Runtime and programs like it.
+"""Write a model as an ONNX file, for ONNX Runtime, OpenVINO and browsers.
 
-tf2onnx converts the graph. It copies constants so often that all-MiniLM-L6-v2,
-of 90 MB, takes 8 GB and half a minute. So its graph has inputs in place of the
-weights, which are put into the result.
+The operations are those of modeling.py and of the head. Their names, and the
+names of weights, begin with the layer's name in a checkpoint. Inputs and
+outputs have the names and the order that transformers gives them:
+
+    input_ids, attention_mask, token_type_ids   int64 [n, S]
+    logits              of classes and numbers [n, K], of tags [n, S, K], of
+                        masked words [n, S, V]
+    start_logits, end_logits                    of answers [n, S]
+    last_hidden_state   of vectors [n, S, H]; then this project's own outputs,
+                        mean_output, pooled_output or embedding [n, D]
+
+Programs that optimize or quantize a file look for attention, GELU and layer
+norms. They find them here, since a norm is one operation, and the operations of
+attention have the order of transformers' export.
 """
 
+import functools
 import json
-from collections.abc import Iterator
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from base import file_system, logs, packages, progress
 from base.errors import UserError
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from tasks.graph import INPUT_NAMES, Outputs, TaskGraph
+import modeling
+from tasks.graph import TaskGraph
+from tasks.task import TaskSettings
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+# The first version with Gelu.
+_OPSET = 20
 
 # A file of Protocol Buffers cannot be larger.
 _MOST_BYTES = 2**31 - 1
 
 
-def check_converter() -> None:
-    """Raise a UserError if tf2onnx is not installed."""
-    packages.load(
-        "tf2onnx", "--format=onnx", "tf2onnx", "requirements-onnx.txt"
-    )
+def check(settings: TaskSettings, flag: str) -> None:
+    """Raise a UserError if a model cannot be written, or packages lack."""
+    packages.load("onnx", flag, "onnx", "requirements-onnx.txt")
+    checkpoint = settings.checkpoint
+    lacking = {
+        "scores of sentences": settings.task == "sentence_score",
+        "a BiLSTM": checkpoint.trained_for.bilstm_layers,
+        "--long_texts=windows": checkpoint.windows,
+    }
+    for what, is_so in lacking.items():
+        if is_so:
+            raise UserError(
+                f"{flag}: an ONNX file lacks {what}; export_saved_model.py "
+                "with --format=saved_model or litert has it"
+            )
+    numbers = sum(map(np.prod, checkpoint.shapes.values()))
+    if 4 * numbers > _MOST_BYTES:
+        raise UserError(
+            f"{checkpoint.prefix} has weights of {4 * numbers / 1e9:.1f} GB, "
+            "and an ONNX file holds 2.1 GB: export it with "
+            "--format=saved_model"
+        )
 
 
-def write(graph: TaskGraph, path: str) -> None:
+def write(graph: TaskGraph, path: str, quantize: bool = False) -> None:
     """Write the ONNX file of a model, its weights restored.
 
-    Inputs and outputs are those of `TaskGraph.rows_function`. The properties of
-    the file have what programs need to make the ids: export.json, as a
-    SavedModel has it, and vocab.txt.
-
-    Raises:
-        UserError: the model is too large for a file.
+    The properties of the file have what programs need to make the ids:
+    export.json, as a SavedModel has it, and vocab.txt. `quantize`: whether the
+    weights of products and embeddings are int8.
     """
     import onnx
 
     task = graph.task
-    size = sum(4 * int(x.shape.num_elements()) for x in graph.weights)
-    if size > _MOST_BYTES:
-        raise UserError(
-            f"{task.checkpoint.prefix} has weights of {size / 1e9:.1f} GB, and "
-            "an ONNX file holds 2.1 GB: export it with --format=saved_model"
-        )
-    with progress.clock("Converting to ONNX"):
-        model = _convert(graph)
+    with progress.clock("Writing ONNX"):
+        model = _model(graph)
+        own = task.checkpoint.trained_for._asdict()
+        # What a program does before and behind the file.
+        names = "prompts", "default_prompt_name", "output_activation"
+        described = task.description() | {name: own[name] for name in names}
         properties = {
-            "export.json": json.dumps(task.description(), ensure_ascii=False),
+            "export.json": json.dumps(described, ensure_ascii=False),
             "vocab.txt": task.tokenizer.vocabulary.content.decode(),
         }
         onnx.helper.set_model_props(model, properties)
         data = model.SerializeToString()
+        if quantize:
+            data = _quantized(model)
         file_system.write_bytes(path, data)
     logs.say(
-        "Wrote %s: %s, %.1f MB; it takes %s, int32 [n, S]; gives %s",
+        "Wrote %s: %s, %.1f MB; it takes %s, int64 [n, S]; gives %s",
         path,
         task.name,
         len(data) / 1e6,
-        ", ".join(INPUT_NAMES),
-        ", ".join(sorted(output.name for output in model.graph.output)),
+        ", ".join(INPUTS),
+        ", ".join(output.name for output in model.graph.output),
     )
 
 
-def _convert(graph: TaskGraph) -> Any:
+def _quantized(model: Any) -> bytes:
+    """Return the file of a model with weights of int8.
+
+    With the defaults, one scale for a matrix and all 8 bits, products overflow
+    on processors without VNNI, and the vectors of MiniLM keep a cosine of 0.958
+    to the right ones; here 0.990.
+    """
+    import onnx
+    from onnxruntime import quantization
+
+    # Else it recommends to optimize a model first, which changes nothing here.
+    onnx.helper.set_model_props(
+        model, {"onnx.quant.pre_process": "onnxruntime.quant"}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        quantization.quantize_dynamic(
+            model, path, per_channel=True, reduce_range=True
+        )
+        with open(path, "rb") as file:
+            return file.read()
+
+
+# --- The graph ---------------------------------------------------------------
+
+
+class _Graph:
+    """Operations; `graph.MatMul(x, y)` adds one and returns its output's name.
+
+    An input is the name of an output or of a variable, or a constant. Keywords
+    are attributes.
+    """
+
+    def __init__(self, variables: Mapping[str, np.ndarray]):
+        self.variables, self.nodes = variables, []
+        self.values: dict[str, np.ndarray] = {}  # variables and constants
+
+    def __getattr__(self, kind: str) -> Callable[..., str]:
+        return functools.partial(self._add, kind)
+
+    def _add(self, kind: str, *inputs: Any, **attributes: Any) -> str:
+        import onnx
+
+        output, names = f"{kind}_{len(self.nodes)}", []
+        for number, value in enumerate(inputs):
+            name = value if isinstance(value, str) else f"{output}/{number}"
+            value = self.variables.get(name, value)
+            if isinstance(value, float):
+                value = np.float32(value)
+            if not isinstance(value, str):
+                self.values[name] = np.asarray(value)
+            names.append(name)
+        self.nodes.append(
+            onnx.helper.make_node(kind, names, [output], output, **attributes)
+        )
+        return output
+
+    # --- Layers of modeling.py, by their paths in a checkpoint ---------------
+
+    def dense(self, path: str, x: str) -> str:
+        """Add x W + b."""
+        return self.Add(self.MatMul(x, f"{path}/kernel"), f"{path}/bias")
+
+    def norm(self, path: str, x: str) -> str:
+        """Add a layer norm."""
+        weights = f"{path}/LayerNorm/gamma", f"{path}/LayerNorm/beta"
+        return self.LayerNormalization(x, *weights, axis=-1, epsilon=1e-12)
+
+    def residual(self, path: str, x: str, residual: str) -> str:
+        """Add norm(residual + x W + b)."""
+        x = self.dense(f"{path}/dense", x)
+        return self.norm(path, self.Add(x, residual))
+
+    def activation(self, name: str | None, x: str) -> str:
+        """Add a function of modeling.get_activation."""
+        name = str(name or "").lower()
+        if name == "gelu":
+            # Not Gelu with approximate="tanh": the optimizer of ONNX Runtime
+            # takes it for the exact form.
+            inner = self.Add(x, self.Mul(self.Pow(x, 3.0), 0.044715))
+            inner = self.Tanh(self.Mul(inner, math.sqrt(2 / math.pi)))
+            return self.Mul(self.Mul(x, 0.5), self.Add(inner, 1.0))
+        known = {"gelu_erf": self.Gelu, "relu": self.Relu, "tanh": self.Tanh}
+        return known[name](x) if name in known else x
+
+    def project(self, x: str, path: str, weights: str = "", rows="") -> str:
+        """Add x W^T + b of vectors [n, H], or of tokens, with rows [n, S]."""
+        weights = weights or f"{path}weights"
+        outputs, width = self.variables[weights].shape
+        flat = self.Reshape(x, [-1, width]) if rows else x
+        found = self.Gemm(flat, weights, f"{path}bias", transB=1)
+        if not rows:
+            return found
+        return self.Reshape(found, self.Concat(rows, [outputs], axis=0))
+
+
+def _model(graph: TaskGraph) -> Any:
     """Return the ONNX model of a graph."""
     import onnx
-    import tf2onnx
 
-    function = graph.rows_function()
-    variables = graph.model.variables
-
-    def numbers(rows: list[tf.Tensor], weights: list[tf.Tensor]) -> Outputs:
-        pairs = zip(variables, weights, strict=True)
-        with keras.StatelessScope(list(pairs)):
-            return function.python_function(*rows)
-
-    concrete = tf.function(numbers, autograph=False).get_concrete_function(
-        list(function.input_signature),
-        [tf.TensorSpec(x.shape, x.dtype, x.path) for x in variables],
+    made = _Graph({v.path: v.numpy() for v in graph.model.variables})
+    outputs = {x: name for name, x in _outputs(made, graph).items()}
+    for node in made.nodes:
+        node.input[:] = [outputs.get(name, name) for name in node.input]
+        node.output[:] = [outputs.get(name, name) for name in node.output]
+    sizes = "batch_size", "sequence_length"
+    info, types = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    made = onnx.helper.make_graph(
+        made.nodes,
+        graph.task.name,
+        [info(name, types.INT64, sizes) for name in INPUTS],
+        [info(name, types.FLOAT, None) for name in outputs.values()],
+        [onnx.numpy_helper.from_array(x, n) for n, x in made.values.items()],
     )
-    # Inputs that are no arguments are constants of the model.
-    inputs = [tensor.name for tensor in concrete.inputs]
-    values = [*variables, *concrete.captured_inputs]
-    names = {name: name.removesuffix(":0") for name in inputs}
-    weights = dict(
-        zip([*names.values()][len(INPUT_NAMES) :], values, strict=True)
-    )
-    outputs = [tensor.name for tensor in concrete.outputs]
-    names |= zip(outputs, sorted(concrete.structured_outputs), strict=True)
-    # Its lines would be about functions of TensorFlow that tf2onnx uses.
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
-    try:
-        model, _ = tf2onnx.convert.from_graph_def(
-            concrete.graph.as_graph_def(),
-            input_names=inputs,
-            output_names=outputs,
-            tensors_to_rename=names,
-            custom_op_handlers={"Erfc": (_convert_erfc, [])},
-        )
-    finally:
-        logger.setLevel(level)
-    # The converter leaves operations that ONNX lacks as they are.
+    version = onnx.helper.make_opsetid("", _OPSET)
+    model = onnx.helper.make_model_gen_version(made, opset_imports=[version])
+    # The shapes of the outputs follow from the operations.
+    found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    for output, shaped in zip(model.graph.output, found.output, strict=True):
+        output.CopyFrom(shaped)
+        for number, size in enumerate(output.type.tensor_type.shape.dim):
+            if not size.dim_value:
+                size.dim_param = sizes[number]
     onnx.checker.check_model(model)
-    kept = [one for one in model.graph.input if one.name not in weights]
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
-    read = {*_names_read(model.graph)}  # without an unread pooler's
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(value.numpy(), name)
-        for name, value in weights.items()
-        if name in read
-    )
     return model
 
 
-def _names_read(graph: Any) -> Iterator[str]:
-    """Yield the names of tensors that a graph and those inside it read."""
-    for node in graph.node:
-        yield from node.input
-        for attribute in node.attribute:
-            yield from _names_read(attribute.g)  # of a loop; else empty
+def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
+    """Add a model; return {name: tensor} of what it says."""
+    task, config = graph.task, graph.model.config
+    ids, mask, segments = INPUTS
+    rows = made.Shape(ids)  # [n, S]
+    length = made.Unsqueeze(made.Gather(rows, 1), [0])  # [1]
+    positions = np.arange(config.max_position_embeddings)[None]
+    positions = made.Slice(positions, [0], length, [1])  # [1, S]
+    # As modeling.attention_bias.
+    visible = made.Unsqueeze(made.Unsqueeze(mask, [1]), [2])
+    visible = made.Cast(visible, to=1)  # float32 [n, 1, 1, S]
+    is_left = config.attention_direction == modeling.LEFT_TO_RIGHT
+    if config.attention_direction != modeling.BIDIRECTIONAL:
+        square = made.Expand(1.0, made.Concat(length, length, axis=0))
+        seen = made.Trilu(square, upper=int(not is_left))  # [S, S]
+        visible = made.Mul(visible, seen)  # [n, 1, S, S]
+    bias = made.Mul(made.Sub(1.0, visible), -10000.0)
+    read = {"word": ids, "token_type": segments, "position": positions}
+    x = _encoder(made, config, read, bias)  # [n, S, H]
+
+    if task.name == "question_answering":
+        logits = made.project(x, "cls/squad/output_", rows=rows)
+        names = "start_logits", "end_logits"
+        return {n: made.Gather(logits, i, axis=2) for i, n in enumerate(names)}
+    if task.name == "masked_lm":
+        path = "cls/predictions/transform"
+        x = made.activation(config.hidden_act, made.dense(f"{path}/dense", x))
+        table = "bert/embeddings/word_embeddings"
+        path, x = "cls/predictions/output_", made.norm(path, x)
+        return {"logits": made.project(x, path, table, rows)}
+    if task.name == "token_classification":
+        return {"logits": made.project(x, "output_", rows=rows)}
+
+    def class_vectors() -> str:  # as modeling.class_vectors
+        if not is_left:
+            return made.Gather(x, 0, axis=1)
+        last = made.ReduceMax(made.Mul(positions, mask), [1])  # [n, 1]
+        return made.GatherND(x, last, batch_dims=1)
+
+    def pooled() -> str:
+        return made.Tanh(made.dense("bert/pooler/dense", class_vectors()))
+
+    if task.head == "output_weights":
+        return {"logits": made.project(pooled(), "output_")}
+
+    def pool(pooling: str | None) -> str:
+        if pooling == "cls":
+            return class_vectors()
+        there = made.Unsqueeze(made.Cast(mask, to=1), [2])  # [n, S, 1]
+        if pooling == "max":
+            away = made.Mul(made.Sub(there, 1.0), 1e9)
+            return made.ReduceMax(made.Add(x, away), [1], keepdims=0)
+        total = made.ReduceSum(made.Mul(x, there), [1], keepdims=0)
+        count = made.ReduceSum(there, [1], keepdims=0)
+        return made.Div(total, made.Max(count, 1.0))
+
+    found, own = {"last_hidden_state": x}, task.checkpoint.trained_for
+    if task.name != "embeddings":
+        found["mean_output"] = pool("mean")
+        if "bert/pooler/dense/kernel" in task.checkpoint.shapes:
+            found["pooled_output"] = pooled()
+        return found
+    vector = pool(own.pooling)
+    if size := task.options.embedding_size:
+        vector = made.Slice(vector, [0], [size], [1])
+    if own.normalize:
+        square = made.ReduceSum(made.Mul(vector, vector), [1])
+        vector = made.Div(vector, made.Sqrt(made.Max(square, 1e-24)))
+    if own.truncate_dim:
+        vector = made.Slice(vector, [0], [task.width], [1])
+    return found | {"embedding": vector}
 
 
-def _convert_erfc(graph: Any, node: Any, name: str, _: list) -> None:
-    """Convert erfc(x) of the exact GELU, which ONNX lacks, to 1 - erf(x)."""
-    node.type = "Erf"
-    one = graph.make_const(f"{name}/one", np.float32(1))
-    graph.insert_new_node_on_output(
-        "Sub",
-        node.output[0],
-        f"{name}/complement",
-        [one.output[0], node.output[0]],
+def _encoder(
+    made: _Graph,
+    config: modeling.BertConfig,
+    inputs: Mapping[str, str],
+    bias: str,
+) -> str:
+    """Add embeddings, of what has the names of their tables, and layers."""
+    path = "bert/embeddings"
+    words, segments, positions = (
+        made.Gather(f"{path}/{name}_embeddings", x)
+        for name, x in inputs.items()
     )
+    x = made.Add(made.Add(words, segments), positions)
+    x = made.norm(path, x)  # [n, S, H]
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    for number in range(config.num_hidden_layers):
+        path = f"bert/encoder/layer_{number}"
+
+        query, key, value = (
+            made.Transpose(
+                made.Reshape(
+                    made.dense(f"{path}/attention/self/{name}", x),
+                    [0, 0, heads, hidden // heads],
+                ),
+                perm=[0, 2, 3, 1] if name == "key" else [0, 2, 1, 3],
+            )
+            for name in ("query", "key", "value")
+        )
+        scores = made.MatMul(query, key)  # [n, N, S, S]
+        scores = made.Div(scores, math.sqrt(hidden // heads))
+        scores = made.Add(scores, bias)
+        context = made.MatMul(made.Softmax(scores, axis=-1), value)
+        context = made.Transpose(context, perm=[0, 2, 1, 3])
+        context = made.Reshape(context, [0, 0, hidden])
+        x = made.residual(f"{path}/attention/output", context, x)
+        inner = made.dense(f"{path}/intermediate/dense", x)
+        inner = made.activation(config.hidden_act, inner)
+        x = made.residual(f"{path}/output", inner, x)
+    return x

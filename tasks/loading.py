@@ -24,9 +24,10 @@ from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import TAIL, LongTexts
-from tasks import long_texts, registry, saved_model
+from tasks import long_texts, openvino_files, registry, saved_model
 from tasks.embeddings.task import Embeddings
 from tasks.graph import TaskGraph
+from tasks.openvino_files import OpenVinoModel
 from tasks.task import Model, TaskSettings
 from tokenization import Vocabulary
 from training import prediction
@@ -46,9 +47,10 @@ _OF_EXPORT = (
 
 
 def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
-    """Return the settings of the checkpoint or SavedModel at a path.
+    """Return the settings of the checkpoint or exported model at a path.
 
-    The path is a directory, the prefix of a checkpoint, or a name of the hub.
+    The path is a directory, the prefix of a checkpoint, a name of the hub, or
+    an ONNX file.
     The task is one of registry.TASKS; None: what the model has a head for.
     The options are flags of the checkpoint's files and those of `describe`;
     None stands for the model's own value.
@@ -58,18 +60,33 @@ def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
             task.
     """
     given = {name: v for name, v in options.items() if v is not None}
-    if published.is_of_hub(path) or not file_system.exists(
-        os.path.join(path, "saved_model.pb")
+    is_onnx = path.endswith(openvino_files.SUFFIX)
+    if published.is_of_hub(path) or not (
+        is_onnx or file_system.exists(os.path.join(path, "saved_model.pb"))
     ):
         files = {name: given.pop(name, None) for name in _FILES}
         checkpoint = open_checkpoint(path, **files, flag="model")
         return describe(checkpoint, task, given)
     for name in (*_FILES, *_OF_EXPORT):
-        if name in given:
+        if name in given and not (is_onnx and name == "dtype"):
             raise UserError(
-                f"--{name} is for checkpoints; the SavedModel {path} has its "
-                "own: leave the flag out"
+                f"--{name} is for checkpoints; the exported model {path} has "
+                "its own: leave the flag out"
             )
+    if is_onnx:
+        settings = openvino_files.settings_of(path)
+    else:
+        settings = _of_saved_model(path)
+    if task and task != settings.task:
+        raise UserError(
+            f"--task={task}, but {path} was exported with --task="
+            f"{settings.task}: export it with --task={task}"
+        )
+    return registry.with_options(settings, given)
+
+
+def _of_saved_model(path: str) -> TaskSettings:
+    """Return the settings of a SavedModel, by the files in it."""
     place = os.path.join(path, saved_model.DESCRIPTION)
     if not file_system.exists(place):
         raise UserError(
@@ -81,13 +98,7 @@ def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
     names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
     if len(names) != 1:
         raise UserError(f"{path}/assets holds no vocabulary: export again")
-    settings = registry.described(found, place, path, Vocabulary(names[0]))
-    if task and task != settings.task:
-        raise UserError(
-            f"--task={task}, but {path} was exported with --task="
-            f"{settings.task}: export it with --task={task}"
-        )
-    return registry.with_options(settings, given)
+    return registry.described(found, place, path, Vocabulary(names[0]))
 
 
 def describe(
@@ -218,6 +229,8 @@ def load(settings: TaskSettings) -> Model:
     if not settings.checkpoint.is_exported:
         return run_graph(load_graph(settings))
     path = settings.checkpoint.prefix
+    if path.endswith(openvino_files.SUFFIX):
+        return OpenVinoModel(settings)
     # Registers the operations of the text signatures.
     packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:
@@ -246,7 +259,9 @@ def fingerprint(settings: TaskSettings) -> list[tuple[str, str]]:
     """Return (file, SHA-256) of everything that determines the outputs."""
     checkpoint = settings.checkpoint
     prefix, config = checkpoint.prefix, checkpoint.bert_config_file
-    if checkpoint.is_exported:
+    if prefix.endswith(openvino_files.SUFFIX):
+        files = [prefix]
+    elif checkpoint.is_exported:
         files = [
             os.path.join(prefix, name)
             for name, _ in file_system.files_below(prefix)

@@ -100,17 +100,19 @@ def batches(
     Args:
         run: if each shape is compiled (`few_shapes`), all batches have
             batch_size rows, of few lengths, B > n if the last one is filled up
-            with copies; else lengths are multiples of 8.
+            with copies; else lengths are multiples of 8, or any (`any_length`).
         data: the rows.
         batch_size: counts the rows in a group one by one.
         group: rows that stay together, such as the choices of a question.
     """
     few_shapes = getattr(run, "few_shapes", False)
+    any_length = getattr(run, "any_length", False)
     buckets = data.buckets(is_fine=not few_shapes)
     order, at = np.argsort(-data.lengths, kind="stable"), 0
     while at < len(order):
-        longest = data.lengths[order[at]]
-        length = int(buckets[np.searchsorted(buckets, longest)])
+        length = data.lengths[order[at]]
+        if not any_length:
+            length = int(buckets[np.searchsorted(buckets, length)])
         more = min(1 if few_shapes else MORE_ROWS, buckets[-1] // length)
         size = max(1, batch_size * more // group)
         taken = order[at : at + size]

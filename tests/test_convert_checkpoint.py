@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ import safetensors.numpy
 import scripts
 import small_models
 import tensorflow as tf
+import tokenizers
 from marks import nightly
 from paths import GOLDEN
 
 import modeling
 from checkpoints import huggingface, lookup, weight_files
-from checkpoints.checkpoint import open_checkpoint
+from checkpoints.casing import TokenizerFiles
+from checkpoints.checkpoint import open_checkpoint, write_tokenizer_json
 from checkpoints.model import Checkpoint
 from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import LongTexts, TrainedFor
@@ -29,7 +32,7 @@ from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
-from tokenization import SPECIAL_TOKENS, TokenizerSettings
+from tokenization import SPECIAL_TOKENS, TokenizerSettings, Vocabulary
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 
@@ -585,6 +588,82 @@ def test_settings_of_the_originals_tokenizer_travel(tmp_path, caplog):
         written = json.loads((out / "tokenizer_config.json").read_text())
         assert written["split_special_tokens"] is (name == "encoder")
     assert "max_input_chars_per_word is 200, but 100 in Bert" in caplog.text
+
+
+@pytest.mark.parametrize("is_of_hub", [True, False])
+@pytest.mark.parametrize("casing", ["uncased", "cased"])
+def test_tokenizer_json_gives_the_same_ids(tmp_path, casing, is_of_hub):
+    """The package has Unicode 8, and the original's rules differ in few texts.
+
+    They are characters for private use, which it drops, and capital sigmas.
+    """
+    vocabulary = Vocabulary(GOLDEN / "vocab" / f"{casing}.txt")
+    known = TokenizerSettings.of(
+        casing == "uncased",
+        special_tokens=SPECIAL_TOKENS if is_of_hub else (),
+        is_of_hub=is_of_hub,
+    )
+    files = TokenizerFiles(vocabulary=vocabulary, known=known)
+    write_tokenizer_json(
+        str(tmp_path),
+        Checkpoint("", None, TrainedFor(max_seq_length=999), files),
+    )
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    lines = (GOLDEN / "tokenization.jsonl").read_text("utf-8").splitlines()
+    texts = [json.loads(line)["text"] for line in lines]
+    if is_of_hub:
+        texts += ["title[SEP]x [MASK] ΟΔΥΣΣΕΥΣ", "a\ue000b"]
+    ids = files.tokenizer.vocab
+    different = [
+        text
+        for text in texts
+        if theirs.encode(text).ids
+        != [ids["[CLS]"], *files.tokenizer.text_to_ids(text), ids["[SEP]"]]
+    ]
+    assert len(different) <= (3 if is_of_hub else 180)
+    kinds = ("Cn", "Cs") if is_of_hub else ("Cn", "Cs", "Co")
+    known = "\u08dc\u2e5d" if is_of_hub else "\u08dc\u2e5d\u03a3"
+    for text in different:
+        assert any(
+            char in known or unicodedata.category(char) in kinds
+            for char in text
+        )
+    pair = theirs.encode("a b", "c")
+    assert pair.type_ids == [0, 0, 0, 0, 1, 1]
+
+
+def test_tokenizer_json_has_what_is_applied(directory, tmp_path):
+    """Lengths, sides, added tokens; a source's own file is kept if it has."""
+    text = "[PAD]\n[UNK]\n<s>\n[SEP]\n[MASK]\na\nb\nx\n# y\n##a\n"
+    (directory / "vocab.txt").write_text(text)
+    added = {"content": "# y", "normalized": True, "single_word": True}
+    settings = {
+        "do_lower_case": False,
+        "cls_token": "<s>",
+        "truncation_side": "left",
+        "model_max_length": 5,
+        "added_tokens_decoder": {"8": added},
+    }
+    path = directory / "tokenizer_config.json"
+    path.write_text(json.dumps(settings))
+    convert(directory, tmp_path / "out", "huggingface")
+    written = tmp_path / "out" / "tokenizer.json"
+    theirs = tokenizers.Tokenizer.from_file(str(written))
+    assert theirs.encode("a aa # y [MASK]").ids == [2, 9, 8, 4, 3]
+    assert theirs.encode("B # yy").ids == [2, 1, 1, 1, 3]
+
+    own = json.loads(written.read_text()) | {"truncation": None}
+    (directory / "tokenizer.json").write_text(json.dumps(own, indent=3))
+    convert(directory, tmp_path / "kept", "huggingface")
+    kept = (tmp_path / "kept" / "tokenizer.json").read_text()
+    assert kept == json.dumps(own, indent=3)
+    own["truncation"] = json.loads(written.read_text())["truncation"]
+    own["truncation"]["max_length"] = 4
+    (directory / "tokenizer.json").write_text(json.dumps(own, indent=3))
+    convert(directory, tmp_path / "new", "huggingface")
+    assert (tmp_path / "new" / "tokenizer.json").read_text() == (
+        written.read_text()
+    )
 
 
 @pytest.mark.parametrize(

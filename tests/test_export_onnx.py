@@ -1,6 +1,8 @@
-"""--format=onnx: the numbers of the checkpoint by ONNX Runtime, and errors."""
+"""ONNX files: the numbers of the checkpoint by ONNX Runtime, and errors."""
 
+import collections
 import json
+import os
 import sys
 
 import litert_files
@@ -10,14 +12,69 @@ import scripts
 import tiny
 from classifier_runs import VOCAB
 from exports import export_saved_model
+from fine_tuned_models import changed
 from marks import nightly
 
+import modeling
+from serving.onnx_file import INPUTS
 from tasks import loading, registry
-from tasks.graph import INPUT_NAMES
+from tasks.graph import INPUT_NAMES, TaskGraph
 from tokenization import Vocabulary
 
-KINDS = [*litert_files.TEXTS, "embeddings", "gelu_erf"]
-FAST = ("gelu_erf", "question_answering")
+convert_checkpoint = scripts.load("convert_checkpoint")
+
+# Kinds of models, and what differs in their configuration.
+OTHERS = {
+    "gelu_erf": {"hidden_act": "gelu_erf"},
+    "left to right": {"attention_direction": modeling.LEFT_TO_RIGHT},
+    "right to left": {"attention_direction": modeling.RIGHT_TO_LEFT},
+}
+VECTORS = {
+    "embeddings": {},
+    "maximum": {"pooling": "max", "normalize": True},
+    "first numbers": {"pooling": "cls", "truncate_dim": 8},
+}
+KINDS = [*litert_files.TEXTS, *OTHERS, *VECTORS]
+KINDS.remove("sentence_score")
+KINDS.remove("classifier with a BiLSTM")
+FAST = ("gelu_erf", "question_answering", "maximum")
+
+
+def write_model(folder, kind):
+    """Write a checkpoint; return the flags that name it and its task."""
+    options = litert_files.options_for(kind)
+    if kind in OTHERS:
+        config = tiny.config_of(VOCAB, **OTHERS[kind])
+        tiny.write_model(folder, config, VOCAB)
+    elif kind in VECTORS:
+        source = folder.with_suffix(".source")
+        litert_files.write_model(source, "embeddings")
+        changed(source, folder, **VECTORS[kind])
+    else:
+        litert_files.write_model(folder, kind)
+    if kind in OTHERS or kind == "encoder":
+        options["task"] = "encoder"
+    return options
+
+
+def wanted_of(graph: TaskGraph, rows: dict) -> dict[str, np.ndarray]:
+    """Return what the checkpoint gives, by the names of an ONNX file."""
+    if graph.task.name == "masked_lm":
+        shape = rows["input_ids"].shape
+        places = np.resize(np.arange(shape[1]), shape)
+        output = graph.model(rows | {"masked_lm_positions": places})
+        return {"logits": output.masked_lm_logits}
+    found = graph.model.outputs(rows)
+    for name in ("probabilities", "value"):
+        found.pop(name, None)
+    if graph.task.name == "multiple_choice":
+        return {"logits": found["logits"][:, None]}
+    if graph.task.name == "embeddings":
+        output = graph.model.bert(**graph.model.encoder_inputs(rows))
+        found["sequence_output"] = output.sequence_output
+    if "sequence_output" in found:
+        found["last_hidden_state"] = found.pop("sequence_output")
+    return found
 
 
 @pytest.mark.slow
@@ -26,17 +83,10 @@ FAST = ("gelu_erf", "question_answering")
 )
 def test_same_numbers_as_the_checkpoint(tmp_path, kind):
     """Of rows of any number and length, with padding."""
+    onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("tf2onnx")
-    path, options = tmp_path / "m.onnx", litert_files.options_for(kind)
-    source = tmp_path / "model"
-    if kind == "gelu_erf":  # the exact form, by an operation that ONNX lacks
-        config = tiny.config_of(VOCAB, hidden_act=kind)
-        tiny.write_model(source, config, VOCAB)
-    else:
-        litert_files.write_model(source, kind)
-    if kind in ("encoder", "gelu_erf"):
-        options["task"] = "encoder"
+    path, source = tmp_path / "m.onnx", tmp_path / "model"
+    options = write_model(source, kind)
     flags = {"init_checkpoint": source, "export_dir": path, "format": "onnx"}
     assert scripts.run(export_saved_model, **flags | options) == 0
     file = runtime.InferenceSession(path)
@@ -48,25 +98,120 @@ def test_same_numbers_as_the_checkpoint(tmp_path, kind):
 
     graph = loading.load_graph(loading.find(str(source), **options))
     assert settings.task == graph.task.name
-    assert {one.name for one in file.get_inputs()} == {*INPUT_NAMES}
+    for one, name in zip(file.get_inputs(), INPUTS, strict=True):
+        assert (one.name, one.type) == (name, "tensor(int64)")
+        assert one.shape == ["batch_size", "sequence_length"]
     rng = np.random.default_rng(0)
     for shape in ((1, 5), (4, 12)):
         ids = rng.integers(4, len(vocabulary.tokens), shape)
-        ids[:, 1] = vocabulary.tokens.get("[MASK]", 1)
         segments = np.arange(shape[1]) > 3 + 0 * ids
         mask = np.arange(shape[1]) < rng.integers(4, shape[1], [shape[0], 1])
-        values = (x.astype(np.int32) for x in (ids, mask, segments))
-        rows = dict(zip(INPUT_NAMES, values, strict=True))
-        wanted = graph.rows_function()(**rows)
-        found = dict(zip(wanted, file.run([*wanted], rows), strict=True))
-        for name, value in wanted.items():
+        values = [x.astype(np.int64) for x in (ids, mask, segments)]
+        named = zip(INPUT_NAMES, values, strict=True)
+        rows = {name: value.astype(np.int32) for name, value in named}
+        wanted = wanted_of(graph, rows)
+        names = [one.name for one in file.get_outputs()]
+        if "last_hidden_state" in wanted:
+            assert names[0] == "last_hidden_state"
+        assert {*names} == wanted.keys()
+        found = file.run(names, dict(zip(INPUTS, values, strict=True)))
+        for name, value in zip(names, found, strict=True):
+            is_token = 1
+            if name == "last_hidden_state":  # padding has no meaning
+                is_token = mask[..., None]
             np.testing.assert_allclose(
-                found[name], value, rtol=1e-5, atol=1e-5, err_msg=name
+                value * is_token,
+                wanted[name] * is_token,
+                rtol=1e-5,
+                atol=1e-5,
+                err_msg=name,
             )
+    # What programs that optimize a file look for.
+    layers = graph.model.config.num_hidden_layers
+    nodes = onnx.load(path).graph.node
+    kinds = collections.Counter(node.op_type for node in nodes)
+    assert kinds["Softmax"] == layers
+    assert kinds["LayerNormalization"] >= 1 + 2 * layers
+    assert kinds["Gelu"] == (layers if kind == "gelu_erf" else 0)
 
 
-def test_without_the_converter(tmp_path, encoder_dir, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+@pytest.mark.slow
+def test_files_beside_a_converted_model(tmp_path):
+    """--onnx, and --quantize=int8, in the places where programs look."""
+    runtime = pytest.importorskip("onnxruntime")
+    source = litert_files.write_model(tmp_path / "model", "classifier")
+    out = tmp_path / "out"
+    flags = {"input": source, "output_format": "huggingface", "onnx": True}
+    assert (
+        scripts.run(convert_checkpoint, output=out, quantize="int8", **flags)
+        == 0
+    )
+    names = ["model.onnx", "model_quantized.onnx"]
+    assert sorted(os.listdir(out / "onnx")) == names
+    rows = np.array([[2, 6, 7, 8, 3]])
+    inputs = dict(zip(INPUTS, (rows, rows * 0 + 1, rows * 0), strict=True))
+    exact, rounded = (
+        runtime.InferenceSession(out / "onnx" / name).run(["logits"], inputs)[0]
+        for name in names
+    )
+    graph = loading.load_graph(loading.find(str(out)))
+    features = dict(zip(INPUT_NAMES, inputs.values(), strict=True))
+    np.testing.assert_allclose(exact, graph.model(features), atol=2e-6)
+    np.testing.assert_allclose(rounded, exact, atol=0.1)
+    assert not np.array_equal(rounded, exact)
+
+    # What is there is not replaced.
+    written = (out / "onnx" / "model.onnx").read_bytes()
+    (out / "model.safetensors").unlink()
+    line = scripts.error_of(convert_checkpoint, output=out, **flags)
+    assert "out/onnx exists already" in line
+    assert (out / "onnx" / "model.onnx").read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "word"),
+    [
+        ("multiple_choice", {}, "no layout"),
+        ("classifier", {"task": "multi_label_classification"}, "no layout"),
+        ("classifier with a BiLSTM", {}, "BiLSTM"),
+    ],
+)
+def test_models_that_programs_cannot_call(tmp_path, kind, more, word):
+    """They are refused before anything is written."""
+    litert_files.write_model(tmp_path / "source", kind)
+    source = changed(tmp_path / "source", tmp_path / "model", **more)
+    line = scripts.error_of(
+        convert_checkpoint,
+        input=source,
+        output=tmp_path / "out",
+        output_format="huggingface",
+        onnx=True,
+    )
+    assert "--onnx" in line
+    assert word in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"task": "sentence_score"}, "scores of sentences"),
+        ({"task": "encoder", "long_texts": "windows"}, "windows"),
+    ],
+)
+def test_what_a_file_lacks(tmp_path, options, word):
+    source = litert_files.write_model(tmp_path / "model", "masked_lm")
+    flags = {"init_checkpoint": source, "export_dir": tmp_path / "m.onnx"}
+    line = scripts.error_of(
+        export_saved_model, format="onnx", **flags | options
+    )
+    assert "--format=onnx" in line
+    assert word in line
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_without_the_package(tmp_path, encoder_dir, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
     flags = {"init_checkpoint": encoder_dir, "export_dir": tmp_path / "m.onnx"}
     line = scripts.error_of(export_saved_model, format="onnx", **flags)
     assert "pip install -r requirements-onnx.txt" in line

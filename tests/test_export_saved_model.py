@@ -103,7 +103,6 @@ def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
 def test_vocabularies_are_written_as_they_were_read(tmp_path):
     """With Windows' ends of lines and a byte order mark: in every copy."""
     onnx = pytest.importorskip("onnx")
-    pytest.importorskip("tf2onnx")
     source = write_model(tmp_path / "model", TaskModel(CONFIG).variables)
     wanted = (source / "vocab.txt").read_bytes()
     text = "\r\n".join(VOCAB[:-1]) + f"\r\n {VOCAB[-1]}"

@@ -322,6 +322,30 @@ def test_litert(made_of, case, tmp_path):
 
 
 @every_task
+def test_onnx(made_of, case, tmp_path):
+    """OpenVINO gives the same answers, or the file cannot be written."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("openvino")
+    made, path = made_of(case), tmp_path / "m.onnx"
+    flags = {"init_checkpoint": made.model, "export_dir": path}
+    flags |= {"format": "onnx"} | case.options
+    is_read_in_windows = made.flags.get("long_texts") == "windows"
+    if is_read_in_windows or made.flags.get("bilstm_layers"):
+        line = scripts.error_of(exports.export_saved_model, **flags)
+        assert "an ONNX file lacks" in line
+        return
+    assert scripts.run(exports.export_saved_model, **flags) == 0
+    flags = {"model": path, "input_file": made.inputs}
+    flags |= {"output_file": tmp_path / "out.jsonl"}
+    assert scripts.run(litert_model, **flags | made.lists) == 0
+    text = (tmp_path / "out.jsonl").read_text()
+    found = [json.loads(line) for line in text.splitlines()]
+    check_agree(with_likely(found), made.predictions)
+    found = made.predict(path, tmp_path / "out")
+    check_agree(found, made.predictions)
+
+
+@every_task
 def test_the_page(made_of, case):
     """What tools.playground shows of an input."""
     made = made_of(case)

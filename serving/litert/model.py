@@ -14,23 +14,22 @@ Needs ai-edge-litert, numpy, absl-py and tqdm.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from base import machine, packages
-from base.errors import UserError, naming
+from base.errors import UserError
 
 import numpy as np
 
 from serving.litert import metadata
 from tasks import predict, registry
+from tasks.file_model import FileModel
 from tasks.task import Input, Outputs, Place
 from tokenization import Vocabulary
 
-_BATCH_TOKENS = 512
 
-
-class LiteRtModel:
+class LiteRtModel(FileModel):
     """A model in a LiteRT file; `predict` returns its predictions of texts.
 
     Args:
@@ -50,12 +49,11 @@ class LiteRtModel:
         batch_size: int | None = None,
         **options: Any,
     ):
-        self.path = path
         details, vocab = metadata.read_description(path)
         place = f"--model={path}: {metadata.DESCRIPTION} inside"
         vocabulary = Vocabulary(f"{metadata.VOCAB} inside", vocab)
         settings = registry.described(details, place, path, vocabulary)
-        self.settings = registry.with_options(settings, options)
+        settings = registry.with_options(settings, options)
         longest = settings.checkpoint.max_seq_length
         positions = details["max_position_embeddings"]
         # The table of positions is in the file.
@@ -65,11 +63,7 @@ class LiteRtModel:
                 f"max_seq_length {longest} and max_position_embeddings "
                 f"{positions}, more than the file holds"
             )
-        with naming(f"--model={path}"):
-            self.task = registry.create_task(self.settings)
-        self.batch_size = batch_size or max(
-            1, _BATCH_TOKENS // self.settings.checkpoint.row_length
-        )
+        super().__init__(settings, batch_size)
         self.longest = positions
         runtime = packages.load(
             "ai_edge_litert.interpreter",
@@ -102,40 +96,6 @@ class LiteRtModel:
             f"not the one that {metadata.DESCRIPTION} inside describes: "
             + " ".join([kind, *str(error).split()])[:200]
         )
-
-    def predict(
-        self, texts: Sequence[str | Mapping[str, Any]]
-    ) -> list[dict[str, Any]]:
-        """Return the predictions of texts, in their order.
-
-        A text is a string, or for tasks with several texts a dictionary, such
-        as {"question": ..., "context": ...}. The predictions are those that
-        batch_predict.py writes; `truncated` is there if a text was cut.
-
-        Raises:
-            UserError: a text cannot be predicted; names its number, from 0.
-        """
-        if isinstance(texts, (str, Mapping)):
-            raise UserError("predict: one text, wanted a list of texts")
-        names, inputs = self.task.text_names, []
-        for number, text in enumerate(texts):
-            with naming(f"text {number}"):
-                if isinstance(text, Mapping):
-                    named = self.task.texts_of_object(text)
-                elif not isinstance(text, str) or len(names) > 1:
-                    wanted = "a string or a dictionary"
-                    if len(names) > 1:
-                        wanted = f"a dictionary with {', '.join(names)}"
-                    raise UserError(f"{type(text).__name__}, wanted {wanted}")
-                else:
-                    named = self.task.texts_of_line([text])
-                named = self.task.checked(named)
-            inputs.append(Input(number, Place("texts", number), named))
-        found = predict.predict(self.task, self, inputs, self.batch_size)
-        for number, result in enumerate(found):
-            if isinstance(result, str):
-                raise UserError(f"text {number}: {result}")
-        return found
 
     def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:
         """Return the model's outputs, those of a SavedModel's signature `ids`.

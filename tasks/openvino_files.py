@@ -1,0 +1,150 @@
+"""Run ONNX files by OpenVINO: the fastest engine for vectors on a CPU.
+
+serving/onnx_file.py writes such a file; its properties say what it is. Programs
+without TensorFlow import this module.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from base import machine, packages, text_files
+from base.errors import UserError
+
+import numpy as np
+
+from tasks import registry
+from tasks.file_model import FileModel
+from tasks.task import Outputs, TaskSettings, softmax
+from tokenization import Vocabulary
+
+SUFFIX = ".onnx"
+
+# Inputs of a file -> ours.
+_INPUTS = {
+    "input_ids": "input_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "segment_ids",
+}
+
+_PRECISION = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+# TrainedFor.output_activation -> the function.
+_ACTIVATIONS = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh}
+
+
+@functools.cache
+def _read(path: str) -> Any:
+    """Return OpenVINO's model of a file."""
+    openvino = packages.load(
+        "openvino", path, "openvino", "requirements-openvino.txt"
+    )
+    try:
+        return openvino.Core().read_model(path)
+    except RuntimeError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: str, error: Exception) -> UserError:
+    reason = " ".join(str(error).split())[-200:]
+    return UserError(f"--model={path} cannot be used: {reason}")
+
+
+def settings_of(path: str) -> TaskSettings:
+    """Return the settings of the model in a file.
+
+    Raises:
+        UserError: there is no such file, or not one of this project.
+    """
+    model, found = _read(path), {}
+    for name in ("export.json", "vocab.txt"):
+        if not model.has_rt_info(["framework", name]):
+            raise UserError(
+                f"--model={path} has no property {name}: write it with "
+                "export_saved_model.py --format=onnx or convert_checkpoint.py "
+                "--onnx"
+            )
+        found[name] = model.get_rt_info(["framework", name]).value
+    place = f"--model={path}: export.json inside"
+    described = text_files.json_object(place, found["export.json"])
+    vocabulary = Vocabulary("vocab.txt inside", found["vocab.txt"].encode())
+    return registry.described(described, place, path, vocabulary)
+
+
+class OpenVinoModel(FileModel):
+    """A model in an ONNX file: `OpenVinoModel(settings_of("mrpc.onnx"))`.
+
+    Args:
+        settings: see FileModel; dtype is the type of the matrix products.
+        num_threads: None: all cores that the process may use.
+        batch_size: see FileModel.
+    """
+
+    any_length = True  # no need to round lengths up
+
+    def __init__(
+        self,
+        settings: TaskSettings,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+    ):
+        super().__init__(settings, batch_size)
+        model = _read(self.path)
+        # What no prediction has need not be stored.
+        outputs = [
+            output
+            for output in model.outputs
+            if output.any_name != "last_hidden_state"
+        ]
+        import openvino
+
+        model = openvino.Model(outputs, model.get_parameters())
+        options = {
+            "INFERENCE_PRECISION_HINT": _PRECISION[settings.dtype],
+            "INFERENCE_NUM_THREADS": num_threads or machine.num_cores(),
+            "PERFORMANCE_HINT": "LATENCY",
+        }
+        compiled = openvino.Core().compile_model(model, "CPU", options)
+        self._request = compiled.create_infer_request()
+
+    def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:
+        """Return the outputs of input_ids and so on, [B, S] or [B, C, S]."""
+        *leading, length = features["input_ids"].shape
+        rows = {
+            theirs: features[ours].reshape(-1, length).astype(np.int64)
+            for theirs, ours in _INPUTS.items()
+        }
+        try:
+            found = self._request.infer(rows, share_inputs=True)
+        except RuntimeError as error:
+            raise _unusable(self.path, error) from error
+        outputs = {output.any_name: x for output, x in found.items()}
+        if "logits" in outputs:
+            logits = outputs["logits"]
+            logits = logits.reshape(*leading, *logits.shape[1:])
+            outputs = self._of_logits(logits, features["input_ids"])
+        return self.task.outputs_of(outputs)
+
+    def _of_logits(self, logits: np.ndarray, ids: np.ndarray) -> Outputs:
+        """Return `numbers` of the task's graph for the logits of a file."""
+        task = self.task
+        if task.name == "multiple_choice":
+            return {"logits": logits[..., 0]}
+        if task.name == "multi_label_classification":
+            return {"probabilities": _ACTIVATIONS["sigmoid"](logits)}
+        if task.name == "masked_lm":
+            vocab = task.tokenizer.vocab
+            is_mask = ids == vocab["[MASK]"]  # [B, S]
+            # The masks of each row come first, in order.
+            at = np.argsort(~is_mask, axis=1, kind="stable")[..., None]
+            at = at[:, : is_mask.sum(1).max()]  # [B, M, 1]
+            shares = np.take_along_axis(logits, at, 1)[..., : len(vocab)]
+            best = np.argsort(-shares, axis=-1, kind="stable")
+            best = best[..., : task.options.top_k]
+            scores = np.take_along_axis(softmax(shares), best, -1)
+            return {"token_ids": best, "scores": scores}
+        if task.labels is None:
+            name = task.checkpoint.trained_for.output_activation
+            function = _ACTIVATIONS.get(name, np.asarray)
+            return {"value": function(logits)[:, 0]}
+        return {"probabilities": softmax(logits)}

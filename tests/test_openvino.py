@@ -1,0 +1,132 @@
+"""ONNX files under OpenVINO: the checkpoint's predictions, vectors, errors."""
+
+import json
+import sys
+
+import litert_files
+import numpy as np
+import prediction_runs
+import pytest
+import scripts
+from exports import export_saved_model
+from fine_tuned_models import changed
+
+from tasks.openvino_files import OpenVinoModel, settings_of
+
+litert_model = scripts.load("litert_model")
+search = scripts.load("search")
+
+
+def export(folder, kind, **more):
+    """Return a checkpoint, its ONNX file, and the flags of both."""
+    source, path = folder / "model", folder / "m.onnx"
+    litert_files.write_model(folder / "source", kind)
+    changed(folder / "source", source, **more)
+    options = litert_files.options_for(kind)
+    flags = {"init_checkpoint": source, "export_dir": path, "format": "onnx"}
+    assert scripts.run(export_saved_model, **flags | options) == 0
+    return source, path, options
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("masked_lm", {}),
+        ("regression", {"output_activation": "sigmoid"}),
+        ("classifier", {"task": "multi_label_classification"}),
+    ],
+)
+def test_predictions_are_the_checkpoints(tmp_path, kind, more):
+    """Those that the contract suite asks of no case without windows."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("openvino")
+    source, path, options = export(tmp_path, kind, **more)
+    texts = litert_files.write_texts(tmp_path / "in.jsonl", kind)
+    wanted = prediction_runs.predict(source, texts, tmp_path / "a", **options)
+    by_files = litert_files.predict(path, texts, tmp_path / "out.jsonl")
+    for found in (
+        prediction_runs.predict(path, texts, tmp_path / "b"),
+        by_files,
+        OpenVinoModel(settings_of(str(path))).predict(litert_files.TEXTS[kind]),
+    ):
+        for one, other in zip(found, wanted, strict=True):
+            for name in other.keys() - {"id"}:
+                value = other[name]
+                if name in ("labels", "tokens"):
+                    assert one[name] == value
+                elif isinstance(value, dict):
+                    assert one[name] == pytest.approx(value, abs=1e-5)
+                else:
+                    np.testing.assert_allclose(one[name], value, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_vectors_as_a_matrix_and_an_index(tmp_path, capsys):
+    """In 32 and 16 bits, of texts of all lengths, in their order."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("openvino")
+    source, path, _ = export(
+        tmp_path, "embeddings", prompts={"query": "good ", "document": "bad "}
+    )
+    texts = tmp_path / "in.txt"
+    lines = ["a film " * (1 + n % 7) + "good" * (n % 2) for n in range(50)]
+    texts.write_text("\n".join(lines) + "\n")
+    found = prediction_runs.predict(source, texts, tmp_path / "a")
+    wanted = np.array([one["embedding"] for one in found])
+    for dtype, least in (("float32", 1 - 1e-6), ("bfloat16", 0.999)):
+        out = tmp_path / f"{dtype}.npy"
+        flags = {"model": path, "input_file": texts, "dtype": dtype}
+        assert scripts.run(litert_model, output_file=out, **flags) == 0
+        vectors = np.load(out)
+        assert (vectors.shape, vectors.dtype) == (wanted.shape, np.float32)
+        assert litert_files.cosines(vectors, wanted).min() > least
+    answers = []
+    for model in (source, path):
+        index = tmp_path / f"index of {model.name}"
+        flags = {"init_checkpoint": model, "index": index, "query": ["film"]}
+        scripts.run(search, input_file=texts, **flags)
+        line = capsys.readouterr().out.splitlines()[-1]
+        results = json.loads(line)["results"]
+        answers.append([one["score"] for one in results])
+    np.testing.assert_allclose(*answers, atol=1e-5)
+    line = scripts.error_of(
+        litert_model, model=path, input_file="-", output_file="x.npy", dtype="x"
+    )
+    assert "--dtype" in line
+
+
+@pytest.mark.slow
+def test_files_that_cannot_be_used(tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("openvino")
+    _, path, _ = export(tmp_path, "classifier")
+    flags = {"input_file": path, "output_file": tmp_path / "out.npy"}
+    line = scripts.error_of(litert_model, model=path, **flags)
+    assert "one vector for each text; the model gives label" in line
+    whole = path.read_bytes()
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(whole[: len(whole) // 2])
+    line = scripts.error_of(litert_model, model=damaged, **flags)
+    assert "damaged.onnx cannot be used" in line
+    line = scripts.error_of(litert_model, model=tmp_path / "no.onnx", **flags)
+    assert "no.onnx cannot be used" in line
+    other = onnx.load(path)
+    del other.metadata_props[:]
+    onnx.save(other, tmp_path / "other.onnx")
+    line = scripts.error_of(
+        litert_model, model=tmp_path / "other.onnx", **flags
+    )
+    assert "has no property export.json" in line
+    assert not (tmp_path / "out.npy").exists()
+
+
+def test_without_the_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    (tmp_path / "m.onnx").write_bytes(b"")
+    flags = {"input_file": "-", "output_file": tmp_path / "out"}
+    line = scripts.error_of(litert_model, model=tmp_path / "m.onnx", **flags)
+    assert "pip install -r requirements-openvino.txt" in line
+    flags["model"] = tmp_path / "m.tflite"
+    line = scripts.error_of(litert_model, dtype="bfloat16", **flags)
+    assert "--dtype is for ONNX files" in line
