@@ -119,9 +119,7 @@ def main(_: list[str]) -> None:
     documents = build.task_for(corpus, "document")
     model, name = build.fingerprint_of(documents), FLAGS.init_checkpoint
     if FLAGS.input_file:
-        own = {name: FLAGS[name].value for name in ("text_column", "id_column")}
-        own["dtype"] = settings.dtype
-        own |= model
+        own = model | {"dtype": settings.dtype}
         build.build(FLAGS.index, FLAGS.input_file, documents, load, own, name)
         if not FLAGS.query and not FLAGS.query_file:
             logs.say("Ask it with --query='...'")
