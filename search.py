@@ -20,7 +20,7 @@ file or a pipe it writes a JSON line for each query:
 Without --query and --query_file the queries are the lines of standard input; on
 a terminal the script asks for them, and in a pipe it answers a line as soon as
 it arrives. A build that was killed is resumed by
-the same command.
+the same command. With another corpus it encodes the texts that are new.
 """
 
 import dataclasses
