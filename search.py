@@ -20,7 +20,7 @@ file or a pipe it writes a JSON line for each query:
 Without --query and --query_file the queries are the lines of standard input; on
 a terminal the script asks for them, and in a pipe it answers a line as soon as
 it arrives. A build that was killed is resumed by
-the same command.
+the same command. With another corpus it encodes the texts that are new.
 """
 
 import dataclasses
@@ -119,9 +119,7 @@ def main(_: list[str]) -> None:
     documents = build.task_for(corpus, "document")
     model, name = build.fingerprint_of(documents), FLAGS.init_checkpoint
     if FLAGS.input_file:
-        own = {name: FLAGS[name].value for name in ("text_column", "id_column")}
-        own["dtype"] = settings.dtype
-        own |= model
+        own = model | {"dtype": settings.dtype}
         build.build(FLAGS.index, FLAGS.input_file, documents, load, own, name)
         if not FLAGS.query and not FLAGS.query_file:
             logs.say("Ask it with --query='...'")

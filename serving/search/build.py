@@ -3,16 +3,23 @@
     corpus -> texts.jsonl, offsets.npy -> parts of vectors -> vectors.npy
     vectors.npy -> graph.usearch, where --method=graph asks for it
 
-It is a job (base/jobs/run.py), so a file appears when it is complete, and a run
-that was killed resumes after the last part. The texts come first: a mistake
-in the corpus is found before the model has computed for hours.
+A build is a job (base/jobs/run.py) in a folder of its own below the index. When
+its files are complete they replace those of the index (`_settle`); until then
+the old index answers. The texts come first: a mistake in the corpus is found
+before the model has computed for hours.
+
+Each text has one vector, whatever its id, its line and the texts beside it. So
+an index of another corpus and the parts of a build that was killed have the
+vectors of their texts already, and the model computes the others alone.
 """
 
 import array
+import glob
+import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from base import file_system, logs, progress
 from base.errors import InputError, UserError
@@ -36,7 +43,7 @@ from tasks.rows import Units
 from tasks.task import NOT_FINITE, Input, Model, Place, Task, TaskSettings
 
 # Raise it when the same command no longer gives the same bytes.
-_VERSION = 1
+_VERSION = 2
 
 # Tasks whose models make vectors, and the output that is the vector of a text.
 OUTPUTS = {"encoder": "mean_output", "embeddings": "embedding"}
@@ -44,6 +51,16 @@ OUTPUTS = {"encoder": "mean_output", "embeddings": "embedding"}
 _PART = 4096  # sentences whose vectors are written together
 
 _BATCH_SIZE = 32
+
+_LENGTHS = 8  # the lengths of texts that are computed together differ by less
+
+_LANES = 16  # numbers that a processor computes at once, at most
+
+_NEXT = ".next"  # the folder of a build, in that of the index
+
+# What a corpus puts into the fingerprint; the vector of a text depends on the
+# rest.
+_OF_CORPUS = ("input_file", "text_column", "id_column")
 
 # The similarities that a graph knows, usearch's names for them, and the type of
 # the numbers it keeps: 8 bits hold those of unit vectors alone.
@@ -84,17 +101,38 @@ def vectors_of(
         UserError: the model's outputs are not finite.
     """
     units = task.encode(inputs).units
-    found, data = None, Units(units, task.checkpoint.row_length)
-    for rows, features in predict.batches(run_model, data, _BATCH_SIZE):
-        vectors = run_model(features)[OUTPUTS[task.name]][: len(rows)]
-        if found is None:
-            found = np.zeros([len(units), vectors.shape[1]], np.float32)
-        found[rows] = vectors
-        update(len(rows))
+    found, row_length = None, task.checkpoint.row_length
+    groups = -(-Units(units, row_length).lengths // _LENGTHS)
+    for group in np.unique(groups)[::-1]:
+        places = np.flatnonzero(groups == group)
+        data = Units([units[place] for place in places], row_length)
+        for rows, features in predict.batches(run_model, data, _BATCH_SIZE):
+            vectors = run_model(features)[OUTPUTS[task.name]][: len(rows)]
+            if found is None:
+                found = np.zeros([len(units), vectors.shape[1]], np.float32)
+            found[places[rows]] = vectors
+            update(len(rows))
     if not np.isfinite(found).all():
         raise UserError(NOT_FINITE)
     similarity = task.checkpoint.trained_for.similarity_fn_name
     return nearest.prepared(found, similarity)
+
+
+def _whole(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a batch [B, S] with more rows, for which a text has one vector.
+
+    The last numbers of an array, if they are fewer than _LANES, are computed by
+    other instructions, whose last bits may differ. So rows of one or two tokens
+    are added, until their number and the number of tokens are multiples.
+    """
+    mask = features["input_mask"]
+    more = np.zeros([_LANES - -len(mask) % -_LANES, mask.shape[1]], np.int32)
+    more[:, 0] = 1
+    more[: -(mask.sum() + len(more)) % _LANES, 1] = 1
+    return {
+        name: np.concatenate([value, more * (name == "input_mask")])
+        for name, value in features.items()
+    }
 
 
 def fingerprint_of(task: Task) -> dict[str, Any]:
@@ -113,7 +151,7 @@ def job_of(folder: str, fingerprint: dict[str, Any], model: str = "") -> Job:
     """Return the job of the texts and their vectors by a model."""
     folder = file_system.absolute_path(folder)
     paths = [os.path.join(folder, name) for name in (TEXTS, OFFSETS, VECTORS)]
-    return Job(paths, folder, "index", "index", fingerprint, model)
+    return Job(paths, folder, "index", "", fingerprint, model)
 
 
 def build(
@@ -124,26 +162,48 @@ def build(
     fingerprint: dict[str, Any],
     model: str,
 ) -> None:
-    """Build the index of a corpus, or what is missing of it.
+    """Build the index of a corpus, or make one of another corpus its index.
 
     Args:
         folder: the folder of the index.
         patterns: the files of the corpus: globs, separated by commas.
         task: one of OUTPUTS.
         load: returns the task's model; called if it is needed.
-        fingerprint: all that the bytes depend on, beside the corpus.
+        fingerprint: all that the vector of a text depends on.
         model: what messages call the model.
 
     Raises:
-        UserError: a line cannot be used, or the folder has another index.
+        UserError: a line cannot be used, or the folder has an index of another
+            model, or files of something else.
     """
     files = reading.find_inputs(patterns, "auto")
     if files[0].kind == "tfrecord":
         raise UserError(f"{files[0].path} holds records, wanted text")
     if files[0].kind == "table":
         predictions.check_first_inputs(files[0], task, flag="text_column")
-    states = [file_system.file_identity(file.path) for file in files]
-    job = job_of(folder, fingerprint | {"input_file": states}, model)
+    corpus = (
+        [file_system.file_identity(file.path) for file in files],
+        task.settings.text_columns,
+        task.settings.id_column,
+    )
+    _settle(folder)
+    old = job_of(folder, fingerprint, model)
+    manifest = jobs_run.read_manifest(old.manifest)
+    if manifest:
+        _check_same(folder, manifest, fingerprint, model)
+    elif path := next(filter(os.path.exists, old.outputs), None):
+        raise UserError(
+            f"{path} exists, but was not written by this command (there is no "
+            f"{old.manifest}, or it is damaged): delete it or name another "
+            "--index"
+        )
+    is_there = "total" in manifest and not _missing(old, manifest)
+    fingerprint = fingerprint | dict(zip(_OF_CORPUS, corpus, strict=True))
+    if is_there and not jobs_run.differences(
+        manifest["fingerprint"], fingerprint
+    ):
+        return
+    job = job_of(os.path.join(folder, _NEXT), fingerprint, model)
     with jobs_run.open_run(job) as run:
         if {0, 1} & {*run.todo}:
             try:
@@ -152,7 +212,8 @@ def build(
                 run.discard()
                 raise
         if run.todo:
-            count, width = _write_vectors(job, task, load)
+            index = Index(folder) if is_there else None
+            count, width = _write_vectors(job, task, load, index)
             logs.say(
                 "Wrote %s: the vectors of %s sentences, %d numbers each",
                 folder,
@@ -160,80 +221,210 @@ def build(
                 width,
             )
         run.finish({})
+    _settle(folder)
+
+
+def _is_to_settle(build: Job) -> bool:
+    """Whether a build is complete, but not yet the index."""
+    return "total" in jobs_run.read_manifest(build.manifest)
+
+
+def _settle(folder: str) -> None:
+    """Replace the files of an index by those of a build that is complete.
+
+    The manifest comes last. While it is with the build, all that open the index
+    do this first: a run that was killed within has lost nothing.
+    """
+    job = job_of(os.path.join(folder, _NEXT), {})
+    if not _is_to_settle(job):
+        return
+    with file_system.locked_folder(job.scratch_dir, folder, wait_seconds=60):
+        if _is_to_settle(job):  # nobody else has done it meanwhile
+            for path in filter(os.path.exists, (*job.outputs, job.manifest)):
+                os.replace(path, os.path.join(folder, os.path.basename(path)))
+            file_system.remove_directory(job.folder)
+
+
+def _inputs(
+    files: Sequence[reading.InputFile],
+    task: Task,
+    update: Callable[[int], None] = lambda num_bytes: None,
+) -> Iterator[Input]:
+    """Yield the texts of a corpus; `update` is called with the bytes read."""
+    for file in files:
+        for window in reading.read_windows(file, task.parse, whole=False):
+            for problem in window.problems:
+                raise InputError(f"{problem.place}: {problem.reason}")
+            yield from window.inputs
+            update(window.num_bytes)
 
 
 def _write_texts(
     job: Job, files: Sequence[reading.InputFile], task: Task
 ) -> None:
     """Write a JSON line for each sentence, and where the lines begin."""
-    offsets = array.array("q", [0])
+    offsets, ids = array.array("q", [0]), array.array("q")
     with (
         jobs_run.publish(job.target(0)) as (texts, _),
         jobs_run.publish(job.target(1)) as (places, _),
         progress.Bar(sum(file.size for file in files), "B", "Reading") as bar,
     ):
-        for file in files:
-            for window in reading.read_windows(file, task.parse, whole=False):
-                for problem in window.problems:
-                    raise InputError(f"{problem.place}: {problem.reason}")
-                for item in window.inputs:
-                    line = {
-                        "id": item.id,
-                        "line": item.place.number,
-                        "text": item.texts["text"],
-                    }
-                    data = json.dumps(line, ensure_ascii=False).encode()
-                    texts.write(data + b"\n")
-                    offsets.append(texts.tell())
-                bar.update(window.num_bytes)
-        if len(offsets) == 1:
+        for item in _inputs(files, task, bar.update):
+            line = {
+                "id": item.id,
+                "line": item.place.number,
+                "text": item.texts["text"],
+            }
+            data = json.dumps(line, ensure_ascii=False).encode()
+            texts.write(data + b"\n")
+            offsets.append(texts.tell())
+            ids.append(hash(item.id))
+        if not ids:
             raise InputError("--input_file has no text")
+        _check_ids(np.frombuffer(ids, np.int64), files, task)
         np.save(places, np.frombuffer(offsets, np.int64))
 
 
-def _write_vectors(
-    job: Job, task: Task, load: Callable[[], Model]
-) -> tuple[int, int]:
-    """Write the parts of the vectors that are missing, and all as one file.
+def _check_ids(
+    hashes: np.ndarray, files: Sequence[reading.InputFile], task: Task
+) -> None:
+    """Raise an InputError for two rows with one id, given all ids' hashes."""
+    found, counts = np.unique(hashes, return_counts=True)
+    if counts.max() == 1:
+        return
+    twice, first = {*found[counts > 1].tolist()}, {}
+    for item in _inputs(files, task):
+        if hash(item.id) in twice:
+            other = first.setdefault(item.id, item.place)
+            if other != item.place:
+                raise InputError(
+                    f"{other} and {item.place} have the same id "
+                    f"{json.dumps(item.id, ensure_ascii=False)}: give each row "
+                    "an id of its own, or name another --id_column"
+                )
 
-    Returns the number of vectors and that of the numbers of each.
+
+def _digests(texts: str) -> np.ndarray:
+    """Return a digest of each text of a file of JSON lines, [n]."""
+    with open(texts, "rb") as file:
+        found = b"".join(
+            hashlib.blake2b(
+                json.loads(line)["text"].encode(), digest_size=16
+            ).digest()
+            for line in file
+        )
+    return np.frombuffer(found, "S16")
+
+
+class _Known(NamedTuple):
+    """Vectors that need not be computed: an index, or a part of a build."""
+
+    texts: np.ndarray  # digests [n]
+    vectors: np.ndarray  # float32 [n, D], in a file
+
+
+def _write_vectors(
+    job: Job, task: Task, load: Callable[[], Model], old: Index | None
+) -> tuple[int, int]:
+    """Write the vectors of the texts; those that are not known are computed.
+
+    Args:
+        job: the build, whose texts are written.
+        task: one of OUTPUTS.
+        load: returns the task's model; called if a text is new.
+        old: the index that the build will replace.
+
+    Returns:
+        The number of vectors and that of the numbers of each.
     """
-    texts, offsets, _ = job.outputs
-    offsets = np.load(offsets)
-    starts = range(0, len(offsets) - 1, _PART)
-    paths = [os.path.join(job.shared_dir, f"part-{at:012}") for at in starts]
-    done = sum(map(os.path.exists, paths))
-    run_model = load() if done < len(paths) else None
-    logs.report(
-        "Computing the vectors of %s sentences", f"{len(offsets) - 1:,}"
-    )
-    with (
-        open(texts, "rb") as file,
-        progress.Bar(
-            len(offsets) - 1, "sentences", "Encoding", first=done * _PART
-        ) as bar,
-    ):
-        for start, path in zip(starts, paths, strict=True):
-            if os.path.exists(path):
-                continue
-            ends = offsets[start : start + _PART + 1].tolist()
-            file.seek(ends[0])
-            lines = map(json.loads, file.read(ends[-1] - ends[0]).splitlines())
-            inputs = [
-                Input(line["id"], Place(texts, at), {"text": line["text"]})
-                for at, line in enumerate(lines)
-            ]
-            vectors = vectors_of(task, run_model, inputs, bar.update)
-            with file_system.atomic_file(path) as part:
-                np.save(part, vectors)
-    width = np.load(paths[0], mmap_mode="r").shape[1]
+    wanted, known = _digests(job.outputs[0]), []
+    texts, first = np.unique(wanted, return_index=True)
+    if old:
+        try:
+            known += [_Known(_digests(old.path(TEXTS)), old.vectors)]
+        except (ValueError, KeyError) as error:
+            raise old.damaged(TEXTS) from error
+        kept = np.isin(texts, known[0].texts).sum()
+        logs.say(
+            "The index has %s of the texts; %s are new, %s are gone",
+            f"{kept:,}",
+            f"{len(texts) - kept:,}",
+            f"{np.unique(known[0].texts).size - kept:,}",
+        )
+    model = {n: v for n, v in job.fingerprint.items() if n not in _OF_CORPUS}
+    key = hashlib.sha256(json.dumps(model).encode()).hexdigest()[:16]
+    parts = os.path.join(job.folder, f"part-{key}-")
+    known += map(_read_part, glob.glob(glob.escape(parts) + "*.npy"))
+    names = np.concatenate([wanted[:0], *(one.texts for one in known)])
+    todo = np.sort(first[~np.isin(texts, names)])
+    known += _encoded(job, task, load, wanted, todo, parts)
+    starts = np.cumsum([0, *(len(one.texts) for one in known)])
+    names = np.concatenate([one.texts for one in known])
+    order = np.argsort(names)
+    places = order[np.searchsorted(names, wanted, sorter=order)]
+    shape = len(wanted), known[0].vectors.shape[1]
     with jobs_run.publish(job.target(2)) as (file, _):
-        shape = len(offsets) - 1, width
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        for path in paths:
-            file.write(np.load(path).tobytes())
+        for at in range(0, len(wanted), _PART):
+            own = places[at : at + _PART]
+            source = np.searchsorted(starts, own, side="right") - 1
+            block = np.zeros([len(own), shape[1]], np.float32)
+            for number in np.unique(source).tolist():
+                rows = source == number
+                found = own[rows] - starts[number]
+                block[rows] = known[number].vectors[found]
+            file.write(block.tobytes())
     return shape
+
+
+def _encoded(
+    job: Job,
+    task: Task,
+    load: Callable[[], Model],
+    texts: np.ndarray,
+    todo: np.ndarray,
+    parts: str,
+) -> Iterator[_Known]:
+    """Compute vectors, and keep them in parts for the case of a kill.
+
+    Args:
+        job: the build, whose texts are written.
+        task: one of OUTPUTS.
+        load: returns the task's model.
+        texts: the digest of each text.
+        todo: the texts whose vectors are computed, by number.
+        parts: how the paths of parts begin.
+    """
+    run_model = load() if todo.size else None
+    path, offsets, _ = job.outputs
+    offsets = np.load(offsets)
+    logs.report("Computing the vectors of %s sentences", f"{len(todo):,}")
+    with (
+        open(path, "rb") as file,
+        progress.Bar(len(todo), "sentences", "Encoding") as bar,
+    ):
+        for at in range(0, len(todo), _PART):
+            rows, inputs = todo[at : at + _PART], []
+            for row in rows.tolist():
+                file.seek(offsets[row])
+                text = json.loads(file.readline())["text"]
+                inputs.append(Input(row, Place(path, row), {"text": text}))
+            vectors = vectors_of(
+                task, lambda batch: run_model(_whole(batch)), inputs, bar.update
+            )
+            kind = [("text", "S16"), ("vector", "<f4", vectors.shape[1])]
+            records = np.zeros(len(rows), kind)
+            records["text"], records["vector"] = texts[rows], vectors
+            name = f"{parts}{texts[rows[0]].hex()}.npy"
+            with file_system.atomic_file(name) as part:
+                np.save(part, records)
+            yield _read_part(name)
+
+
+def _read_part(path: str) -> _Known:
+    records = np.load(path, mmap_mode="r")
+    return _Known(np.array(records["text"]), records["vector"])
 
 
 # --- Questions ---------------------------------------------------------------
@@ -253,28 +444,23 @@ def open_index(
     Raises:
         UserError: there is no index, it is not complete, or of another model.
     """
-    job = job_of(folder, {})
+    _settle(folder)
+    job, begun = job_of(folder, {}), job_of(os.path.join(folder, _NEXT), {})
     manifest = jobs_run.read_manifest(job.manifest)
-    found = manifest.get("fingerprint", {})
-    if not found:
-        raise UserError(
-            f"--index={folder} holds no index: give --input_file to build it"
-        )
-    own = {name: value for name, value in found.items() if name in wanted}
-    models = manifest.get("model", ""), model
-    if changed := jobs_run.differences(own, wanted, models):
-        raise UserError(
-            f"--index={folder} was built with another model or other flags: "
-            f"{'; '.join(changed)}"
-        )
-    if "total" not in manifest:
+    if not manifest and os.path.exists(begun.manifest):
         raise UserError(
             f"--index={folder} is not complete: give --input_file to resume"
         )
+    if not manifest:
+        raise UserError(
+            f"--index={folder} holds no index: give --input_file to build it"
+        )
+    _check_same(folder, manifest, wanted, model)
     if path := _missing(job, manifest):
         raise UserError(
             f"{path} is missing or damaged: give --input_file to build it"
         )
+    found = manifest["fingerprint"]
     similarity = found.get("similarity_fn_name")
     if method == "graph":
         if similarity not in _OF_GRAPH:
@@ -283,7 +469,25 @@ def open_index(
                 f"(similarity_fn_name is {similarity}): give --method=exact"
             )
         _add_graph(folder, found)
-    return Index(folder, method, similarity)
+    index = Index(folder, method, similarity)
+    # The files are of one index if none has been replaced meanwhile.
+    if _is_to_settle(begun) or jobs_run.read_manifest(job.manifest) != manifest:
+        return open_index(folder, method, wanted, model)
+    return index
+
+
+def _check_same(
+    folder: str, manifest: dict[str, Any], wanted: dict[str, Any], model: str
+) -> None:
+    """Raise a UserError if an index depends on something else than wanted."""
+    found = manifest["fingerprint"].items()
+    own = {name: value for name, value in found if name in wanted}
+    models = manifest.get("model", ""), model
+    if changed := jobs_run.differences(own, wanted, models):
+        raise UserError(
+            f"--index={folder} was built with another model or other flags: "
+            f"{'; '.join(changed)}"
+        )
 
 
 def _missing(job: Job, manifest: dict[str, Any]) -> str | None:
@@ -319,6 +523,8 @@ def _add_graph(folder: str, fingerprint: dict[str, Any]) -> None:
     is_same = manifest.get("fingerprint") == job.fingerprint
     if is_same and not _missing(job, manifest):
         return
+    if manifest:
+        logs.say("The vectors have changed: the graph is made anew")
     metric, dtype = _OF_GRAPH[fingerprint.get("similarity_fn_name")]
     with jobs_run.open_run(job) as run:
         index = Index(folder)

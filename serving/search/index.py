@@ -101,12 +101,12 @@ class Index(Sentences):
         self.folder, self.similarity = folder, similarity
         self.vectors = self._array(VECTORS)
         self._offsets = self._array(OFFSETS)  # [n + 1], of the lines of TEXTS
-        self._texts = open(os.path.join(folder, TEXTS), "rb")  # noqa: SIM115
+        self._texts = open(self.path(TEXTS), "rb")  # noqa: SIM115
         self._graph = None
         if method == "graph":
             restore = load_usearch().Index.restore
             try:
-                self._graph = restore(os.path.join(folder, GRAPH), view=True)
+                self._graph = restore(self.path(GRAPH), view=True)
             except ValueError as error:
                 raise self.damaged(GRAPH) from error
 
@@ -139,14 +139,18 @@ class Index(Sentences):
 
     def _array(self, name: str) -> np.ndarray:
         try:
-            return np.load(os.path.join(self.folder, name), mmap_mode="r")
+            return np.load(self.path(name), mmap_mode="r")
         except (OSError, ValueError, EOFError) as error:
             raise self.damaged(name) from error
+
+    def path(self, name: str) -> str:
+        """Return the path of one of the index's files."""
+        return os.path.join(self.folder, name)
 
     def damaged(self, name: str) -> UserError:
         """Return the error for a file that is not as it was written."""
         return UserError(
-            f"{os.path.join(self.folder, name)} is damaged: delete the folder, "
+            f"{self.path(name)} is damaged: delete the folder, "
             "and build the index again with --input_file"
         )
 

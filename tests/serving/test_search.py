@@ -60,9 +60,10 @@ def by_hand(
 
 @pytest.fixture
 def small_blocks(monkeypatch) -> None:
-    """Blocks of 40 vectors, and 7 queries at a time."""
-    monkeypatch.setattr(nearest, "_BLOCK", 24 * 40 // 7)
+    """Blocks of 40 vectors; of 15 queries 7 at a time, and one by one."""
+    monkeypatch.setattr(nearest, "_BLOCK", 24 * 40)
     monkeypatch.setattr(nearest, "_QUERIES", 7)
+    monkeypatch.setattr(nearest, "_FEW", 5)
     monkeypatch.setattr(build, "_PART", 33)
 
 
